@@ -1,0 +1,2 @@
+//! Begun.
+fn main() {}
