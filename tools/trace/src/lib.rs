@@ -1,1 +1,142 @@
-//! TODO
+//! The trace format, version 1. This page is its specification; the code beside it is the only reader and writer
+//! of these bytes. The crate is pure: slices in, values out; mapping files and talking to people happens elsewhere.
+//!
+//! # Files
+//! A trace is a directory `NAME.clscope/`:
+//!
+//! | file | holds | written by |
+//! |---|---|---|
+//! | `meta.json` | command line, versions, times of start and end | `clscope record`, else the first process |
+//! | `PID-N.defs` | definitions (module [`defs`]): never dropped, in order | recorder, one `write` each |
+//! | `PID-N.SEG.clt` | data segment: framed blocks of records | recorder, one `pwrite` a block |
+//! | `PID-N.ring` | control word and the rings of all threads; holds what no segment holds yet | recorder, mapped |
+//! | `sensors.clt` | readings of the sampler, in the same framing | `clscope record` |
+//!
+//! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes back, an `exec`).
+//! All numbers are little-endian; the header carries a byte-order mark so that a foreign file is told, not misread.
+//!
+//! # File header, 128 bytes (defs, segments, rings, sensors alike)
+//!
+//! | offset | type | content |
+//! |---|---|---|
+//! | 0 | 8 bytes | magic `89 63 6c 73 63 6f 70 65` (`\x89clscope`) |
+//! | 8 | u32 | byte-order mark `0x01020304` |
+//! | 12 | u16, u16 | format version major, minor. A reader refuses a larger major, and skips what it does not know of a larger minor |
+//! | 16 | u32 | kind of file: 1 defs, 2 segment, 3 ring, 4 sensors |
+//! | 20 | u32 | length of this header in bytes |
+//! | 24 | u32, u32 | pid, parent pid |
+//! | 32 | u64 | inode of the pid namespace, 0 if unknown |
+//! | 40 | u32 | incarnation `N` |
+//! | 44 | u32 | segment number, 0 outside segments |
+//! | 48 | u8 | clock of all host times: 1 TSC, 2 CLOCK_MONOTONIC_RAW in ns, 3 CNTVCT |
+//! | 49 | 7 bytes | reserved, 0 |
+//! | 56 | 16 bytes | host id (`/etc/machine-id`), zero if unknown |
+//! | 72 | 16 bytes | boot id, zero if unknown |
+//! | 88 | u64 | host time at which the file was made, ticks of the clock above |
+//! | 96 | 24 bytes | reserved, 0 |
+//! | 120 | u64 | [`checksum`] of bytes 0..120 |
+//!
+//! # Blocks
+//! A segment is, after its header, a sequence of blocks; each is a 64-byte header and `length` bytes of records, and
+//! the next block begins at the following multiple of 8. Blocks of several threads interleave in any order: a writer
+//! reserves its place by an atomic add, so a killed process may leave a hole of zeros; readers search the next magic.
+//!
+//! | offset | type | content |
+//! |---|---|---|
+//! | 0 | u32 | magic `0x314b4c42` (`BLK1`) |
+//! | 4 | u32 | thread index |
+//! | 8 | u32 | sequence number of the block within its thread |
+//! | 12 | u32 | length of the payload in bytes, a multiple of 8 |
+//! | 16 | u64 | base: the host time to which the first record's delta is added |
+//! | 24 | u64 | [`checksum`] of the payload |
+//! | 32 | u64 | [`checksum`] of bytes 0..32 of this header |
+//! | 40 | 24 bytes | reserved, 0 |
+//!
+//! # Rings
+//! After the file header the ring file has a control page (offset 128: u32 control word, bit 0 paused; offset 132:
+//! u32 filter generation; offset 136: u32 count of commands from the controlling process; rest reserved), then, from
+//! offset 4096, regions one after the other. A region begins with a 128-byte header; its size tells where the next is:
+//!
+//! | offset | type | content |
+//! |---|---|---|
+//! | 0 | u32 | magic `0x31474e52` (`RNG1`) |
+//! | 4 | u32 | size of the region in bytes, a multiple of 4096 |
+//! | 8 | u32 | thread index + 1, 0 when the region is free |
+//! | 12 | u32 | reserved |
+//! | 16 | u64 | base of the block being filled, as in a block header |
+//! | 24 | u64 | position: sequence number (high 32 bits) and bytes published (low 32 bits) of the block being filled |
+//! | 32 | u64 | drained: blocks of this thread with a smaller sequence number are in segments |
+//! | 40 | u64 | records this thread dropped that no `Dropped` record tells of yet |
+//! | 48 | u64 | call in progress: function index + 1 (low 16 bits), 0 when the thread is in no call |
+//! | 56 | u64 | host time at which that call began |
+//! | 64 | 64 bytes | reserved, 0 |
+//!
+//! A record is complete before `position` covers it (release store), so whatever kills the process, every record
+//! below `position` is whole. A block is written to its segment before `position` moves to the next sequence number:
+//! a reader that finds a sequence number both in a segment and in a ring takes it once. The guarantee is against
+//! the death of the process, not of the machine.
+//!
+//! # Records
+//! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time delta. The delta
+//! counts ticks from the previous record's time in the same block (the block's base for the first); a record's time
+//! is the moment it speaks of last: for a call its end. So deltas never are negative, although calls nest.
+//!
+//! # The next version
+//! A new kind of record or definition is a minor version: old readers skip and count it. A changed layout is a major
+//! version: add a module `version1` that lifts the old bytes into today's values, and keep its sample trace in tests.
+#![forbid(unsafe_code)]
+
+pub mod defs;
+pub mod file;
+pub mod record;
+pub mod stream;
+
+pub use file::{Clock, FileHeader, FileKind, checksum};
+pub use record::{Record, Untimed};
+
+/// Format version written by this code: major, minor.
+pub const VERSION: (u16, u16) = (1, 0);
+
+/// Why bytes could not be read as a trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Shorter than a file header.
+    #[error("the file has {found} bytes, a header needs {needed}: it was never finished, or is not a clscope trace")]
+    TooShort {
+        /// Bytes present.
+        found: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// Another kind of file altogether.
+    #[error("not a clscope trace file (it begins with {found:02x?})")]
+    Foreign {
+        /// The first eight bytes.
+        found: [u8; 8],
+    },
+    /// Written on a machine of the other byte order.
+    #[error("the trace was written on a big-endian machine, which this version cannot read")]
+    ByteOrder,
+    /// A newer format.
+    #[error("the trace has format version {major}.{minor}, this clscope reads up to {}.x: use a newer clscope", VERSION.0)]
+    Newer {
+        /// Major version found.
+        major: u16,
+        /// Minor version found.
+        minor: u16,
+    },
+    /// The header's checksum or one of its fields is wrong.
+    #[error("the file header is damaged ({what})")]
+    DamagedHeader {
+        /// Which field.
+        what: &'static str,
+    },
+    /// A file of the right format and the wrong role.
+    #[error("expected a {expected:?} file, found {found:?}")]
+    WrongKind {
+        /// What was asked for.
+        expected: FileKind,
+        /// What the header says.
+        found: FileKind,
+    },
+}

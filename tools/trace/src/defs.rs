@@ -1,0 +1,542 @@
+//! Definitions: what ids mean. Each is framed on its own and written by one `write`, so a killed process leaves whole
+//! definitions and at most one torn one at the end.
+//!
+//! Frame: u32 length of the payload, u16 kind, u16 reserved, u64 [`checksum`](crate::checksum) of these first 8 bytes and
+//! the payload, then the payload: the fields of the struct in order. Integers are little-endian; a string or a list is a
+//! u32 count and its elements; an option is a u8 and, if 1, the value. Fields may be added at the end in a minor version:
+//! what a payload lacks reads as empty, what it has too much is ignored.
+
+use crate::checksum;
+
+/// Length of a definition's frame header.
+pub const FRAME_LEN: usize = 16;
+/// Longest payload that a reader believes (a program source is not stored, a build log is cut to this by the writer).
+pub const MAX_PAYLOAD: usize = 1 << 26;
+
+/// How a field is written and read.
+trait Field: Sized {
+    fn put(&self, out: &mut Vec<u8>);
+    fn get(from: &mut &[u8]) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => { $(impl Field for $t {
+        fn put(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_le_bytes()); }
+        fn get(from: &mut &[u8]) -> Option<Self> {
+            let (head, rest) = from.split_first_chunk()?;
+            *from = rest;
+            Some(Self::from_le_bytes(*head))
+        }
+    })* };
+}
+integers!(u8, u16, u32, u64, i32, i64, f64);
+
+impl Field for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        u8::get(from).map(|b| b != 0)
+    }
+}
+
+impl Field for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u32).put(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let length = u32::get(from)? as usize;
+        let (text, rest) = from.split_at_checked(length)?;
+        *from = rest;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.len() as u32).put(out);
+        for item in self {
+            item.put(out);
+        }
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let count = u32::get(from)? as usize;
+        // A hostile count must not reserve memory: every element has at least one byte.
+        if count > from.len() {
+            return None;
+        }
+        (0..count).map(|_| T::get(from)).collect()
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        if bool::get(from)? { T::get(from).map(Some) } else { Some(None) }
+    }
+}
+
+impl<T: Field + Copy + Default, const N: usize> Field for [T; N] {
+    fn put(&self, out: &mut Vec<u8>) {
+        for item in self {
+            item.put(out);
+        }
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let mut out = [T::default(); N];
+        for item in &mut out {
+            *item = T::get(from)?;
+        }
+        Some(out)
+    }
+}
+
+/// A struct of fields, in order; what a payload lacks at its end reads as the default.
+macro_rules! definitions {
+    ($($(#[$doc:meta])* $kind:literal $name:ident { $($(#[$fdoc:meta])* $field:ident: $t:ty,)* })*) => {
+        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq)] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
+        impl From<$name> for Def { fn from(value: $name) -> Def { Def::$name(value) } })*
+
+        /// One definition.
+        #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs)] // each variant is the struct of its name
+        #[allow(clippy::large_enum_variant)] // short-lived values, read one by one
+        pub enum Def { $($name($name),)* /// A kind this version does not know.
+            Unknown { /// Its number.
+                kind: u16 } }
+
+        impl Def {
+            /// The kind's number.
+            pub fn kind(&self) -> u16 { match self { $(Def::$name(_) => $kind,)* Def::Unknown { kind } => *kind } }
+            fn payload(&self, out: &mut Vec<u8>) {
+                match self { $(Def::$name(d) => { $(d.$field.put(out);)* let _ = (d, &out); })* Def::Unknown { .. } => {} }
+            }
+            fn from_payload(kind: u16, mut from: &[u8]) -> Option<Def> {
+                let from = &mut from;
+                Some(match kind {
+                    $($kind => Def::$name($name { $($field: if from.is_empty() { Default::default() } else { <$t as Field>::get(from)? },)* }),)*
+                    kind => Def::Unknown { kind },
+                })
+            }
+        }
+    };
+}
+
+definitions! {
+    /// The process that wrote the file. The first definition of every file.
+    1 Process {
+        /// Process id in its own namespace.
+        pid: u32,
+        /// Parent's id.
+        ppid: u32,
+        /// Path of the executable.
+        executable: String,
+        /// Command line.
+        arguments: Vec<String>,
+        /// Working directory.
+        directory: String,
+        /// Host name.
+        host: String,
+        /// Rank in `MPI_COMM_WORLD`, if started by a launcher that tells.
+        mpi_rank: Option<u32>,
+        /// Size of `MPI_COMM_WORLD`.
+        mpi_size: Option<u32>,
+        /// Version of the recorder.
+        recorder: String,
+        /// How it came in: preload, layer, audit; as seen at the first call.
+        injection: String,
+        /// Device-timing method.
+        device_timing: String,
+        /// Whether rings are in mapped files: if not, what was in them when the process was killed is lost.
+        rings_survive: bool,
+        /// Environment's settings, as NAME=value, of our prefix only.
+        settings: Vec<String>,
+    }
+    /// An entry point, so that a trace explains itself. Ids are the record's `function`.
+    2 Function {
+        /// Id.
+        id: u16,
+        /// Name.
+        name: String,
+        /// `cl_khr_...` or a core version `1.2`.
+        origin: String,
+        /// API group: `queue`, `memory`, `kernel`, `enqueue`, `wait`, `query`, ...
+        group: String,
+        /// Kept arguments of the long form, in order.
+        arguments: Vec<Argument>,
+        /// Small arguments of the plain form: index in `arguments` and bits, lowest first.
+        small: Vec<Small>,
+        /// Index in `arguments` of the object that the plain form's id names.
+        object: Option<u8>,
+    }
+    /// A point at which the clocks were read together.
+    3 Anchor {
+        /// Host clock of the trace, in ticks.
+        ticks: u64,
+        /// CLOCK_MONOTONIC_RAW, ns.
+        raw: u64,
+        /// CLOCK_MONOTONIC, ns.
+        monotonic: u64,
+        /// CLOCK_REALTIME, ns.
+        realtime: u64,
+        /// Width of the interval in which they were read, in ticks.
+        width: u64,
+    }
+    /// A thread.
+    4 Thread {
+        /// Index.
+        index: u32,
+        /// Thread id of the system.
+        tid: u32,
+        /// Name at its first call.
+        name: String,
+    }
+    /// A platform.
+    5 Platform {
+        /// Id.
+        id: u32,
+        /// CL_PLATFORM_NAME.
+        name: String,
+        /// CL_PLATFORM_VENDOR.
+        vendor: String,
+        /// CL_PLATFORM_VERSION.
+        version: String,
+    }
+    /// A device.
+    6 Device {
+        /// Id.
+        id: u32,
+        /// Platform id.
+        platform: u32,
+        /// CL_DEVICE_NAME.
+        name: String,
+        /// CL_DEVICE_VENDOR.
+        vendor: String,
+        /// CL_DRIVER_VERSION.
+        driver: String,
+        /// CL_DEVICE_VERSION.
+        version: String,
+        /// CL_DEVICE_TYPE.
+        device_type: u64,
+        /// CL_DEVICE_MAX_COMPUTE_UNITS.
+        compute_units: u32,
+        /// CL_DEVICE_MAX_CLOCK_FREQUENCY in MHz.
+        clock_mhz: u32,
+        /// CL_DEVICE_GLOBAL_MEM_SIZE in bytes.
+        global_memory: u64,
+        /// CL_DEVICE_PROFILING_TIMER_RESOLUTION in ns.
+        timer_resolution: u64,
+        /// PCI address `domain:bus:device.function`, if the runtime tells.
+        pci: Option<String>,
+        /// Parent device id of a sub-device.
+        parent: Option<u32>,
+        /// CL_DEVICE_UUID_KHR as hex, if the runtime tells.
+        uuid: Option<String>,
+    }
+    /// A context.
+    7 Context {
+        /// Id.
+        id: u32,
+        /// Device ids.
+        devices: Vec<u32>,
+    }
+    /// A command queue.
+    8 Queue {
+        /// Id.
+        id: u32,
+        /// Context id.
+        context: u32,
+        /// Device id.
+        device: u32,
+        /// Properties as the application asked for them.
+        properties: u64,
+        /// Whether we added the profiling bit.
+        profiling_added: bool,
+    }
+    /// A program.
+    9 Program {
+        /// Id.
+        id: u32,
+        /// Context id.
+        context: u32,
+        /// How it was made: `source`, `binary`, `il`, `built-in`, `link`.
+        origin: String,
+        /// 128-bit hash of source, binary or IL as hex, empty if there is none.
+        hash: String,
+        /// Bytes of source, binary or IL.
+        bytes: u64,
+    }
+    /// A build, compilation or link of a program.
+    10 Build {
+        /// Program id.
+        program: u32,
+        /// Function that asked for it.
+        function: u16,
+        /// Options as the application gave them.
+        options: String,
+        /// Error code.
+        result: i32,
+        /// Build log, cut to 64 KiB; asked for only where the build failed.
+        log: String,
+    }
+    /// A kernel.
+    11 Kernel {
+        /// Id.
+        id: u32,
+        /// Program id, 0 if unknown.
+        program: u32,
+        /// Name.
+        name: String,
+    }
+    /// An NDRange.
+    12 Geometry {
+        /// Id.
+        id: u32,
+        /// Dimensions, 1 to 3.
+        dimensions: u32,
+        /// Global offset, if given.
+        offset: Option<[u64; 3]>,
+        /// Global size.
+        global: [u64; 3],
+        /// Local size, if given.
+        local: Option<[u64; 3]>,
+    }
+    /// The process ended in order: without it the process was killed, or called `_exit`.
+    13 Exit {
+        /// Host time in ticks.
+        ticks: u64,
+        /// Commands whose time was still awaited.
+        pending: u64,
+    }
+    /// Something the user should know.
+    14 Warning {
+        /// Stable name, `disk-full`.
+        code: String,
+        /// What happened, on what, and the next step.
+        text: String,
+    }
+    /// Device and host clock read together by clGetDeviceAndHostTimer.
+    15 DeviceClock {
+        /// Device id.
+        device: u32,
+        /// Device time in ns.
+        device_time: u64,
+        /// Host time as the runtime told it, in ns.
+        host_time: u64,
+        /// Host clock before the call, in ticks.
+        before: u64,
+        /// Host clock after the call, in ticks.
+        after: u64,
+    }
+    /// Process replaced itself or made a child; the other side has its own files.
+    16 Fork {
+        /// Child's pid as the parent sees it; 0 when it is written by the child about itself.
+        child: u32,
+        /// Host time in ticks.
+        ticks: u64,
+    }
+    /// Result of a calibration that belongs to the trace (span bias, ...).
+    17 Calibration {
+        /// What was calibrated: `span-bias-ns`, ...
+        name: String,
+        /// Device id, 0 for the host.
+        device: u32,
+        /// Value.
+        value: f64,
+        /// Half-width of its 95 % interval.
+        uncertainty: f64,
+    }
+}
+
+/// What a kept argument's word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ArgumentKind {
+    /// An unsigned number.
+    Unsigned = 0,
+    /// A signed number.
+    Signed = 1,
+    /// A size in bytes.
+    Bytes = 2,
+    /// Hexadecimal flags.
+    Flags = 3,
+    /// An enum value, named by the registry.
+    Enum = 4,
+    /// cl_bool.
+    Bool = 5,
+    /// Id of a platform, device, context, queue, program, kernel, memory object or other object.
+    Object = 6,
+    /// Command id of an event.
+    Event = 7,
+    /// An address.
+    Pointer = 8,
+}
+
+impl Field for ArgumentKind {
+    fn put(&self, out: &mut Vec<u8>) {
+        (*self as u8).put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        use ArgumentKind as K;
+        const ALL: [K; 9] = [K::Unsigned, K::Signed, K::Bytes, K::Flags, K::Enum, K::Bool, K::Object, K::Event, K::Pointer];
+        // A kind of a newer writer still prints as a number.
+        u8::get(from).map(|n| ALL.get(usize::from(n)).copied().unwrap_or(K::Unsigned))
+    }
+}
+
+/// A kept argument of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name in the specification; `return` for the object that the call returned.
+    pub name: String,
+    /// What it is.
+    pub kind: ArgumentKind,
+}
+
+impl Field for Argument {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.name.put(out);
+        self.kind.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { name: String::get(from)?, kind: ArgumentKind::get(from)? })
+    }
+}
+
+/// A small argument of the plain form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Small {
+    /// Index in the function's arguments.
+    pub argument: u8,
+    /// Bits it has.
+    pub bits: u8,
+}
+
+impl Field for Small {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.argument.put(out);
+        self.bits.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { argument: u8::get(from)?, bits: u8::get(from)? })
+    }
+}
+
+/// Appends the framed definition to `out`.
+pub fn encode(def: &Def, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; FRAME_LEN]);
+    def.payload(out);
+    let length = (out.len() - start - FRAME_LEN) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    out[start + 4..start + 6].copy_from_slice(&def.kind().to_le_bytes());
+    let sum = frame_checksum(&out[start..start + 8], &out[start + FRAME_LEN..]);
+    out[start + 8..start + 16].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn frame_checksum(head: &[u8], payload: &[u8]) -> u64 {
+    checksum(head).rotate_left(17) ^ checksum(payload)
+}
+
+/// Iterates over the definitions of a defs file. Ends at the first that is torn or damaged; [`rest`](Self::rest) tells
+/// how many bytes were left then.
+#[derive(Debug, Clone)]
+pub struct Defs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Defs<'a> {
+    /// Over the bytes of a whole defs file, header included; the header is taken as checked.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes.get(crate::file::HEADER_LEN..).unwrap_or(&[]) }
+    }
+    /// Bytes not read.
+    pub fn rest(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl Iterator for Defs<'_> {
+    type Item = Def;
+
+    fn next(&mut self) -> Option<Def> {
+        let (head, after) = self.rest.split_first_chunk::<FRAME_LEN>()?;
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if length > MAX_PAYLOAD {
+            return None;
+        }
+        let (payload, rest) = after.split_at_checked(length)?;
+        let sum = u64::from_le_bytes([head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15]]);
+        if frame_checksum(&head[..8], payload) != sum {
+            return None;
+        }
+        let def = Def::from_payload(u16::from_le_bytes([head[4], head[5]]), payload)?;
+        self.rest = rest;
+        Some(def)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Def> {
+        vec![
+            Process { pid: 4, arguments: vec!["a".into(), "b c".into()], mpi_rank: Some(3), ..Default::default() }.into(),
+            Function {
+                id: 9,
+                name: "clFoo".into(),
+                arguments: vec![Argument { name: "kernel".into(), kind: ArgumentKind::Object }],
+                small: vec![Small { argument: 0, bits: 21 }],
+                object: Some(0),
+                ..Default::default()
+            }
+            .into(),
+            Geometry { id: 1, dimensions: 2, offset: None, global: [64, 64, 1], local: Some([8, 8, 1]) }.into(),
+            Exit { ticks: 1, pending: 2 }.into(),
+        ]
+    }
+
+    #[test]
+    fn definitions_round_trip() {
+        let mut bytes = vec![0; crate::file::HEADER_LEN];
+        for def in samples() {
+            encode(&def, &mut bytes);
+        }
+        let mut read = Defs::new(&bytes);
+        assert_eq!(read.by_ref().collect::<Vec<_>>(), samples());
+        assert_eq!(read.rest(), 0);
+    }
+
+    #[test]
+    fn every_flip_and_cut_yields_a_prefix_of_the_definitions() {
+        let mut bytes = vec![0; crate::file::HEADER_LEN];
+        for def in samples() {
+            encode(&def, &mut bytes);
+        }
+        let whole = samples();
+        for at in crate::file::HEADER_LEN..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x41;
+            let read: Vec<_> = Defs::new(&bad).collect();
+            assert!(read.len() < whole.len() && read == whole[..read.len()], "flip at {at}");
+            let read: Vec<_> = Defs::new(&bytes[..at]).collect();
+            assert_eq!(read, whole[..read.len()], "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn an_older_writers_payload_reads_with_defaults() {
+        let mut payload = Vec::new();
+        7u32.put(&mut payload);
+        assert_eq!(Def::from_payload(13, &[]), Some(Exit::default().into()));
+        assert_eq!(Def::from_payload(11, &payload), Some(Kernel { id: 7, ..Default::default() }.into()));
+        assert_eq!(Def::from_payload(999, &payload), Some(Def::Unknown { kind: 999 }));
+    }
+}

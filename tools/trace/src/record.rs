@@ -1,0 +1,542 @@
+//! Records: what a thread writes into its ring, 8-byte words, most often 16 bytes.
+//!
+//! Word 0 is `head | delta << 32`. Two shapes of head:
+//!
+//! * **plain**, bit 31 set: bits 30..21 the function, bits 20..0 its small arguments packed as the function's
+//!   definition says. Always 16 bytes: word 1 is `duration | id << 32`. A call that succeeded and had no more to say.
+//! * **long**, bit 31 clear: bits 30..24 the kind, bits 23..16 the length in words, bits 15..0 the function (0 if none).
+//!
+//! | kind | words after word 0 |
+//! |---|---|
+//! | 1 `Prefix` | `delta_high \| duration_high << 32`: the upper halves of the next record's delta and duration |
+//! | 2 `Call` | `duration \| result << 32`, then the kept arguments, one word each, in the order of the definition |
+//! | 3 `Command` | `duration \| result << 32`; command id; `queue \| object << 32`; `object2 \| geometry << 32`; `command kind (8 bits) \| flags << 8 \| waits << 16 (16 bits) \| extra << 32`; bytes; then wait-list entries, u32 each, padded to a word |
+//! | 4 `MoreWaits` | command id; `count`; u32 entries: wait-list entries that did not fit |
+//! | 5 `Timing` | command id; START (device ns); `START-QUEUED \| SUBMIT-QUEUED << 32`; `END-START` (low 32 bits; high 32 reserved) |
+//! | 6 `TimingWide` | command id; QUEUED; SUBMIT; START; END |
+//! | 7 `Untimed` | command id; `reason \| detail << 32` |
+//! | 8 `Dropped` | count of records; reason |
+//! | 9 `SamplingRate` | stratum (kernel id, 0 all); probability (f64 bits): in force from this record's time on |
+//! | 10 `Paused` / 11 `Resumed` | none |
+//! | 32 `Snapshot`, 33 `Calibration`, 34 `SpanBias`, 35 `HostWait` | reserved |
+//!
+//! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never reused, and an entry
+//! means the newest such id not after the waiting command. A record's time is its end; see the crate's page.
+
+/// Longest record in bytes.
+pub const MAX_RECORD: usize = 255 * 8;
+/// Bits of the small-arguments field of a plain record.
+pub const SMALL_BITS: u32 = 21;
+/// Most functions a trace can name in plain records.
+pub const MAX_FUNCTIONS: u16 = 1 << 10;
+/// Result of a call that failed without telling a code (a NULL handle and no `errcode_ret`).
+pub const RESULT_UNKNOWN: i32 = i32::MIN;
+/// Wait-list entries that fit one `Command` record.
+pub const WAITS_INLINE: usize = 400;
+
+/// Kinds of long records.
+pub mod kind {
+    #![allow(missing_docs)] // the table above is their documentation
+    pub const PREFIX: u8 = 1;
+    pub const CALL: u8 = 2;
+    pub const COMMAND: u8 = 3;
+    pub const MORE_WAITS: u8 = 4;
+    pub const TIMING: u8 = 5;
+    pub const TIMING_WIDE: u8 = 6;
+    pub const UNTIMED: u8 = 7;
+    pub const DROPPED: u8 = 8;
+    pub const SAMPLING_RATE: u8 = 9;
+    pub const PAUSED: u8 = 10;
+    pub const RESUMED: u8 = 11;
+    pub const SNAPSHOT: u8 = 32;
+    pub const CALIBRATION: u8 = 33;
+    pub const SPAN_BIAS: u8 = 34;
+    pub const HOST_WAIT: u8 = 35;
+}
+
+/// Flags of a `Command`.
+pub mod flag {
+    /// The application asked for the event.
+    pub const APP_EVENT: u8 = 1;
+    /// The call blocks until the command is complete.
+    pub const BLOCKING: u8 = 2;
+    /// Its time was asked for; a `Timing` or `Untimed` record is to follow.
+    pub const TIMED: u8 = 4;
+    /// The application itself created the queue with profiling.
+    pub const APP_PROFILING: u8 = 8;
+    /// Left out by the sampling method.
+    pub const NOT_SAMPLED: u8 = 16;
+    /// The call had to be repeated as the application wrote it: our event or profiling bit was refused.
+    pub const REPEATED: u8 = 32;
+}
+
+macro_rules! command_kinds {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        /// What a command does. The names are the specification's `CL_COMMAND_*` where it has one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[allow(missing_docs)] // each name says it
+        pub enum CommandKind { $($name = $value,)* }
+        impl CommandKind {
+            /// Every kind.
+            pub const ALL: &[CommandKind] = &[$(CommandKind::$name,)*];
+            /// Name for people, as `ReadBuffer`.
+            pub const fn name(self) -> &'static str { match self { $(CommandKind::$name => $text,)* } }
+            /// From its number; `Other` for kinds of a newer writer.
+            pub const fn from_u8(value: u8) -> Self { match value { $($value => CommandKind::$name,)* _ => CommandKind::Other } }
+        }
+    };
+}
+command_kinds! {
+    Other = 0, "Other"; NdRange = 1, "NDRangeKernel"; Task = 2, "Task"; NativeKernel = 3, "NativeKernel";
+    ReadBuffer = 4, "ReadBuffer"; WriteBuffer = 5, "WriteBuffer"; CopyBuffer = 6, "CopyBuffer";
+    ReadImage = 7, "ReadImage"; WriteImage = 8, "WriteImage"; CopyImage = 9, "CopyImage";
+    CopyImageToBuffer = 10, "CopyImageToBuffer"; CopyBufferToImage = 11, "CopyBufferToImage";
+    MapBuffer = 12, "MapBuffer"; MapImage = 13, "MapImage"; UnmapMemObject = 14, "UnmapMemObject";
+    Marker = 15, "Marker"; AcquireExternal = 16, "AcquireExternal"; ReleaseExternal = 17, "ReleaseExternal";
+    ReadBufferRect = 18, "ReadBufferRect"; WriteBufferRect = 19, "WriteBufferRect"; CopyBufferRect = 20, "CopyBufferRect";
+    User = 21, "User"; Barrier = 22, "Barrier"; MigrateMemObjects = 23, "MigrateMemObjects";
+    FillBuffer = 24, "FillBuffer"; FillImage = 25, "FillImage"; SvmFree = 26, "SVMFree"; SvmMemcpy = 27, "SVMMemcpy";
+    SvmMemFill = 28, "SVMMemFill"; SvmMap = 29, "SVMMap"; SvmUnmap = 30, "SVMUnmap"; SvmMigrate = 31, "SVMMigrateMem";
+    UsmFill = 32, "MemFill"; UsmMemcpy = 33, "Memcpy"; UsmMigrate = 34, "MigrateMem"; UsmAdvise = 35, "MemAdvise";
+    CommandBuffer = 36, "CommandBuffer"; SemaphoreWait = 37, "SemaphoreWait"; SemaphoreSignal = 38, "SemaphoreSignal";
+    WaitForEvents = 39, "WaitForEvents"; GenerateMipmap = 40, "GenerateMipmap"; ReadHostPipe = 41, "ReadHostPipe";
+    WriteHostPipe = 42, "WriteHostPipe";
+}
+
+/// Where the bytes of a command go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// Host memory to device memory.
+    HostToDevice,
+    /// Device memory to host memory.
+    DeviceToHost,
+    /// Inside or between devices.
+    DeviceToDevice,
+    /// A fill, which only writes.
+    Fill,
+    /// A copy between pointers whose side is not known.
+    Unknown,
+}
+
+impl CommandKind {
+    /// Direction of the bytes moved; `None` for what moves none.
+    pub const fn direction(self) -> Option<Direction> {
+        use CommandKind as K;
+        Some(match self {
+            K::WriteBuffer | K::WriteImage | K::WriteBufferRect | K::WriteHostPipe => Direction::HostToDevice,
+            K::ReadBuffer | K::ReadImage | K::ReadBufferRect | K::ReadHostPipe => Direction::DeviceToHost,
+            K::CopyBuffer | K::CopyImage | K::CopyImageToBuffer | K::CopyBufferToImage | K::CopyBufferRect => Direction::DeviceToDevice,
+            K::FillBuffer | K::FillImage | K::SvmMemFill | K::UsmFill => Direction::Fill,
+            K::SvmMemcpy | K::UsmMemcpy => Direction::Unknown,
+            _ => return None,
+        })
+    }
+
+    /// Whether the command runs application code on the device.
+    pub const fn is_kernel(self) -> bool {
+        matches!(self, CommandKind::NdRange | CommandKind::Task)
+    }
+}
+
+macro_rules! untimed_reasons {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        /// Why a command that was to be timed has no time.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u32)]
+        #[allow(missing_docs)] // the texts say it
+        pub enum Untimed { $($name = $value,)* }
+        impl Untimed {
+            /// The reason in words.
+            pub const fn text(self) -> &'static str { match self { $(Untimed::$name => $text,)* } }
+            /// From its number; `Unknown` for reasons of a newer writer.
+            pub const fn from_u32(value: u32) -> Self { match value { $($value => Untimed::$name,)* _ => Untimed::Unknown } }
+        }
+    };
+}
+untimed_reasons! {
+    Unknown = 0, "for a reason this version does not know";
+    Failed = 1, "the command failed on the device";
+    QueueReleased = 2, "the application released its queue or context before the command was seen complete";
+    NotAvailable = 3, "the runtime gives no profiling information for it";
+    TooManyPending = 4, "too many commands were in flight";
+    EventRefused = 5, "the runtime refused to give an event for it";
+    Unfinished = 6, "it was still in flight at the end";
+    TimingOff = 7, "device timing was off";
+    NotSampled = 8, "left out by the sampling method";
+    QueryFailed = 9, "the runtime failed to answer the profiling query";
+    ProfilingSwitchedOff = 10, "the application switched profiling off on its queue";
+}
+
+macro_rules! drop_reasons {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        /// Why records were dropped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u64)]
+        #[allow(missing_docs)] // the texts say it
+        pub enum DropReason { $($name = $value,)* }
+        impl DropReason {
+            /// The reason in words.
+            pub const fn text(self) -> &'static str { match self { $(DropReason::$name => $text,)* } }
+            /// From its number.
+            pub const fn from_u64(value: u64) -> Self { match value { $($value => DropReason::$name,)* _ => DropReason::Unknown } }
+        }
+    };
+}
+drop_reasons! {
+    Unknown = 0, "for a reason this version does not know";
+    WriteFailed = 1, "the trace could not be written (disk full or a limit)";
+    Reentered = 2, "the call came from a signal handler in the middle of another record";
+    NoRing = 3, "no ring could be had for the thread";
+}
+
+/// One decoded record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Record<'a> {
+    /// A host call that succeeded and had no more to say than one object and a few small arguments.
+    Plain {
+        /// Function.
+        function: u16,
+        /// Packed small arguments.
+        small: u32,
+        /// Id of the object, 0 if none.
+        id: u32,
+        /// Ticks.
+        duration: u64,
+    },
+    /// A host call.
+    Call {
+        /// Function.
+        function: u16,
+        /// Ticks.
+        duration: u64,
+        /// Error code, 0 success.
+        result: i32,
+        /// Kept arguments.
+        args: Words<'a>,
+    },
+    /// A host call that enqueued a command.
+    Command(Command<'a>),
+    /// Wait-list entries that did not fit the `Command`.
+    MoreWaits {
+        /// Command id.
+        command: u64,
+        /// Low halves of command ids.
+        waits: Waits<'a>,
+    },
+    /// The four stamps of a command, in device nanoseconds. The record's time is when the host knew it complete.
+    Timing {
+        /// Command id.
+        command: u64,
+        /// QUEUED, SUBMIT, START, END.
+        stamps: [u64; 4],
+    },
+    /// A command has no time.
+    Untimed {
+        /// Command id.
+        command: u64,
+        /// Why.
+        reason: Untimed,
+        /// Error or execution status that goes with the reason.
+        detail: i32,
+    },
+    /// Records were lost here.
+    Dropped {
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: DropReason,
+    },
+    /// The sampling method's probability from now on.
+    SamplingRate {
+        /// Kernel id, 0 for all.
+        stratum: u64,
+        /// Probability of timing a launch.
+        probability: f64,
+    },
+    /// Recording was paused (`true`) or went on (`false`).
+    Paused(bool),
+    /// A kind this version does not know.
+    Unknown {
+        /// Its number.
+        kind: u8,
+    },
+}
+
+/// A command at its enqueue.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Command<'a> {
+    /// The enqueuing function.
+    pub function: u16,
+    /// Ticks the call took.
+    pub duration: u64,
+    /// Error code of the call.
+    pub result: i32,
+    /// Command id, from 1, never reused.
+    pub id: u64,
+    /// Queue id.
+    pub queue: u32,
+    /// Kernel id for kernels, else the (source) memory object, 0 if none.
+    pub object: u32,
+    /// Destination of a copy, 0 if none.
+    pub object2: u32,
+    /// Geometry id, 0 if none.
+    pub geometry: u32,
+    /// What it does.
+    pub kind: CommandKind,
+    /// Bits of [`flag`].
+    pub flags: u8,
+    /// A further argument of the function (map flags, ...).
+    pub extra: u32,
+    /// Bytes moved, 0 if none or unknown.
+    pub bytes: u64,
+    /// Wait list.
+    pub waits: Waits<'a>,
+}
+
+/// Kept arguments, one u64 each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words<'a>(pub &'a [u8]);
+
+impl Words<'_> {
+    /// The values in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or([0; 8])))
+    }
+}
+
+/// A wait list: low halves of command ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits<'a>(pub &'a [u8]);
+
+impl Waits<'_> {
+    /// The entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap_or([0; 4])))
+    }
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.0.len() / 4
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Word 0 of a long record of `words` words.
+pub const fn head(kind: u8, words: usize, function: u16, delta: u32) -> u64 {
+    (function as u64) | ((words as u64 & 0xff) << 16) | ((kind as u64 & 0x7f) << 24) | ((delta as u64) << 32)
+}
+
+/// A plain record. `function` < [`MAX_FUNCTIONS`], `small` < 2^[`SMALL_BITS`].
+#[inline(always)]
+pub const fn plain(function: u16, small: u32, id: u32, delta: u32, duration: u32) -> [u64; 2] {
+    let head = (1u64 << 31) | ((function as u64) << SMALL_BITS) | small as u64;
+    [head | ((delta as u64) << 32), duration as u64 | ((id as u64) << 32)]
+}
+
+/// A prefix with the upper halves of the next record's delta and duration.
+pub const fn prefix(delta: u64, duration: u64) -> [u64; 2] {
+    [head(kind::PREFIX, 2, 0, 0), (delta >> 32) | (duration >> 32 << 32)]
+}
+
+/// The fixed part of a `Call` with `args` kept arguments, which follow it. At most 250 of them.
+pub const fn call(function: u16, args: usize, result: i32, delta: u32, duration: u32) -> [u64; 2] {
+    [head(kind::CALL, 2 + args, function, delta), duration as u64 | ((result as u32 as u64) << 32)]
+}
+
+/// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word.
+pub fn command(c: &Command<'_>, delta: u32) -> [u64; 7] {
+    let waits = c.waits.len().min(WAITS_INLINE);
+    [
+        head(kind::COMMAND, 7 + waits.div_ceil(2), c.function, delta),
+        c.duration & 0xffff_ffff | (u64::from(c.result as u32) << 32),
+        c.id,
+        u64::from(c.queue) | (u64::from(c.object) << 32),
+        u64::from(c.object2) | (u64::from(c.geometry) << 32),
+        c.kind as u64 | (u64::from(c.flags) << 8) | ((waits as u64) << 16) | (u64::from(c.extra) << 32),
+        c.bytes,
+    ]
+}
+
+/// The fixed part of a `MoreWaits` with `count` entries, at most [`WAITS_INLINE`].
+pub const fn more_waits(command: u64, count: usize, delta: u32) -> [u64; 3] {
+    [head(kind::MORE_WAITS, 3 + count.div_ceil(2), 0, delta), command, count as u64]
+}
+
+/// A `Timing` (five words) or `TimingWide` (six words): the words and how many of them count.
+pub fn timing(command: u64, stamps: [u64; 4], delta: u32) -> ([u64; 6], usize) {
+    let [queued, submit, start, end] = stamps;
+    let narrow = |from: u64, to: u64| to.checked_sub(from).and_then(|d| u32::try_from(d).ok());
+    match (narrow(queued, start), narrow(queued, submit), narrow(start, end)) {
+        (Some(wait), Some(submitted), Some(ran)) => {
+            ([head(kind::TIMING, 5, 0, delta), command, start, u64::from(wait) | (u64::from(submitted) << 32), u64::from(ran), 0], 5)
+        }
+        _ => ([head(kind::TIMING_WIDE, 6, 0, delta), command, queued, submit, start, end], 6),
+    }
+}
+
+/// An `Untimed`.
+pub const fn untimed(command: u64, reason: Untimed, detail: i32, delta: u32) -> [u64; 3] {
+    [head(kind::UNTIMED, 3, 0, delta), command, reason as u64 | ((detail as u32 as u64) << 32)]
+}
+
+/// A `Dropped`.
+pub const fn dropped(count: u64, reason: DropReason, delta: u32) -> [u64; 3] {
+    [head(kind::DROPPED, 3, 0, delta), count, reason as u64]
+}
+
+/// A `SamplingRate`.
+pub const fn sampling_rate(stratum: u64, probability: f64, delta: u32) -> [u64; 3] {
+    [head(kind::SAMPLING_RATE, 3, 0, delta), stratum, probability.to_bits()]
+}
+
+/// A `Paused` or `Resumed`.
+pub const fn paused(on: bool, delta: u32) -> [u64; 1] {
+    [head(if on { kind::PAUSED } else { kind::RESUMED }, 1, 0, delta)]
+}
+
+/// Upper halves told by a `Prefix`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct High {
+    delta: u64,
+    duration: u64,
+}
+
+/// What stands at the start of some bytes.
+pub(crate) enum Decoded<'a> {
+    Prefix(High),
+    Record(u64, Record<'a>),
+}
+
+/// Decodes one record: its length in bytes and the (delta, record), or `None` where the bytes cannot be one.
+pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<'a>)> {
+    let word = |i: usize| crate::file::read_u64(bytes, i * 8);
+    let first = word(0)?;
+    let delta = (first >> 32) | (high.delta << 32);
+    if first & (1 << 31) != 0 {
+        let second = word(1)?;
+        let record = Record::Plain {
+            function: ((first >> SMALL_BITS) & u64::from(MAX_FUNCTIONS - 1)) as u16,
+            small: (first & ((1 << SMALL_BITS) - 1)) as u32,
+            id: (second >> 32) as u32,
+            duration: (second & 0xffff_ffff) | (high.duration << 32),
+        };
+        return Some((16, Decoded::Record(delta, record)));
+    }
+    let words = ((first >> 16) & 0xff) as usize;
+    let length = words * 8;
+    if words == 0 || bytes.len() < length {
+        return None;
+    }
+    let function = (first & 0xffff) as u16;
+    let need = |n: usize| if words >= n { Some(()) } else { None };
+    let record = match ((first >> 24) & 0x7f) as u8 {
+        kind::PREFIX => {
+            need(2)?;
+            let halves = word(1)?;
+            let high = High { delta: halves & 0xffff_ffff, duration: halves >> 32 };
+            return Some((length, Decoded::Prefix(high)));
+        }
+        kind::CALL => {
+            need(2)?;
+            let second = word(1)?;
+            Record::Call {
+                function,
+                duration: (second & 0xffff_ffff) | (high.duration << 32),
+                result: (second >> 32) as i32,
+                args: Words(bytes.get(16..length)?),
+            }
+        }
+        kind::COMMAND => {
+            need(7)?;
+            let (second, objects, more, what) = (word(1)?, word(3)?, word(4)?, word(5)?);
+            let waits = ((what >> 16) & 0xffff) as usize;
+            Record::Command(Command {
+                function,
+                duration: (second & 0xffff_ffff) | (high.duration << 32),
+                result: (second >> 32) as i32,
+                id: word(2)?,
+                queue: objects as u32,
+                object: (objects >> 32) as u32,
+                object2: more as u32,
+                geometry: (more >> 32) as u32,
+                kind: CommandKind::from_u8(what as u8),
+                flags: (what >> 8) as u8,
+                extra: (what >> 32) as u32,
+                bytes: word(6)?,
+                waits: Waits(bytes.get(56..length)?.get(..waits * 4)?),
+            })
+        }
+        kind::MORE_WAITS => {
+            need(3)?;
+            let count = usize::try_from(word(2)?).ok()?;
+            Record::MoreWaits { command: word(1)?, waits: Waits(bytes.get(24..length)?.get(..count.checked_mul(4)?)?) }
+        }
+        kind::TIMING => {
+            need(5)?;
+            let (start, waits, ran) = (word(2)?, word(3)?, word(4)? & 0xffff_ffff);
+            let queued = start.wrapping_sub(waits & 0xffff_ffff);
+            let stamps = [queued, queued.wrapping_add(waits >> 32), start, start.wrapping_add(ran)];
+            Record::Timing { command: word(1)?, stamps }
+        }
+        kind::TIMING_WIDE => {
+            need(6)?;
+            Record::Timing { command: word(1)?, stamps: [word(2)?, word(3)?, word(4)?, word(5)?] }
+        }
+        kind::UNTIMED => {
+            need(3)?;
+            let why = word(2)?;
+            Record::Untimed { command: word(1)?, reason: Untimed::from_u32(why as u32), detail: (why >> 32) as i32 }
+        }
+        kind::DROPPED => {
+            need(3)?;
+            Record::Dropped { count: word(1)?, reason: DropReason::from_u64(word(2)?) }
+        }
+        kind::SAMPLING_RATE => {
+            need(3)?;
+            Record::SamplingRate { stratum: word(1)?, probability: f64::from_bits(word(2)?) }
+        }
+        kind::PAUSED => Record::Paused(true),
+        kind::RESUMED => Record::Paused(false),
+        other => Record::Unknown { kind: other },
+    };
+    Some((length, Decoded::Record(delta, record)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Sizes are the product's promise: fresh memory is what recording costs.
+    #[test]
+    fn sizes_are_as_promised() {
+        assert_eq!(size_of_val(&plain(1, 2, 3, 4, 5)), 16);
+        let c = Command {
+            function: 1,
+            duration: 2,
+            result: 0,
+            id: 3,
+            queue: 4,
+            object: 5,
+            object2: 6,
+            geometry: 7,
+            kind: CommandKind::NdRange,
+            flags: 0,
+            extra: 0,
+            bytes: 8,
+            waits: Waits(&[]),
+        };
+        let (_, words) = timing(3, [10, 20, 30, 40], 0);
+        assert!(size_of_val(&command(&c, 0)) + words * 8 <= 96);
+    }
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        for kind in CommandKind::ALL {
+            assert_eq!(CommandKind::from_u8(*kind as u8), *kind);
+        }
+        assert_eq!(CommandKind::from_u8(250), CommandKind::Other);
+    }
+}
