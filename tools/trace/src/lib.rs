@@ -89,6 +89,7 @@
 pub mod defs;
 pub mod file;
 pub mod record;
+pub mod settings;
 pub mod stream;
 
 pub use file::{Clock, FileHeader, FileKind, checksum};

@@ -1,0 +1,77 @@
+//! The one table of environment variables: the recorder reads them, `clscope record` sets them from its options, help
+//! and README print them.
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Name of the environment variable.
+    pub name: &'static str,
+    /// What values it takes.
+    pub values: &'static str,
+    /// What holds when it is not set.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// Trace directory.
+pub const TRACE: &str = "CLSCOPE_TRACE";
+/// Device-timing method.
+pub const DEVICE_TIMING: &str = "CLSCOPE_DEVICE_TIMING";
+/// Whether to record at all.
+pub const ENABLE: &str = "CLSCOPE_ENABLE";
+/// Start paused.
+pub const START_PAUSED: &str = "CLSCOPE_START_PAUSED";
+/// Limit of the trace's size.
+pub const MAX_SIZE: &str = "CLSCOPE_MAX_SIZE";
+/// Messages on stderr.
+pub const QUIET: &str = "CLSCOPE_QUIET";
+/// Kernels to time and record.
+pub const KERNELS: &str = "CLSCOPE_KERNELS";
+/// API groups to record.
+pub const GROUPS: &str = "CLSCOPE_GROUPS";
+/// Budget of sampled timing.
+pub const BUDGET: &str = "CLSCOPE_BUDGET";
+
+/// Every setting.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: TRACE,
+        values: "PATH",
+        default: "PROGRAM-PID.clscope in the working directory",
+        help: "Directory that the trace goes to; made if missing",
+    },
+    Setting { name: ENABLE, values: "1 | 0", default: "1", help: "0 loads the recorder and leaves it idle" },
+    Setting {
+        name: DEVICE_TIMING,
+        values: "event | callback | sync | off",
+        default: "event",
+        help: "How device time is taken: from events harvested when the application waits, from completion callbacks, by waiting for each command, or not at all",
+    },
+    Setting { name: START_PAUSED, values: "0 | 1", default: "0", help: "1 records nothing until told to start" },
+    Setting {
+        name: MAX_SIZE,
+        values: "BYTES, with K, M or G",
+        default: "no limit",
+        help: "Keeps the newest part of the trace below this size",
+    },
+    Setting {
+        name: QUIET,
+        values: "0 | 1",
+        default: "0",
+        help: "1 keeps the recorder's own messages off stderr; they are in the trace all the same",
+    },
+    Setting {
+        name: KERNELS,
+        values: "NAMES, comma-separated, * and ? allowed",
+        default: "all",
+        help: "Records and times only launches of these kernels; other launches are passed on untouched",
+    },
+    Setting { name: GROUPS, values: "NAMES, comma-separated", default: "all", help: "Records only host calls of these API groups" },
+    Setting {
+        name: BUDGET,
+        values: "PERCENT",
+        default: "1",
+        help: "Share of the application's own time that sampled device timing may cost",
+    },
+];
