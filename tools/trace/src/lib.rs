@@ -88,6 +88,7 @@
 
 pub mod defs;
 pub mod file;
+pub mod names;
 pub mod record;
 pub mod settings;
 pub mod stream;
