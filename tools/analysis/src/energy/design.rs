@@ -1,0 +1,196 @@
+//! Owns the columns of the fit before anything is fitted: every class's and power state's share of every row,
+//! how the shares change with the response, and which classes the design can tell apart at all.
+//! Refuses to look at what the sensor read.
+
+#![forbid(unsafe_code)]
+
+use nalgebra::DMatrix;
+
+use super::activity::{Activity, Segment};
+use super::response::{Design, Response, exact};
+use super::search::ResponseModel;
+use super::sensor::Rows;
+use super::solve::guarded_inverse;
+use super::units::HostNs;
+
+/// A stretch in which the device was in a power state other than state 0 (say deep idle, or a low clock).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateSpan {
+    /// Index into the floors given with the problem; state 0 is wherever no span says otherwise.
+    pub state: usize,
+    /// When the state was entered.
+    pub start: HostNs,
+    /// When it was left.
+    pub end: HostNs,
+}
+
+/// Shares of classes and states in every row under one response.
+pub(crate) struct Columns {
+    pub classes: Design,
+    /// Rows by states, row-major; each row sums to one.
+    pub states: Vec<f64>,
+    pub state_count: usize,
+    /// Change of `classes` per second of window, lag and delay, where those are free.
+    pub sensitivity: Vec<(f64, Design)>,
+}
+
+impl Columns {
+    pub(crate) fn new(
+        activity: &Activity,
+        rows: &Rows,
+        spans: &[StateSpan],
+        state_count: usize,
+        response: &Response,
+        model: &ResponseModel,
+    ) -> Self {
+        let build = |response: &Response, uncertain: bool| {
+            exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain)
+        };
+        let mut sensitivity = Vec::new();
+        let step = rows.period * 0.02;
+        let set: [fn(&mut Response, f64); 3] = [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
+        let active = [response.window > step, response.lag > step, true];
+        for ((parameter, shift), active) in model.parameters().into_iter().zip(set).zip(active) {
+            if let (Some(belief), true) = (parameter.belief(), active) {
+                let (mut before, mut after) = (*response, *response);
+                shift(&mut before, -step);
+                shift(&mut after, step);
+                let mut slope = build(&after, false);
+                for (high, low) in slope.share.iter_mut().zip(build(&before, false).share) {
+                    *high = (*high - low) / (2.0 * step);
+                }
+                sensitivity.push((belief, slope));
+            }
+        }
+        Self {
+            classes: build(response, activity.uncertain),
+            states: state_shares(activity, rows, spans, state_count, response),
+            state_count,
+            sensitivity,
+        }
+    }
+
+    pub(crate) fn state_row(&self, i: usize) -> &[f64] {
+        &self.states[i * self.state_count..(i + 1) * self.state_count]
+    }
+}
+
+fn state_shares(activity: &Activity, rows: &Rows, spans: &[StateSpan], count: usize, response: &Response) -> Vec<f64> {
+    let mut segments: Vec<Segment> = spans
+        .iter()
+        .filter(|span| span.state > 0 && span.state < count && span.end > span.start)
+        .map(|span| Segment {
+            from: activity.seconds(span.start),
+            to: activity.seconds(span.end),
+            class: span.state as u32,
+            share: 1.0,
+            spread: 0.0,
+        })
+        .collect();
+    segments.sort_by(|a, b| a.from.total_cmp(&b.from));
+    let mut shares = exact(&segments, count, &rows.rows, response, false).share;
+    for row in shares.chunks_exact_mut(count) {
+        let others: f64 = row[1..].iter().sum();
+        row[0] = (1.0 - others).max(0.0);
+    }
+    shares
+}
+
+/// Share of a class's own time by which its column must vary on its own, not explained by any other column.
+/// Below it what is left is ripple of a repeating schedule and errors of spans, not independent variation.
+const LEAST_VARIATION: f64 = 0.03;
+
+/// What the design alone says about a partition of the classes.
+pub(crate) struct Structure {
+    /// Classes taken together, each list in class order.
+    pub groups: Vec<Vec<usize>>,
+    /// Groups that cannot be told from idle time, whose floor is to be fitted as well.
+    pub with_floor: Vec<bool>,
+}
+
+/// Joins classes that never vary on their own until every group does. `fitted` says which states' floors are to
+/// be fitted; `present` which classes have any time in the rows.
+pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present: &[usize], start: Vec<Vec<usize>>) -> Structure {
+    let floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
+    let (k, n) = (present.len(), present.len() + floors.len());
+    // Idle share of each state instead of its whole share: a class that runs all the time is then no copy of the floor.
+    let mut gram = DMatrix::<f64>::zeros(n, n);
+    let mut mean = vec![0.0; n];
+    let mut line = vec![0.0; n];
+    for i in 0..rows.rows.len() {
+        let shares = columns.classes.row(i);
+        let states = columns.state_row(i);
+        let busy: f64 = shares.iter().sum::<f64>().min(1.0);
+        for (slot, &class) in line.iter_mut().zip(present) {
+            *slot = shares[class];
+        }
+        for (slot, &state) in line[k..].iter_mut().zip(&floors) {
+            *slot = states[state] * (1.0 - busy);
+        }
+        for r in 0..n {
+            mean[r] += line[r];
+            for c in 0..=r {
+                gram[(r, c)] += line[r] * line[c];
+            }
+        }
+        if let Some(variance) = columns.classes.variance_row(i) {
+            for (r, &class) in present.iter().enumerate() {
+                gram[(r, r)] -= variance[class];
+            }
+        }
+    }
+    gram.fill_upper_triangle_with_lower_triangle();
+    let count = rows.rows.len() as f64;
+    // Groups as lists of positions in `present`, then the floors, each by itself.
+    let position = |class: usize| present.iter().position(|&p| p == class);
+    let mut sets: Vec<Vec<usize>> =
+        start.iter().map(|group| group.iter().filter_map(|&class| position(class)).collect()).collect();
+    sets.retain(|set: &Vec<usize>| !set.is_empty());
+    let mut with_floor = vec![false; sets.len()];
+    loop {
+        let groups = sets.len();
+        let size = groups + floors.len();
+        let pick = |g: usize| -> Vec<usize> {
+            if g < groups { sets[g].clone() } else { vec![k + g - groups] }
+        };
+        let merged = DMatrix::from_fn(size, size, |r, c| {
+            let mut sum = 0.0;
+            for &a in &pick(r) {
+                for &b in &pick(c) {
+                    sum += gram[(a, b)];
+                }
+            }
+            sum
+        });
+        let inverse = guarded_inverse(&merged);
+        let weakest = (0..groups)
+            .filter(|&g| !with_floor[g])
+            .map(|g| {
+                let own: f64 = sets[g].iter().map(|&a| mean[a]).sum::<f64>() / count;
+                let rms = (inverse[(g, g)] * count).max(f64::MIN_POSITIVE).sqrt().recip();
+                (g, if merged[(g, g)] > 0.0 { rms / own } else { 0.0 })
+            })
+            .filter(|&(_, variation)| variation < LEAST_VARIATION)
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((g, _)) = weakest else { break };
+        let correlation = |other: usize| {
+            inverse[(g, other)] / (inverse[(g, g)] * inverse[(other, other)]).sqrt().max(f64::MIN_POSITIVE)
+        };
+        let partner = (0..size).filter(|&o| o != g).min_by(|&a, &b| correlation(a).total_cmp(&correlation(b)));
+        match partner {
+            Some(other) if other < groups => {
+                let (keep, gone) = (g.min(other), g.max(other));
+                let moved = sets.remove(gone);
+                let floor = with_floor.remove(gone);
+                sets[keep].extend(moved);
+                sets[keep].sort_unstable();
+                with_floor[keep] |= floor;
+            }
+            Some(_) => with_floor[g] = true,
+            // Alone, and with a known floor: its level is seen directly.
+            None => break,
+        }
+    }
+    let groups = sets.into_iter().map(|set| set.into_iter().map(|p| present[p]).collect()).collect();
+    Structure { groups, with_floor }
+}

@@ -1,0 +1,480 @@
+//! Owns the regression: rates (watts, or counts a second) of classes from rows of a sensor, with floors, slow
+//! drift and correlated residuals. Refuses to know about joules and launches; that is `attribution`.
+//!
+//! Model: `y_i = sum_s F_s state_is + sum_k p_k share_ik`, all times `1 + drift(t_i)`, plus noise. Steps: least
+//! squares with `p, F >= 0`; drift columns from its prediction; for a counter, whose readings err in the moment
+//! of their update so that consecutive rows err in opposite directions, the inverse of that moving average; the
+//! same least squares again; covariance from `variance`. The inverse moving average passes slow variation and
+//! damps fast, so that an error in the response is never amplified; the opposite (differencing away a slow
+//! residual) would amplify it and is left to the drift columns and to the width of the intervals.
+
+#![forbid(unsafe_code)]
+
+use nalgebra::{DMatrix, DVector};
+
+use super::design::Columns;
+use super::sensor::{RowKind, Rows};
+use super::solve::{guarded_inverse, nonnegative, t_975};
+use super::variance::{cosines, long_run};
+
+/// What is known of a power state's floor: the rate while nothing runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Floor {
+    /// Measured elsewhere (idle window, calibration).
+    Known {
+        /// Watts.
+        rate: f64,
+        /// Standard error of `rate`.
+        sd: f64,
+    },
+    /// To be fitted together with the classes.
+    Fitted,
+}
+
+/// Slow change of every rate during the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriftModel {
+    /// None.
+    None,
+    /// A polynomial in time of at most this degree (fewer in short runs).
+    Polynomial(usize),
+}
+
+/// Slow change found in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// Rates at the end over rates at the start, less one.
+    pub relative: f64,
+    /// Half width of the 95 % interval of `relative`.
+    pub half_width: f64,
+    /// Whether the change is beyond chance and beyond a third of a percent.
+    pub noticed: bool,
+}
+
+/// A fitted set of groups of classes.
+pub(crate) struct Solution {
+    /// Dynamic rate per group: above the floor.
+    pub dynamic: Vec<f64>,
+    /// Floor per state, known or fitted.
+    pub floors: Vec<f64>,
+    /// Per group: share of its time in each state.
+    pub standing: Vec<Vec<f64>>,
+    /// Per group: rate while running, floor included, drift averaged over its time.
+    pub gross: Vec<f64>,
+    /// Per group: factor of drift over its time.
+    pub factor: Vec<f64>,
+    /// Per state, while nothing runs: factor of drift.
+    pub idle_factor: Vec<f64>,
+    /// Gradient of each group's gross rate, and covariance of what it is a gradient to.
+    gradient: Vec<DVector<f64>>,
+    covariance: DMatrix<f64>,
+    floor_at: Vec<usize>,
+    /// Student's t for the intervals.
+    pub t: f64,
+    pub drift: Option<Drift>,
+    /// Residuals of rows before any whitening.
+    pub residuals: Vec<f64>,
+    /// Correlation that was taken out of a counter's rows.
+    pub moving_average: f64,
+    /// Variance inflation of each group's rate over that of a design without the other columns.
+    pub inflation: Vec<f64>,
+    /// Correlations between the groups' gross rates.
+    pub correlation: DMatrix<f64>,
+}
+
+impl Solution {
+    /// Half width of the 95 % interval of a sum of gross rates times `weights` plus floors times `idle`.
+    pub(crate) fn half_width(&self, weights: &[f64], idle: &[f64]) -> f64 {
+        let mut direction = DVector::zeros(self.covariance.nrows());
+        for (gradient, &weight) in self.gradient.iter().zip(weights) {
+            direction += gradient * weight;
+        }
+        for (&at, &weight) in self.floor_at.iter().zip(idle) {
+            direction[at] += weight;
+        }
+        let variance = (direction.transpose() * &self.covariance * &direction)[(0, 0)];
+        self.t * variance.max(0.0).sqrt()
+    }
+
+    pub(crate) fn gross_half_width(&self, group: usize) -> f64 {
+        let mut weights = vec![0.0; self.gross.len()];
+        weights[group] = 1.0;
+        self.half_width(&weights, &vec![0.0; self.floors.len()])
+    }
+}
+
+/// Columns of one solve, scaled, row-major.
+struct Table {
+    width: usize,
+    z: Vec<f64>,
+    y: Vec<f64>,
+}
+
+impl Table {
+    fn rows(&self) -> impl Iterator<Item = (&[f64], f64)> {
+        self.z.chunks_exact(self.width.max(1)).zip(self.y.iter().copied())
+    }
+
+    fn normal(&self) -> (DMatrix<f64>, DVector<f64>) {
+        let n = self.width;
+        let mut gram = DMatrix::zeros(n, n);
+        let mut moment = DVector::zeros(n);
+        for (line, y) in self.rows() {
+            for r in 0..n {
+                if line[r] != 0.0 {
+                    moment[r] += line[r] * y;
+                    for c in 0..=r {
+                        gram[(r, c)] += line[r] * line[c];
+                    }
+                }
+            }
+        }
+        gram.fill_upper_triangle_with_lower_triangle();
+        (gram, moment)
+    }
+
+    fn residuals(&self, x: &DVector<f64>) -> Vec<f64> {
+        self.rows().map(|(line, y)| y - line.iter().zip(x.iter()).map(|(a, b)| a * b).sum::<f64>()).collect()
+    }
+
+    /// `e_i = v_i + theta e_(i-1)` on every column, started afresh after a gap.
+    fn whiten(&mut self, rows: &Rows, theta: f64) {
+        for i in 1..self.y.len() {
+            if rows.rows[i].joined {
+                self.y[i] += theta * self.y[i - 1];
+                let (before, now) = self.z.split_at_mut(i * self.width);
+                let before = &before[(i - 1) * self.width..];
+                for (value, old) in now[..self.width].iter_mut().zip(before) {
+                    *value += theta * old;
+                }
+            }
+        }
+    }
+}
+
+/// Legendre polynomials of degree 1 to `degree` over the run.
+fn polynomials(rows: &Rows, degree: usize) -> Vec<Vec<f64>> {
+    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else { return Vec::new() };
+    let (start, length) = (first.to, (last.to - first.to).max(f64::MIN_POSITIVE));
+    (1..=degree)
+        .map(|d| {
+            rows.rows
+                .iter()
+                .map(|row| {
+                    let u = 2.0 * (row.to - start) / length - 1.0;
+                    match d {
+                        1 => u,
+                        2 => 1.5 * u * u - 0.5,
+                        3 => (2.5 * u * u - 1.5) * u,
+                        _ => ((35.0 * u * u - 30.0) * u * u + 3.0) / 8.0,
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Rows needed per polynomial, so that a short run is not bent to its noise.
+const ROWS_PER_DEGREE: usize = 20;
+
+/// Fits `groups` of classes.
+pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
+    let n = rows.rows.len();
+    let g = groups.len();
+    let fitted: Vec<usize> = (0..floors.len()).filter(|&s| floors[s] == Floor::Fitted).collect();
+    let known: Vec<(usize, f64, f64)> = floors
+        .iter()
+        .enumerate()
+        .filter_map(|(s, floor)| match floor {
+            Floor::Known { rate, sd } => Some((s, *rate, *sd)),
+            Floor::Fitted => None,
+        })
+        .collect();
+    let base = g + fitted.len();
+    let group_share = |row: &[f64], group: &[usize]| -> f64 { group.iter().map(|&class| row[class]).sum() };
+
+    // Classes and floors only, to learn what a row is predicted to be.
+    let mut plain = Table { width: base, z: Vec::with_capacity(n * base), y: Vec::with_capacity(n) };
+    let mut level = Vec::with_capacity(n);
+    for (i, row) in rows.rows.iter().enumerate() {
+        let (shares, states) = (columns.classes.row(i), columns.state_row(i));
+        let settled: f64 = known.iter().map(|&(s, rate, _)| rate * states[s]).sum();
+        level.push(settled);
+        plain.z.extend(groups.iter().map(|group| row.scale * group_share(shares, group)));
+        plain.z.extend(fitted.iter().map(|&s| row.scale * states[s]));
+        plain.y.push(row.scale * (row.mean - settled));
+    }
+    let (gram, moment) = plain.normal();
+    let first = nonnegative(&gram, &moment, &vec![true; base]);
+    let degree = match drift {
+        DriftModel::None => 0,
+        DriftModel::Polynomial(most) => most.min(4).min(n / (ROWS_PER_DEGREE * 2)),
+    };
+    let shapes = polynomials(rows, degree);
+
+    // All columns: classes, floors, drift, then the response's slopes, which only widen the intervals.
+    let slopes = columns.sensitivity.len();
+    let width = base + degree + slopes;
+    let mut table = Table { width, z: Vec::with_capacity(n * width), y: plain.y.clone() };
+    for (i, row) in rows.rows.iter().enumerate() {
+        let line = &plain.z[i * base..(i + 1) * base];
+        table.z.extend_from_slice(line);
+        let predicted: f64 =
+            line.iter().zip(first.iter()).map(|(a, b)| a * b).sum::<f64>() + row.scale * level[i];
+        table.z.extend(shapes.iter().map(|shape| predicted * shape[i]));
+        table.z.extend(columns.sensitivity.iter().map(|(_, slope)| {
+            let change: f64 =
+                groups.iter().zip(first.iter()).map(|(group, p)| p * group_share(slope.row(i), group)).sum();
+            row.scale * change
+        }));
+    }
+    let mut bounded = vec![true; base];
+    bounded.extend(std::iter::repeat_n(false, degree));
+    let used = base + degree;
+    let fit = |table: &Table, spread: &[f64]| {
+        let (mut gram, moment) = table.normal();
+        for (j, s) in spread.iter().enumerate() {
+            // Busy time known with an error makes columns look more varied than they are: take the error's share off.
+            gram[(j, j)] -= s.min(0.9 * gram[(j, j)]);
+        }
+        let part = gram.view((0, 0), (used, used)).into_owned();
+        let x = nonnegative(&part, &moment.rows(0, used).into_owned(), &bounded);
+        let mut full = DVector::zeros(width);
+        full.rows_mut(0, used).copy_from(&x);
+        (gram, full)
+    };
+    let spread_row = |i: usize| -> Vec<f64> {
+        let scale = rows.rows[i].scale.powi(2);
+        columns.classes.variance_row(i).map_or_else(Vec::new, |variance| {
+            groups.iter().map(|group| scale * group_share(variance, group)).collect()
+        })
+    };
+    let mut spread: Vec<Vec<f64>> = (0..n).map(spread_row).collect();
+    let total = |spread: &[Vec<f64>]| -> Vec<f64> {
+        (0..g).map(|j| spread.iter().filter_map(|row| row.get(j)).sum()).collect()
+    };
+    let (mut normal, mut x) = fit(&table, &total(&spread));
+    let residuals: Vec<f64> =
+        table.residuals(&x).iter().zip(&rows.rows).map(|(e, row)| e / row.scale).collect();
+    let mut theta = 0.0;
+    if rows.kind == RowKind::Counter {
+        theta = moving_average(&table.residuals(&x), rows);
+        if theta > 0.05 {
+            table.whiten(rows, theta);
+            for i in 1..n {
+                if rows.rows[i].joined && !spread[i].is_empty() {
+                    for j in 0..g {
+                        spread[i][j] += theta * theta * spread[i - 1][j];
+                    }
+                }
+            }
+            (normal, x) = fit(&table, &total(&spread));
+        }
+    }
+
+    let covariance = covariance(&table, &normal, &x, &spread, columns, base + degree, &known, rows, theta);
+    finish(Finish { columns, rows, groups, devices, fitted: &fitted, known: &known, shapes: &shapes, x, normal, covariance, residuals, theta })
+}
+
+/// Parameter of the moving average `v_i = e_i - theta e_(i-1)` that fits the residuals' first correlation;
+/// zero unless neighbours err in opposite directions.
+fn moving_average(residuals: &[f64], rows: &Rows) -> f64 {
+    let power: f64 = residuals.iter().map(|e| e * e).sum();
+    let product: f64 =
+        (1..residuals.len()).filter(|&i| rows.rows[i].joined).map(|i| residuals[i] * residuals[i - 1]).sum();
+    let r = if power > 0.0 { product / power } else { 0.0 };
+    if r >= 0.0 {
+        0.0
+    } else if r <= -0.4995 {
+        0.97
+    } else {
+        ((1.0 - (1.0 - 4.0 * r * r).sqrt()) / (-2.0 * r)).min(0.97)
+    }
+}
+
+/// Covariance of the coefficients and, after them, of the known floors.
+#[expect(clippy::too_many_arguments, reason = "one formula; its inputs have no life together elsewhere")]
+fn covariance(
+    table: &Table,
+    normal: &DMatrix<f64>,
+    x: &DVector<f64>,
+    spread: &[Vec<f64>],
+    columns: &Columns,
+    slopes_from: usize,
+    known: &[(usize, f64, f64)],
+    rows: &Rows,
+    theta: f64,
+) -> DMatrix<f64> {
+    let (n, width) = (table.y.len(), table.width);
+    let residuals = table.residuals(x);
+    let noise = residuals.iter().map(|e| e * e).sum::<f64>() / (n.saturating_sub(width).max(1)) as f64;
+    let mut a = normal.clone();
+    for (j, (belief, _)) in columns.sensitivity.iter().enumerate() {
+        a[(slopes_from + j, slopes_from + j)] += noise / (belief * belief);
+    }
+    let inverse = guarded_inverse(&a);
+    let mut scores = Vec::with_capacity(n * width);
+    for (i, (line, _)) in table.rows().enumerate() {
+        let z = DVector::from_column_slice(line);
+        let leverage = (z.transpose() * &inverse * &z)[(0, 0)].clamp(0.0, 0.7);
+        let e = residuals[i] / (1.0 - leverage);
+        scores.extend(line.iter().enumerate().map(|(j, z)| {
+            z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])
+        }));
+    }
+    let long = long_run(&scores, width, cosines(n));
+    let core = &inverse * long * &inverse;
+    let size = width + known.len();
+    let mut all = DMatrix::zeros(size, size);
+    all.view_mut((0, 0), (width, width)).copy_from(&core);
+    for (j, &(state, _, sd)) in known.iter().enumerate() {
+        // A floor that is off by one moves every coefficient by this much.
+        let mut column: Vec<f64> = (0..n).map(|i| rows.rows[i].scale * columns.state_row(i)[state]).collect();
+        if theta > 0.05 {
+            for i in 1..n {
+                if rows.rows[i].joined {
+                    column[i] += theta * column[i - 1];
+                }
+            }
+        }
+        let mut pull = DVector::zeros(width);
+        for ((line, _), c) in table.rows().zip(&column) {
+            for (slot, z) in pull.iter_mut().zip(line) {
+                *slot -= z * c;
+            }
+        }
+        let mut shift = DVector::zeros(size);
+        shift.rows_mut(0, width).copy_from(&(&inverse * pull));
+        shift[width + j] = 1.0;
+        all += &shift * shift.transpose() * (sd * sd);
+    }
+    all
+}
+
+/// What `finish` reads.
+struct Finish<'a> {
+    columns: &'a Columns,
+    rows: &'a Rows,
+    groups: &'a [Vec<usize>],
+    devices: usize,
+    fitted: &'a [usize],
+    known: &'a [(usize, f64, f64)],
+    shapes: &'a [Vec<f64>],
+    x: DVector<f64>,
+    normal: DMatrix<f64>,
+    covariance: DMatrix<f64>,
+    residuals: Vec<f64>,
+    theta: f64,
+}
+
+/// From coefficients to rates while running, their gradients, and drift.
+fn finish(f: Finish<'_>) -> Solution {
+    let (g, states) = (f.groups.len(), f.columns.state_count);
+    let degree = f.shapes.len();
+    let width = f.normal.nrows();
+    let mut floors = vec![0.0; states];
+    let mut floor_at = vec![0; states];
+    for (j, &s) in f.fitted.iter().enumerate() {
+        (floors[s], floor_at[s]) = (f.x[g + j], g + j);
+    }
+    for (j, &(s, rate, _)) in f.known.iter().enumerate() {
+        (floors[s], floor_at[s]) = (rate, width + j);
+    }
+    // Where and when each group ran, and where nothing did.
+    let mut standing = vec![vec![0.0; states]; g];
+    let mut moment = vec![vec![0.0; degree]; g];
+    let mut time = vec![0.0; g];
+    let mut idle_moment = vec![vec![0.0; degree]; states];
+    let mut idle_time = vec![0.0; states];
+    for (i, row) in f.rows.rows.iter().enumerate() {
+        let (shares, state) = (f.columns.classes.row(i), f.columns.state_row(i));
+        let busy: f64 = shares.iter().sum();
+        let crowd = if f.devices > 1 { busy.max(1.0) } else { 1.0 };
+        for (k, group) in f.groups.iter().enumerate() {
+            let weight = row.covers * group.iter().map(|&class| shares[class]).sum::<f64>();
+            time[k] += weight;
+            for (slot, s) in standing[k].iter_mut().zip(state) {
+                *slot += weight * s / crowd;
+            }
+            for (slot, shape) in moment[k].iter_mut().zip(f.shapes) {
+                *slot += weight * shape[i];
+            }
+        }
+        for s in 0..states {
+            let weight = row.covers * state[s] * (1.0 - busy).max(0.0);
+            idle_time[s] += weight;
+            for (slot, shape) in idle_moment[s].iter_mut().zip(f.shapes) {
+                *slot += weight * shape[i];
+            }
+        }
+    }
+    let drift: Vec<f64> = (0..degree).map(|j| f.x[f.normal.nrows() - slopes(f.columns) - degree + j]).collect();
+    let drift_at = width - slopes(f.columns) - degree;
+    let mut gross = Vec::with_capacity(g);
+    let mut factor = Vec::with_capacity(g);
+    let mut gradient = Vec::with_capacity(g);
+    let size = f.covariance.nrows();
+    for k in 0..g {
+        let whole = time[k].max(f64::MIN_POSITIVE);
+        standing[k].iter_mut().for_each(|s| *s /= whole);
+        moment[k].iter_mut().for_each(|m| *m /= whole);
+        let base = f.x[k] + standing[k].iter().zip(&floors).map(|(w, f)| w * f).sum::<f64>();
+        let m = 1.0 + moment[k].iter().zip(&drift).map(|(a, b)| a * b).sum::<f64>();
+        let mut direction = DVector::zeros(size);
+        direction[k] = m;
+        for s in 0..states {
+            direction[floor_at[s]] += m * standing[k][s];
+        }
+        for j in 0..degree {
+            direction[drift_at + j] = base * moment[k][j];
+        }
+        gross.push(base * m);
+        factor.push(m);
+        gradient.push(direction);
+    }
+    let idle_factor = (0..states)
+        .map(|s| {
+            let whole = idle_time[s].max(f64::MIN_POSITIVE);
+            1.0 + idle_moment[s].iter().zip(&drift).map(|(a, b)| a / whole * b).sum::<f64>()
+        })
+        .collect();
+    let rows = f.residuals.len();
+    let t = t_975(cosines(rows).min(rows.saturating_sub(width).max(1)) as f64);
+    let inverse = guarded_inverse(&f.normal);
+    let inflation = (0..g).map(|k| inverse[(k, k)] * f.normal[(k, k)]).collect();
+    let gram = DMatrix::from_fn(g, g, |r, c| (gradient[r].transpose() * &f.covariance * &gradient[c])[(0, 0)]);
+    let correlation = DMatrix::from_fn(g, g, |r, c| {
+        gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE)
+    });
+    let drift = (degree > 0).then(|| {
+        // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
+        let relative: f64 = drift.iter().step_by(2).map(|c| 2.0 * c).sum();
+        let mut direction = DVector::zeros(size);
+        for j in (0..degree).step_by(2) {
+            direction[drift_at + j] = 2.0;
+        }
+        let half_width = t * (direction.transpose() * &f.covariance * &direction)[(0, 0)].max(0.0).sqrt();
+        Drift { relative, half_width, noticed: relative.abs() > half_width.max(1.0 / 300.0) }
+    });
+    Solution {
+        dynamic: (0..g).map(|k| f.x[k]).collect(),
+        floors,
+        standing,
+        gross,
+        factor,
+        idle_factor,
+        gradient,
+        covariance: f.covariance,
+        floor_at,
+        t,
+        drift,
+        residuals: f.residuals,
+        moving_average: f.theta,
+        inflation,
+        correlation,
+    }
+}
+
+fn slopes(columns: &Columns) -> usize {
+    columns.sensitivity.len()
+}

@@ -1,0 +1,51 @@
+//! Energy per kernel: what a slow sensor read, attributed to device work far shorter than its period.
+//! Owns the regression from sensor rows to classes and everything said of its certainty; refuses I/O, clocks
+//! and names: classes are numbers, times are nanoseconds of one host clock.
+//!
+//! | step | where |
+//! |---|---|
+//! | spans of classes share their device's time | `activity` |
+//! | readings become rows: means over windows | `sensor` |
+//! | the sensor's response is chosen from the data | `search`, `response` |
+//! | what the schedule can tell apart at all | `design` |
+//! | rates of classes, floors, drift | `fit`, `solve` |
+//! | how sure that is | `variance` |
+//! | joules per launch, verdicts, the rest | [`attribute`] |
+//!
+//! A class's watts are the device's mean power while it runs, floor included; its joules per launch are that
+//! times its mean length. The intervals are for the run that was measured: they hold the noise of the sensor, the
+//! jitter of its updates, the uncertainty of its response and of a known floor, sampled or estimated spans, and
+//! slow variation of the kernels themselves. They do not hold an error of the sensor's gain: no run of the
+//! device alone shows that.
+//!
+//! The same fit serves any quantity whose mean over a window is observed: give a [`Series::WindowMean`] of a
+//! counter, a floor of `Floor::Known { rate: 0.0, sd: 0.0 }`, and read units per second where it says watts.
+
+#![forbid(unsafe_code)]
+
+mod activity;
+mod attribution;
+mod compare;
+mod design;
+mod fit;
+pub mod replay;
+mod report;
+mod response;
+mod search;
+mod sensor;
+mod solve;
+mod units;
+mod variance;
+
+pub use activity::{Activity, ClassTime, Span, Timing};
+pub use attribution::{AttributionError, Problem, attribute};
+pub use compare::{plain_integration, second_average};
+pub use design::StateSpan;
+pub use fit::{Drift, DriftModel, Floor};
+pub use report::{
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method,
+};
+pub use response::Response;
+pub use search::{Parameter, ResponseModel};
+pub use sensor::{Series, SeriesFaults};
+pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

@@ -1,0 +1,326 @@
+//! Owns the choice of a sensor's response from the data: the parameters that leave the least residual, found by
+//! golden section on activity binned much finer than the response. Refuses to say what classes cost.
+
+#![forbid(unsafe_code)]
+
+use nalgebra::{DMatrix, DVector};
+
+use super::activity::{Activity, Segment};
+use super::response::{Binned, Response};
+use super::sensor::{RowKind, Rows};
+use super::solve::nonnegative;
+
+/// One parameter of a response, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Parameter {
+    /// Known, from calibration or by the sensor's nature.
+    Fixed(f64),
+    /// To be chosen from the data within a range. `typical` is what is kept when the data say nothing.
+    Free {
+        /// Least value.
+        from: f64,
+        /// Greatest value.
+        to: f64,
+        /// Value expected before the data are seen.
+        typical: f64,
+    },
+}
+
+impl Parameter {
+    pub(crate) fn typical(self) -> f64 {
+        match self {
+            Self::Fixed(value) | Self::Free { typical: value, .. } => value,
+        }
+    }
+
+    /// Standard deviation of the belief held before the data are seen; `None` when fixed.
+    pub(crate) fn belief(self) -> Option<f64> {
+        match self {
+            Self::Free { from, to, .. } if to > from => Some((to - from) / 2.0),
+            Self::Fixed(_) | Self::Free { .. } => None,
+        }
+    }
+
+    fn range(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Free { from, to, .. } if to > from => Some((from, to)),
+            Self::Fixed(_) | Self::Free { .. } => None,
+        }
+    }
+}
+
+/// What is known of a sensor's response.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResponseModel {
+    /// Moving average before an instantaneous reading.
+    pub window: Parameter,
+    /// Time constant of a first-order lag.
+    pub lag: Parameter,
+    /// Lateness of a reading.
+    pub delay: Parameter,
+    /// How far, in seconds, the moment a counter's reading stands for may be from the delay's mean: its update
+    /// period, for one polled at any time. Rows are joined until this is a small part of them.
+    pub blur: f64,
+}
+
+impl ResponseModel {
+    /// A known response.
+    #[must_use]
+    pub fn known(response: Response) -> Self {
+        Self {
+            window: Parameter::Fixed(response.window),
+            lag: Parameter::Fixed(response.lag),
+            delay: Parameter::Fixed(response.delay),
+            blur: 0.0,
+        }
+    }
+
+    /// An energy counter that steps every `update` seconds: no lag, and a reading that is late by up to two
+    /// steps (it shows the last one, itself the end of a conversion).
+    #[must_use]
+    pub fn counter(update: f64) -> Self {
+        Self {
+            window: Parameter::Fixed(0.0),
+            lag: Parameter::Fixed(0.0),
+            delay: Parameter::Free { from: -0.5 * update, to: 2.0 * update, typical: 0.5 * update },
+            blur: update,
+        }
+    }
+
+    /// Stamped power samples `period` seconds apart behind a first-order lag of unknown size.
+    #[must_use]
+    pub fn lagged_samples(period: f64) -> Self {
+        Self {
+            window: Parameter::Fixed(0.0),
+            lag: Parameter::Free { from: 0.02 * period, to: 3.0 * period, typical: 0.7 * period },
+            delay: Parameter::Free { from: -0.5 * period, to: 2.0 * period, typical: 0.15 * period },
+            blur: 0.0,
+        }
+    }
+
+    /// Power samples averaged over a moving window of up to `longest` seconds.
+    #[must_use]
+    pub fn averaged_samples(period: f64, longest: f64) -> Self {
+        Self {
+            window: Parameter::Free { from: 0.1 * period, to: longest, typical: period },
+            lag: Parameter::Fixed(0.0),
+            delay: Parameter::Free { from: -0.5 * period, to: 2.0 * period, typical: 0.15 * period },
+            blur: 0.0,
+        }
+    }
+
+    /// Window means with an unknown shift of up to one window either way.
+    #[must_use]
+    pub fn shifted_windows(period: f64) -> Self {
+        Self {
+            window: Parameter::Fixed(0.0),
+            lag: Parameter::Fixed(0.0),
+            delay: Parameter::Free { from: -period, to: period, typical: 0.0 },
+            blur: 0.0,
+        }
+    }
+
+    pub(crate) fn parameters(&self) -> [Parameter; 3] {
+        [self.window, self.lag, self.delay]
+    }
+
+    fn typical(&self) -> Response {
+        Response { window: self.window.typical(), lag: self.lag.typical(), delay: self.delay.typical() }
+    }
+}
+
+/// Rows used for the search at most: the response does not change during a run.
+const SEARCH_ROWS: usize = 6000;
+/// Classes told apart in the search; the rest are taken together.
+const SEARCH_CLASSES: usize = 8;
+/// Bins per period of the sensor.
+const BINS: f64 = 24.0;
+
+/// The response that explains `rows` best. `level` is the known floor of every row, `None` when it is to be fitted.
+pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, model: &ResponseModel) -> Response {
+    let typical = model.typical();
+    if model.parameters().iter().all(|p| p.range().is_none()) || rows.rows.len() < 8 {
+        return typical;
+    }
+    let mut trial = Trial::new(activity, rows, level, model);
+    let mut best = (trial.cost(&typical), typical);
+    let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
+    for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
+        let Some((from, to)) = parameter.range() else { continue };
+        // With both shapes open they are tried one at a time: one sample cannot tell them apart in detail.
+        let mut start = typical;
+        if parameter == model.lag && model.window.range().is_some() {
+            start.window = 0.0;
+        }
+        if parameter == model.window && model.lag.range().is_some() {
+            start.lag = 0.0;
+        }
+        for i in 0..6 {
+            let mut response = start;
+            *shape(&mut response) = from + (to - from) * (f64::from(i) / 5.0).powi(2);
+            for j in 0..6 {
+                if let Some((from, to)) = model.delay.range() {
+                    response.delay = from + (to - from) * f64::from(j) / 5.0;
+                } else if j > 0 {
+                    break;
+                }
+                let cost = trial.cost(&response);
+                if cost < best.0 {
+                    best = (cost, response);
+                }
+            }
+        }
+    }
+    if let (None, None, Some((from, to))) = (model.lag.range(), model.window.range(), model.delay.range()) {
+        for j in 0..12 {
+            let response = Response { delay: from + (to - from) * f64::from(j) / 11.0, ..typical };
+            let cost = trial.cost(&response);
+            if cost < best.0 {
+                best = (cost, response);
+            }
+        }
+    }
+    refine(&mut trial, model, best.1)
+}
+
+/// Golden sections along shape (at a constant mean delay, which is what the data fix best) and along the delay.
+fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) -> Response {
+    let mut reach = 0.35;
+    for _ in 0..4 {
+        if let Some((from, to)) = model.delay.range() {
+            let width = (to - from) * reach;
+            let centre = response.delay;
+            response.delay = golden((centre - width).max(from), (centre + width).min(to), |delay| {
+                trial.cost(&Response { delay, ..response })
+            });
+        }
+        let slides = model.delay.range();
+        let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
+        if let Some((from, to)) = model.lag.range().filter(|_| response.lag > 0.0) {
+            let at = |lag: f64| Response { lag, delay: slide(response.delay + response.lag - lag), ..response };
+            let width = (to - from) * reach;
+            let lag = golden((response.lag - width).max(from), (response.lag + width).min(to), |lag| trial.cost(&at(lag)));
+            response = at(lag);
+        }
+        if let Some((from, to)) = model.window.range().filter(|_| response.window > 0.0) {
+            let at = |window: f64| Response {
+                window,
+                delay: slide(response.delay + (response.window - window) / 2.0),
+                ..response
+            };
+            let width = (to - from) * reach;
+            let window =
+                golden((response.window - width).max(from), (response.window + width).min(to), |w| trial.cost(&at(w)));
+            response = at(window);
+        }
+        reach *= 0.3;
+    }
+    response
+}
+
+/// Place of the least value of a function with one valley in `[a, b]`, to a thousandth of the range.
+fn golden(mut a: f64, mut b: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
+    const RATIO: f64 = 0.618_033_988_749_895;
+    let (mut c, mut d) = (b - RATIO * (b - a), a + RATIO * (b - a));
+    let (mut at_c, mut at_d) = (f(c), f(d));
+    for _ in 0..11 {
+        if at_c <= at_d {
+            (b, d, at_d) = (d, c, at_c);
+            c = b - RATIO * (b - a);
+            at_c = f(c);
+        } else {
+            (a, c, at_c) = (c, d, at_d);
+            d = a + RATIO * (b - a);
+            at_d = f(d);
+        }
+    }
+    if at_c <= at_d { c } else { d }
+}
+
+/// Everything a trial of one response needs.
+struct Trial<'a> {
+    rows: &'a [super::sensor::Row],
+    binned: Binned,
+    /// Rows with the known floor taken off.
+    target: Vec<f64>,
+    fitted_floor: bool,
+    model: &'a ResponseModel,
+    columns: usize,
+}
+
+impl<'a> Trial<'a> {
+    fn new(activity: &Activity, rows: &'a Rows, level: Option<&[f64]>, model: &'a ResponseModel) -> Self {
+        let skip = rows.rows.len().saturating_sub(SEARCH_ROWS) / 2;
+        let used = &rows.rows[skip..(skip + SEARCH_ROWS).min(rows.rows.len())];
+        let mut order: Vec<usize> = (0..activity.classes()).collect();
+        order.sort_by(|&a, &b| activity.totals[b].busy_s.total_cmp(&activity.totals[a].busy_s));
+        let mut column = vec![0u32; activity.classes()];
+        for (rank, &class) in order.iter().enumerate() {
+            column[class] = rank.min(SEARCH_CLASSES) as u32;
+        }
+        let columns = activity.classes().min(SEARCH_CLASSES + 1);
+        let slowest = model.window.range().map_or(model.window.typical(), |r| r.1)
+            + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
+        let margin = slowest + model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
+        let from = used.first().map_or(0.0, |row| row.from) - margin;
+        let to = used.last().map_or(0.0, |row| row.to) + margin;
+        let near: Vec<Segment> = activity
+            .segments
+            .iter()
+            .filter(|s| s.to > from && s.from < to)
+            .map(|s| Segment { class: column[s.class as usize], ..*s })
+            .collect();
+        let width = (rows.period / BINS).max((to - from) / 1e6);
+        let target = (skip..skip + used.len())
+            .map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i]))
+            .collect();
+        // A counter's window is exact without a lag; bins only have to resolve its edges.
+        debug_assert!(rows.kind != RowKind::Counter || rows.period > 0.0);
+        Self {
+            rows: used,
+            binned: Binned::new(&near, columns, from, to, width),
+            target,
+            fitted_floor: level.is_none(),
+            model,
+            columns,
+        }
+    }
+
+    /// Minus twice the logarithm of the likelihood, up to a constant, with the belief held beforehand. Residuals
+    /// are correlated; a quarter of them counts.
+    fn cost(&mut self, response: &Response) -> f64 {
+        let design = self.binned.design(self.rows, response);
+        let n = self.columns + usize::from(self.fitted_floor);
+        let mut gram = DMatrix::zeros(n, n);
+        let mut moment = DVector::zeros(n);
+        let mut power = 0.0;
+        let mut line = vec![1.0; n];
+        for (i, row) in self.rows.iter().enumerate() {
+            line[..self.columns].copy_from_slice(design.row(i));
+            let weight = row.scale * row.scale;
+            let y = self.target[i];
+            power += weight * y * y;
+            for r in 0..n {
+                let scaled = weight * line[r];
+                if scaled != 0.0 {
+                    moment[r] += scaled * y;
+                    for c in 0..=r {
+                        gram[(r, c)] += scaled * line[c];
+                    }
+                }
+            }
+        }
+        gram.fill_upper_triangle_with_lower_triangle();
+        let x = nonnegative(&gram, &moment, &vec![true; n]);
+        let rest = power - 2.0 * x.dot(&moment) + (x.transpose() * &gram * &x)[(0, 0)];
+        let rest = rest.max(power * 1e-12).max(f64::MIN_POSITIVE);
+        let belief: f64 = self
+            .model
+            .parameters()
+            .iter()
+            .zip([response.window, response.lag, response.delay])
+            .filter_map(|(parameter, value)| Some(((value - parameter.typical()) / parameter.belief()?).powi(2)))
+            .sum();
+        self.rows.len() as f64 / 4.0 * rest.ln() + belief
+    }
+}

@@ -1,0 +1,120 @@
+//! Owns the units and ids of the energy module, so that joules, watts and stamps cannot be mixed.
+//! Refuses to know clocks: a [`HostNs`] is a stamp of whichever one host clock the caller aligned everything to.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Nanoseconds of the one host clock to which spans and sensor stamps were aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostNs(pub i64);
+
+impl HostNs {
+    /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an epoch of
+    /// 1970 costs no precision.
+    #[must_use]
+    pub fn seconds_since(self, origin: Self) -> f64 {
+        self.0.wrapping_sub(origin.0) as f64 * 1e-9
+    }
+}
+
+/// Energy in joules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Joules(pub f64);
+
+/// Power in watts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Watts(pub f64);
+
+/// Duration in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Seconds(pub f64);
+
+impl fmt::Display for Joules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} J", self.0)
+    }
+}
+
+impl fmt::Display for Watts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} W", self.0)
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.0)
+    }
+}
+
+/// A class of device work that gets one row of the result: a kernel name (or kernel and NDRange, or call site),
+/// or a transfer direction. Dense: the caller numbers classes from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+impl ClassId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A device whose overlapping commands share its time. Commands of different devices do not share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceIndex(pub u16);
+
+/// A value with its 95 % interval. The interval need not be symmetric: it ends at zero where the quantity does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate<T> {
+    /// Best estimate.
+    pub value: T,
+    /// Lower end of the 95 % interval.
+    pub low: T,
+    /// Upper end of the 95 % interval.
+    pub high: T,
+}
+
+macro_rules! estimates {
+    ($($unit:ident),*) => {$(
+        impl Estimate<$unit> {
+            /// `value ± half`, with the lower end not below `floor`.
+            pub(crate) fn around(value: f64, half: f64, floor: f64) -> Self {
+                Self {
+                    value: $unit(value),
+                    low: $unit((value - half).max(floor)),
+                    high: $unit((value + half).max(floor)),
+                }
+            }
+
+            /// Half the interval's width.
+            #[must_use]
+            pub fn half_width(&self) -> $unit {
+                $unit((self.high.0 - self.low.0) / 2.0)
+            }
+
+            /// Whether `truth` lies inside the interval.
+            #[must_use]
+            pub fn covers(&self, truth: $unit) -> bool {
+                self.low.0 <= truth.0 && truth.0 <= self.high.0
+            }
+
+            /// The same estimate times a known factor (launches, seconds).
+            #[must_use]
+            pub(crate) fn times<U: From<f64>>(&self, factor: f64) -> Estimate<U> {
+                Estimate {
+                    value: U::from(self.value.0 * factor),
+                    low: U::from(self.low.0 * factor),
+                    high: U::from(self.high.0 * factor),
+                }
+            }
+        }
+
+        impl From<f64> for $unit {
+            fn from(value: f64) -> Self {
+                Self(value)
+            }
+        }
+    )*};
+}
+
+estimates!(Joules, Watts, Seconds);

@@ -1,0 +1,308 @@
+//! Owns synthetic truth for the energy attribution: a device that runs kernels of known power and sensors that
+//! watch it, written apart from the estimator. Refuses to call anything of the estimator but its input types.
+//!
+//! The device is simulated forward in time, one stretch of constant power after the other; each sensor keeps
+//! its own state (charge of a low pass, an energy counter's last update). Every number comes from a seed.
+
+use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Series, Span, Timing};
+
+/// xoshiro256** (Blackman and Vigna), seeded by splitmix64.
+pub struct Random([u64; 4]);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        let mut x = seed;
+        let mut next = || {
+            x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = x;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^ (z >> 31)
+        };
+        Self([next(), next(), next(), next()])
+    }
+
+    fn bits(&mut self) -> u64 {
+        let s = &mut self.0;
+        let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+
+    /// Uniform in [0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Standard normal (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let u = 1.0 - self.uniform();
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Watts of the device while it runs, floor included.
+    pub watts: f64,
+    /// Mean length in seconds.
+    pub length: f64,
+}
+
+/// How the kernels' shares of time develop.
+#[derive(Clone, Copy, Debug)]
+pub enum Mix {
+    /// New random shares every so many seconds; launches in random order.
+    Changing(f64),
+    /// The same sequence of kernels over and over: proportions never vary.
+    Repeating,
+    /// Classes 0 and 1 always in pairs, the others in changing shares.
+    Paired(f64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Sensor {
+    /// Counter of quantum joules, updated every `update` seconds with jitter, polled every `poll`.
+    Counter { update: f64, jitter: f64, poll: f64, quantum: f64 },
+    /// Stamped samples behind a low pass.
+    Samples { period: f64, lag: f64, delay: f64, noise: f64 },
+}
+
+pub const RAPL: Sensor = Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
+pub const STEPS: Sensor = Sensor::Counter { update: 0.1, jitter: 1e-3, poll: 0.005, quantum: 1e-3 };
+
+/// One run to be simulated.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub kernels: Vec<Kernel>,
+    pub floor: f64,
+    pub seconds: f64,
+    pub mix: Mix,
+    /// Rates grow by this share of themselves ...
+    pub warming: f64,
+    /// ... with this time constant in seconds.
+    pub warming_time: f64,
+    /// Standard deviation of a launch's length and power, relative.
+    pub launch_spread: f64,
+    /// Standard deviation of a class's power over half-second pieces, relative.
+    pub piece_spread: f64,
+    /// Idle pause between launches, mean seconds.
+    pub gap: f64,
+    /// Probability that a launch is timed; 1 times all.
+    pub timed: f64,
+    pub sensor: Sensor,
+    pub seed: u64,
+}
+
+pub struct Run {
+    pub spans: Vec<Span>,
+    pub series: Series,
+    /// Mean watts of each class over the run.
+    pub watts: Vec<f64>,
+    /// Joules of the whole run.
+    pub joules: f64,
+    /// Share of the busy time per class.
+    pub share: Vec<f64>,
+}
+
+/// Watches the device's power; one stretch at a time.
+struct Watcher {
+    sensor: Sensor,
+    now: f64,
+    energy: f64,
+    charge: f64,
+    next_sample: f64,
+    next_update: f64,
+    update_index: u64,
+    shown: f64,
+    next_poll: f64,
+    points: Vec<(HostNs, f64)>,
+    random: Random,
+}
+
+/// Where the clock starts: today's date in nanoseconds, so that lost precision would show.
+const EPOCH: i64 = 1_700_000_000_000_000_000;
+
+fn stamp(seconds: f64) -> HostNs {
+    HostNs(EPOCH + (seconds * 1e9).round() as i64)
+}
+
+impl Watcher {
+    fn new(sensor: Sensor, level: f64, seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0xABCD);
+        let phase = random.uniform();
+        let (next_sample, next_update, next_poll) = match sensor {
+            Sensor::Counter { update, poll, .. } => (f64::INFINITY, phase * update, random.uniform() * poll),
+            Sensor::Samples { period, .. } => (phase * period, f64::INFINITY, f64::INFINITY),
+        };
+        Self {
+            sensor,
+            now: 0.0,
+            energy: 0.0,
+            charge: level,
+            next_sample,
+            next_update,
+            update_index: 0,
+            shown: 0.0,
+            next_poll,
+            points: Vec::new(),
+            random,
+        }
+    }
+
+    fn pass(&mut self, until: f64, watts: f64) {
+        loop {
+            let event = self.next_sample.min(self.next_update).min(self.next_poll);
+            let stop = event.min(until);
+            if let Sensor::Samples { lag, .. } = self.sensor {
+                self.charge = watts + (self.charge - watts) * (-(stop - self.now) / lag).exp();
+            }
+            self.energy += watts * (stop - self.now);
+            self.now = stop;
+            if event > until {
+                return;
+            }
+            self.happen();
+        }
+    }
+
+    fn happen(&mut self) {
+        match self.sensor {
+            Sensor::Samples { period, delay, noise, .. } => {
+                let reading = self.charge + noise * self.random.normal();
+                let chance = self.random.uniform();
+                if chance > 0.01 {
+                    // The value reached the driver `delay` later; a few samples are handed out twice.
+                    let point = (stamp(self.now + delay), (reading * 1e3).round() / 1e3);
+                    self.points.push(point);
+                    if chance > 0.995 {
+                        self.points.push(point);
+                    }
+                }
+                self.next_sample += period;
+            }
+            Sensor::Counter { update, jitter, poll, quantum } => {
+                if self.next_update <= self.now {
+                    self.shown = (self.energy / quantum).floor() * quantum;
+                    self.update_index += 1;
+                    let wobble = jitter * self.random.normal();
+                    self.next_update = (self.next_update + update + wobble).max(self.now + 0.1 * update);
+                }
+                if self.next_poll <= self.now {
+                    self.points.push((stamp(self.now), self.shown));
+                    self.next_poll += poll * self.random.between(0.98, 1.02);
+                }
+            }
+        }
+    }
+}
+
+impl Scenario {
+    /// Simulates the run.
+    pub fn run(&self) -> Run {
+        let mut random = Random::new(self.seed);
+        let count = self.kernels.len();
+        let mut watcher = Watcher::new(self.sensor, self.floor, self.seed);
+        let (mut energy, mut busy) = (vec![0.0; count], vec![0.0; count]);
+        let mut spans = Vec::new();
+        let mut shares = vec![1.0; count];
+        let mut piece = vec![1.0; count];
+        let (mut change, mut piece_end) = (0.0, 0.0);
+        let mut step = 0usize;
+        let mut pending = None;
+        // A quarter second of idling first.
+        let mut now = 0.25;
+        watcher.pass(now, self.floor);
+        while now < self.seconds {
+            if now >= piece_end {
+                piece.fill_with(|| 1.0 + self.piece_spread * random.normal());
+                piece_end += 0.5;
+            }
+            let every = match self.mix {
+                Mix::Changing(every) | Mix::Paired(every) => every,
+                Mix::Repeating => f64::INFINITY,
+            };
+            if now >= change && every.is_finite() {
+                shares.fill_with(|| random.uniform().powi(2) + 0.02);
+                while change <= now {
+                    change += every;
+                }
+            }
+            let class = match self.mix {
+                Mix::Repeating => step % count,
+                Mix::Changing(_) => self.draw(&shares, &mut random),
+                Mix::Paired(_) => pending.take().unwrap_or_else(|| self.draw(&shares, &mut random)),
+            };
+            if matches!(self.mix, Mix::Paired(_)) && class == 0 && count > 1 {
+                pending = Some(1);
+            }
+            step += 1;
+            let kernel = self.kernels[class];
+            let length = (kernel.length * (1.0 + self.launch_spread * random.normal())).max(2e-6);
+            let power = kernel.watts * piece[class] * (1.0 + self.launch_spread * random.normal());
+            let start = now;
+            let end = start + length;
+            // Long kernels warm up while they run.
+            while now < end {
+                let until = end.min(now + 2e-3);
+                let watts = power * (1.0 + self.warming * (1.0 - (-now / self.warming_time).exp()));
+                watcher.pass(until, watts);
+                energy[class] += watts * (until - now);
+                busy[class] += until - now;
+                now = until;
+            }
+            if self.timed >= 1.0 || random.uniform() < self.timed {
+                let timing = if self.timed >= 1.0 { Timing::Timed } else { Timing::Sampled { probability: self.timed } };
+                spans.push(Span {
+                    class: ClassId(class as u32),
+                    device: DeviceIndex(0),
+                    start: stamp(start),
+                    end: stamp(end),
+                    timing,
+                });
+            }
+            if self.gap > 0.0 {
+                now += -self.gap * (1.0 - random.uniform()).ln();
+                watcher.pass(now, self.floor);
+            }
+        }
+        now += 0.25;
+        watcher.pass(now, self.floor);
+        let joules = watcher.energy;
+        let total: f64 = busy.iter().sum();
+        let series = match self.sensor {
+            Sensor::Counter { .. } => Series::Cumulative(watcher.points),
+            Sensor::Samples { .. } => Series::Instant(watcher.points),
+        };
+        Run {
+            spans,
+            series,
+            watts: energy.iter().zip(&busy).map(|(e, b)| e / b).collect(),
+            joules,
+            share: busy.iter().map(|b| b / total).collect(),
+        }
+    }
+
+    /// A class drawn so that times, not launches, come in the given shares.
+    fn draw(&self, shares: &[f64], random: &mut Random) -> usize {
+        let rates = || shares.iter().zip(&self.kernels).map(|(share, kernel)| share / kernel.length);
+        let mut left = random.uniform() * rates().sum::<f64>();
+        for (class, rate) in rates().enumerate() {
+            left -= rate;
+            if left <= 0.0 {
+                return class;
+            }
+        }
+        shares.len() - 1
+    }
+}
