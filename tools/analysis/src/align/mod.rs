@@ -1,0 +1,449 @@
+//! Owns the alignment of device clocks with the host's, offline, from what every command proves about them:
+//!
+//! * the enqueue call began before START, and the host knew of END after END (always true);
+//! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before QUEUED and returned after
+//!   it, which is much tighter;
+//! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it.
+//!
+//! Per process and device. The bounds are thinned to the tightest per stretch of device time, so memory does not grow
+//! with the trace; [`envelope`] turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
+//! unless the data tell it from a stamp invented at START: one that also fits with START - constant in its place proves
+//! nothing.
+
+mod envelope;
+
+pub use envelope::{MOST_DRIFT, WANDER};
+
+use crate::Trace;
+use crate::event::Placed;
+use crate::ids::IdMap;
+use crate::issue::{Issue, IssueKind};
+use crate::time::{HostNs, ProcessIndex, Span, Ticks};
+use envelope::{Bound, Piece, best_slope, fit};
+use std::collections::BTreeMap;
+
+/// Most stretches for which the tightest bounds are kept, per kind of bound.
+const MOST_CELLS: usize = 4096;
+/// First length of a stretch: 2^16 ns.
+const FIRST_SHIFT: u32 = 16;
+
+/// Whether the four stamps can be those of a command that ran.
+#[must_use]
+pub fn possible([queued, submit, start, end]: [u64; 4]) -> bool {
+    queued <= submit && submit <= start && start <= end && start > 0 && end < 1 << 62
+}
+
+/// The tightest bounds of one kind per stretch of device time.
+#[derive(Debug, Clone)]
+struct Tightest {
+    /// +1 keeps the highest (low bounds), -1 the lowest (high bounds).
+    sign: f64,
+    shift: u32,
+    cells: BTreeMap<i64, (i64, i64)>,
+    /// The stretch used last, kept out of the map: commands come nearly in order.
+    current: Option<(i64, (i64, i64))>,
+}
+
+impl Tightest {
+    fn new(sign: f64) -> Self {
+        Self { sign, shift: FIRST_SHIFT, cells: BTreeMap::new(), current: None }
+    }
+
+    fn tighter(&self, a: (i64, i64), b: (i64, i64), slope: f64) -> (i64, i64) {
+        let flat = |p: (i64, i64)| self.sign * (p.1 as f64 - slope * p.0 as f64);
+        if flat(b) > flat(a) { b } else { a }
+    }
+
+    /// Adds a bound; true when the stretches have become too many.
+    #[inline]
+    fn add(&mut self, x: i64, y: i64, slope: f64) -> bool {
+        let cell = x >> self.shift;
+        match self.current {
+            Some((c, best)) if c == cell => self.current = Some((c, self.tighter(best, (x, y), slope))),
+            _ => {
+                self.store(slope);
+                self.current = Some((cell, (x, y)));
+            }
+        }
+        self.cells.len() > MOST_CELLS
+    }
+
+    fn store(&mut self, slope: f64) {
+        if let Some((cell, point)) = self.current.take() {
+            let best = self.cells.get(&cell).map_or(point, |old| self.tighter(*old, point, slope));
+            self.cells.insert(cell, best);
+        }
+    }
+
+    /// Doubles the stretches until they are few.
+    fn coarsen(&mut self, slope: f64) {
+        self.store(slope);
+        while self.cells.len() > MOST_CELLS / 2 {
+            self.shift += 1;
+            let old = std::mem::take(&mut self.cells);
+            for (cell, point) in old {
+                let best = self.cells.get(&(cell >> 1)).map_or(point, |p| self.tighter(*p, point, slope));
+                self.cells.insert(cell >> 1, best);
+            }
+        }
+    }
+
+    fn points(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+        self.cells.values().copied().chain(self.current.map(|c| c.1))
+    }
+}
+
+/// Bounds of one device's clock while they are collected.
+#[derive(Debug, Clone)]
+struct Evidence {
+    process: ProcessIndex,
+    device: u32,
+    /// Device and host time from which x and y are counted.
+    origin: (u64, i64),
+    slope: f64,
+    start: Tightest,
+    end: Tightest,
+    queued_low: Tightest,
+    queued_high: Tightest,
+    /// As `queued_high`, with START for QUEUED.
+    start_high: Tightest,
+    /// Least START - QUEUED.
+    least_wait: u64,
+    commands: u64,
+}
+
+impl Evidence {
+    fn new(process: ProcessIndex, device: u32, origin: (u64, i64)) -> Self {
+        let (low, high) = (Tightest::new(1.0), Tightest::new(-1.0));
+        Self {
+            process,
+            device,
+            origin,
+            slope: 0.0,
+            start: low.clone(),
+            end: high.clone(),
+            queued_low: low,
+            queued_high: high.clone(),
+            start_high: high,
+            least_wait: u64::MAX,
+            commands: 0,
+        }
+    }
+
+    /// Device time from the origin, and the offset that the host time `host` would mean for it.
+    #[inline]
+    fn point(&self, device: u64, host: HostNs) -> (i64, i64) {
+        let x = device.wrapping_sub(self.origin.0) as i64;
+        (x, host.0.wrapping_sub(self.origin.1).wrapping_sub(x))
+    }
+
+    fn add(&mut self, [queued, _, start, end]: [u64; 4], call: Span, observed: HostNs) {
+        self.commands += 1;
+        self.least_wait = self.least_wait.min(start - queued);
+        let slope = self.slope;
+        let mut full = false;
+        for (tightest, stamp, host) in
+            [(0, start, call.begin), (1, end, observed), (2, queued, call.begin), (3, queued, call.end), (4, start, call.end)]
+        {
+            let (x, y) = self.point(stamp, host);
+            let kept = match tightest {
+                0 => &mut self.start,
+                1 => &mut self.end,
+                2 => &mut self.queued_low,
+                3 => &mut self.queued_high,
+                _ => &mut self.start_high,
+            };
+            full |= kept.add(x, y, slope);
+        }
+        if full {
+            self.coarsen();
+        }
+    }
+
+    fn coarsen(&mut self) {
+        self.slope = best_slope(&bounds(&[&self.start], &[&self.end], &[]));
+        for kept in [&mut self.start, &mut self.end, &mut self.queued_low, &mut self.queued_high, &mut self.start_high] {
+            kept.coarsen(self.slope);
+        }
+    }
+
+    fn finish(&self, jitter: f64) -> DeviceAlignment {
+        let safe = bounds(&[&self.start], &[&self.end], &[]);
+        let with_queued = bounds(&[&self.start, &self.queued_low], &[&self.end, &self.queued_high], &[]);
+        let shift = i64::try_from(self.least_wait).unwrap_or(0);
+        let invented = bounds(&[&self.start], &[&self.end], &[(&self.start_high, shift)]);
+        // A smaller number of pieces, and less wander, is a better explanation.
+        let cost = |pieces: &Option<Vec<Piece>>| match pieces {
+            None => (usize::MAX, 0),
+            Some(p) => (p.len(), (p.iter().map(|p| p.spread).fold(0.0, f64::max) * 1e12) as u64),
+        };
+        let steady = |(pieces, _): (usize, u64)| pieces;
+        let (safe_fit, queued_fit) = (fit(&safe), fit(&with_queued));
+        let (safe_cost, queued_cost) = (cost(&safe_fit), cost(&queued_fit));
+        let agrees = steady(queued_cost) <= steady(safe_cost);
+        let queued = if !agrees {
+            Queued::Contradicted
+        } else if contradicts(&invented, &safe_fit) {
+            Queued::Used
+        } else {
+            Queued::Unproved
+        };
+        let pieces = if queued == Queued::Used { queued_fit } else { safe_fit };
+        DeviceAlignment {
+            process: self.process,
+            device: self.device,
+            commands: self.commands,
+            queued,
+            jitter,
+            origin: self.origin,
+            pieces: pieces.unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether bounds contradict each other inside some stretch that holds together without the doubtful ones.
+fn contradicts(bounds: &[Bound], known: &Option<Vec<Piece>>) -> bool {
+    match (fit(bounds), known) {
+        (None, Some(_)) => true,
+        (Some(pieces), Some(known)) => {
+            let spread = |p: &[Piece]| p.iter().map(|p| p.spread).fold(0.0, f64::max);
+            pieces.len() > known.len() || spread(&pieces) > 4.0 * spread(known).max(WANDER)
+        }
+        _ => false,
+    }
+}
+
+/// All bounds, sorted, those at the same x joined.
+fn bounds(low: &[&Tightest], high: &[&Tightest], shifted_high: &[(&Tightest, i64)]) -> Vec<Bound> {
+    let lows = low.iter().flat_map(|t| t.points()).map(|(x, y)| Bound { x: x as f64, low: y as f64, high: f64::INFINITY });
+    let highs = high.iter().map(|t| (*t, 0)).chain(shifted_high.iter().copied());
+    let highs = highs.flat_map(|(t, shift)| t.points().map(move |(x, y)| (x, y.saturating_add(shift))));
+    let highs = highs.map(|(x, y)| Bound { x: x as f64, low: f64::NEG_INFINITY, high: y as f64 });
+    let mut out: Vec<Bound> = lows.chain(highs).collect();
+    out.sort_by(|a, b| a.x.total_cmp(&b.x));
+    out.dedup_by(|next, kept| {
+        let same = next.x == kept.x;
+        if same {
+            *kept = Bound { x: kept.x, low: kept.low.max(next.low), high: kept.high.min(next.high) };
+        }
+        same
+    });
+    out
+}
+
+/// Collects bounds from commands.
+#[derive(Debug, Clone)]
+pub struct Collector {
+    evidence: Vec<Evidence>,
+    /// (process, queue) -> device and index of its evidence.
+    queues: IdMap<usize>,
+    devices: BTreeMap<(ProcessIndex, u32), usize>,
+    clock_devices: Vec<std::collections::HashMap<u32, u32>>,
+}
+
+fn queue_key(process: ProcessIndex, queue: u32) -> u64 {
+    (u64::from(process.0) << 32) | u64::from(queue)
+}
+
+impl Collector {
+    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer are taken from their definitions.
+    #[must_use]
+    pub fn new(trace: &Trace<'_>) -> Self {
+        let clock_devices = trace.processes.iter().map(|p| {
+            let d = &p.definitions;
+            d.queues.keys().filter_map(|q| Some((*q, d.clock_device(*q)?))).collect()
+        });
+        let mut out =
+            Self { evidence: Vec::new(), queues: IdMap::default(), devices: BTreeMap::new(), clock_devices: clock_devices.collect() };
+        for (index, (process, clock)) in trace.processes.iter().zip(&trace.timeline.clocks).enumerate() {
+            let mut hint = 0;
+            for pair in process.definitions.device_clocks.iter().filter(|p| p.before <= p.after && (1..1 << 62).contains(&p.device_time)) {
+                let (before, after) = (clock.at(Ticks(pair.before), &mut hint), clock.at(Ticks(pair.after), &mut hint));
+                let evidence = out.of(ProcessIndex(index as u32), pair.device, pair.device_time, before);
+                let (x, low) = evidence.point(pair.device_time, before);
+                let (_, high) = evidence.point(pair.device_time, after);
+                evidence.start.add(x, low, 0.0);
+                evidence.end.add(x, high, 0.0);
+            }
+        }
+        out
+    }
+
+    fn of(&mut self, process: ProcessIndex, device: u32, time: u64, host: HostNs) -> &mut Evidence {
+        let next = self.evidence.len();
+        let index = *self.devices.entry((process, device)).or_insert(next);
+        if index == next {
+            self.evidence.push(Evidence::new(process, device, (time, host.0)));
+        }
+        &mut self.evidence[index]
+    }
+
+    /// Adds what a completed command proves. Stamps must be [`possible`].
+    pub fn add(&mut self, process: ProcessIndex, queue: u32, stamps: [u64; 4], call: Span, observed: HostNs) {
+        let key = queue_key(process, queue);
+        if let Some(index) = self.queues.get(&key) {
+            self.evidence[*index].add(stamps, call, observed);
+            return;
+        }
+        // A queue without a definition (its part of the file is torn) gets a clock of its own.
+        let known = self.clock_devices.get(process.0 as usize).and_then(|d| d.get(&queue)).copied();
+        let device = known.unwrap_or(u32::MAX - queue);
+        self.of(process, device, stamps[2], call.begin).add(stamps, call, observed);
+        self.queues.insert(key, self.devices[&(process, device)]);
+    }
+
+    /// Aligns every device.
+    #[must_use]
+    pub fn finish(self, trace: &Trace<'_>) -> Alignment {
+        let jitter = |p: ProcessIndex| trace.timeline.clocks.get(p.0 as usize).map_or(0.0, crate::clock::ProcessClock::jitter);
+        Alignment { devices: self.evidence.iter().map(|e| e.finish(jitter(e.process))).collect(), queues: self.queues }
+    }
+}
+
+/// What was found about QUEUED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queued {
+    /// It is stamped inside the enqueue call, and narrows the bound.
+    Used,
+    /// It may be, and may as well be invented: not used.
+    Unproved,
+    /// It contradicts what is certain: not used.
+    Contradicted,
+}
+
+/// One device's clock against the host's.
+#[derive(Debug, Clone)]
+pub struct DeviceAlignment {
+    /// Process.
+    pub process: ProcessIndex,
+    /// Device id; the parent of sub-devices.
+    pub device: u32,
+    /// Commands that gave bounds.
+    pub commands: u64,
+    /// What was found about QUEUED.
+    pub queued: Queued,
+    jitter: f64,
+    origin: (u64, i64),
+    pieces: Vec<Piece>,
+}
+
+impl DeviceAlignment {
+    /// Stretches between steps of the clock; 0 where it could not be aligned.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Drift of the device clock against the host's in the longest stretch, relative (1e-6: a microsecond a second), and
+    /// how far it may be off.
+    #[must_use]
+    pub fn drift(&self) -> Option<(f64, f64)> {
+        let longest = self.pieces.iter().max_by(|a, b| (a.last - a.first).total_cmp(&(b.last - b.first)))?;
+        Some((longest.drift, longest.spread))
+    }
+
+    /// Host time of a device time and the half-width of its band; `None` where there is no alignment.
+    #[must_use]
+    pub fn at(&self, device: u64, hint: &mut usize) -> Option<(f64, f64)> {
+        let x = device.wrapping_sub(self.origin.0) as i64 as f64;
+        let index = self.pieces.partition_point(|p| p.from <= x).saturating_sub(1);
+        let piece = self.pieces.get(index)?;
+        let (low, high) = piece.band(x, hint);
+        let middle = (low + high) / 2.0;
+        let (mut lowest, mut highest) = (low, high);
+        // Near a step it is not certain on which side of it a time lies.
+        let neighbour = if x > piece.last { self.pieces.get(index + 1).filter(|n| x < n.first) } else { None };
+        let before = if x < piece.first { index.checked_sub(1).and_then(|i| self.pieces.get(i)) } else { None };
+        for other in neighbour.into_iter().chain(before) {
+            let (l, h) = other.band(x, &mut 0);
+            (lowest, highest) = (lowest.min(l), highest.max(h));
+        }
+        let half = (middle - lowest).max(highest - middle) + self.jitter;
+        (middle.is_finite() && half.is_finite()).then_some((middle + x, half))
+    }
+}
+
+/// All devices of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Alignment {
+    /// One per process and device.
+    pub devices: Vec<DeviceAlignment>,
+    queues: IdMap<usize>,
+}
+
+impl Alignment {
+    /// Places a command. `hints` is any vector kept by one user between calls.
+    #[inline]
+    #[must_use]
+    pub fn place(
+        &self,
+        process: ProcessIndex,
+        queue: u32,
+        stamps: [u64; 4],
+        begin: HostNs,
+        observed: HostNs,
+        hints: &mut Vec<usize>,
+    ) -> Option<Placed> {
+        let index = *self.queues.get(&queue_key(process, queue))?;
+        let device = self.devices.get(index)?;
+        if hints.len() < self.devices.len() {
+            hints.resize(self.devices.len(), 0);
+        }
+        let hint = hints.get_mut(index)?;
+        let mut placed = [HostNs(0); 4];
+        let mut bound = 0.0f64;
+        let mut aligned = true;
+        for (i, (out, stamp)) in placed.iter_mut().zip(stamps).enumerate() {
+            match device.at(stamp, hint) {
+                Some((host, half)) => {
+                    *out = HostNs(device.origin.1.saturating_add(host.round() as i64));
+                    if i >= 2 {
+                        bound = bound.max(half);
+                    }
+                }
+                None => aligned = false,
+            }
+        }
+        if !aligned {
+            // No clock: the span ends where it was seen to, and may lie anywhere between its bounds.
+            let back = |stamp: u64| HostNs(observed.0.saturating_sub(i64::try_from(stamps[3] - stamp).unwrap_or(i64::MAX)));
+            placed = stamps.map(back);
+            bound = placed[2].since(begin) as f64;
+        }
+        let shift = if placed[2] < begin {
+            begin.0.saturating_sub(placed[2].0)
+        } else {
+            (observed.0.saturating_sub(placed[3].0)).min(0).max(begin.0.saturating_sub(placed[2].0))
+        };
+        if shift != 0 {
+            placed = placed.map(|p| HostNs(p.0.saturating_add(shift)));
+        }
+        Some(Placed { stamps: placed, bound_ns: bound.ceil() as u64, clamped_ns: shift })
+    }
+
+    /// The alignment of a queue's device.
+    #[must_use]
+    pub fn of_queue(&self, process: ProcessIndex, queue: u32) -> Option<&DeviceAlignment> {
+        self.devices.get(*self.queues.get(&queue_key(process, queue))?)
+    }
+
+    /// What the user should know.
+    #[must_use]
+    pub fn issues(&self, trace: &Trace<'_>) -> Vec<Issue> {
+        let mut out = Vec::new();
+        for aligned in &self.devices {
+            let process = trace.process(aligned.process);
+            let device = process.definitions.device_name(aligned.device).into_owned();
+            let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
+            match (aligned.pieces.len(), aligned.queued) {
+                (0, _) if aligned.commands > 0 => add(IssueKind::Unaligned { device: device.clone() }),
+                (_, Queued::Contradicted) => add(IssueKind::QueuedNotUsed { device: device.clone() }),
+                _ => {}
+            }
+            if aligned.pieces.len() > 1 {
+                add(IssueKind::ClockSteps { device: device.clone(), steps: aligned.pieces.len() as u64 - 1 });
+            }
+        }
+        out
+    }
+}

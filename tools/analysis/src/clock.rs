@@ -1,0 +1,308 @@
+//! Owns the way from ticks of a process to nanoseconds on one timeline for all processes and hosts. Refuses to guess a
+//! tick's length: without two anchors it says so, and one tick counts as one nanosecond.
+//!
+//! * **One process**: between anchors a straight line from (ticks, CLOCK_MONOTONIC_RAW) to the next; outside them the
+//!   line through the first and the last. The stated bound is half an anchor's width, and grows outside the anchors by
+//!   the uncertainty of the rate.
+//! * **Processes of one boot** share CLOCK_MONOTONIC_RAW and, with the same kind of host clock, the ticks: their anchors
+//!   are pooled.
+//! * **Several hosts**: the host whose anchors begin earliest in wall time is the reference. Another host's raw time
+//!   becomes wall time by MONOTONIC plus the median of REALTIME - MONOTONIC (which no NTP step folds), and the
+//!   reference's raw time by the inverse. The bound covers the readings and the steps seen, not how well the wall clocks
+//!   of the hosts agree: that no trace can tell.
+
+use crate::input::Process;
+use crate::issue::IssueKind;
+use crate::time::{HostNs, Ticks};
+use clscope_trace::Clock;
+use clscope_trace::defs::Anchor;
+
+/// A strictly rising, piecewise linear map given by its corners; outside them by `outer` rates.
+#[derive(Debug, Clone, PartialEq)]
+struct Line {
+    corners: Vec<(u64, i64)>,
+    rates: Vec<f64>,
+    outer: f64,
+}
+
+impl Line {
+    /// From corners that rise strictly in both coordinates; at least one.
+    fn new(corners: Vec<(u64, i64)>, fallback_rate: f64) -> Self {
+        let rates: Vec<f64> = corners.windows(2).map(|w| (w[1].1 - w[0].1) as f64 / (w[1].0 - w[0].0) as f64).collect();
+        let outer = match (corners.first(), corners.last()) {
+            (Some(a), Some(b)) if b.0 > a.0 => (b.1 - a.1) as f64 / (b.0 - a.0) as f64,
+            _ => fallback_rate,
+        };
+        Self { corners, rates, outer }
+    }
+
+    #[inline]
+    fn at(&self, x: u64, hint: &mut usize) -> i64 {
+        let inside = |i: usize| self.corners[i].0 <= x && self.corners.get(i + 1).is_none_or(|next| x < next.0);
+        if *hint >= self.corners.len() || !inside(*hint) {
+            *hint = self.corners.partition_point(|c| c.0 <= x).saturating_sub(1);
+        }
+        let Some(&(x0, y0)) = self.corners.get(*hint) else { return x as i64 };
+        if x < x0 {
+            return y0.saturating_sub(scaled(x0 - x, self.outer));
+        }
+        match self.rates.get(*hint) {
+            // Rounding must not carry a time past the corner that follows it.
+            Some(rate) => y0.saturating_add(scaled(x - x0, *rate)).min(self.corners[*hint + 1].1),
+            None => y0.saturating_add(scaled(x - x0, self.outer)),
+        }
+    }
+}
+
+#[inline]
+fn scaled(distance: u64, rate: f64) -> i64 {
+    // A cast from f64 saturates, and half a unit is added because rounding is dearer.
+    (distance as f64 * rate + 0.5) as i64
+}
+
+/// Converts ticks of one process to the common timeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessClock {
+    line: Line,
+    /// Half the widest anchor, in nanoseconds.
+    anchor_ns: f64,
+    /// Relative uncertainty of the rate outside the anchors.
+    rate_error: f64,
+    /// Bound of the host's place on the timeline, 0 on the reference host.
+    host_bound_ns: u64,
+    known: bool,
+}
+
+impl ProcessClock {
+    /// Time on the timeline. `hint` is any number kept between calls by one user; it makes near times quick.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, ticks: Ticks, hint: &mut usize) -> HostNs {
+        HostNs(self.line.at(ticks.0, hint))
+    }
+
+    /// Bound of the error of [`at`](Self::at) against the reference host's CLOCK_MONOTONIC_RAW, in nanoseconds; `None`
+    /// where the clock is not known. Between records of one process the error is far smaller.
+    #[must_use]
+    pub fn bound(&self, ticks: Ticks) -> Option<u64> {
+        if !self.known {
+            return None;
+        }
+        let (first, last) = (self.line.corners.first()?.0, self.line.corners.last()?.0);
+        let outside = first.saturating_sub(ticks.0).max(ticks.0.saturating_sub(last));
+        let extrapolated = outside as f64 * self.line.outer * self.rate_error;
+        Some((self.anchor_ns + extrapolated).ceil() as u64 + self.host_bound_ns)
+    }
+
+    /// Whether ticks have a known length. If not, one tick counts as one nanosecond.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// How far a time between anchors may lie from a straight line for reasons of the readings alone, in nanoseconds: a
+    /// quarter of the narrow anchor readings, as which the clock readings err in practice far less than they might.
+    #[must_use]
+    pub fn jitter(&self) -> f64 {
+        (self.anchor_ns / 8.0).clamp(1.0, 1_000.0)
+    }
+}
+
+/// A host (one boot of one machine) on the timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Host name, as the first process of it tells.
+    pub name: String,
+    /// Boot id, zeros if unknown.
+    pub boot: [u8; 16],
+    /// Bound of its place against the reference host in nanoseconds, given that wall clocks agree: 0 for the reference,
+    /// `None` where it lacks anchors.
+    pub bound_ns: Option<u64>,
+}
+
+/// Clocks of all processes, in their order.
+#[derive(Debug, Clone, Default)]
+pub struct Timeline {
+    /// One per process.
+    pub clocks: Vec<ProcessClock>,
+    /// The hosts; the first is the reference.
+    pub hosts: Vec<Host>,
+    /// Index in `hosts` of each process.
+    pub host_of: Vec<usize>,
+    /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if any anchor tells.
+    pub wall_offset_ns: Option<i64>,
+}
+
+/// Processes that share CLOCK_MONOTONIC_RAW.
+struct Boot {
+    members: Vec<usize>,
+    anchors: Vec<Anchor>,
+}
+
+impl Boot {
+    /// REALTIME - MONOTONIC: the median, and half of its spread.
+    fn wall(&self) -> Option<(i64, u64)> {
+        let mut offsets: Vec<i64> = self.anchors.iter().map(|a| a.realtime.wrapping_sub(a.monotonic) as i64).collect();
+        offsets.sort_unstable();
+        let (first, last) = (*offsets.first()?, *offsets.last()?);
+        Some((offsets[offsets.len() / 2], last.saturating_sub(first).unsigned_abs() / 2))
+    }
+
+    /// Corners (raw, wall) of this boot.
+    fn raw_to_wall(&self) -> Option<(Vec<(u64, i64)>, u64)> {
+        let (offset, spread) = self.wall()?;
+        let corners = rising(self.anchors.iter().map(|a| (a.raw, (a.monotonic as i64).saturating_add(offset)))).0;
+        if corners.is_empty() { None } else { Some((corners, spread)) }
+    }
+}
+
+/// Sorts corners and keeps those that rise in both coordinates; the number left out comes second.
+fn rising(corners: impl Iterator<Item = (u64, i64)>) -> (Vec<(u64, i64)>, u64) {
+    let mut sorted: Vec<(u64, i64)> = corners.filter(|c| c.0 < 1 << 62 && (0..1 << 62).contains(&c.1)).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut kept: Vec<(u64, i64)> = Vec::with_capacity(sorted.len());
+    let mut bad = 0;
+    for corner in sorted {
+        match kept.last() {
+            Some(last) if corner.0 <= last.0 || corner.1 <= last.1 => bad += 1,
+            _ => kept.push(corner),
+        }
+    }
+    (kept, bad)
+}
+
+impl Timeline {
+    /// Places the processes. What cannot be placed is told in `issues`, one list per process.
+    #[must_use]
+    pub fn new(processes: &[Process<'_>], issues: &mut [Vec<IssueKind>]) -> Self {
+        let mut boots: Vec<Boot> = Vec::new();
+        for (index, process) in processes.iter().enumerate() {
+            let boot = process.header.boot;
+            let same = |b: &&mut Boot| boot != [0; 16] && processes[b.members[0]].header.boot == boot;
+            let anchors = process.definitions.anchors.iter().chain(&process.extra_anchors).cloned();
+            match boots.iter_mut().find(same) {
+                Some(found) => {
+                    found.members.push(index);
+                    found.anchors.extend(anchors);
+                }
+                None => boots.push(Boot { members: vec![index], anchors: anchors.collect() }),
+            }
+        }
+        // Stable: of boots that begin together, or without anchors, the one given first leads.
+        boots.sort_by_key(|b| b.anchors.iter().map(|a| a.realtime).min().unwrap_or(u64::MAX));
+
+        let mut out = Self {
+            clocks: vec![unknown_clock(); processes.len()],
+            hosts: Vec::new(),
+            host_of: vec![0; processes.len()],
+            wall_offset_ns: boots.first().and_then(|b| b.anchors.first()).map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
+        };
+        let reference = boots.first().and_then(Boot::raw_to_wall);
+        for (number, boot) in boots.iter().enumerate() {
+            let to_reference = if number == 0 { None } else { reference.as_ref().and_then(|r| between(boot, r)) };
+            let bound = match (number, &to_reference) {
+                (0, _) => Some(0),
+                (_, Some((_, bound))) => Some(*bound),
+                (_, None) => None,
+            };
+            let first = &processes[boot.members[0]];
+            let name = first.definitions.process.host.clone();
+            if number > 0 {
+                for &member in &boot.members {
+                    issues[member].push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
+                }
+            }
+            out.hosts.push(Host { name, boot: first.header.boot, bound_ns: bound });
+            for &member in &boot.members {
+                out.host_of[member] = number;
+                let clock = processes[member].header.clock;
+                // Ticks are only comparable between processes that read the same clock.
+                let anchors: Vec<&Anchor> = boot
+                    .members
+                    .iter()
+                    .filter(|m| processes[**m].header.clock == clock)
+                    .flat_map(|m| processes[*m].definitions.anchors.iter().chain(&processes[*m].extra_anchors))
+                    .collect();
+                out.clocks[member] = process_clock(clock, &anchors, to_reference.as_ref(), &mut issues[member]);
+            }
+        }
+        out
+    }
+}
+
+/// Map of a boot's raw time to the reference's raw time, as corners, and its bound.
+fn between(boot: &Boot, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64)> {
+    let (own, spread) = boot.raw_to_wall()?;
+    let (reference, reference_spread) = reference;
+    let inverse: Vec<(u64, i64)> = reference.iter().map(|c| (c.1 as u64, c.0 as i64)).collect();
+    let inverse = Line::new(rising(inverse.into_iter()).0, 1.0);
+    let mut hint = 0;
+    let corners = rising(own.iter().map(|c| (c.0, inverse.at(c.1 as u64, &mut hint)))).0;
+    if corners.is_empty() {
+        return None;
+    }
+    // The reading of the wall clock beside the raw clock takes about as long as the anchor itself.
+    let reading = boot.anchors.iter().map(|a| a.width).max().unwrap_or(0).min(1_000_000);
+    Some((Line::new(corners, 1.0), spread + reference_spread + reading))
+}
+
+fn unknown_clock() -> ProcessClock {
+    ProcessClock { line: Line::new(vec![(0, 0)], 1.0), anchor_ns: 0.0, rate_error: 1.0, host_bound_ns: 0, known: false }
+}
+
+fn process_clock(clock: Clock, anchors: &[&Anchor], host: Option<&(Line, u64)>, issues: &mut Vec<IssueKind>) -> ProcessClock {
+    let (corners, bad) = if clock == Clock::MonotonicRaw && anchors.is_empty() {
+        // Raw nanoseconds need no anchor on the reference host.
+        (vec![(0, 0)], 0)
+    } else {
+        rising(anchors.iter().map(|a| (a.ticks, a.raw as i64)))
+    };
+    if bad > 0 {
+        issues.push(IssueKind::BadAnchors { count: bad });
+    }
+    let known = match (clock, corners.len()) {
+        (Clock::MonotonicRaw, 1..) | (_, 2..) => true,
+        (_, 0) => {
+            issues.push(IssueKind::NoAnchors);
+            return unknown_clock();
+        }
+        (_, 1) => {
+            issues.push(IssueKind::NoRate);
+            false
+        }
+    };
+    // Anchors read within a millisecond say nothing about the rate; between them a straight line is as good.
+    let thinned = thin(&corners);
+    let line = Line::new(thinned, 1.0);
+    let baseline = line.corners.last().map_or(0, |l| l.0) - line.corners.first().map_or(0, |f| f.0);
+    let widest = anchors.iter().map(|a| a.width).max().unwrap_or(0) as f64;
+    let rate_error = if clock == Clock::MonotonicRaw { 0.0 } else { widest / (baseline.max(1)) as f64 };
+    let anchor_ns = widest * line.outer / 2.0;
+    let mut hint = 0;
+    let (line, host_bound_ns) = match host {
+        Some((map, bound)) => {
+            let moved = rising(line.corners.iter().map(|c| (c.0, map.at(c.1.max(0) as u64, &mut hint)))).0;
+            let rate = line.outer;
+            (if moved.is_empty() { line } else { Line::new(moved, rate) }, *bound)
+        }
+        None => (line, 0),
+    };
+    ProcessClock { line, anchor_ns, rate_error, host_bound_ns, known }
+}
+
+/// Leaves out corners less than a millisecond (in the second coordinate) after the one before, but keeps the ends.
+fn thin(corners: &[(u64, i64)]) -> Vec<(u64, i64)> {
+    let mut out: Vec<(u64, i64)> = Vec::with_capacity(corners.len());
+    for (i, corner) in corners.iter().enumerate() {
+        if out.last().is_none_or(|l| corner.1 - l.1 >= 1_000_000) {
+            out.push(*corner);
+        } else if i + 1 == corners.len() {
+            if out.len() > 1 {
+                out.pop();
+            }
+            out.push(*corner);
+        }
+    }
+    out
+}

@@ -1,0 +1,278 @@
+//! Owns what the timeline is made of: host calls, commands with their outcome, marks. Values that borrow from the mapped
+//! files; refuses to order them ([`crate::merge`]) or to sum them up ([`crate::stats`]).
+
+use crate::issue::Unfinished;
+use crate::time::{CommandId, DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex};
+use clscope_trace::Untimed;
+use clscope_trace::defs::{Argument, Function};
+use clscope_trace::record::{self, DropReason, Waits, Words, flag};
+
+/// One event of the timeline.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<'a> {
+    /// A host call; it comes at its end.
+    Call(Call<'a>),
+    /// A command with its outcome; it comes when its outcome is known: at its enqueue if none was asked for, when the
+    /// host knew it complete, or after all records if it is unfinished.
+    Command(Command<'a>),
+    /// A call that was in progress when the process ended; after all records.
+    InCall {
+        /// Process.
+        process: ProcessIndex,
+        /// Thread.
+        thread: ThreadIndex,
+        /// Function id.
+        function: u16,
+        /// When it began.
+        begin: HostNs,
+    },
+    /// Something that belongs to a moment.
+    Mark {
+        /// Process.
+        process: ProcessIndex,
+        /// Thread.
+        thread: ThreadIndex,
+        /// When.
+        at: HostNs,
+        /// What.
+        mark: Mark,
+    },
+}
+
+/// What belongs to a moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mark {
+    /// Records were lost.
+    Dropped {
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: DropReason,
+    },
+    /// Recording was paused (`true`) or went on.
+    Paused(bool),
+    /// Sampling probability from now on.
+    SamplingRate {
+        /// Kernel id, 0 for all.
+        stratum: u64,
+        /// Probability of timing a launch.
+        probability: f64,
+    },
+    /// A record of a kind this version does not know.
+    Unknown {
+        /// Its number.
+        kind: u8,
+    },
+}
+
+/// A host call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call<'a> {
+    /// Process.
+    pub process: ProcessIndex,
+    /// Thread.
+    pub thread: ThreadIndex,
+    /// Function id: names are in the process's definitions.
+    pub function: u16,
+    /// When.
+    pub span: Span,
+    /// Error code, 0 success, [`record::RESULT_UNKNOWN`] for a failure without a code.
+    pub result: i32,
+    /// What was kept of its arguments; see [`Call::arguments`].
+    pub kept: Kept<'a>,
+}
+
+/// What was kept of a call's arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kept<'a> {
+    /// Packed small arguments and the id of one object.
+    Plain {
+        /// Packed as the function's definition says.
+        small: u32,
+        /// Object, 0 if none.
+        id: u32,
+    },
+    /// One word per argument of the function's definition.
+    Words(Words<'a>),
+    /// The call enqueued a command, or tried to (see [`Call::result`]).
+    Enqueue(Enqueued<'a>),
+}
+
+/// The command of an enqueue call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Enqueued<'a> {
+    /// The record: id, queue, kind, kernel or objects, geometry, bytes.
+    pub record: record::Command<'a>,
+    /// Further parts of the wait list.
+    pub more_waits: Vec<Waits<'a>>,
+}
+
+impl Enqueued<'_> {
+    /// The commands it waits for, in order; `None` for an event whose command was never seen.
+    pub fn waits(&self) -> impl Iterator<Item = Option<CommandId>> + '_ {
+        let own = self.record.id;
+        let parts = std::iter::once(&self.record.waits).chain(&self.more_waits);
+        parts.flat_map(|w| w.iter()).map(move |low| resolve_wait(low, own))
+    }
+
+    /// Length of the wait list.
+    #[must_use]
+    pub fn wait_count(&self) -> usize {
+        self.record.waits.len() + self.more_waits.iter().map(Waits::len).sum::<usize>()
+    }
+
+    /// Whether a bit of [`flag`] is set.
+    #[must_use]
+    pub fn has(&self, bit: u8) -> bool {
+        self.record.flags & bit != 0
+    }
+
+    /// Whether the application asked for the event.
+    #[must_use]
+    pub fn app_event(&self) -> bool {
+        self.has(flag::APP_EVENT)
+    }
+}
+
+/// The newest command before `own` whose id has these low 32 bits.
+#[must_use]
+pub fn resolve_wait(low: u32, own: u64) -> Option<CommandId> {
+    if low == 0 {
+        return None;
+    }
+    let id = (own & !0xffff_ffff) | u64::from(low);
+    let id = if id >= own { id.checked_sub(1 << 32)? } else { id };
+    Some(CommandId(id))
+}
+
+/// One kept argument.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeptArgument<'d> {
+    /// Name and kind.
+    pub argument: &'d Argument,
+    /// Value.
+    pub value: u64,
+}
+
+impl Call<'_> {
+    /// The kept arguments with their names, given the definition of this call's function. For an enqueue this is
+    /// empty: its record has fields of their own.
+    pub fn arguments<'d>(&'d self, function: &'d Function) -> impl Iterator<Item = KeptArgument<'d>> + 'd {
+        let (plain, words) = match &self.kept {
+            Kept::Plain { small, id } => (Some((*small, *id)), None),
+            Kept::Words(words) => (None, Some(words)),
+            Kept::Enqueue(_) => (None, None),
+        };
+        let object = plain.and_then(|(_, id)| function.object.map(|index| (index, u64::from(id))));
+        let small = plain.into_iter().flat_map(move |(small, _)| {
+            let mut rest = u64::from(small);
+            function.small.iter().map(move |s| {
+                let bits = u32::from(s.bits).min(63);
+                let value = rest & ((1 << bits) - 1);
+                rest >>= bits;
+                (s.argument, value)
+            })
+        });
+        let long = words.into_iter().flat_map(|w| w.iter().enumerate().map(|(i, v)| (u8::try_from(i).unwrap_or(u8::MAX), v)));
+        object
+            .into_iter()
+            .chain(small)
+            .chain(long)
+            .filter_map(|(index, value)| Some(KeptArgument { argument: function.arguments.get(usize::from(index))?, value }))
+    }
+
+    /// The command that the call enqueued, if it succeeded in that.
+    #[must_use]
+    pub fn command(&self) -> Option<CommandId> {
+        match &self.kept {
+            Kept::Enqueue(e) if self.result == 0 && e.record.id != 0 => Some(CommandId(e.record.id)),
+            _ => None,
+        }
+    }
+}
+
+/// A command with its outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command<'a> {
+    /// Process.
+    pub process: ProcessIndex,
+    /// Thread that enqueued it.
+    pub thread: ThreadIndex,
+    /// The enqueue call.
+    pub call: Span,
+    /// What was enqueued.
+    pub enqueued: Enqueued<'a>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Command<'_> {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> CommandId {
+        CommandId(self.enqueued.record.id)
+    }
+
+    /// Its device times, if it has them.
+    #[must_use]
+    pub fn timed(&self) -> Option<&DeviceTimes> {
+        match &self.outcome {
+            Outcome::Timed(times) => Some(times),
+            _ => None,
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Outcome {
+    /// With device times.
+    Timed(DeviceTimes),
+    /// Without, for a reason that was recorded or follows from the flags.
+    Untimed {
+        /// Why.
+        reason: Untimed,
+        /// Error or execution status that goes with it, 0 if none.
+        detail: i32,
+    },
+    /// Its end was never seen.
+    Unfinished(Unfinished),
+}
+
+/// The four stamps of a command.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeviceTimes {
+    /// QUEUED, SUBMIT, START, END in the device's clock.
+    pub raw: [DeviceNs; 4],
+    /// When the host knew it complete.
+    pub observed: HostNs,
+    /// Its place on the host's timeline; `None` while events are read without an alignment.
+    pub placed: Option<Placed>,
+}
+
+impl DeviceTimes {
+    /// END - START in device nanoseconds.
+    #[must_use]
+    pub fn duration(&self) -> u64 {
+        self.raw[3].0.saturating_sub(self.raw[2].0)
+    }
+}
+
+/// A command on the host's timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// QUEUED, SUBMIT, START, END. START is not before the enqueue call began.
+    pub stamps: [HostNs; 4],
+    /// Bound of the clock error of START and END in nanoseconds.
+    pub bound_ns: u64,
+    /// How far the span was moved to lie within what the host saw, 0 if not at all.
+    pub clamped_ns: i64,
+}
+
+impl Placed {
+    /// START to END.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        Span { begin: self.stamps[2], end: self.stamps[3] }
+    }
+}

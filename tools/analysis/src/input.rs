@@ -1,0 +1,308 @@
+//! Owns the opening of one process's files, given as byte slices: definitions by id, blocks by thread and sequence
+//! number, rings. Tolerates any damage and says what it met; refuses to touch a file system or to decode records.
+
+use crate::issue::{Issue, IssueKind};
+use crate::time::ThreadIndex;
+use clscope_trace::defs::{
+    Anchor, Build, Calibration, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel, Platform,
+    Process as ProcessDef, Program, Queue, Thread, Warning,
+};
+use clscope_trace::stream::{Block, Blocks, Rings};
+use clscope_trace::{FileHeader, FileKind};
+use std::collections::{BTreeMap, HashMap};
+
+/// Bytes of a file and its name for messages.
+#[derive(Debug, Clone)]
+pub struct File<'a> {
+    /// Path or name as the user should read it.
+    pub name: String,
+    /// All of its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// The files of one process incarnation.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessFiles<'a> {
+    /// How messages name the process, for example `app.clscope/1234-0`.
+    pub label: String,
+    /// `PID-N.defs`.
+    pub defs: Option<File<'a>>,
+    /// `PID-N.SEG.clt`, in any order.
+    pub segments: Vec<File<'a>>,
+    /// `PID-N.ring`.
+    pub ring: Option<File<'a>>,
+    /// What the caller already found wrong with these files.
+    pub issues: Vec<IssueKind>,
+    /// Anchors read by the caller on the machine and in the boot that recorded the process: they give the tick's
+    /// length where the process was killed before its second anchor.
+    pub extra_anchors: Vec<Anchor>,
+}
+
+/// What ids mean. Later definitions of the same id replace earlier ones.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    /// The process itself.
+    pub process: ProcessDef,
+    functions: Vec<Option<Function>>,
+    /// Threads by index.
+    pub threads: BTreeMap<u32, Thread>,
+    /// Platforms by id.
+    pub platforms: BTreeMap<u32, Platform>,
+    /// Devices by id.
+    pub devices: BTreeMap<u32, Device>,
+    /// Contexts by id.
+    pub contexts: HashMap<u32, Context>,
+    /// Queues by id.
+    pub queues: HashMap<u32, Queue>,
+    /// Programs by id.
+    pub programs: HashMap<u32, Program>,
+    /// Builds in order.
+    pub builds: Vec<Build>,
+    /// Kernels by id.
+    pub kernels: HashMap<u32, Kernel>,
+    /// Geometries by id.
+    pub geometries: HashMap<u32, Geometry>,
+    /// Clock anchors in order.
+    pub anchors: Vec<Anchor>,
+    /// The orderly end, if there was one.
+    pub exit: Option<Exit>,
+    /// Warnings of the recorder, in order.
+    pub warnings: Vec<Warning>,
+    /// Device and host clocks read together.
+    pub device_clocks: Vec<DeviceClock>,
+    /// Forks seen.
+    pub forks: Vec<Fork>,
+    /// Calibrations.
+    pub calibrations: Vec<Calibration>,
+    /// Definitions of unknown kinds.
+    pub unknown: u64,
+}
+
+impl Definitions {
+    fn add(&mut self, def: Def) {
+        match def {
+            Def::Process(d) => self.process = d,
+            Def::Function(d) => {
+                let id = usize::from(d.id);
+                if self.functions.len() <= id {
+                    self.functions.resize_with(id + 1, || None);
+                }
+                self.functions[id] = Some(d);
+            }
+            Def::Anchor(d) => self.anchors.push(d),
+            Def::Thread(d) => drop(self.threads.insert(d.index, d)),
+            Def::Platform(d) => drop(self.platforms.insert(d.id, d)),
+            Def::Device(d) => drop(self.devices.insert(d.id, d)),
+            Def::Context(d) => drop(self.contexts.insert(d.id, d)),
+            Def::Queue(d) => drop(self.queues.insert(d.id, d)),
+            Def::Program(d) => drop(self.programs.insert(d.id, d)),
+            Def::Build(d) => self.builds.push(d),
+            Def::Kernel(d) => drop(self.kernels.insert(d.id, d)),
+            Def::Geometry(d) => drop(self.geometries.insert(d.id, d)),
+            Def::Exit(d) => self.exit = Some(d),
+            Def::Warning(d) => self.warnings.push(d),
+            Def::DeviceClock(d) => self.device_clocks.push(d),
+            Def::Fork(d) => self.forks.push(d),
+            Def::Calibration(d) => self.calibrations.push(d),
+            Def::Unknown { .. } => self.unknown += 1,
+        }
+    }
+
+    /// The function of that id, if it is defined.
+    #[must_use]
+    pub fn function(&self, id: u16) -> Option<&Function> {
+        self.functions.get(usize::from(id))?.as_ref()
+    }
+
+    /// All functions in order of their ids.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().flatten()
+    }
+
+    /// The function's name, `function N` where it is not defined.
+    #[must_use]
+    pub fn function_name(&self, id: u16) -> std::borrow::Cow<'_, str> {
+        self.function(id).map_or_else(|| format!("function {id}").into(), |f| f.name.as_str().into())
+    }
+
+    /// The device of a queue; sub-devices lead to the device whose clock they share. `None` if it is not known.
+    #[must_use]
+    pub fn clock_device(&self, queue: u32) -> Option<u32> {
+        let mut device = self.queues.get(&queue)?.device;
+        // A hostile file may make parents a circle.
+        for _ in 0..8 {
+            match self.devices.get(&device).and_then(|d| d.parent) {
+                Some(parent) => device = parent,
+                None => break,
+            }
+        }
+        Some(device)
+    }
+
+    /// The kernel's name, `kernel N` where it is not defined.
+    #[must_use]
+    pub fn kernel_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
+        self.kernels.get(&id).map_or_else(|| format!("kernel {id}").into(), |k| k.name.as_str().into())
+    }
+
+    /// The device's name, `device N` where it is not defined.
+    #[must_use]
+    pub fn device_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
+        self.devices.get(&id).map_or_else(|| format!("device {id}").into(), |d| d.name.as_str().into())
+    }
+}
+
+/// The call a thread was in when the process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InCall {
+    /// Thread.
+    pub thread: ThreadIndex,
+    /// Function id.
+    pub function: u16,
+    /// Ticks at which it began.
+    pub begin: u64,
+}
+
+/// One opened process.
+#[derive(Debug, Clone)]
+pub struct Process<'a> {
+    /// How messages name it.
+    pub label: String,
+    /// The header of its definitions, else of any file of it.
+    pub header: FileHeader,
+    /// What ids mean.
+    pub definitions: Definitions,
+    /// Anchors of the caller; see [`ProcessFiles::extra_anchors`].
+    pub extra_anchors: Vec<Anchor>,
+    /// Blocks by thread and sequence number, no duplicates.
+    pub(crate) blocks: Vec<Block<'a>>,
+    /// Calls that were in progress at the end.
+    pub in_calls: Vec<InCall>,
+    /// Records dropped that no record tells of.
+    pub dropped_untold: u64,
+    /// What was found wrong on opening.
+    pub issues: Vec<IssueKind>,
+}
+
+impl<'a> Process<'a> {
+    /// Opens a process. Errors with the process's issues where not one file of it can be read.
+    pub fn open(files: ProcessFiles<'a>) -> Result<Self, Vec<Issue>> {
+        let ProcessFiles { label, defs, segments, ring, mut issues, extra_anchors } = files;
+        let mut header: Option<FileHeader> = None;
+        let mut definitions = Definitions::default();
+        let mut read_defs = false;
+        if let Some(file) = &defs
+            && let Some(found) = check(file, FileKind::Defs, &header, &mut issues)
+        {
+            header = Some(found);
+            read_defs = true;
+            let mut read = Defs::new(file.bytes);
+            for def in read.by_ref() {
+                definitions.add(def);
+            }
+            if read.rest() > 0 {
+                issues.push(IssueKind::TornDefinitions { bytes: read.rest() });
+            }
+            if definitions.unknown > 0 {
+                issues.push(IssueKind::UnknownDefinitions { count: definitions.unknown });
+            }
+        }
+        if !read_defs {
+            issues.push(IssueKind::NoDefinitions);
+        }
+
+        let mut blocks: Vec<Block<'a>> = Vec::new();
+        let mut oldest = u32::MAX;
+        for file in &segments {
+            let Some(found) = check(file, FileKind::Segment, &header, &mut issues) else { continue };
+            oldest = oldest.min(found.segment);
+            header.get_or_insert(found);
+            let mut read = Blocks::new(file.bytes);
+            blocks.extend(read.by_ref());
+            let damage = read.damage();
+            if damage.torn_blocks > 0 {
+                issues.push(IssueKind::TornBlocks { file: file.name.clone(), blocks: damage.torn_blocks, bytes: damage.skipped_bytes });
+            } else if damage.skipped_bytes > 0 && !zero_tail(file.bytes, damage.skipped_bytes) {
+                issues.push(IssueKind::SkippedBytes { file: file.name.clone(), bytes: damage.skipped_bytes });
+            }
+        }
+        let (mut in_calls, mut dropped_untold, mut next_blocks) = (Vec::new(), 0u64, HashMap::new());
+        if let Some(file) = &ring
+            && let Some(found) = check(file, FileKind::Ring, &header, &mut issues)
+        {
+            header.get_or_insert(found);
+            let mut rings = Rings::new(file.bytes);
+            for ring in rings.by_ref() {
+                dropped_untold = dropped_untold.saturating_add(ring.dropped);
+                let thread = ThreadIndex(ring.block.thread);
+                in_calls.extend(ring.in_call.map(|(function, begin)| InCall { thread, function, begin }));
+                next_blocks.insert(ring.block.thread, ring.block.sequence);
+                if !ring.block.payload.is_empty() {
+                    blocks.push(ring.block);
+                }
+            }
+            if rings.damaged() {
+                issues.push(IssueKind::DamagedRing { file: file.name.clone() });
+            }
+        }
+        let Some(header) = header else {
+            return Err(issues.into_iter().map(|kind| Issue { subject: label.clone(), kind }).collect());
+        };
+
+        // The sort is stable, so that of a segment's and a ring's copy of a block the segment's is kept.
+        blocks.sort_by_key(|b| (b.thread, b.sequence));
+        blocks.dedup_by_key(|b| (b.thread, b.sequence));
+        let rotated = oldest != u32::MAX && oldest > 0;
+        if rotated {
+            issues.push(IssueKind::OldestRotated { segments: oldest });
+        }
+        let (mut threads, mut missing) = (0, 0);
+        for thread in blocks.chunk_by(|a, b| a.thread == b.thread) {
+            let (first, last) = (thread[0].sequence, thread[thread.len() - 1].sequence);
+            // A ring that fills block N says that all before N were written.
+            let next = next_blocks.get(&thread[0].thread).map_or(0, |n| n.saturating_sub(last.saturating_add(1)));
+            let before = if rotated { 0 } else { first };
+            let lost = u64::from(last - first) + 1 - thread.len() as u64 + u64::from(before) + u64::from(next);
+            threads += u64::from(lost > 0);
+            missing += lost;
+        }
+        if missing > 0 {
+            issues.push(IssueKind::MissingBlocks { threads, blocks: missing });
+        }
+        if dropped_untold > 0 {
+            issues.push(IssueKind::Dropped { records: dropped_untold, reason: None });
+        }
+        if read_defs && definitions.exit.is_none() {
+            issues.push(IssueKind::NotEnded);
+        }
+        issues.extend(definitions.warnings.iter().map(|w| IssueKind::Recorder { code: w.code.clone(), text: w.text.clone() }));
+        Ok(Self { label, header, definitions, extra_anchors, blocks, in_calls, dropped_untold, issues })
+    }
+
+    /// Blocks of records that were read.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+/// The header of a file if it can be used for this process; else an issue.
+fn check(file: &File<'_>, kind: FileKind, known: &Option<FileHeader>, issues: &mut Vec<IssueKind>) -> Option<FileHeader> {
+    match FileHeader::decode_as(file.bytes, kind) {
+        Err(error) => {
+            issues.push(IssueKind::Unreadable { file: file.name.clone(), error });
+            None
+        }
+        Ok(found) if known.as_ref().is_some_and(|k| (k.pid, k.incarnation, k.clock) != (found.pid, found.incarnation, found.clock)) => {
+            issues.push(IssueKind::OtherProcess { file: file.name.clone(), pid: found.pid, incarnation: found.incarnation });
+            None
+        }
+        Ok(found) => Some(found),
+    }
+}
+
+/// Whether what was skipped is space reserved at the end of a segment and never written, which is no damage.
+fn zero_tail(bytes: &[u8], skipped: u64) -> bool {
+    let from = bytes.len().saturating_sub(usize::try_from(skipped).unwrap_or(usize::MAX));
+    bytes.get(from..).is_some_and(|tail| tail.iter().all(|b| *b == 0))
+}

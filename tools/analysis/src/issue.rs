@@ -1,0 +1,259 @@
+//! Owns what can be wrong with a trace, in words: what happened, on what, and the next step. Refuses to print.
+
+use clscope_trace::record::DropReason;
+use clscope_trace::{Error, Untimed};
+use std::fmt;
+
+/// How much an issue matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Explains a figure; nothing is missing.
+    Note,
+    /// Something is missing or less sure.
+    Warning,
+    /// A file or a whole process could not be used.
+    Error,
+}
+
+/// One finding about one process (or file) of a trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Issue {
+    /// The process's label, or the file's path where no process could be made of it.
+    pub subject: String,
+    /// What it is.
+    pub kind: IssueKind,
+}
+
+/// Why a command has no END.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Unfinished {
+    /// The process was killed or called `_exit` while it was in flight.
+    Killed,
+    /// The process ended in order with it in flight, or never waited for it.
+    Exited,
+    /// Records were dropped, and its completion may be among them.
+    Lost,
+}
+
+impl Unfinished {
+    /// The reason in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Killed => "the process was killed, or called _exit, while they were in flight",
+            Self::Exited => "the process ended while their times were still awaited",
+            Self::Lost => "records were lost, and their times may be among them",
+        }
+    }
+}
+
+/// Everything that can be found. The fields are counts unless they say otherwise.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // the texts below are their documentation
+pub enum IssueKind {
+    Unreadable { file: String, error: Error },
+    InputOutput { file: String, error: String },
+    NoDefinitions,
+    TornDefinitions { bytes: usize },
+    UnknownDefinitions { count: u64 },
+    OtherProcess { file: String, pid: u32, incarnation: u32 },
+    NoAnchors,
+    NoRate,
+    BadAnchors { count: u64 },
+    TornBlocks { file: String, blocks: u64, bytes: u64 },
+    SkippedBytes { file: String, bytes: u64 },
+    DamagedRing { file: String },
+    MissingBlocks { threads: u64, blocks: u64 },
+    OldestRotated { segments: u32 },
+    DamagedBlocks { blocks: u64 },
+    TimeRanBack { records: u64 },
+    UnknownRecords { records: u64 },
+    Dropped { records: u64, reason: Option<DropReason> },
+    NotEnded,
+    Unfinished { commands: u64, reason: Unfinished },
+    Untimed { commands: u64, reason: Untimed },
+    OrphanTimings { timings: u64 },
+    ImpossibleStamps { commands: u64 },
+    Unaligned { device: String },
+    QueuedNotUsed { device: String },
+    ClockSteps { device: String, steps: u64 },
+    Clamped { spans: u64, most_ns: u64 },
+    NoDeviceSpans { why: &'static str },
+    OtherHost { host: String, bound_ns: Option<u64> },
+    Recorder { code: String, text: String },
+}
+
+impl IssueKind {
+    /// A stable name for programs.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Unreadable { .. } => "unreadable-file",
+            Self::InputOutput { .. } => "input-output",
+            Self::NoDefinitions => "no-definitions",
+            Self::TornDefinitions { .. } => "torn-definitions",
+            Self::UnknownDefinitions { .. } => "unknown-definitions",
+            Self::OtherProcess { .. } => "other-process",
+            Self::NoAnchors => "no-anchors",
+            Self::NoRate => "no-clock-rate",
+            Self::BadAnchors { .. } => "bad-anchors",
+            Self::TornBlocks { .. } => "torn-blocks",
+            Self::SkippedBytes { .. } => "skipped-bytes",
+            Self::DamagedRing { .. } => "damaged-ring",
+            Self::MissingBlocks { .. } => "missing-blocks",
+            Self::OldestRotated { .. } => "oldest-part-rotated",
+            Self::DamagedBlocks { .. } => "damaged-blocks",
+            Self::TimeRanBack { .. } => "time-ran-back",
+            Self::UnknownRecords { .. } => "unknown-records",
+            Self::Dropped { .. } => "dropped-records",
+            Self::NotEnded => "not-ended",
+            Self::Unfinished { .. } => "unfinished-commands",
+            Self::Untimed { .. } => "untimed-commands",
+            Self::OrphanTimings { .. } => "orphan-timings",
+            Self::ImpossibleStamps { .. } => "impossible-stamps",
+            Self::Unaligned { .. } => "unaligned-device",
+            Self::QueuedNotUsed { .. } => "queued-not-used",
+            Self::ClockSteps { .. } => "clock-steps",
+            Self::Clamped { .. } => "clamped-spans",
+            Self::NoDeviceSpans { .. } => "no-device-spans",
+            Self::OtherHost { .. } => "other-host",
+            Self::Recorder { code, .. } => code,
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::Unreadable { .. } | Self::InputOutput { .. } | Self::NoDefinitions | Self::NoAnchors | Self::NoRate => Severity::Error,
+            Self::OldestRotated { .. } | Self::QueuedNotUsed { .. } | Self::ClockSteps { .. } | Self::OtherHost { .. } => Severity::Note,
+            Self::Untimed { reason: Untimed::NotSampled | Untimed::TimingOff, .. } => Severity::Note,
+            _ => Severity::Warning,
+        }
+    }
+
+    /// Whether records are missing from the trace because of it.
+    #[must_use]
+    pub const fn means_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::TornBlocks { .. }
+                | Self::DamagedRing { .. }
+                | Self::MissingBlocks { .. }
+                | Self::DamagedBlocks { .. }
+                | Self::Unreadable { .. }
+        )
+    }
+
+    /// The next step, where there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Unreadable { error: Error::Newer { .. }, .. } => "use a newer clscope to read it",
+            Self::Unreadable { error: Error::Foreign { .. }, .. } => "it does not belong here: move it out of the trace directory",
+            Self::Unreadable { .. } | Self::NoDefinitions | Self::TornDefinitions { .. } => {
+                "the other files were read; record again if this part matters"
+            }
+            Self::InputOutput { .. } => "check that the file exists and may be read",
+            Self::OtherProcess { .. } => "a file was renamed or copied in from another trace; merge traces with `clscope merge`",
+            Self::NoAnchors | Self::NoRate => {
+                "record again for longer, or analyse the trace on the machine it was recorded on before a reboot"
+            }
+            Self::BadAnchors { .. } => "the kernel's clock misbehaved while recording; treat long times with care",
+            Self::TornBlocks { .. } | Self::SkippedBytes { .. } | Self::DamagedBlocks { .. } | Self::DamagedRing { .. } => {
+                "usual when the process was killed in the middle of a write or the disk filled; else the file was damaged later"
+            }
+            Self::MissingBlocks { .. } => "totals are too low by what they held; record again with more disk space",
+            Self::OldestRotated { .. } => "raise --max-size to keep more",
+            Self::UnknownRecords { .. } | Self::UnknownDefinitions { .. } => "a newer recorder wrote them: use the clscope of that version",
+            Self::Dropped { reason: Some(DropReason::WriteFailed), .. } => "give the trace directory more space and record again",
+            Self::Dropped { .. } => "counts and totals are too low by them",
+            Self::Unfinished { reason: Unfinished::Exited, .. } => "let the application wait for its commands (clFinish) before it ends",
+            Self::Untimed { reason: Untimed::QueueReleased, .. } => {
+                "let the application call clFinish before it releases the queue, or record with --device-timing sync"
+            }
+            Self::Untimed { reason: Untimed::TimingOff, .. } => "record with --device-timing event",
+            Self::Untimed { reason: Untimed::NotAvailable | Untimed::QueryFailed, .. } => {
+                "record with --device-timing sync for host-side times"
+            }
+            Self::Untimed { reason: Untimed::Failed, .. } => "the application's commands failed: see the API errors",
+            Self::OrphanTimings { .. } => "their enqueue calls lie in a part of the trace that is missing",
+            Self::ImpossibleStamps { .. } => "the runtime's profiling stamps are out of order; record with --device-timing sync to compare",
+            Self::Unaligned { .. } => "its spans are placed between enqueue and completion, with that as their bound",
+            Self::Clamped { .. } => "they were moved inside the time between enqueue and completion; their durations were kept",
+            Self::NotEnded => "all that was complete by then is here",
+            Self::QueuedNotUsed { .. } => "only its START and END bound the clock, so that the bound is wider",
+            Self::ClockSteps { .. } => "each stretch between steps was aligned by itself",
+            Self::OtherHost { .. } => "order between hosts is only as good as their wall clocks agree (NTP, PTP)",
+            Self::NoDeviceSpans { .. }
+            | Self::TimeRanBack { .. }
+            | Self::Recorder { .. }
+            | Self::Unfinished { .. }
+            | Self::Untimed { .. } => {
+                return None;
+            }
+        })
+    }
+}
+
+/// `n noun` or `n nouns`.
+fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+impl fmt::Display for IssueKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, error } => write!(f, "{file} was left out: {error}"),
+            Self::InputOutput { file, error } => write!(f, "{file} could not be read: {error}"),
+            Self::NoDefinitions => write!(f, "there is no readable .defs file, so nothing has a name"),
+            Self::TornDefinitions { bytes } => write!(f, "the last {bytes} bytes of the definitions are torn: some names are missing"),
+            Self::UnknownDefinitions { count: n } => write!(f, "{} of a kind this version does not know", count(*n, "definition")),
+            Self::OtherProcess { file, pid, incarnation } => {
+                write!(f, "{file} was left out: its header says it belongs to process {pid}, incarnation {incarnation}")
+            }
+            Self::NoAnchors => write!(f, "no clock anchor: its times cannot be placed, and are shown as if one tick were one nanosecond"),
+            Self::NoRate => {
+                write!(f, "a single clock anchor: the tick's length is unknown, and times are shown as if one tick were one nanosecond")
+            }
+            Self::BadAnchors { count: n } => write!(f, "{} contradicted the others and were left out", count(*n, "clock anchor")),
+            Self::TornBlocks { file, blocks, bytes } => write!(f, "{file}: {} torn, {bytes} bytes skipped", count(*blocks, "block")),
+            Self::SkippedBytes { file, bytes } => write!(f, "{file}: {bytes} bytes belong to no block"),
+            Self::DamagedRing { file } => write!(f, "{file}: a ring could not be read"),
+            Self::MissingBlocks { threads, blocks } => write!(f, "{} missing, of {}", count(*blocks, "block"), count(*threads, "thread")),
+            Self::OldestRotated { segments } => {
+                write!(f, "the oldest {} rotated away to keep the size limit", count(u64::from(*segments), "segment"))
+            }
+            Self::DamagedBlocks { blocks } => write!(f, "{} could not be decoded to the end", count(*blocks, "block")),
+            Self::TimeRanBack { records } => write!(f, "{} earlier than the one before, moved up to it", count(*records, "record")),
+            Self::UnknownRecords { records } => write!(f, "{} of a kind this version does not know", count(*records, "record")),
+            Self::Dropped { records, reason: Some(reason) } => write!(f, "{} dropped: {}", count(*records, "record"), reason.text()),
+            Self::Dropped { records, reason: None } => write!(f, "{} dropped just before the end", count(*records, "record")),
+            Self::NotEnded => write!(f, "the process did not end in order: it was killed, crashed, called _exit, or still runs"),
+            Self::Unfinished { commands, reason } => write!(f, "{} without an end: {}", count(*commands, "command"), reason.text()),
+            Self::Untimed { commands, reason } => write!(f, "{} without device time: {}", count(*commands, "command"), reason.text()),
+            Self::OrphanTimings { timings } => write!(f, "{} of commands that are not in the trace", count(*timings, "device time")),
+            Self::ImpossibleStamps { commands } => {
+                write!(f, "{} with stamps out of order, left untimed", count(*commands, "command"))
+            }
+            Self::Unaligned { device } => write!(f, "{device}: its clock could not be aligned with the host's"),
+            Self::QueuedNotUsed { device } => write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call"),
+            Self::ClockSteps { device, steps } => write!(f, "{device}: its clock stepped {}", count(*steps, "time")),
+            Self::Clamped { spans, most_ns } => {
+                write!(f, "{} outside what the host saw, by at most {most_ns} ns", count(*spans, "device span"))
+            }
+            Self::NoDeviceSpans { why } => write!(f, "no device spans: {why}"),
+            Self::OtherHost { host, bound_ns: Some(bound) } => {
+                write!(f, "host {host} was placed by wall clocks, readings within {:.1} us", *bound as f64 / 1e3)
+            }
+            Self::OtherHost { host, bound_ns: None } => write!(f, "host {host} could not be placed: it lacks clock anchors"),
+            Self::Recorder { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.kind)
+    }
+}

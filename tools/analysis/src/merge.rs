@@ -1,0 +1,400 @@
+//! Owns the order of events: a k-way merge of all threads of all processes by time, joining each command with its
+//! outcome on the way. Memory grows with threads and with commands in flight, not with the trace. Refuses to sort:
+//! a thread's records come in order, and a time that runs back is moved up and counted.
+
+use crate::align::Alignment;
+use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome};
+use crate::ids::IdMap;
+use crate::input::Process;
+use crate::issue::Unfinished;
+use crate::time::{DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex, Ticks};
+use crate::{Trace, clock::ProcessClock};
+use clscope_trace::Untimed;
+use clscope_trace::record::{Record, WAITS_INLINE, Waits, flag};
+use clscope_trace::stream::{Block, Records};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Outcomes kept for commands whose enqueue record comes later than its outcome (another thread's harvest may be
+/// recorded first). More than these wait in vain: their commands' records are lost.
+const EARLY_OUTCOMES: usize = 1 << 14;
+
+/// What the merge met besides events, per process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records read.
+    pub records: u64,
+    /// Blocks that could not be decoded to their end.
+    pub damaged_blocks: u64,
+    /// Records whose time was earlier than the one before in the same thread.
+    pub time_ran_back: u64,
+    /// Records of unknown kinds.
+    pub unknown_records: u64,
+    /// Outcomes of commands that are not in the trace.
+    pub orphan_timings: u64,
+    /// Stamps out of order.
+    pub impossible_stamps: u64,
+    /// Device spans that had to be moved to lie within what the host saw.
+    pub clamped: u64,
+    /// The farthest such move in nanoseconds.
+    pub clamped_most_ns: u64,
+}
+
+/// One thread of one process.
+struct Cursor<'t, 'a> {
+    process: u32,
+    thread: u32,
+    clock: &'t ProcessClock,
+    hint: usize,
+    blocks: std::slice::Iter<'t, Block<'a>>,
+    records: Records<'a>,
+    /// Next record: its ticks and what it says.
+    head: Option<(u64, Record<'a>)>,
+    last: HostNs,
+}
+
+impl<'a> Cursor<'_, 'a> {
+    /// Reads the next record into `head`, and gives its time.
+    #[inline]
+    fn advance(&mut self, tally: &mut Tally) -> Option<HostNs> {
+        loop {
+            if let Some((ticks, record)) = self.records.next() {
+                tally.records += 1;
+                let mut at = self.clock.at(Ticks(ticks), &mut self.hint);
+                if at < self.last {
+                    tally.time_ran_back += 1;
+                    at = self.last;
+                }
+                self.last = at;
+                self.head = Some((ticks, record));
+                return Some(at);
+            }
+            tally.damaged_blocks += u64::from(self.records.damaged());
+            match self.blocks.next() {
+                Some(block) => self.records = block.records(),
+                None => {
+                    self.head = None;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// A command whose outcome is awaited.
+struct Pending<'a> {
+    thread: ThreadIndex,
+    call: Span,
+    enqueued: Enqueued<'a>,
+}
+
+/// What is known of the commands of one process.
+#[derive(Default)]
+struct InFlight<'a> {
+    pending: IdMap<Pending<'a>>,
+    early: IdMap<(HostNs, Early)>,
+    early_order: VecDeque<u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Early {
+    Timing([u64; 4]),
+    Untimed(Untimed, i32),
+}
+
+/// Iterates over the events of a [`Trace`] in time order. After the end [`tally`](Self::tally) tells what was met.
+pub struct Merge<'t, 'a> {
+    trace: &'t Trace<'a>,
+    alignment: Option<&'t Alignment>,
+    cursors: Vec<Cursor<'t, 'a>>,
+    heap: BinaryHeap<Reverse<(HostNs, u32)>>,
+    in_flight: Vec<InFlight<'a>>,
+    tally: Vec<Tally>,
+    /// Events of the record just read that were not given yet.
+    ready: VecDeque<Event<'a>>,
+    /// What comes after all records.
+    finished: bool,
+    device_hints: Vec<usize>,
+}
+
+impl<'t, 'a> Merge<'t, 'a> {
+    pub(crate) fn new(trace: &'t Trace<'a>, alignment: Option<&'t Alignment>) -> Self {
+        let mut out = Self {
+            trace,
+            alignment,
+            cursors: Vec::new(),
+            heap: BinaryHeap::new(),
+            in_flight: Vec::new(),
+            tally: vec![Tally::default(); trace.processes.len()],
+            ready: VecDeque::new(),
+            finished: false,
+            device_hints: Vec::new(),
+        };
+        out.in_flight.resize_with(trace.processes.len(), InFlight::default);
+        for (index, process) in trace.processes.iter().enumerate() {
+            for blocks in process.blocks.chunk_by(|a, b| a.thread == b.thread) {
+                let mut cursor = Cursor {
+                    process: index as u32,
+                    thread: blocks[0].thread,
+                    clock: &trace.timeline.clocks[index],
+                    hint: 0,
+                    blocks: blocks[1..].iter(),
+                    records: blocks[0].records(),
+                    head: None,
+                    last: HostNs(i64::MIN),
+                };
+                if let Some(at) = cursor.advance(&mut out.tally[index]) {
+                    out.heap.push(Reverse((at, out.cursors.len() as u32)));
+                }
+                out.cursors.push(cursor);
+            }
+        }
+        out
+    }
+
+    /// What was met so far, per process.
+    #[must_use]
+    pub fn tally(&self) -> &[Tally] {
+        &self.tally
+    }
+
+    /// Commands whose outcome is awaited at this point.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.iter().map(|f| f.pending.len()).sum()
+    }
+
+    /// Takes the earliest record. Most often the same thread goes on, and the heap is touched only at its top.
+    fn step(&mut self) -> Option<Event<'a>> {
+        let mut top = self.heap.peek_mut()?;
+        let Reverse((at, number)) = *top;
+        let cursor = &mut self.cursors[number as usize];
+        let process = cursor.process as usize;
+        let tally = &mut self.tally[process];
+        let Some((ticks, record)) = cursor.head.take() else {
+            // No head means the cursor is at its end, which never stays in the heap.
+            std::collections::binary_heap::PeekMut::pop(top);
+            return None;
+        };
+        let (thread, process_index) = (ThreadIndex(cursor.thread), ProcessIndex(cursor.process));
+        let clock = cursor.clock;
+        let mut begin = |duration: u64| clock.at(Ticks(ticks.saturating_sub(duration)), &mut cursor.hint).min(at);
+        let mut more_waits: Vec<Waits<'a>> = Vec::new();
+        let mut taken: Taken<'a> = match record {
+            Record::Plain { function, small, id, duration } => Taken::Event(Event::Call(Call {
+                process: process_index,
+                thread,
+                function,
+                span: Span { begin: begin(duration), end: at },
+                result: 0,
+                kept: Kept::Plain { small, id },
+            })),
+            Record::Call { function, duration, result, args } => Taken::Event(Event::Call(Call {
+                process: process_index,
+                thread,
+                function,
+                span: Span { begin: begin(duration), end: at },
+                result,
+                kept: Kept::Words(args),
+            })),
+            Record::Command(command) => {
+                Taken::Enqueue(Span { begin: begin(command.duration), end: at }, Enqueued { record: command, more_waits: Vec::new() })
+            }
+            Record::MoreWaits { command, waits } => {
+                // Those that follow their command directly were taken with it.
+                if let Some(pending) = self.in_flight[process].pending.get_mut(&command) {
+                    pending.enqueued.more_waits.push(waits);
+                }
+                Taken::Nothing
+            }
+            Record::Timing { command, stamps } => Taken::Outcome(command, Early::Timing(stamps)),
+            Record::Untimed { command, reason, detail } => Taken::Outcome(command, Early::Untimed(reason, detail)),
+            other => {
+                let mark = match other {
+                    Record::Dropped { count, reason } => Mark::Dropped { count, reason },
+                    Record::SamplingRate { stratum, probability } => Mark::SamplingRate { stratum, probability },
+                    Record::Paused(on) => Mark::Paused(on),
+                    Record::Unknown { kind } => {
+                        tally.unknown_records += 1;
+                        Mark::Unknown { kind }
+                    }
+                    _ => Mark::Unknown { kind: 0 },
+                };
+                Taken::Event(Event::Mark { process: process_index, thread, at, mark })
+            }
+        };
+        let mut next = cursor.advance(tally);
+        if let Taken::Enqueue(_, enqueued) = &mut taken
+            && enqueued.record.waits.len() == WAITS_INLINE
+        {
+            while let Some((_, Record::MoreWaits { command, waits })) = cursor.head
+                && command == enqueued.record.id
+            {
+                more_waits.push(waits);
+                next = cursor.advance(tally);
+            }
+            enqueued.more_waits = more_waits;
+        }
+        match next {
+            Some(time) => {
+                if top.0.0 != time {
+                    *top = Reverse((time, number));
+                }
+                drop(top);
+            }
+            None => drop(std::collections::binary_heap::PeekMut::pop(top)),
+        }
+        match taken {
+            Taken::Event(event) => Some(event),
+            Taken::Nothing => None,
+            Taken::Enqueue(call, enqueued) => {
+                self.enqueued(process_index, thread, call, &enqueued);
+                Some(Event::Call(Call {
+                    process: process_index,
+                    thread,
+                    function: enqueued.record.function,
+                    span: call,
+                    result: enqueued.record.result,
+                    kept: Kept::Enqueue(enqueued),
+                }))
+            }
+            Taken::Outcome(id, outcome) => {
+                let in_flight = &mut self.in_flight[process];
+                match in_flight.pending.remove(&id) {
+                    Some(pending) => Some(self.done(process_index, pending, at, outcome)),
+                    None => {
+                        if in_flight.early.insert(id, (at, outcome)).is_some() {
+                            self.tally[process].orphan_timings += 1;
+                        } else {
+                            in_flight.early_order.push_back(id);
+                            if in_flight.early_order.len() > EARLY_OUTCOMES
+                                && let Some(old) = in_flight.early_order.pop_front()
+                                && in_flight.early.remove(&old).is_some()
+                            {
+                                self.tally[process].orphan_timings += 1;
+                            }
+                        }
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes a command that was enqueued; its outcome may be known already.
+    fn enqueued(&mut self, process: ProcessIndex, thread: ThreadIndex, call: Span, enqueued: &Enqueued<'a>) {
+        let command = &enqueued.record;
+        if command.result != 0 || command.id == 0 {
+            return;
+        }
+        let pending = Pending { thread, call, enqueued: enqueued.clone() };
+        let in_flight = &mut self.in_flight[process.0 as usize];
+        let early = if in_flight.early.is_empty() { None } else { in_flight.early.remove(&command.id) };
+        if let Some((at, outcome)) = early {
+            let event = self.done(process, pending, at, outcome);
+            self.ready.push_back(event);
+        } else if command.flags & flag::TIMED == 0 {
+            let reason = if command.flags & flag::NOT_SAMPLED != 0 { Untimed::NotSampled } else { Untimed::TimingOff };
+            let outcome = Outcome::Untimed { reason, detail: 0 };
+            self.ready.push_back(Event::Command(Command { process, thread, call, enqueued: pending.enqueued, outcome }));
+        } else {
+            in_flight.pending.insert(command.id, pending);
+        }
+    }
+
+    /// Joins a command with its outcome.
+    fn done(&mut self, process: ProcessIndex, pending: Pending<'a>, at: HostNs, outcome: Early) -> Event<'a> {
+        let outcome = match outcome {
+            Early::Untimed(reason, detail) => Outcome::Untimed { reason, detail },
+            Early::Timing(stamps) if !crate::align::possible(stamps) => {
+                self.tally[process.0 as usize].impossible_stamps += 1;
+                Outcome::Untimed { reason: Untimed::NotAvailable, detail: 0 }
+            }
+            Early::Timing(stamps) => {
+                let queue = pending.enqueued.record.queue;
+                let placed = self.alignment.and_then(|a| a.place(process, queue, stamps, pending.call.begin, at, &mut self.device_hints));
+                if let Some(shift) = placed.map(|p| p.clamped_ns).filter(|s| *s != 0) {
+                    let tally = &mut self.tally[process.0 as usize];
+                    tally.clamped += 1;
+                    tally.clamped_most_ns = tally.clamped_most_ns.max(shift.unsigned_abs());
+                }
+                Outcome::Timed(DeviceTimes { raw: stamps.map(DeviceNs), observed: at, placed })
+            }
+        };
+        Event::Command(Command { process, thread: pending.thread, call: pending.call, enqueued: pending.enqueued, outcome })
+    }
+
+    /// What has no record to end it: commands in flight and calls in progress.
+    fn finish(&mut self) {
+        self.finished = true;
+        for (index, process) in self.trace.processes.iter().enumerate() {
+            let in_flight = std::mem::take(&mut self.in_flight[index]);
+            self.tally[index].orphan_timings += in_flight.early.len() as u64;
+            let reason = self.unfinished_reason(process, index);
+            let mut pending: Vec<(u64, Pending<'a>)> = in_flight.pending.into_iter().collect();
+            pending.sort_unstable_by_key(|(id, _)| *id);
+            let process_index = ProcessIndex(index as u32);
+            self.ready.extend(pending.into_iter().map(|(_, p)| {
+                let outcome = Outcome::Unfinished(reason);
+                Event::Command(Command { process: process_index, thread: p.thread, call: p.call, enqueued: p.enqueued, outcome })
+            }));
+            let clock = &self.trace.timeline.clocks[index];
+            let mut hint = 0;
+            self.ready.extend(process.in_calls.iter().map(|c| Event::InCall {
+                process: process_index,
+                thread: c.thread,
+                function: c.function,
+                begin: clock.at(Ticks(c.begin), &mut hint),
+            }));
+        }
+    }
+
+    fn unfinished_reason(&self, process: &Process<'a>, index: usize) -> Unfinished {
+        let lost = process.dropped_untold > 0
+            || self.tally[index].damaged_blocks > 0
+            || process.issues.iter().any(crate::issue::IssueKind::means_loss);
+        match (&process.definitions.exit, lost) {
+            (_, true) => Unfinished::Lost,
+            (Some(_), false) => Unfinished::Exited,
+            (None, false) => Unfinished::Killed,
+        }
+    }
+}
+
+enum Taken<'a> {
+    Event(Event<'a>),
+    Enqueue(Span, Enqueued<'a>),
+    Outcome(u64, Early),
+    Nothing,
+}
+
+impl<'a> Iterator for Merge<'_, 'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.heap.is_empty() {
+                if self.finished {
+                    return None;
+                }
+                self.finish();
+                continue;
+            }
+            if let Some(event) = self.step() {
+                return Some(event);
+            }
+        }
+    }
+}
+
+/// Duration of a record in ticks, 0 for what has none.
+pub(crate) fn duration(record: &Record<'_>) -> u64 {
+    match record {
+        Record::Plain { duration, .. } | Record::Call { duration, .. } => *duration,
+        Record::Command(c) => c.duration,
+        _ => 0,
+    }
+}

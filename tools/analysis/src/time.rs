@@ -1,0 +1,59 @@
+//! Owns the times and ids of the timeline, so that clocks cannot be mixed. Refuses to convert: that takes anchors
+//! ([`crate::clock`]) or an alignment ([`crate::align`]).
+
+use std::fmt;
+
+/// Ticks of the host clock of one process, as its records hold them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ticks(pub u64);
+
+/// Nanoseconds on the common timeline: CLOCK_MONOTONIC_RAW of the reference host (see [`crate::clock`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct HostNs(pub i64);
+
+impl HostNs {
+    /// Nanoseconds from `earlier` to `self`, 0 where `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+}
+
+/// Nanoseconds of a device's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct DeviceNs(pub u64);
+
+/// Index of a process within the traces opened together, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ProcessIndex(pub u32);
+
+/// Index of a thread within its process, as the recorder counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ThreadIndex(pub u32);
+
+/// A command within its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommandId(pub u64);
+
+/// A stretch of host time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Span {
+    /// First moment.
+    pub begin: HostNs,
+    /// Last moment.
+    pub end: HostNs,
+}
+
+impl Span {
+    /// Its length in nanoseconds.
+    #[must_use]
+    pub fn duration(&self) -> u64 {
+        self.end.since(self.begin)
+    }
+}
+
+impl fmt::Display for ProcessIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
