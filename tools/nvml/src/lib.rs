@@ -1,1 +1,91 @@
-//! TODO
+//! NVIDIA GPUs through NVML, which is opened at run time: without a driver everything here is a typed error
+//! with a remedy, never a failed start.
+//!
+//! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes honest readings of what
+//! they give: the ring of power samples ([`ring`]), the energy counter and the state of the device
+//! ([`status`]), GPM counters ([`gpm`]). All are [`clscope_sensors::Source`]s for its sampler. Refuses to
+//! change any setting of a device. Never linked into the preloaded recorder.
+
+pub mod api;
+pub mod driver;
+pub mod error;
+pub mod gpm;
+pub mod reasons;
+pub mod ring;
+pub mod status;
+
+pub use api::{Api, DeviceInfo, Index};
+pub use driver::Driver;
+pub use error::NvmlError;
+
+use clscope_sensors::doctor::{Finding, State};
+use clscope_sensors::{SensorError, Source};
+use std::sync::Arc;
+
+/// What to open of each device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// GPM counters too (0.75 % of a core).
+    pub gpm: bool,
+}
+
+/// Opens everything that works on `devices` (all, or those an application uses), with a finding for each
+/// interface. The first energy figure of each device is its best: samples, then the counter.
+#[must_use]
+pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: Wanted) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    let mut findings = Vec::new();
+    for device in devices {
+        let name = |what: &str| format!("nvml {what} of GPU {} ({}, {})", device.index.0, device.name, device.pci);
+        let mut add = |what: &str, opened: Result<Box<dyn Source>, SensorError>| match opened {
+            Ok(source) => {
+                findings.push(Finding::opened(name(what), &*source));
+                sources.push(source);
+                true
+            }
+            Err(error) => {
+                findings.push(Finding::refused(name(what), &error));
+                false
+            }
+        };
+        let ring = ring::PowerRing::open(Arc::clone(api), device);
+        let has_ring = add("power samples", ring.map(|r| Box::new(r) as _));
+        let every_ns = if has_ring { 1_000_000_000 } else { 100_000_000 };
+        let energy = status::Polled::energy(Arc::clone(api), device, every_ns);
+        add("energy counter", energy.map(|s| Box::new(s) as _).map_err(Into::into));
+        let instant = status::Polled::instant(Arc::clone(api), device);
+        add("instant power", instant.map(|s| Box::new(s) as _).map_err(Into::into));
+        let mut parts = Vec::new();
+        let state = status::Polled::state(Arc::clone(api), device).map(|(state, problems)| {
+            parts = problems;
+            Box::new(state) as _
+        });
+        add("state", state.map_err(Into::into));
+        if wanted.gpm {
+            let gpm = gpm::Gpm::open(Arc::clone(api), device);
+            add("GPM counters", gpm.map(|s| Box::new(s) as _).map_err(Into::into));
+        }
+        for (item, error) in parts {
+            findings.push(Finding::refused(name(&format!("{item:?}")), &error.into()));
+        }
+    }
+    (sources, findings)
+}
+
+/// Loads NVML and lists its devices; a finding where that fails.
+///
+/// # Errors
+/// The finding, for `doctor` and for the user.
+pub fn load(path: Option<&str>) -> Result<(Arc<dyn Api>, Vec<DeviceInfo>), Finding> {
+    let refused = |error: NvmlError| Finding::refused("nvml".to_owned(), &error.into());
+    let driver = Driver::load(path).map_err(|error| {
+        let absent = matches!(error, NvmlError::Absent { .. });
+        let mut finding = refused(error);
+        if absent {
+            finding.state = State::Absent;
+        }
+        finding
+    })?;
+    let devices = driver.devices().map_err(refused)?;
+    Ok((Arc::new(driver), devices))
+}

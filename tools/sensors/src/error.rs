@@ -100,21 +100,15 @@ impl SensorError {
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
-            SensorError::Vanished { .. }
-            | SensorError::NotFound { .. }
-            | SensorError::Denied { .. }
-            | SensorError::Unsupported { .. } => true,
+            SensorError::Vanished { .. } | SensorError::NotFound { .. } | SensorError::Denied { .. } | SensorError::Unsupported { .. } => {
+                true
+            }
             SensorError::Foreign { fatal, .. } => *fatal,
             SensorError::Malformed { .. } | SensorError::Io { .. } => false,
         }
     }
 
-    pub(crate) fn malformed(
-        what: &'static str,
-        path: impl Into<PathBuf>,
-        found: &str,
-        expected: &'static str,
-    ) -> SensorError {
+    pub(crate) fn malformed(what: &'static str, path: impl Into<PathBuf>, found: &str, expected: &'static str) -> SensorError {
         // A file under a foreign root may hold anything: quote little of it.
         let found = found.chars().take(40).collect();
         SensorError::Malformed { what, path: path.into(), found, expected }

@@ -115,53 +115,33 @@ impl Files for System {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> = std::fs::read_dir(path)?
-            .filter_map(Result::ok)
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
+        let mut names: Vec<String> =
+            std::fs::read_dir(path)?.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
     }
 
     fn link_target_name(&self, path: &Path) -> io::Result<String> {
         let target = std::fs::read_link(path)?;
-        target
-            .file_name()
-            .and_then(|name| name.to_str())
-            .map(str::to_owned)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+        target.file_name().and_then(|name| name.to_str()).map(str::to_owned).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
     }
 }
 
 /// Turns a failure to open into the typed error, with `remedy` where access was refused.
-pub(crate) fn open_error(
-    what: &'static str,
-    path: &Path,
-    source: io::Error,
-    detail: &str,
-    remedy: &str,
-) -> SensorError {
+pub(crate) fn open_error(what: &'static str, path: &Path, source: io::Error, detail: &str, remedy: &str) -> SensorError {
     match source.kind() {
         io::ErrorKind::NotFound => SensorError::NotFound { what, path: path.to_owned(), remedy: None },
-        io::ErrorKind::PermissionDenied => SensorError::Denied {
-            what,
-            path: path.to_owned(),
-            detail: detail.to_owned(),
-            remedy: remedy.to_owned(),
-        },
+        io::ErrorKind::PermissionDenied => {
+            SensorError::Denied { what, path: path.to_owned(), detail: detail.to_owned(), remedy: remedy.to_owned() }
+        }
         _ => SensorError::Io { what, path: path.to_owned(), source },
     }
 }
 
 /// Turns a failure to read something that was open into the typed error.
 pub(crate) fn read_error(what: &'static str, path: &Path, source: io::Error) -> SensorError {
-    let gone = source.kind() == io::ErrorKind::NotFound
-        || matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
-    if gone {
-        SensorError::Vanished { what, path: path.to_owned() }
-    } else {
-        SensorError::Io { what, path: path.to_owned(), source }
-    }
+    let gone = source.kind() == io::ErrorKind::NotFound || matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
+    if gone { SensorError::Vanished { what, path: path.to_owned() } } else { SensorError::Io { what, path: path.to_owned(), source } }
 }
 
 /// Reads a whole number from the start of an attribute file. An empty file is read once more: emulated
@@ -182,8 +162,7 @@ pub(crate) fn read_number(what: &'static str, file: &dyn ReadAt, path: &Path) ->
 /// As [`read_number`], for counters that never are negative.
 pub(crate) fn read_count(what: &'static str, file: &dyn ReadAt, path: &Path) -> Result<u64, SensorError> {
     let number = read_number(what, file, path)?;
-    u64::try_from(number)
-        .map_err(|_| SensorError::malformed(what, path, &number.to_string(), "a number of at least 0"))
+    u64::try_from(number).map_err(|_| SensorError::malformed(what, path, &number.to_string(), "a number of at least 0"))
 }
 
 /// The trimmed text of a small file.

@@ -87,8 +87,7 @@ impl Formula {
     /// All of them, the most trusted first: the order in which `auto` tries them. A discrete GPU's own
     /// sensor goes before the planes of the processor. The reference formula is last: it is right only if
     /// PKG contains DRAM.
-    pub const ALL: [Formula; 5] =
-        [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
+    pub const ALL: [Formula; 5] = [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
 
     /// Its name on the command line.
     #[must_use]
@@ -149,9 +148,7 @@ impl Formula {
         let value = match self {
             Formula::Pp1 => planes.pp1,
             Formula::PkgPp0 => planes.pkg.zip(planes.pp0).map(|(pkg, pp0)| pkg - pp0),
-            Formula::PkgPp0Dram => {
-                planes.pkg.zip(planes.pp0).zip(planes.dram).map(|((pkg, pp0), dram)| pkg - pp0 - dram)
-            }
+            Formula::PkgPp0Dram => planes.pkg.zip(planes.pp0).zip(planes.dram).map(|((pkg, pp0), dram)| pkg - pp0 - dram),
             Formula::Nvml => planes.nvml,
             Formula::Hwmon => planes.hwmon,
         };
@@ -224,11 +221,7 @@ impl GpuPlace {
 ///
 /// # Errors
 /// For a fixed choice, the planes it lacks; for `auto`, what every candidate lacks.
-pub fn select<T: Copy + Sub<Output = T>>(
-    choice: Choice,
-    place: GpuPlace,
-    works: &Planes<T>,
-) -> Result<Selected, NoFormula> {
+pub fn select<T: Copy + Sub<Output = T>>(choice: Choice, place: GpuPlace, works: &Planes<T>) -> Result<Selected, NoFormula> {
     if let Choice::Fixed(formula) = choice {
         return match formula.apply(works) {
             Ok(_) => Ok(Selected { formula, reason: "asked for".to_owned() }),
@@ -244,10 +237,8 @@ pub fn select<T: Copy + Sub<Output = T>>(
     for formula in order.into_iter().filter(|f| place.admits(*f)) {
         match formula.apply(works) {
             Ok(_) => {
-                let why: Vec<String> = passed_over
-                    .iter()
-                    .map(|m: &MissingPlanes| format!("{} lacks {}", m.formula, list(&m.missing)))
-                    .collect();
+                let why: Vec<String> =
+                    passed_over.iter().map(|m: &MissingPlanes| format!("{} lacks {}", m.formula, list(&m.missing))).collect();
                 let reason = if why.is_empty() {
                     "the best there is for this GPU, and it works".to_owned()
                 } else {
@@ -314,9 +305,7 @@ impl ContainmentTest {
         match (self.windows, self.against) {
             (0, _) => Containment::Untested,
             (windows, 0) => Containment::NotDisproved { windows },
-            (windows, against) => {
-                Containment::Disproved { windows, against, largest_excess: self.largest_excess }
-            }
+            (windows, against) => Containment::Disproved { windows, against, largest_excess: self.largest_excess },
         }
     }
 }
@@ -341,25 +330,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn rapl(pkg: f64, pp0: f64, pp1: f64, dram: f64) -> Planes<Watts> {
-        Planes {
-            pkg: Some(Watts(pkg)),
-            pp0: Some(Watts(pp0)),
-            pp1: Some(Watts(pp1)),
-            dram: Some(Watts(dram)),
-            ..Planes::default()
-        }
+        Planes { pkg: Some(Watts(pkg)), pp0: Some(Watts(pp0)), pp1: Some(Watts(pp1)), dram: Some(Watts(dram)), ..Planes::default() }
     }
 
     #[test]
     fn formulas_by_table() {
         let planes = Planes { nvml: Some(Watts(300.0)), hwmon: Some(Watts(80.0)), ..rapl(20.0, 5.0, 11.0, 2.5) };
-        let table = [
-            (Formula::Pp1, 11.0),
-            (Formula::PkgPp0, 15.0),
-            (Formula::PkgPp0Dram, 12.5),
-            (Formula::Nvml, 300.0),
-            (Formula::Hwmon, 80.0),
-        ];
+        let table =
+            [(Formula::Pp1, 11.0), (Formula::PkgPp0, 15.0), (Formula::PkgPp0Dram, 12.5), (Formula::Nvml, 300.0), (Formula::Hwmon, 80.0)];
         for (formula, want) in table {
             assert_eq!(formula.apply(&planes), Ok(Watts(want)), "{formula}");
             assert_eq!(formula.name().parse(), Ok(Choice::Fixed(formula)));

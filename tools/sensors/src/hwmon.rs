@@ -5,9 +5,7 @@
 
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, read_number};
-use crate::source::{
-    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped,
-};
+use crate::source::{DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit, Microwatts};
 use std::path::{Path, PathBuf};
 
@@ -55,9 +53,10 @@ fn is_apu(files: &dyn Files, device: &Path) -> Option<bool> {
 
 fn pci_address(files: &dyn Files, dir: &Path) -> Option<String> {
     let device = dir.join("device");
-    let from_uevent = files.text(&device.join("uevent")).ok().and_then(|text| {
-        text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=").map(|s| s.trim().to_lowercase()))
-    });
+    let from_uevent = files
+        .text(&device.join("uevent"))
+        .ok()
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=").map(|s| s.trim().to_lowercase())));
     from_uevent.or_else(|| {
         let name = files.link_target_name(&device).ok()?.to_lowercase();
         (name.matches(':').count() == 2 && name.contains('.')).then_some(name)
@@ -86,9 +85,7 @@ const MAYBE_APU: &str = "the socket; on an APU that is CPU and GPU together, and
 fn rows(files: &dyn Files, driver: &str, dir: &Path) -> Option<Vec<Row>> {
     use Decode::{Energy, Hertz, Millicelsius, Power};
     Some(match driver {
-        "i915" => vec![
-            Row { includes: Some("the whole card"), ..Row::new("energy1_input", "energy", Energy, Plane::GpuCard) },
-        ],
+        "i915" => vec![Row { includes: Some("the whole card"), ..Row::new("energy1_input", "energy", Energy, Plane::GpuCard) }],
         "xe" => vec![
             Row::new("energy1_input", "card/energy", Energy, Plane::GpuCard),
             Row::new("energy2_input", "pkg/energy", Energy, Plane::Gpu),
@@ -122,9 +119,7 @@ impl Hwmon {
     /// Where the class directory is absent, or not one GPU has a usable sensor in it.
     pub fn open(files: &dyn Files, roots: &Roots) -> Result<(Vec<Hwmon>, Vec<SensorError>), SensorError> {
         let class = roots.sys.join(CLASS);
-        let entries = files
-            .list(&class)
-            .map_err(|e| open_error(WHAT, &class, e, "directory permissions", "run as root"))?;
+        let entries = files.list(&class).map_err(|e| open_error(WHAT, &class, e, "directory permissions", "run as root"))?;
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for entry in entries {
             let dir = class.join(entry);
@@ -155,19 +150,9 @@ impl Hwmon {
         Ok((found, problems))
     }
 
-    fn device(
-        files: &dyn Files,
-        dir: &Path,
-        driver: &str,
-        key: DeviceKey,
-        rows: Vec<Row>,
-        problems: &mut Vec<SensorError>,
-    ) -> Hwmon {
-        let place = key.pci.clone().unwrap_or_else(|| {
-            dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
-        });
-        let mut device =
-            Hwmon { name: format!("hwmon:{driver}:{place}"), domains: Vec::new(), channels: Vec::new() };
+    fn device(files: &dyn Files, dir: &Path, driver: &str, key: DeviceKey, rows: Vec<Row>, problems: &mut Vec<SensorError>) -> Hwmon {
+        let place = key.pci.clone().unwrap_or_else(|| dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default());
+        let mut device = Hwmon { name: format!("hwmon:{driver}:{place}"), domains: Vec::new(), channels: Vec::new() };
         for row in rows {
             let path = dir.join(row.file);
             let file = match files.open(&path) {
@@ -185,9 +170,7 @@ impl Hwmon {
                 continue;
             }
             let quantity = match row.decode {
-                Decode::Energy => {
-                    Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Endless }
-                }
+                Decode::Energy => Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Endless },
                 Decode::Power => Quantity::Power { window_ns: None },
                 Decode::Hertz => Quantity::Clock,
                 Decode::Millicelsius => Quantity::Temperature,
@@ -231,7 +214,7 @@ impl Source for Hwmon {
             };
             match stamped(clock, read) {
                 Ok((stamp, value)) => {
-                    out(Reading { domain: DomainId(i), stamp, source_time: None, value });
+                    out(Reading::now(DomainId(i), stamp, value));
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);

@@ -117,12 +117,7 @@ mod tests {
             ("zero for ever", &energy(), vec![(0, Counter(0)), (1000, Counter(0))], dead(1000, true)),
             ("stuck", &energy(), vec![(0, Counter(7)), (1500, Counter(7))], dead(1500, false)),
             ("rising", &energy(), vec![(0, Counter(7)), (1, Counter(8))], Verdict::Works),
-            (
-                "late riser",
-                &energy(),
-                vec![(0, Counter(0)), (2000, Counter(0)), (3000, Counter(1))],
-                Verdict::Works,
-            ),
+            ("late riser", &energy(), vec![(0, Counter(0)), (2000, Counter(0)), (3000, Counter(1))], Verdict::Works),
             ("no power", &power, vec![(0, Power(Microwatts(0))), (1000, Power(Microwatts(0)))], dead(1000, true)),
             ("steady power", &power, vec![(0, Power(Microwatts(9)))], Verdict::Works),
             ("0 degrees", &heat, vec![(0, Millicelsius(0))], Verdict::Works),

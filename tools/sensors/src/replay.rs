@@ -153,12 +153,7 @@ fn parse_reading(line: &str, domains: &[Domain]) -> Option<Reading> {
     let before = RawNs(fields.next()?.parse().ok()?);
     let after = RawNs(fields.next()?.parse().ok()?);
     let value = parse_value(&domain.quantity, fields.next()?)?;
-    (fields.next().is_none() && before <= after).then_some(Reading {
-        domain: DomainId(id),
-        stamp: Stamp { before, after },
-        source_time: None,
-        value,
-    })
+    (fields.next().is_none() && before <= after).then(|| Reading::now(DomainId(id), Stamp { before, after }, value))
 }
 
 impl Replay {
@@ -167,9 +162,8 @@ impl Replay {
     /// # Errors
     /// [`SensorError::Malformed`] names the line; [`SensorError::Io`] and [`SensorError::NotFound`] else.
     pub fn open(path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
-        let file = std::fs::File::open(path).map_err(|e| {
-            crate::files::open_error(WHAT, path, e, "file permissions", "make the file readable")
-        })?;
+        let file =
+            std::fs::File::open(path).map_err(|e| crate::files::open_error(WHAT, path, e, "file permissions", "make the file readable"))?;
         Replay::parse(io::BufReader::new(file), path, pacing)
     }
 
@@ -178,8 +172,7 @@ impl Replay {
     /// # Errors
     /// As [`Replay::open`].
     pub fn parse(input: impl BufRead, path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
-        let mut replay =
-            Replay { domains: Vec::new(), readings: Vec::new(), next: 0, pacing, origin: None };
+        let mut replay = Replay { domains: Vec::new(), readings: Vec::new(), next: 0, pacing, origin: None };
         let mut lines = input.lines().enumerate();
         let at = |number: usize| PathBuf::from(format!("{}:{}", path.display(), number + 1));
         match lines.next() {
@@ -196,14 +189,12 @@ impl Replay {
                 continue;
             }
             if line.starts_with("domain,") {
-                let domain = parse_domain(line, replay.domains.len()).ok_or_else(|| {
-                    SensorError::malformed(WHAT, at(number), line, "domain,ID,KIND,PLANE,PACKAGE,NAME")
-                })?;
+                let domain = parse_domain(line, replay.domains.len())
+                    .ok_or_else(|| SensorError::malformed(WHAT, at(number), line, "domain,ID,KIND,PLANE,PACKAGE,NAME"))?;
                 replay.domains.push(domain);
             } else {
-                let reading = parse_reading(line, &replay.domains).ok_or_else(|| {
-                    SensorError::malformed(WHAT, at(number), line, "ID,BEFORE,AFTER,VALUE of a known domain")
-                })?;
+                let reading = parse_reading(line, &replay.domains)
+                    .ok_or_else(|| SensorError::malformed(WHAT, at(number), line, "ID,BEFORE,AFTER,VALUE of a known domain"))?;
                 replay.readings.push(reading);
             }
         }
@@ -377,12 +368,8 @@ mod tests {
             for (which, before, width, seed) in rows {
                 let id = which.index(domains.len());
                 let before = u64::from(before);
-                let reading = Reading {
-                    domain: DomainId(id),
-                    stamp: Stamp { before: RawNs(before), after: RawNs(before + u64::from(width)) },
-                    source_time: None,
-                    value: value_of(&domains[id].quantity, seed),
-                };
+                let stamp = Stamp { before: RawNs(before), after: RawNs(before + u64::from(width)) };
+                let reading = Reading::now(DomainId(id), stamp, value_of(&domains[id].quantity, seed));
                 writer.reading(&reading).unwrap();
                 want.push(reading);
             }

@@ -250,9 +250,7 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
 
 /// Best (delay, width) for a shape: a grid, then a shrinking pattern search round its best point.
 fn best(shape: Shape, search: &Search, drive: &[(f64, f64)], at: &[f64], y: &[f64]) -> (f64, f64, f64) {
-    let cost = |delay: f64, log_width: f64| {
-        line(&answer(shape.with_width(log_width.exp()), delay, drive, at), y).2
-    };
+    let cost = |delay: f64, log_width: f64| line(&answer(shape.with_width(log_width.exp()), delay, drive, at), y).2;
     let (low, high) = (search.min_width_ns.ln(), search.max_width_ns.ln());
     const GRID: usize = 32;
     let mut found = (0.0, low, f64::INFINITY);
@@ -340,8 +338,7 @@ pub fn fit(samples: &[(RawNs, f64)], drive: &[Drive], search: &Search) -> Result
     let drive: Vec<(f64, f64)> = drive.iter().map(|d| (relative(d.at) as f64, d.level)).collect();
     let shapes = [Shape::FirstOrder { tau_ns: 0.0 }, Shape::Boxcar { window_ns: 0.0 }];
     let fits = shapes.map(|shape| (shape, best(shape, search, &drive, &at, &y)));
-    let [(shape, (delay_ns, width, left)), (_, (_, _, other_left))] =
-        if fits[0].1.2 <= fits[1].1.2 { fits } else { [fits[1], fits[0]] };
+    let [(shape, (delay_ns, width, left)), (_, (_, _, other_left))] = if fits[0].1.2 <= fits[1].1.2 { fits } else { [fits[1], fits[0]] };
     let shape = shape.with_width(width);
     let n = y.len() as f64;
     let mean = y.iter().sum::<f64>() / n;
@@ -429,10 +426,8 @@ mod tests {
     #[test]
     fn unseen_updates_do_not_stretch_the_period() {
         // Every third update repeats the value before.
-        let polls: Vec<(RawNs, f64)> = (0..4000u64)
-            .map(|i| (RawNs(i * MS), i / 20))
-            .map(|(t, k)| (t, if k % 3 == 2 { k - 1 } else { k } as f64))
-            .collect();
+        let polls: Vec<(RawNs, f64)> =
+            (0..4000u64).map(|i| (RawNs(i * MS), i / 20)).map(|(t, k)| (t, if k % 3 == 2 { k - 1 } else { k } as f64)).collect();
         let got = updates(&polls).unwrap();
         assert!((got.period_ns - 20e6).abs() < 0.2e6, "{got:?}");
     }
@@ -447,9 +442,7 @@ mod tests {
     }
 
     fn square_wave(periods: u64, half_ms: u64) -> Vec<Drive> {
-        (0..2 * periods)
-            .map(|i| Drive { at: RawNs((1000 + i * half_ms) * MS), level: (i % 2) as f64 })
-            .collect()
+        (0..2 * periods).map(|i| Drive { at: RawNs((1000 + i * half_ms) * MS), level: (i % 2) as f64 }).collect()
     }
 
     fn samples(shape: Shape, delay_ns: f64, drive: &[Drive], every_ms: u64, sigma: f64) -> Vec<(RawNs, f64)> {
@@ -492,8 +485,7 @@ mod tests {
     fn a_sensor_that_does_not_follow_is_said() {
         let drive = square_wave(10, 200);
         let mut noise = Noise(3);
-        let data: Vec<(RawNs, f64)> =
-            (0..300u64).map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + noise.next())).collect();
+        let data: Vec<(RawNs, f64)> = (0..300u64).map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + noise.next())).collect();
         assert!(matches!(fit(&data, &drive, &Search::default()), Err(NoEstimate::NoStep { .. })));
         assert!(matches!(fit(&data[..5], &drive, &Search::default()), Err(NoEstimate::TooFew { .. })));
         assert!(matches!(fit(&data, &drive[..1], &Search::default()), Err(NoEstimate::TooFew { .. })));

@@ -167,6 +167,8 @@ struct Series {
 /// Polls of one series while a source is being learnt.
 struct Learning {
     since: RawNs,
+    /// Time spent at which the estimate is tried next: doubled each time, so that trying stays cheap.
+    check_ns: u64,
     polls: Vec<Vec<(RawNs, f64)>>,
 }
 
@@ -254,7 +256,7 @@ impl Sampler {
             pace.slowest_ns = pace.slowest_ns.max(1);
             pace.fastest_ns = pace.fastest_ns.clamp(1, pace.slowest_ns);
             let polls = vec![Vec::new(); series.len()];
-            let learning = pace.adaptive.then_some(Learning { since: RawNs(0), polls });
+            let learning = pace.adaptive.then_some(Learning { since: RawNs(0), check_ns: LEARN_NS, polls });
             slots.push(Slot {
                 source,
                 series,
@@ -350,17 +352,9 @@ impl Sampler {
             updates: slot.updates,
             health: slot.source.health(),
             lost: slot.lost,
-            series: slot
-                .series
-                .iter()
-                .map(|s| (s.id, s.liveness.verdict(), s.accumulator.as_ref().map(Accumulator::counts)))
-                .collect(),
+            series: slot.series.iter().map(|s| (s.id, s.liveness.verdict(), s.accumulator.as_ref().map(Accumulator::counts))).collect(),
         });
-        Summary {
-            cpu_ns: self.last.1.saturating_sub(cpu),
-            wall_ns: self.last.0.since(start),
-            sources: sources.collect(),
-        }
+        Summary { cpu_ns: self.last.1.saturating_sub(cpu), wall_ns: self.last.0.since(start), sources: sources.collect() }
     }
 }
 
@@ -438,9 +432,10 @@ impl Slot {
             learning.since = now;
         }
         let spent = now.since(learning.since);
-        if spent < LEARN_NS {
+        if spent < learning.check_ns {
             return;
         }
+        learning.check_ns *= 2;
         // The series that changed most tells best; the others of a source share its hardware.
         let estimates = learning.polls.iter().map(|polls| response::updates(polls));
         let best = estimates.enumerate().max_by_key(|(_, e)| match e {

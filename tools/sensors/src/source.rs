@@ -176,8 +176,18 @@ pub struct Reading {
     pub stamp: Stamp,
     /// The driver's own stamp, where it gives one.
     pub source_time: Option<RealtimeNs>,
+    /// Where the value is the mean over a span that ends at `stamp`: the span's length in nanoseconds.
+    pub mean_over_ns: Option<u64>,
     /// The value.
     pub value: Value,
+}
+
+impl Reading {
+    /// A reading of this moment, stamped by the one who read it.
+    #[must_use]
+    pub fn now(domain: DomainId, stamp: Stamp, value: Value) -> Reading {
+        Reading { domain, stamp, source_time: None, mean_over_ns: None, value }
+    }
 }
 
 /// How a source wants to be read; the sampler starts from it and goes by what it then sees.
@@ -235,10 +245,7 @@ pub trait Source: Send {
 ///
 /// # Errors
 /// Those of `read`.
-pub fn stamped<T>(
-    clock: &mut dyn Clock,
-    read: impl FnOnce() -> Result<T, SensorError>,
-) -> Result<(Stamp, T), SensorError> {
+pub fn stamped<T>(clock: &mut dyn Clock, read: impl FnOnce() -> Result<T, SensorError>) -> Result<(Stamp, T), SensorError> {
     let before = clock.raw();
     let value = read()?;
     let after = clock.raw();

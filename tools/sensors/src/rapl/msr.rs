@@ -7,9 +7,7 @@ use super::perf::{RAPL_PACE, package_of};
 use super::{ONE_CORE, PP1, PSYS, Processor};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_error};
-use crate::source::{
-    Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped,
-};
+use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::io;
@@ -109,9 +107,7 @@ impl Msr {
         }
         let dir = roots.dev.join("cpu");
         let names = files.list(&dir).map_err(|e| match open_error(WHAT, &dir, e, "", MAKE_NODES) {
-            SensorError::NotFound { what, path, .. } => {
-                SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) }
-            }
+            SensorError::NotFound { what, path, .. } => SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) },
             other => other,
         })?;
         let mut cpus: Vec<u32> = names.iter().filter_map(|n| n.parse().ok()).collect();
@@ -133,9 +129,7 @@ impl Msr {
             let file = files.open(&path).map_err(|e| {
                 let detail = "opening it takes CAP_SYS_RAWIO";
                 match open_error(WHAT, &path, e, detail, "use powercap or perf: sudo clscope sensord") {
-                    SensorError::NotFound { what, path, .. } => {
-                        SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) }
-                    }
+                    SensorError::NotFound { what, path, .. } => SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) },
                     other => other,
                 }
             })?;
@@ -199,13 +193,11 @@ impl Source for Msr {
         for (i, counter) in self.counters.iter().enumerate() {
             let Some(file) = self.files.get(counter.file) else { continue };
             match stamped(clock, || register(&**file, &counter.path, counter.number)) {
-                Ok((stamp, bits)) => out(Reading {
-                    domain: DomainId(i),
-                    stamp,
-                    source_time: None,
-                    // The upper half is reserved.
-                    value: Value::Counter(bits & 0xFFFF_FFFF),
-                }),
+                Ok((stamp, bits)) =>
+                // The upper half is reserved.
+                {
+                    out(Reading::now(DomainId(i), stamp, Value::Counter(bits & 0xFFFF_FFFF)))
+                }
                 Err(error) => {
                     first_error.get_or_insert(error);
                 }
@@ -221,12 +213,7 @@ mod tests {
 
     #[test]
     fn units_by_table() {
-        let intel = |model| Processor {
-            vendor: Some("GenuineIntel".to_owned()),
-            family: Some(6),
-            model: Some(model),
-            virtualised: false,
-        };
+        let intel = |model| Processor { vendor: Some("GenuineIntel".to_owned()), family: Some(6), model: Some(model), virtualised: false };
         // 0xA0E03: exponent 14.
         let table = [
             (Plane::Package, 0x9E, EnergyUnit::power_of_two(14)),

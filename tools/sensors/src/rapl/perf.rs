@@ -4,9 +4,7 @@
 use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, small_text};
-use crate::source::{
-    Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped,
-};
+use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
 use std::io;
@@ -81,9 +79,7 @@ pub fn open_fd(pmu_type: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
     let flags: libc::c_ulong = 1 << 3;
     // SAFETY: `attr` outlives the call and its `size` field tells the kernel how much of it to read; the
     // other arguments are plain numbers of the types the system call takes.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attr, all_processes, cpu, no_group, flags)
-    };
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, all_processes, cpu, no_group, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -163,23 +159,17 @@ impl PowerPmu {
             }
             error
         })?;
-        let pmu_type =
-            text.parse().map_err(|_| SensorError::malformed(WHAT, type_path, &text, "a PMU number"))?;
+        let pmu_type = text.parse().map_err(|_| SensorError::malformed(WHAT, type_path, &text, "a PMU number"))?;
         let mask_path = dir.join("cpumask");
         let text = small_text(files, WHAT, &mask_path)?;
-        let cpus =
-            cpu_list(&text).ok_or_else(|| SensorError::malformed(WHAT, mask_path, &text, "a list of CPUs"))?;
+        let cpus = cpu_list(&text).ok_or_else(|| SensorError::malformed(WHAT, mask_path, &text, "a list of CPUs"))?;
         let low_bit = files
             .text(&dir.join("format/event"))
             .ok()
             .and_then(|f| f.trim().strip_prefix("config:")?.split('-').next()?.parse().ok())
             .unwrap_or(0);
         let events_dir = dir.join("events");
-        let names = files.list(&events_dir).map_err(|source| SensorError::Io {
-            what: WHAT,
-            path: events_dir.clone(),
-            source,
-        })?;
+        let names = files.list(&events_dir).map_err(|source| SensorError::Io { what: WHAT, path: events_dir.clone(), source })?;
         let mut pmu = PowerPmu { events: Vec::new(), cpus, problems: Vec::new() };
         for name in names.iter().filter(|n| n.starts_with("energy-") && !n.contains('.')) {
             match Self::event(files, &events_dir, name, pmu_type, low_bit) {
@@ -190,17 +180,10 @@ impl PowerPmu {
         Ok(pmu)
     }
 
-    fn event(
-        files: &dyn Files,
-        dir: &Path,
-        name: &str,
-        pmu_type: u32,
-        low_bit: u32,
-    ) -> Result<PerfEvent, SensorError> {
+    fn event(files: &dyn Files, dir: &Path, name: &str, pmu_type: u32, low_bit: u32) -> Result<PerfEvent, SensorError> {
         let path = dir.join(name);
         let text = small_text(files, WHAT, &path)?;
-        let config = event_config(&text, low_bit)
-            .ok_or_else(|| SensorError::malformed(WHAT, path, &text, "event=NUMBER"))?;
+        let config = event_config(&text, low_bit).ok_or_else(|| SensorError::malformed(WHAT, path, &text, "event=NUMBER"))?;
         let path = dir.join(format!("{name}.unit"));
         let text = small_text(files, WHAT, &path)?;
         if text != "Joules" {
@@ -222,10 +205,7 @@ pub(crate) fn package_of(files: &dyn Files, roots: &Roots, cpu: u32) -> Option<u
 
 /// Words and remedy for a refused perf_event_open (kernel/events/core.c, and the level Debian adds).
 fn denied(files: &dyn Files, roots: &Roots, path: PathBuf) -> SensorError {
-    let level: Option<i64> = files
-        .text(&roots.proc.join("sys/kernel/perf_event_paranoid"))
-        .ok()
-        .and_then(|text| text.trim().parse().ok());
+    let level: Option<i64> = files.text(&roots.proc.join("sys/kernel/perf_event_paranoid")).ok().and_then(|text| text.trim().parse().ok());
     let detail = match level {
         Some(level) if level >= 3 => {
             format!("kernel.perf_event_paranoid is {level}: at 3 and above this kernel asks for CAP_SYS_ADMIN")
@@ -233,9 +213,7 @@ fn denied(files: &dyn Files, roots: &Roots, path: PathBuf) -> SensorError {
         Some(level) if level > 0 => {
             format!("kernel.perf_event_paranoid is {level}: CAP_PERFMON, or a level of 0 or less, is needed")
         }
-        Some(level) => format!(
-            "kernel.perf_event_paranoid is {level}, which allows it: a security module or container refuses"
-        ),
+        Some(level) => format!("kernel.perf_event_paranoid is {level}, which allows it: a security module or container refuses"),
         None => "kernel.perf_event_paranoid cannot be read".to_owned(),
     };
     SensorError::Denied { what: WHAT, path, detail, remedy: "sudo clscope sensord".to_owned() }
@@ -287,11 +265,7 @@ impl PerfPower {
     ///
     /// # Errors
     /// Where there is no PMU, or not one event opens.
-    pub fn open(
-        files: &dyn Files,
-        roots: &Roots,
-        opener: &dyn PerfOpener,
-    ) -> Result<(PerfPower, Vec<SensorError>), SensorError> {
+    pub fn open(files: &dyn Files, roots: &Roots, opener: &dyn PerfOpener) -> Result<(PerfPower, Vec<SensorError>), SensorError> {
         let PowerPmu { events, cpus, mut problems } = PowerPmu::describe(files, roots)?;
         let cpu_kind = Processor::read(files, roots);
         let events_dir = roots.sys.join(PowerPmu::DIR).join("events");
@@ -353,12 +327,7 @@ impl Source for PerfPower {
         for (i, (path, counter)) in self.counters.iter().enumerate() {
             let read = || counter.count().map_err(|e| crate::files::read_error(WHAT, path, e));
             match stamped(clock, read) {
-                Ok((stamp, counts)) => out(Reading {
-                    domain: DomainId(i),
-                    stamp,
-                    source_time: None,
-                    value: Value::Counter(counts),
-                }),
+                Ok((stamp, counts)) => out(Reading::now(DomainId(i), stamp, Value::Counter(counts))),
                 Err(error) => {
                     first_error.get_or_insert(error);
                 }
@@ -386,13 +355,8 @@ mod tests {
         for (text, want) in table {
             assert_eq!(cpu_list(text), want, "{text}");
         }
-        let table = [
-            ("event=0x02", 0, Some(2)),
-            ("event=5\n", 8, Some(0x500)),
-            ("event=", 0, None),
-            ("umask=1", 0, None),
-            ("event=1", 64, None),
-        ];
+        let table =
+            [("event=0x02", 0, Some(2)), ("event=5\n", 8, Some(0x500)), ("event=", 0, None), ("umask=1", 0, None), ("event=1", 64, None)];
         for (text, low, want) in table {
             assert_eq!(event_config(text, low), want, "{text}");
         }

@@ -6,9 +6,7 @@
 use super::{POWERCAP_REMEDY, PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, small_text};
-use crate::source::{
-    Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped,
-};
+use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -93,10 +91,8 @@ impl Powercap {
             match Powercap::zone(files, &dir, &name, parent.as_deref(), &cpu) {
                 // Two zones with one name would be one series twice: the first stands.
                 Ok((domain, _)) if found.domains.iter().any(|d| d.name == domain.name) => {
-                    problems.push(SensorError::Unsupported {
-                        what: WHAT,
-                        why: format!("{} repeats the name {}", dir.display(), domain.name),
-                    });
+                    problems
+                        .push(SensorError::Unsupported { what: WHAT, why: format!("{} repeats the name {}", dir.display(), domain.name) });
                 }
                 Ok((domain, zone)) => {
                     found.domains.push(domain);
@@ -119,13 +115,7 @@ impl Powercap {
         Ok((found, problems))
     }
 
-    fn zone(
-        files: &dyn Files,
-        dir: &Path,
-        name: &str,
-        parent: Option<&str>,
-        cpu: &Processor,
-    ) -> Result<(Domain, Zone), SensorError> {
+    fn zone(files: &dyn Files, dir: &Path, name: &str, parent: Option<&str>, cpu: &Processor) -> Result<(Domain, Zone), SensorError> {
         let range_path = dir.join("max_energy_range_uj");
         let range_text = small_text(files, WHAT, &range_path)?;
         let range = match range_text.parse::<u64>() {
@@ -133,9 +123,7 @@ impl Powercap {
             _ => return Err(SensorError::malformed(WHAT, range_path, &range_text, "a range above 0")),
         };
         let path = dir.join("energy_uj");
-        let denied = |e| {
-            open_error(WHAT, &path, e, "energy_uj is readable by root only (CVE-2020-8694)", POWERCAP_REMEDY)
-        };
+        let denied = |e| open_error(WHAT, &path, e, "energy_uj is readable by root only (CVE-2020-8694)", POWERCAP_REMEDY);
         let file = files.open(&path).map_err(denied)?;
         // Permission is checked at open; a file that is reopened per read shows it only now.
         let mut probe = [0u8; 1];
@@ -176,12 +164,7 @@ impl Source for Powercap {
         let mut first_error = None;
         for (i, zone) in self.zones.iter().enumerate() {
             match stamped(clock, || read_count(WHAT, &*zone.file, &zone.path)) {
-                Ok((stamp, counts)) => out(Reading {
-                    domain: DomainId(i),
-                    stamp,
-                    source_time: None,
-                    value: Value::Counter(counts),
-                }),
+                Ok((stamp, counts)) => out(Reading::now(DomainId(i), stamp, Value::Counter(counts))),
                 Err(error) => {
                     first_error.get_or_insert(error);
                 }
