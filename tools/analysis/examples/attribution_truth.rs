@@ -7,7 +7,7 @@
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, DriftModel, Floor, Identifiability, Problem, ResponseModel, attribute, plain_integration, second_average,
+    Activity, DriftModel, Floor, Identifiability, Problem, ResponseModel, attribute, place, plain_integration, second_average,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, STEPS, Scenario, Sensor};
 
@@ -23,6 +23,8 @@ struct Family {
     piece_spread: f64,
     gap: f64,
     timed: f64,
+    /// Untimed launches are placed between the timed ones, instead of being stood for by them.
+    placed: bool,
     fitted_floor: bool,
     mix: Mix,
 }
@@ -44,6 +46,7 @@ fn families() -> Vec<Family> {
         piece_spread: 0.0,
         gap: 2e-5,
         timed: 1.0,
+        placed: false,
         fitted_floor: false,
         mix: Mix::Changing(0.15),
     };
@@ -56,7 +59,9 @@ fn families() -> Vec<Family> {
         Family { name: "samples 20 s, floor fitted", fitted_floor: true, gap: 2e-4, ..base },
         Family { name: "samples 5 s, warming", seconds: 5.0, warming: 0.016, ..base },
         Family { name: "samples 20 s, 8 kernels, 10 us - 50 ms", kernels: 8, lengths: (1e-5, 5e-2), ..base },
-        Family { name: "samples 20 s, 1 in 10 timed", timed: 0.1, ..base },
+        Family { name: "samples 20 s, 1 in 10 timed, placed", timed: 0.1, placed: true, ..base },
+        Family { name: "samples 20 s, 1 in 10 timed, alone", timed: 0.1, ..base },
+        Family { name: "samples 20 s, half timed, alone", timed: 0.5, ..base },
         Family {
             name: "RAPL 60 s, 10 us - 100 ms",
             seconds: 60.0,
@@ -173,7 +178,9 @@ fn main() {
             let scenario = scenario(family, 1000 + seed);
             let run = scenario.run();
             let clock = std::time::Instant::now();
-            let activity = Activity::new(&run.spans, scenario.kernels.len());
+            let placed = family.placed.then(|| place(&run.launches, scenario.kernels.len()));
+            let spans = placed.as_ref().map_or(&run.spans, |placed| &placed.spans);
+            let activity = Activity::new(spans, scenario.kernels.len());
             let sd = if family.big { 0.2 } else { 0.02 };
             let rate = scenario.floor + sd * Random::new(seed ^ 0x5EED).normal();
             let floors = [if family.fitted_floor { Floor::Fitted } else { Floor::Known { rate, sd } }];

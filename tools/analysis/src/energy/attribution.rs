@@ -233,7 +233,7 @@ impl Assembly<'_> {
             let known = idle_known && (self.problem.floors[state] != Floor::Fitted || half < WEAK * rate.max(1e-9));
             floors.push(FloorEnergy {
                 state,
-                watts: known.then(|| Estimate::<Watts>::around(rate, half, 0.0)),
+                watts: known.then(|| Estimate::<Watts>::around(rate, half)),
                 idle: Seconds(idle),
                 joules: Joules(rate * solution.idle_factor[state] * idle),
             });
@@ -285,8 +285,8 @@ impl Assembly<'_> {
         GroupEnergy {
             classes: group.iter().map(|&class| ClassId(class as u32)).collect(),
             busy: Seconds(busy),
-            watts: Estimate::<Watts>::around(watts, half, 0.0),
-            joules: Estimate::<Joules>::around(watts * busy, half * busy, 0.0),
+            watts: Estimate::<Watts>::around(watts, half),
+            joules: Estimate::<Joules>::around(watts * busy, half * busy),
             idle: Joules(standing.min(watts) * busy),
             dynamic: Joules((watts - standing).max(0.0) * busy),
             method,
@@ -323,7 +323,7 @@ impl Assembly<'_> {
         let regressed = solution.gross[k];
         let allowed = (half.powi(2) + solution.gross_half_width(k).powi(2)).sqrt();
         Some(Integrated {
-            watts: Estimate::<Watts>::around(mean, half, 0.0),
+            watts: Estimate::<Watts>::around(mean, half),
             share: (time / busy).min(1.0),
             discrepancy: mean / regressed.max(f64::MIN_POSITIVE) - 1.0,
             agrees: (mean - regressed).abs() <= allowed,
@@ -344,7 +344,7 @@ impl Assembly<'_> {
         };
         let told = own.filter(|_| matches!(identifiability, Identifiability::Well | Identifiability::Weak { .. }));
         let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
-        let per_launch = told.map(|(_, row)| row.watts.times::<Joules>(duration));
+        let per_launch = told.map(|(_, row)| row.watts.over(Seconds(duration)));
         ClassEnergy {
             class: ClassId(class as u32),
             launches: total.launches,
@@ -395,7 +395,7 @@ impl Assembly<'_> {
         let edge = joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
         Some(IterationEnergy {
             iterations: count,
-            joules: Estimate::<Joules>::around(joules / count as f64, edge / count as f64, 0.0),
+            joules: Estimate::<Joules>::around(joules / count as f64, edge / count as f64),
             seconds: Seconds((last - first) / count as f64),
         })
     }

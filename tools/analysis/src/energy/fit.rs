@@ -174,8 +174,9 @@ fn polynomials(rows: &Rows, degree: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Rows needed per polynomial, so that a short run is not bent to its noise.
-const ROWS_PER_DEGREE: usize = 20;
+/// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to its noise.
+const ROWS_TO_DRIFT: usize = 40;
+const ROWS_PER_DEGREE: usize = 100;
 
 /// Fits `groups` of classes.
 pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
@@ -208,7 +209,7 @@ pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: Dri
     let first = nonnegative(&gram, &moment, &vec![true; base]);
     let degree = match drift {
         DriftModel::None => 0,
-        DriftModel::Polynomial(most) => most.min(4).min(n / (ROWS_PER_DEGREE * 2)),
+        DriftModel::Polynomial(most) => most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT))),
     };
     let shapes = polynomials(rows, degree);
 
@@ -272,7 +273,7 @@ pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: Dri
         }
     }
 
-    let covariance = covariance(&table, &normal, &x, &spread, columns, base + degree, &known, rows, theta);
+    let covariance = covariance(&table, &normal, &x, &spread, columns, base + degree, &known, rows, degree, theta);
     finish(Finish { columns, rows, groups, devices, fitted: &fitted, known: &known, shapes: &shapes, x, normal, covariance, residuals, theta })
 }
 
@@ -303,6 +304,7 @@ fn covariance(
     slopes_from: usize,
     known: &[(usize, f64, f64)],
     rows: &Rows,
+    degree: usize,
     theta: f64,
 ) -> DMatrix<f64> {
     let (n, width) = (table.y.len(), table.width);
@@ -322,7 +324,9 @@ fn covariance(
             z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])
         }));
     }
-    let long = long_run(&scores, width, cosines(n));
+    // Each drift column takes the first cosines' part of the residuals with it, and every other one's by halves.
+    let count = cosines(n) as f64;
+    let long = long_run(&scores, width, cosines(n)) * (count / (count - degree as f64 / 2.0));
     let core = &inverse * long * &inverse;
     let size = width + known.len();
     let mut all = DMatrix::zeros(size, size);

@@ -31,6 +31,7 @@ mod fit;
 pub mod replay;
 mod report;
 mod response;
+mod sampled;
 mod search;
 mod sensor;
 mod solve;
@@ -46,6 +47,7 @@ pub use report::{
     Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method,
 };
 pub use response::Response;
+pub use sampled::{Launch, Placed, place};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
 pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

@@ -77,15 +77,6 @@ pub struct Estimate<T> {
 macro_rules! estimates {
     ($($unit:ident),*) => {$(
         impl Estimate<$unit> {
-            /// `value ± half`, with the lower end not below `floor`.
-            pub(crate) fn around(value: f64, half: f64, floor: f64) -> Self {
-                Self {
-                    value: $unit(value),
-                    low: $unit((value - half).max(floor)),
-                    high: $unit((value + half).max(floor)),
-                }
-            }
-
             /// Half the interval's width.
             #[must_use]
             pub fn half_width(&self) -> $unit {
@@ -97,16 +88,6 @@ macro_rules! estimates {
             pub fn covers(&self, truth: $unit) -> bool {
                 self.low.0 <= truth.0 && truth.0 <= self.high.0
             }
-
-            /// The same estimate times a known factor (launches, seconds).
-            #[must_use]
-            pub(crate) fn times<U: From<f64>>(&self, factor: f64) -> Estimate<U> {
-                Estimate {
-                    value: U::from(self.value.0 * factor),
-                    low: U::from(self.low.0 * factor),
-                    high: U::from(self.high.0 * factor),
-                }
-            }
         }
 
         impl From<f64> for $unit {
@@ -117,4 +98,23 @@ macro_rules! estimates {
     )*};
 }
 
-estimates!(Joules, Watts, Seconds);
+estimates!(Joules, Watts);
+
+impl<T: From<f64>> Estimate<T> {
+    /// `value ± half`, no end below zero: neither energy nor power can be.
+    pub(crate) fn around(value: f64, half: f64) -> Self {
+        Self { value: T::from(value), low: T::from((value - half).max(0.0)), high: T::from((value + half).max(0.0)) }
+    }
+}
+
+impl Estimate<Watts> {
+    /// Energy of a known length of time at this power.
+    #[must_use]
+    pub fn over(&self, length: Seconds) -> Estimate<Joules> {
+        Estimate {
+            value: Joules(self.value.0 * length.0),
+            low: Joules(self.low.0 * length.0),
+            high: Joules(self.high.0 * length.0),
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! The device is simulated forward in time, one stretch of constant power after the other; each sensor keeps
 //! its own state (charge of a low pass, an energy counter's last update). Every number comes from a seed.
 
-use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Series, Span, Timing};
+use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Series, Span, Timing};
 
 /// xoshiro256** (Blackman and Vigna), seeded by splitmix64.
 pub struct Random([u64; 4]);
@@ -106,8 +106,10 @@ pub struct Scenario {
 
 pub struct Run {
     pub spans: Vec<Span>,
+    /// All launches, in order, stamps only where timed.
+    pub launches: Vec<Launch>,
     pub series: Series,
-    /// Mean watts of each class over the run.
+    /// Mean watts of each class over the run, but for `piece_spread`, which is a kernel's chance in this run.
     pub watts: Vec<f64>,
     /// Joules of the whole run.
     pub joules: f64,
@@ -215,6 +217,7 @@ impl Scenario {
         let mut watcher = Watcher::new(self.sensor, self.floor, self.seed);
         let (mut energy, mut busy) = (vec![0.0; count], vec![0.0; count]);
         let mut spans = Vec::new();
+        let mut launches: Vec<Launch> = Vec::new();
         let mut shares = vec![1.0; count];
         let mut piece = vec![1.0; count];
         let (mut change, mut piece_end) = (0.0, 0.0);
@@ -257,11 +260,20 @@ impl Scenario {
                 let until = end.min(now + 2e-3);
                 let watts = power * (1.0 + self.warming * (1.0 - (-now / self.warming_time).exp()));
                 watcher.pass(until, watts);
-                energy[class] += watts * (until - now);
+                energy[class] += watts / piece[class] * (until - now);
                 busy[class] += until - now;
                 now = until;
             }
-            if self.timed >= 1.0 || random.uniform() < self.timed {
+            let timed = self.timed >= 1.0 || random.uniform() < self.timed;
+            // The host runs up to two milliseconds ahead of the device, in order.
+            let ahead = stamp(start - 2e-3 * random.uniform());
+            launches.push(Launch {
+                class: ClassId(class as u32),
+                device: DeviceIndex(0),
+                enqueued: launches.last().map_or(ahead, |last| last.enqueued.max(ahead)),
+                timed: timed.then_some((stamp(start), stamp(end))),
+            });
+            if timed {
                 let timing = if self.timed >= 1.0 { Timing::Timed } else { Timing::Sampled { probability: self.timed } };
                 spans.push(Span {
                     class: ClassId(class as u32),
@@ -286,6 +298,7 @@ impl Scenario {
         };
         Run {
             spans,
+            launches,
             series,
             watts: energy.iter().zip(&busy).map(|(e, b)| e / b).collect(),
             joules,

@@ -1,0 +1,178 @@
+//! Owns the placing of launches that were not timed: with sampled device timing every launch is known, in order,
+//! but only some have stamps. Between two timed launches of an in-order queue the others must fit, each about as
+//! long as the timed launches of its class. Refuses queues that run out of order: their launches stay unplaced.
+
+#![forbid(unsafe_code)]
+
+use super::activity::{Span, Timing};
+use super::units::{ClassId, DeviceIndex, HostNs};
+
+/// One launch on an in-order queue, in the order of enqueueing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Launch {
+    /// What was launched.
+    pub class: ClassId,
+    /// On which device.
+    pub device: DeviceIndex,
+    /// When the host enqueued it: it did not start before.
+    pub enqueued: HostNs,
+    /// Start and end, when it was timed.
+    pub timed: Option<(HostNs, HostNs)>,
+}
+
+/// What became of the launches of one queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placed {
+    /// A span for every launch that could be placed, in order.
+    pub spans: Vec<Span>,
+    /// Launches left out: their class was never timed, so that nothing is known of their length.
+    pub unplaced: u64,
+}
+
+/// Mean and standard deviation of a class's timed lengths, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Length {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Length {
+    /// Welford's update.
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let before = value - self.mean;
+        self.mean += before / self.count;
+        self.squares += before * (value - self.mean);
+    }
+
+    fn sd(self) -> f64 {
+        // One timed launch says nothing of the spread: assume it is as large as the length.
+        if self.count > 1.0 { (self.squares / (self.count - 1.0)).sqrt() } else { self.mean }
+    }
+}
+
+/// Places the untimed launches of one in-order queue between its timed ones.
+///
+/// From one timed launch to the next the others are laid end to end at their class's mean length, none before it
+/// was enqueued. What is too long for the stretch is shrunk to fit, what is left over is spread evenly as gaps.
+/// Launches after the last timed one follow each other.
+#[must_use]
+pub fn place(launches: &[Launch], classes: usize) -> Placed {
+    let mut lengths = vec![Length::default(); classes];
+    for launch in launches {
+        if let (Some((start, end)), Some(length)) = (launch.timed, lengths.get_mut(launch.class.index())) {
+            length.add((end.0 - start.0).max(0) as f64);
+        }
+    }
+    let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
+    let mut stretch: Vec<Launch> = Vec::new();
+    let mut free_from = None;
+    for launch in launches {
+        match launch.timed {
+            Some((start, end)) => {
+                fill(&stretch, &lengths, free_from, Some(start), &mut placed);
+                stretch.clear();
+                placed.spans.push(Span { class: launch.class, device: launch.device, start, end, timing: Timing::Timed });
+                free_from = Some(end);
+            }
+            None if lengths.get(launch.class.index()).is_some_and(|length| length.count > 0.0) => stretch.push(*launch),
+            None => placed.unplaced += 1,
+        }
+    }
+    fill(&stretch, &lengths, free_from, None, &mut placed);
+    placed
+}
+
+/// Lays out one stretch between `from` and `until`.
+fn fill(stretch: &[Launch], lengths: &[Length], from: Option<HostNs>, until: Option<HostNs>, placed: &mut Placed) {
+    let Some(first) = stretch.first() else { return };
+    // Offsets from here are small enough for f64 to be exact to the nanosecond.
+    let origin = from.unwrap_or(first.enqueued).0;
+    let room = until.map(|until| (until.0 - origin).max(0) as f64);
+    let walk = |scale: f64, gap: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
+        let mut now = 0.0_f64;
+        for launch in stretch {
+            let start = (now + gap).max((launch.enqueued.0 - origin) as f64);
+            let length = lengths[launch.class.index()].mean * scale;
+            visit(launch, start, length);
+            now = start + length;
+        }
+        now
+    };
+    let mut busy = 0.0;
+    let end = walk(1.0, 0.0, &mut |_, _, length| busy += length);
+    // An enqueue bound may be what leaves no room: then lengths shrink to what remains after it.
+    let (scale, gap) = match room {
+        Some(room) if end > room => (((busy - (end - room)) / busy).clamp(0.01, 1.0), 0.0),
+        Some(room) if end < room && end <= busy * (1.0 + 1e-9) => (1.0, (room - end) / (stretch.len() + 1) as f64),
+        _ => (1.0, 0.0),
+    };
+    walk(scale, gap, &mut |launch, start, length| {
+        let (start, end) = match room {
+            Some(room) => (start.min(room), (start + length).min(room)),
+            None => (start, start + length),
+        };
+        placed.spans.push(Span {
+            class: launch.class,
+            device: launch.device,
+            start: HostNs(origin + start.round() as i64),
+            end: HostNs(origin + end.round() as i64),
+            timing: Timing::Estimated { sd_ns: lengths[launch.class.index()].sd() },
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(class: u32, enqueued: i64, timed: Option<(i64, i64)>) -> Launch {
+        Launch {
+            class: ClassId(class),
+            device: DeviceIndex(0),
+            enqueued: HostNs(enqueued),
+            timed: timed.map(|(start, end)| (HostNs(start), HostNs(end))),
+        }
+    }
+
+    fn times(placed: &Placed) -> Vec<(i64, i64)> {
+        placed.spans.iter().map(|span| (span.start.0, span.end.0)).collect()
+    }
+
+    #[test]
+    fn untimed_launches_fill_the_stretch_between_timed_ones() {
+        let cases: [(&str, Vec<Launch>, Vec<(i64, i64)>); 4] = [
+            (
+                "exact fit",
+                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, None), launch(0, 3, Some((300, 400)))],
+                vec![(0, 100), (100, 200), (200, 300), (300, 400)],
+            ),
+            (
+                "shrunk",
+                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, None), launch(0, 3, Some((200, 300)))],
+                vec![(0, 100), (100, 150), (150, 200), (200, 300)],
+            ),
+            (
+                "spread",
+                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, Some((220, 320)))],
+                vec![(0, 100), (110, 210), (220, 320)],
+            ),
+            (
+                "not before it was enqueued",
+                vec![launch(0, 0, Some((0, 100))), launch(0, 150, None), launch(0, 160, Some((300, 400)))],
+                vec![(0, 100), (150, 250), (300, 400)],
+            ),
+        ];
+        for (name, launches, expected) in cases {
+            assert_eq!(times(&place(&launches, 1)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_class_never_timed_is_left_out_and_counted() {
+        let placed = place(&[launch(0, 0, Some((0, 10))), launch(1, 1, None), launch(0, 2, None)], 2);
+        assert_eq!(placed.unplaced, 1);
+        assert_eq!(times(&placed), [(0, 10), (10, 20)]);
+    }
+}
