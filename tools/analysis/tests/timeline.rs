@@ -1,0 +1,339 @@
+//! Laws of the timeline: order, joins, places of processes and hosts, and what damage may do. On synthetic traces that
+//! are written with the format's own encoder.
+
+use clscope_analysis::Trace;
+use clscope_analysis::event::{Event, Kept, Mark, Outcome};
+use clscope_analysis::input::ProcessFiles;
+use clscope_analysis::issue::{IssueKind, Unfinished};
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
+use clscope_analysis::time::{CommandId, HostNs};
+use clscope_trace::defs::Anchor;
+use clscope_trace::record::{CommandKind, DropReason, WAITS_INLINE, flag};
+use clscope_trace::{Clock, Untimed};
+use proptest::prelude::*;
+
+fn open(processes: &[ProcessBytes]) -> Trace<'_> {
+    Trace::open(processes.iter().enumerate().map(|(i, p)| p.files(&format!("t.clscope/{i}-0"))).collect())
+}
+
+fn codes(trace: &Trace<'_>) -> Vec<String> {
+    trace.issues.iter().map(|i| i.kind.code().to_owned()).collect()
+}
+
+/// The moment of an event in the stream's order, for those that have one.
+fn moment(event: &Event<'_>) -> Option<HostNs> {
+    match event {
+        Event::Call(c) => Some(c.span.end),
+        Event::Mark { at, .. } => Some(*at),
+        Event::Command(_) | Event::InCall { .. } => None,
+    }
+}
+
+/// `count` launches on one thread, 10 us apart; the device runs on the host's raw clock.
+fn launches(host: HostModel, pid: u32, count: u64) -> ProcessBuilder {
+    let mut p = ProcessBuilder::standard(host, pid, 2);
+    for i in 0..count {
+        let t = 10_000 + i * 10_000;
+        p.thread(0).plain(function::SET_ARG, t, t + 100, 3 | (8 << 8), 1);
+        p.thread(0).enqueue(t + 200, t + 1_200, &CommandSpec::kernel(i + 1, 1, 1 + (i % 2) as u32));
+        let raw = host.raw + t;
+        p.thread(1).timing(t + 9_000, i + 1, [raw + 500, raw + 800, raw + 2_000, raw + 7_000]);
+    }
+    p.exit(20_000 + count * 10_000, 0);
+    p
+}
+
+#[test]
+fn commands_join_their_times_across_threads_and_keep_their_calls() {
+    let bytes = [launches(HostModel::default(), 7, 50).build()];
+    let trace = open(&bytes);
+    assert_eq!(codes(&trace), Vec::<String>::new());
+    let mut events = trace.events(None);
+    let (mut calls, mut commands) = (0, 0);
+    for event in events.by_ref() {
+        match event {
+            Event::Call(call) => {
+                calls += 1;
+                let function = trace.processes[0].definitions.function(call.function).expect("defined");
+                let arguments: Vec<_> = call.arguments(function).map(|a| (a.argument.name.as_str(), a.value)).collect();
+                match call.kept {
+                    Kept::Plain { .. } => assert_eq!(arguments, [("kernel", 1), ("arg_index", 3), ("arg_size", 8)]),
+                    _ => assert!(arguments.is_empty() && call.span.duration() == 1_000),
+                }
+            }
+            Event::Command(command) => {
+                commands += 1;
+                assert_eq!(command.id(), CommandId(commands));
+                let times = command.timed().expect("timed");
+                assert_eq!((times.duration(), times.observed.since(command.call.begin)), (5_000, 8_800));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((calls, commands), (100, 50));
+    assert_eq!(events.tally()[0].records, 150);
+}
+
+#[test]
+fn what_never_ended_says_why() {
+    let mut killed = launches(HostModel::default(), 7, 1);
+    killed.defs.retain(|d| !matches!(d, clscope_trace::defs::Def::Exit(_)));
+    killed.thread(0).enqueue(30_000, 30_500, &CommandSpec::kernel(90, 1, 1));
+    killed.in_calls.push((0, function::FINISH, 31_000));
+    let mut exited = launches(HostModel::default(), 8, 1);
+    exited.thread(0).enqueue(20_000, 20_500, &CommandSpec::kernel(91, 1, 1));
+    exited.thread(0).enqueue(21_000, 21_500, &CommandSpec { result: -5, ..CommandSpec::kernel(92, 1, 1) });
+    exited.thread(0).enqueue(22_000, 22_500, &CommandSpec { flags: flag::NOT_SAMPLED, ..CommandSpec::kernel(93, 1, 1) });
+    exited.thread(0).enqueue(23_000, 23_500, &CommandSpec::kernel(94, 1, 1)).untimed(24_000, 94, Untimed::QueueReleased);
+    exited.thread(0).dropped(25_000, 17, DropReason::WriteFailed);
+    let bytes = [killed.build(), exited.build()];
+    let trace = open(&bytes);
+    assert_eq!(codes(&trace), ["not-ended"]);
+    let mut outcomes = Vec::new();
+    let mut others = Vec::new();
+    for event in trace.events(None) {
+        match event {
+            Event::Command(c) if c.id().0 >= 90 => outcomes.push((c.id().0, c.outcome)),
+            Event::InCall { thread, function, begin, .. } => others.push((thread.0, u64::from(function), begin.0 as u64)),
+            Event::Mark { mark: Mark::Dropped { count, reason }, thread, .. } => others.push((thread.0, count, reason as u64)),
+            _ => {}
+        }
+    }
+    let host = HostModel::default();
+    assert_eq!(others, [(0, 17, 1), (0, u64::from(function::FINISH), host.raw + 31_000)]);
+    let untimed = |reason| Outcome::Untimed { reason, detail: 0 };
+    assert_eq!(
+        outcomes,
+        [
+            (93, untimed(Untimed::NotSampled)),
+            (94, untimed(Untimed::QueueReleased)),
+            (90, Outcome::Unfinished(Unfinished::Killed)),
+            (91, Outcome::Unfinished(Unfinished::Exited)),
+        ]
+    );
+}
+
+#[test]
+fn long_wait_lists_are_whole_and_ids_are_resolved() {
+    let waits: Vec<u32> = (0..1_000).collect();
+    let id = (7 << 32) | 500;
+    let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+    p.thread(0).enqueue(1_000, 2_000, &CommandSpec { waits: &waits, ..CommandSpec::kernel(id, 1, 1) });
+    p.exit(3_000, 1);
+    let bytes = [p.build()];
+    let trace = open(&bytes);
+    let mut seen = 0;
+    for event in trace.events(None) {
+        let enqueued = match event {
+            Event::Call(clscope_analysis::event::Call { kept: Kept::Enqueue(e), .. }) => e,
+            Event::Command(c) => c.enqueued,
+            _ => continue,
+        };
+        seen += 1;
+        assert!(enqueued.wait_count() == 1_000 && enqueued.more_waits.len() == (1_000 - WAITS_INLINE).div_ceil(WAITS_INLINE));
+        let resolved: Vec<_> = enqueued.waits().collect();
+        assert_eq!(resolved[0], None);
+        assert_eq!(resolved[499], Some(CommandId((7 << 32) | 499)));
+        assert_eq!(resolved[500], Some(CommandId((6 << 32) | 500)), "an id is not after the waiting command");
+        assert_eq!(resolved[999], Some(CommandId((6 << 32) | 999)));
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn an_outcome_recorded_before_its_enqueue_is_joined() {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 7, 2);
+    p.thread(0).enqueue(1_000, 5_000, &CommandSpec::kernel(1, 1, 1));
+    p.thread(1).timing(4_000, 1, [5_000_001_100, 5_000_001_200, 5_000_001_300, 5_000_001_400]);
+    p.thread(1).timing(4_500, 77, [1, 2, 3, 4]);
+    p.exit(6_000, 0);
+    let bytes = [p.build()];
+    let trace = open(&bytes);
+    let mut events = trace.events(None);
+    let timed = events.by_ref().filter(|e| matches!(e, Event::Command(c) if c.timed().is_some())).count();
+    assert_eq!((timed, events.tally()[0].orphan_timings), (1, 1));
+}
+
+#[test]
+fn two_hosts_are_placed_by_their_wall_clocks() {
+    // True time is the same for both; each host's raw clock and tick have origins and rates of their own.
+    let one = HostModel { boot: 1, ..HostModel::default() };
+    let other = HostModel { boot: 2, clock: Clock::Tsc, rate: 2.5, raw: 900_000_000_000, ..HostModel::default() };
+    let mut first = ProcessBuilder::standard(one, 7, 1);
+    let mut second = ProcessBuilder::standard(other, 7, 1);
+    for i in 0..100u64 {
+        first.thread(0).plain(function::SET_ARG, i * 20_000, i * 20_000 + 5_000, 0, 1);
+        second.thread(0).plain(function::FINISH, i * 20_000 + 10_000, i * 20_000 + 15_000, 0, 2);
+    }
+    first.exit(3_000_000, 0);
+    second.exit(3_000_000, 0);
+    let bytes = [first.build(), second.build()];
+    let trace = open(&bytes);
+    let order: Vec<u32> = trace.events(None).filter_map(|e| if let Event::Call(c) = e { Some(c.process.0) } else { None }).collect();
+    assert_eq!(order, [0, 1].repeat(100));
+    assert_eq!(trace.timeline.hosts.len(), 2);
+    let bound = trace.timeline.hosts[1].bound_ns.expect("placed");
+    let calls: Vec<_> = trace.events(None).collect();
+    for (i, pair) in calls.chunks(2).enumerate() {
+        let ends: Vec<i64> = pair.iter().map(|e| moment(e).expect("calls").0 - one.raw as i64).collect();
+        assert_eq!(ends[0], i as i64 * 20_000 + 5_000);
+        assert!((ends[1] - (i as i64 * 20_000 + 15_000)).unsigned_abs() <= bound, "{ends:?} {bound}");
+    }
+    assert!(trace.issues.iter().any(|i| matches!(i.kind, IssueKind::OtherHost { bound_ns: Some(_), .. })));
+}
+
+#[test]
+fn processes_of_one_boot_share_their_anchors() {
+    let host = HostModel { clock: Clock::Tsc, rate: 3.0, ..HostModel::default() };
+    let whole = launches(host, 7, 10);
+    let mut killed = launches(host, 8, 10);
+    killed.defs.retain(|d| !matches!(d, clscope_trace::defs::Def::Exit(_)));
+    let anchors = killed.defs.iter().rposition(|d| matches!(d, clscope_trace::defs::Def::Anchor(_))).expect("has one");
+    killed.defs.remove(anchors);
+    let bytes = [whole.build(), killed.build()];
+    let trace = open(&bytes);
+    assert_eq!(codes(&trace), ["not-ended"]);
+    assert!(trace.timeline.clocks[1].is_known());
+    let alone = open(&bytes[1..]);
+    assert_eq!(codes(&alone), ["not-ended", "no-clock-rate"]);
+    assert_eq!(alone.timeline.clocks[0].bound(clscope_analysis::time::Ticks(5)), None);
+    // The machine that recorded it can still tell, as long as it was not started again.
+    let later = Anchor { ..host.anchor(50_000_000_000) };
+    let helped = Trace::open(vec![ProcessFiles { extra_anchors: vec![later], ..bytes[1].files("x") }]);
+    assert!(helped.timeline.clocks[0].is_known());
+    let span = helped.bounds().expect("records");
+    assert!(span.duration().abs_diff(98_900) <= 200, "{}", span.duration());
+}
+
+#[test]
+fn rings_give_the_newest_records_once() {
+    let mut p = launches(HostModel::default(), 7, 40);
+    p.block_len(256);
+    p.in_ring = true;
+    let whole = open_count(&p.build());
+    let mut bytes = p.build();
+    // A block that is both in a segment and in the ring counts once: the last segment block of the thread again.
+    let alone = ProcessBytes { ring: Vec::new(), ..bytes.clone() };
+    assert!(open_count(&alone) < whole);
+    bytes.segment.extend_from_slice(&bytes.segment.clone()[128..]);
+    assert_eq!(open_count(&bytes), whole);
+}
+
+fn open_count(bytes: &ProcessBytes) -> usize {
+    let list = [bytes.clone()];
+    open(&list).events(None).count()
+}
+
+#[test]
+fn every_cut_and_flip_is_told_and_never_believed() {
+    let mut p = launches(HostModel::default(), 7, 6);
+    p.block_len(100);
+    p.in_ring = true;
+    let good = p.build();
+    let whole: Vec<String> = {
+        let list = [good.clone()];
+        open(&list).events(None).map(|e| format!("{e:?}")).collect()
+    };
+    let check = |bytes: ProcessBytes, what: &str, at: usize| {
+        let list = [bytes];
+        let trace = open(&list);
+        let mut events = trace.events(None);
+        let seen: Vec<String> = events.by_ref().map(|e| format!("{e:?}")).collect();
+        let issues = trace.issues_after(events.tally(), None);
+        for issue in &issues {
+            assert!(!issue.to_string().is_empty());
+        }
+        if seen != whole {
+            assert!(!issues.is_empty(), "{what} at {at} changed events and went unnoticed");
+        }
+        assert!(seen.len() <= whole.len() + 12);
+    };
+    for at in 0..good.defs.len() {
+        let mut bad = good.clone();
+        bad.defs[at] ^= 0x21;
+        check(bad, "flip in defs", at);
+        check(ProcessBytes { defs: good.defs[..at].to_vec(), ..good.clone() }, "cut of defs", at);
+    }
+    for at in 0..good.segment.len() {
+        let mut bad = good.clone();
+        bad.segment[at] ^= 0x21;
+        check(bad, "flip in segment", at);
+        check(ProcessBytes { segment: good.segment[..at].to_vec(), ..good.clone() }, "cut of segment", at);
+    }
+    for at in 0..good.ring.len().min(4600) {
+        // The ring has no checksums: a flip there may be believed, but must not harm.
+        let mut bad = good.clone();
+        bad.ring[at] ^= 0x21;
+        let list = [bad];
+        let trace = open(&list);
+        let _ = trace.events(None).count();
+        let list = [ProcessBytes { ring: good.ring[..at].to_vec(), ..good.clone() }];
+        let _ = open(&list).events(None).count();
+    }
+}
+
+proptest! {
+    #[test]
+    fn events_come_in_order_whatever_the_threads_do(
+        threads in prop::collection::vec(prop::collection::vec((0u64..5_000, 0u64..3_000), 0..60), 1..6),
+        block in 16usize..600,
+    ) {
+        let mut p = ProcessBuilder::standard(HostModel::default(), 7, threads.len() as u32);
+        p.block_len(block);
+        let mut total = 0;
+        for (index, steps) in threads.iter().enumerate() {
+            let mut end = 4_000;
+            for (gap, length) in steps {
+                end += gap;
+                total += 1;
+                p.thread(index as u32).plain(function::SET_ARG, end - length.min(&end), end, 0, 1);
+            }
+        }
+        p.exit(1_000_000, 0);
+        let bytes = [p.build()];
+        let trace = open(&bytes);
+        let moments: Vec<HostNs> = trace.events(None).filter_map(|e| moment(&e)).collect();
+        prop_assert_eq!(moments.len(), total);
+        prop_assert!(moments.is_sorted());
+    }
+
+    #[test]
+    fn every_command_has_exactly_one_outcome(
+        delays in prop::collection::vec((0u8..4, 0u64..200_000), 1..80),
+    ) {
+        let host = HostModel::default();
+        let mut p = ProcessBuilder::standard(host, 7, 3);
+        let mut outcomes: Vec<(u64, u64, u8)> = Vec::new();
+        for (i, (how, delay)) in delays.iter().enumerate() {
+            let (id, t) = (i as u64 + 1, 1_000 + i as u64 * 1_000);
+            p.thread(0).enqueue(t, t + 500, &CommandSpec::transfer(id, 1, CommandKind::ReadBuffer, 64));
+            outcomes.push((t + 600 + delay, id, *how));
+        }
+        outcomes.sort_unstable();
+        for (at, id, how) in outcomes {
+            match how {
+                0 => drop(p.thread(1).timing(at, id, [at, at, at, at].map(|t| host.raw + t - 50))),
+                1 => drop(p.thread(2).untimed(at, id, Untimed::NotAvailable)),
+                2 => drop(p.thread(2).timing(at, id, [9, 8, 7, 6])),
+                _ => {}
+            }
+        }
+        p.exit(1_000_000, 0);
+        let bytes = [p.build()];
+        let trace = open(&bytes);
+        let mut seen: Vec<u64> = Vec::new();
+        for event in trace.events(None) {
+            if let Event::Command(c) = event {
+                let how = delays[c.id().0 as usize - 1].0;
+                match c.outcome {
+                    Outcome::Timed(_) => prop_assert_eq!(how, 0),
+                    Outcome::Untimed { .. } => prop_assert!(how == 1 || how == 2),
+                    Outcome::Unfinished(_) => prop_assert_eq!(how, 3),
+                }
+                seen.push(c.id().0);
+            }
+        }
+        seen.sort_unstable();
+        prop_assert_eq!(seen, (1..=delays.len() as u64).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,344 @@
+//! Owns finding and mapping the files of traces, and hands their bytes to the analysis. The only place of the command
+//! that maps files. Refuses to decode records.
+
+use anyhow::{Context, Result, bail};
+use clscope_analysis::Trace;
+use clscope_analysis::input::{File, ProcessFiles};
+use clscope_analysis::issue::IssueKind;
+use clscope_trace::defs::{Anchor, Def, Defs};
+use clscope_trace::{Clock, FileHeader};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Ending of a trace directory's name.
+pub const EXTENSION: &str = "clscope";
+
+/// Bytes of a file, mapped where that is possible.
+enum Bytes {
+    Mapped(memmap2::Mmap),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+
+    fn map(path: &Path) -> io::Result<Self> {
+        let file = fs::File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(Bytes::Read(Vec::new()));
+        }
+        // SAFETY: the map is read-only and private to this process. Its bytes change only if somebody writes to the file
+        // meanwhile: recorders append to segments and definitions and never change what is there, and all readers take
+        // any bytes without harm. A file cut short meanwhile ends this command with SIGBUS, as it does every reader of
+        // mapped files.
+        match unsafe { memmap2::Mmap::map(&file) } {
+            Ok(map) => Ok(Bytes::Mapped(map)),
+            // A file system without mappings.
+            Err(_) => fs::read(path).map(Bytes::Read),
+        }
+    }
+}
+
+/// What role a file of a trace has by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Definitions of the process incarnation of this stem (`PID-N`).
+    Defs(String),
+    /// A data segment.
+    Segment(String, u32),
+    /// The rings.
+    Ring(String),
+    /// Sensor readings.
+    Sensors,
+    /// `meta.json`.
+    Meta,
+}
+
+impl Role {
+    /// The role that a file name means, `None` for files that are no part of a trace.
+    pub fn of(name: &str) -> Option<Role> {
+        if name == "meta.json" {
+            return Some(Role::Meta);
+        }
+        if name.starts_with("sensors") && name.ends_with(".clt") {
+            return Some(Role::Sensors);
+        }
+        let (stem, ending) = name.split_once('.')?;
+        let (pid, incarnation) = stem.split_once('-')?;
+        let number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        if !number(pid) || !number(incarnation) {
+            return None;
+        }
+        match ending.split_once('.') {
+            None if ending == "defs" => Some(Role::Defs(stem.to_owned())),
+            None if ending == "ring" => Some(Role::Ring(stem.to_owned())),
+            Some((segment, "clt")) => Some(Role::Segment(stem.to_owned(), segment.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Stem of a process's file.
+    pub fn stem(&self) -> Option<&str> {
+        match self {
+            Role::Defs(stem) | Role::Segment(stem, _) | Role::Ring(stem) => Some(stem),
+            Role::Sensors | Role::Meta => None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct ProcessMaps {
+    label: String,
+    defs: Option<(String, Bytes)>,
+    segments: Vec<(String, Bytes)>,
+    ring: Option<(String, Bytes)>,
+    issues: Vec<IssueKind>,
+}
+
+/// One trace directory, mapped.
+pub struct Directory {
+    /// Its path as the user named it, or as it was found.
+    pub path: PathBuf,
+    /// Contents of `meta.json`, if there is one that can be read.
+    pub meta: Option<serde_json::Value>,
+    processes: Vec<ProcessMaps>,
+    sensors: Vec<(String, Bytes)>,
+}
+
+/// Traces opened for reading; keeps the files mapped.
+pub struct TraceFiles {
+    /// The directories in the order given.
+    pub directories: Vec<Directory>,
+}
+
+impl TraceFiles {
+    /// Opens the traces named, or the newest of the working directory if none is.
+    ///
+    /// # Errors
+    /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis tells of it.
+    pub fn open(paths: &[PathBuf]) -> Result<Self> {
+        let paths = if paths.is_empty() { vec![newest(Path::new("."))?] } else { paths.to_vec() };
+        let directories = paths.into_iter().map(Directory::open).collect::<Result<Vec<_>>>()?;
+        Ok(Self { directories })
+    }
+
+    /// The traces as one, with what was found wrong in it.
+    pub fn trace(&self) -> Trace<'_> {
+        fn file((name, bytes): &(String, Bytes)) -> File<'_> {
+            File { name: name.clone(), bytes: bytes.as_slice() }
+        }
+        let mut live = LiveClock::default();
+        let processes = self.directories.iter().flat_map(|d| &d.processes).map(|p| {
+            let defs = p.defs.as_ref().map(file);
+            ProcessFiles {
+                label: p.label.clone(),
+                extra_anchors: defs.as_ref().and_then(|f| live.anchor_for(f.bytes)).into_iter().collect(),
+                defs,
+                segments: p.segments.iter().map(file).collect(),
+                ring: p.ring.as_ref().map(file),
+                issues: p.issues.clone(),
+            }
+        });
+        Trace::open(processes.collect())
+    }
+
+    /// Sensor files of all directories: name and bytes.
+    pub fn sensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.directories.iter().flat_map(|d| &d.sensors).map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
+    /// Names of the directories, for headings.
+    pub fn names(&self) -> Vec<String> {
+        self.directories.iter().map(|d| d.path.display().to_string()).collect()
+    }
+}
+
+impl Directory {
+    fn open(path: PathBuf) -> Result<Self> {
+        let kind = fs::metadata(&path).with_context(|| missing(&path))?;
+        if !kind.is_dir() {
+            return Err(not_a_directory(&path));
+        }
+        let shown = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let mut out = Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
+        let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
+        let mut entries: Vec<(String, Role)> = Vec::new();
+        for entry in fs::read_dir(&path).with_context(|| format!("could not list the trace directory {}", path.display()))? {
+            let name = entry.with_context(|| format!("could not list {}", path.display()))?.file_name().to_string_lossy().into_owned();
+            if let Some(role) = Role::of(&name) {
+                entries.push((name, role));
+            }
+        }
+        if !entries.iter().any(|(_, role)| role.stem().is_some()) {
+            bail!(empty_directory(&path, !entries.is_empty()));
+        }
+        // Segments in their order whatever the file system's is.
+        entries.sort_by(|a, b| match (&a.1, &b.1) {
+            (Role::Segment(s, n), Role::Segment(t, m)) if s == t => n.cmp(m),
+            _ => a.0.cmp(&b.0),
+        });
+        for (name, role) in entries {
+            let file = path.join(&name);
+            let label = format!("{shown}/{name}");
+            if role == Role::Meta {
+                out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+                continue;
+            }
+            // Rings may belong to a process that still runs and writes: a copy holds still.
+            let bytes = if matches!(role, Role::Ring(_)) { fs::read(&file).map(Bytes::Read) } else { Bytes::map(&file) };
+            let Some(stem) = role.stem() else {
+                out.sensors.extend(bytes.ok().map(|b| (label, b)));
+                continue;
+            };
+            let pid = stem.split('-').next().and_then(|p| p.parse().ok()).unwrap_or(0);
+            let process = processes.entry((pid, stem.to_owned())).or_default();
+            process.label = format!("{shown}/{stem}");
+            match (bytes, &role) {
+                (Err(error), _) => process.issues.push(IssueKind::InputOutput { file: label, error: error.to_string() }),
+                (Ok(bytes), Role::Defs(_)) => process.defs = Some((label, bytes)),
+                (Ok(bytes), Role::Ring(_)) => process.ring = Some((label, bytes)),
+                (Ok(bytes), _) => process.segments.push((label, bytes)),
+            }
+        }
+        out.processes = processes.into_values().collect();
+        Ok(out)
+    }
+}
+
+/// Trace directories directly inside `directory`, newest first.
+pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.path().extension().is_some_and(|x| x == EXTENSION) && e.path().is_dir())
+        .map(|e| {
+            let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
+            let time = modified(&e.path().join("meta.json")).max(modified(&e.path())).unwrap_or(std::time::UNIX_EPOCH);
+            (time, e.path())
+        })
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found.into_iter().map(|(_, path)| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)).collect()
+}
+
+/// The newest trace of a directory.
+///
+/// # Errors
+/// If there is none.
+pub fn newest(directory: &Path) -> Result<PathBuf> {
+    match traces_in(directory).into_iter().next() {
+        Some(path) => Ok(path),
+        None => bail!(
+            "no trace (*.{EXTENSION}) in {}: make one with `clscope record -- APP`, or name one",
+            directory.canonicalize().unwrap_or_else(|_| directory.to_owned()).display()
+        ),
+    }
+}
+
+fn suggestions(directory: &Path) -> String {
+    let near = traces_in(directory);
+    if near.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = near.iter().take(5).map(|p| p.display().to_string()).collect();
+    format!(" (there are: {})", names.join(", "))
+}
+
+fn missing(path: &Path) -> String {
+    let parent = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    format!("could not open the trace {}{}", path.display(), suggestions(parent))
+}
+
+fn not_a_directory(path: &Path) -> anyhow::Error {
+    let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
+    match path.parent().filter(|p| inside && !p.as_os_str().is_empty()) {
+        Some(parent) => anyhow::anyhow!("{} is one file of a trace: name its directory, {}", path.display(), parent.display()),
+        None if inside => anyhow::anyhow!("{} is one file of a trace: name the directory that holds it, `.`", path.display()),
+        None => anyhow::anyhow!("{} is a file, and a trace is a directory NAME.{EXTENSION}", path.display()),
+    }
+}
+
+fn empty_directory(path: &Path, some: bool) -> String {
+    let inner = suggestions(path);
+    if !inner.is_empty() {
+        format!("{} is no trace but holds some{inner}: name one of them", path.display())
+    } else if some {
+        format!(
+            "the trace {} holds no process: the application made no OpenCL call, or the recorder was not loaded; see `clscope doctor`",
+            path.display()
+        )
+    } else {
+        format!("the directory {} holds no clscope trace: it has no PID-N.defs, .clt or .ring file", path.display())
+    }
+}
+
+/// Reads this machine's clocks for processes that were killed before their second anchor, if they ran in this boot.
+#[derive(Default)]
+struct LiveClock {
+    here: Option<Option<[u8; 16]>>,
+}
+
+impl LiveClock {
+    fn anchor_for(&mut self, defs: &[u8]) -> Option<Anchor> {
+        let header = FileHeader::decode(defs).ok()?;
+        if header.clock == Clock::MonotonicRaw || Defs::new(defs).filter(|d| matches!(d, Def::Anchor(_))).take(2).count() == 2 {
+            return None;
+        }
+        let boot = (*self.here.get_or_insert_with(boot_id))?;
+        (boot == header.boot && clscope_clock::choose() == header.clock).then(|| clscope_clock::anchor(header.clock))
+    }
+}
+
+/// Boot id of this machine as the trace header holds it.
+fn boot_id() -> Option<[u8; 16]> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32).map(u128::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_roles() {
+        assert_eq!(Role::of("12-0.defs"), Some(Role::Defs("12-0".into())));
+        assert_eq!(Role::of("12-3.17.clt"), Some(Role::Segment("12-3".into(), 17)));
+        assert_eq!(Role::of("12-3.ring"), Some(Role::Ring("12-3".into())));
+        assert_eq!(Role::of("sensors.clt"), Some(Role::Sensors));
+        assert_eq!(Role::of("meta.json"), Some(Role::Meta));
+        for other in ["12.defs", "a-b.defs", "12-0.txt", "12-0.x.clt", "-.ring", "notes.md", ""] {
+            assert_eq!(Role::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn wrong_paths_are_told_with_the_next_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |p: &Path| format!("{:#}", TraceFiles::open(&[p.to_owned()]).err().unwrap());
+        assert!(newest(dir.path()).unwrap_err().to_string().contains("clscope record"));
+        assert!(error(dir.path()).contains("holds no clscope trace"));
+        let trace = dir.path().join("a.clscope");
+        fs::create_dir(&trace).unwrap();
+        assert_eq!(newest(dir.path()).unwrap(), trace);
+        assert!(error(dir.path()).contains("a.clscope"));
+        assert!(error(&dir.path().join("b.clscope")).contains("a.clscope"));
+        fs::write(trace.join("meta.json"), "{}").unwrap();
+        assert!(error(&trace).contains("no process"));
+        fs::write(trace.join("7-0.defs"), "").unwrap();
+        assert!(error(&trace.join("7-0.defs")).contains("name its directory"));
+        let files = TraceFiles::open(&[trace]).unwrap();
+        let issues = files.trace().issues;
+        assert!(issues.iter().any(|i| i.kind.code() == "unreadable-file"), "{issues:?}");
+    }
+}
