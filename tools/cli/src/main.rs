@@ -1,2 +1,64 @@
-//! Begun.
-fn main() {}
+//! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with the whole chain of
+//! causes, prefixed, on stderr. Refuses to do any work itself.
+
+mod output;
+mod record;
+mod system;
+
+use crate::output::say;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "clscope",
+    version,
+    about = "Profiler for unmodified OpenCL applications: what the host called, what the device ran, and when",
+    before_help = "Examples:
+  clscope record -- ./app --its --arguments   run the application, leave a trace directory
+  clscope report                              kernels, transfers and API calls of the newest trace
+  clscope export chrome -o timeline.json      timeline for Perfetto, chrome://tracing and speedscope
+  clscope doctor                              what works here, what does not, and how to mend it",
+    after_help = "The recorder works without this command too: `clscope settings` lists its environment variables.",
+    arg_required_else_help = true,
+    subcommand_required = true,
+    infer_subcommands = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an application and record its OpenCL calls and device commands
+    Record(Box<record::Args>),
+    /// List the environment variables that the recorder reads
+    Settings,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // `record` outlives a closed stderr, since the application's exit code must come through.
+    if !matches!(cli.command, Command::Record(_)) {
+        system::end_at_closed_pipe();
+    }
+    let result = match cli.command {
+        Command::Record(args) => record::run(&args),
+        Command::Settings => {
+            print_settings();
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        say(format_args!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+fn print_settings() {
+    println!("Environment variables of the recorder; `clscope record` sets them from its options.\n");
+    for setting in clscope_trace::settings::SETTINGS {
+        println!("{}={}\n    {} (default: {})", setting.name, setting.values, setting.help, setting.default);
+    }
+}

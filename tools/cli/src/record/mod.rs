@@ -1,0 +1,340 @@
+//! Owns `clscope record`: the order of the steps from finding the recorder to the last line on stderr. Refuses to come
+//! between the application and its user: its streams, signals and exit code are its own.
+#![forbid(unsafe_code)]
+
+mod directory;
+mod elf;
+mod environment;
+mod launch;
+mod library;
+mod meta;
+mod program;
+mod summary;
+
+pub use environment::Way;
+
+use crate::output::say;
+use crate::system::{self, Held};
+use anyhow::{Result, bail};
+use clscope_trace::settings;
+use launch::End;
+use meta::{Exit, Host, Meta, Moment};
+use program::{Credentials, NotRunnable, Program};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Device-timing method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceTiming {
+    /// Events are harvested when the application waits
+    Event,
+    /// A completion callback on each command
+    Callback,
+    /// Each command is waited for
+    Sync,
+    /// No device times
+    Off,
+}
+
+/// Options of `clscope record`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "clscope record [OPTIONS] [--] APP [ARGS]...",
+    before_help = "Examples:
+  clscope record -- ./app --size 512           leaves app-DATE-TIME.clscope here
+  clscope record -o run1 -- python3 detect.py  leaves run1.clscope
+  clscope record --device-timing off -- ./app  host calls only
+  mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver"
+)]
+pub struct Args {
+    /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an environment variable
+    /// [default: APP-DATE-TIME.clscope]
+    #[arg(short, long, value_name = "NAME")]
+    output: Option<OsString>,
+    /// Replace the trace that is in the directory
+    #[arg(short, long)]
+    force: bool,
+    /// How device times are taken [default: event]
+    #[arg(long, value_name = "METHOD", value_enum)]
+    device_timing: Option<DeviceTiming>,
+    /// Ways in which the recorder is brought in, comma-separated [default: all that work]
+    #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
+    inject: Vec<Way>,
+    /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
+    #[arg(long, value_name = "NAMES")]
+    kernels: Option<OsString>,
+    /// Record only host calls of these API groups (comma-separated)
+    #[arg(long, value_name = "NAMES")]
+    groups: Option<OsString>,
+    /// Keep only the newest part of the trace, below this size (K, M, G)
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    max_size: Option<String>,
+    /// Record nothing until told to start
+    #[arg(long)]
+    start_paused: bool,
+    /// Wait at most this long for processes that outlive APP and still record
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
+    wait: Duration,
+    /// No messages of ours on stderr, unless something fails
+    #[arg(short, long)]
+    quiet: bool,
+    /// Say also which ways were left out
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+    /// The application and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "APP")]
+    command: Vec<OsString>,
+}
+
+/// Bytes with an optional K, M or G; handed on as written once it is known to be right.
+fn parse_size(text: &str) -> Result<String, String> {
+    let digits = text.strip_suffix(['K', 'M', 'G', 'k', 'm', 'g']).unwrap_or(text);
+    match digits.parse::<u64>() {
+        Ok(1..) => Ok(text.to_owned()),
+        _ => Err("expected a number of bytes above 0, with K, M or G if wanted: 500M".to_owned()),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|s| Duration::try_from_secs_f64(s).ok())
+        .ok_or_else(|| "expected a number of seconds, 0 or more".to_owned())
+}
+
+impl Args {
+    /// The recorder's variables, in exactly the terms of the table of settings.
+    fn settings(&self, trace: &Path) -> BTreeMap<&'static str, OsString> {
+        use clap::ValueEnum;
+        let mut set: BTreeMap<&'static str, OsString> = BTreeMap::from([(settings::TRACE, trace.as_os_str().to_owned())]);
+        if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
+            set.insert(settings::DEVICE_TIMING, method.get_name().into());
+        }
+        let texts = [(settings::KERNELS, &self.kernels), (settings::GROUPS, &self.groups)];
+        set.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        if self.start_paused {
+            set.insert(settings::START_PAUSED, "1".into());
+        }
+        if self.quiet {
+            set.insert(settings::QUIET, "1".into());
+        }
+        set
+    }
+
+    fn tell(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+}
+
+/// Runs the application and says what was recorded. The exit code is the application's; where a signal ended it, this
+/// process ends by the same.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let Some(name) = args.command.first() else { bail!("name the application: clscope record -- APP") };
+    let (user, group) = system::credentials();
+    let program = match Program::find(name, std::env::var_os("PATH").as_deref(), Credentials { user, group }) {
+        Ok(program) => program,
+        Err(error) => return Ok(not_runnable(&error)),
+    };
+    let libraries = library::find()?;
+    let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
+    let plan = environment::plan(&args.inject, &libraries, system::glibc_version(), sanitizer);
+    if let Some(reason) = plan.refused.first() {
+        bail!("{reason}");
+    }
+    if args.verbose {
+        plan.left_out.iter().for_each(|reason| args.tell(format_args!("left out {reason}")));
+    }
+    program.obstacles.iter().for_each(|obstacle| args.tell(format_args!("warning: {}", obstacle.text)));
+
+    let trace = directory::create(args.output.as_deref(), &program.path, args.force, &|name| std::env::var(name).ok())?;
+    let settings = args.settings(&trace);
+    let mut set = environment::variables(
+        &plan.ways,
+        &libraries,
+        program.elf.as_ref(),
+        |name| std::env::var_os(name),
+        |preload| program.elf.as_ref().map_or(0, |elf| environment::thread_storage(&program.image, elf, preload)),
+    )?;
+    let mut meta = Meta {
+        format: clscope_trace::VERSION,
+        clscope: env!("CARGO_PKG_VERSION"),
+        command: args.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        program: program.path.display().to_string(),
+        directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
+        injection: plan.ways.iter().map(|way| way.name()).collect(),
+        settings: settings.iter().map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned())).collect(),
+        host: Host::this(),
+        start: Moment::now(),
+        end: None,
+        exit: None,
+        still_running: Vec::new(),
+        obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
+    };
+    // Also the proof, before anything runs, that the directory takes files.
+    meta.write(&trace)?;
+    set.extend(settings);
+
+    let running = match launch::start(&program, &args.command, &set)? {
+        Ok(running) => running,
+        Err(error) => {
+            // Nothing ran, so nothing of value is in there.
+            let _ = std::fs::remove_file(trace.join("meta.json")).and_then(|()| std::fs::remove_dir(&trace));
+            return Ok(not_runnable(&error));
+        }
+    };
+    let (status, held) = running.wait()?;
+    let end = End::of(status);
+    let contents = settle(&trace, args, &held, &mut meta);
+    meta.end = Some(Moment::now());
+    meta.exit = Some(match end {
+        End::Code(code) => Exit::Code(code),
+        End::Signal(number, _) => Exit::Signal { number, name: system::signal_name(number) },
+    });
+    // The application has run and its trace is there: from here on nothing may change the exit code.
+    if let Err(error) = meta.write(&trace) {
+        say(format_args!("{error:#}"));
+    }
+    conclude(args, &trace, &contents, &program, end);
+    match end {
+        End::Code(code) => Ok(ExitCode::from(code)),
+        End::Signal(signal, _) => {
+            drop(held);
+            system::die_by(signal);
+            Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
+        }
+    }
+}
+
+fn not_runnable(error: &NotRunnable) -> ExitCode {
+    say(format_args!("cannot run {error}"));
+    ExitCode::from(error.code())
+}
+
+/// Waits, for a while, until the last process of the trace has ended, and looks at what there is.
+fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::Contents {
+    let deadline = Instant::now() + args.wait;
+    let mut told = false;
+    let mut contents = summary::contents(trace);
+    loop {
+        let running = summary::still_running(trace, &contents.unended);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if running.is_empty() || left.is_zero() {
+            if !running.is_empty() {
+                let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+                args.tell(format_args!("still recording: process {list}; the trace grows until it ends"));
+            } else if told {
+                contents = summary::contents(trace);
+            }
+            meta.still_running = running;
+            return contents;
+        }
+        if !told {
+            told = true;
+            args.tell(format_args!(
+                "waiting up to {} s for {} more processes (Ctrl-C stops waiting)",
+                args.wait.as_secs_f64(),
+                running.len()
+            ));
+        }
+        // A signal that is no child's end means: do not wait.
+        if held.wait(Some(left.min(Duration::from_millis(50)))).is_some_and(|arrived| arrived.signal != libc::SIGCHLD) {
+            meta.still_running = running;
+            return contents;
+        }
+    }
+}
+
+fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &Program, end: End) {
+    if let End::Signal(signal, dumped) = end {
+        let core = if dumped { ", core dumped" } else { "" };
+        args.tell(format_args!("{} was ended by {}{core}", program.path.display(), system::signal_name(signal)));
+    }
+    for (text, times) in contents.warnings.values().take(5) {
+        let times = if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
+        args.tell(format_args!("warning: {text}{times}"));
+    }
+    contents.unreadable.iter().take(5).for_each(|text| args.tell(format_args!("warning: {text}")));
+    if contents.dropped > 0 {
+        args.tell(format_args!("warning: {} records were dropped; `clscope report` tells why", contents.dropped));
+    }
+    let shown = shown_path(trace);
+    if contents.processes == 0 {
+        args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(program)));
+        return;
+    }
+    if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
+        args.tell("no device command was seen: the application enqueued none");
+    }
+    args.tell(format_args!("{} in {shown}; next: clscope report {shown}", contents.line()));
+}
+
+/// Why no process of the trace made an OpenCL call, as far as can be told.
+fn why_nothing(program: &Program) -> String {
+    if let Some(obstacle) = program.obstacles.first() {
+        return format!("{} (reason: {})", obstacle.text, obstacle.code);
+    }
+    if std::env::var_os(settings::ENABLE).is_some_and(|v| v == "0") {
+        return format!("{}=0 is set: unset it", settings::ENABLE);
+    }
+    let image = program.image.display();
+    if program.elf.is_none() {
+        return format!("{image} is not an ELF program, so it cannot be told how it loads OpenCL; `clscope doctor` checks the set-up");
+    }
+    format!(
+        "the application made none, or started the program that does so with a fresh environment or a private OpenCL; \
+         `clscope doctor` checks the set-up, `LD_DEBUG=libs {image} 2>&1 | grep -i opencl` shows whether OpenCL is loaded"
+    )
+}
+
+/// The path as the user would type it: relative where it lies below the working directory, quoted where needed.
+fn shown_path(path: &Path) -> String {
+    let short =
+        std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from)).unwrap_or_else(|| path.to_path_buf());
+    let text = short.display().to_string();
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_seconds_are_checked() {
+        for good in ["1", "500M", "2G", "64k"] {
+            assert_eq!(parse_size(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "0", "M", "-1", "1T", "1.5G"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "-1", "x", "inf", "nan"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn device_timing_methods_are_those_of_the_recorder() {
+        use clap::ValueEnum;
+        let setting = settings::SETTINGS.iter().find(|s| s.name == settings::DEVICE_TIMING).unwrap();
+        let known: Vec<_> = setting.values.split(" | ").collect();
+        for method in DeviceTiming::value_variants() {
+            let name = method.to_possible_value().unwrap();
+            assert!(known.contains(&name.get_name()), "{}", name.get_name());
+        }
+    }
+
+    #[test]
+    fn paths_are_shown_as_typed() {
+        assert_eq!(shown_path(Path::new("/nonexistent/a.clscope")), "/nonexistent/a.clscope");
+        assert_eq!(shown_path(Path::new("/my runs/it's")), r"'/my runs/it'\''s'");
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(shown_path(&here.join("x.clscope")), "x.clscope");
+    }
+}
