@@ -302,13 +302,12 @@ fn inverse_diagonal(m: [[f64; 4]; 4]) -> Option<[f64; 4]> {
         if p.abs() < 1e-300 || !p.is_finite() {
             return None;
         }
-        for k in 0..8 {
-            a[col][k] /= p;
-        }
-        for row in (0..4).filter(|row| *row != col) {
-            let f = a[row][col];
-            for k in 0..8 {
-                a[row][k] -= f * a[col][k];
+        let pivot_row = a[col].map(|v| v / p);
+        a[col] = pivot_row;
+        for (_, row) in a.iter_mut().enumerate().filter(|(i, _)| *i != col) {
+            let f = row[col];
+            for (v, p) in row.iter_mut().zip(&pivot_row) {
+                *v -= f * p;
             }
         }
     }

@@ -409,7 +409,9 @@ impl Slot {
             }
         }
         self.look_for_stalls(now, sink);
-        self.learn(now, sink, settings);
+        if given > 0 {
+            self.learn(now, sink, settings);
+        }
         // From the schedule, not from now: reads must not drift, and a late one is not made up for.
         self.due = RawNs((self.due.0 + self.every_ns).max(now.0 + self.every_ns / 2));
     }

@@ -3,11 +3,11 @@
 
 use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
-use crate::files::{Files, ReadAt, Roots, small_text};
+use crate::files::{Files, Roots, small_text};
 use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -61,8 +61,8 @@ pub struct PerfFd(pub File);
 impl PerfCounter for PerfFd {
     fn count(&self) -> io::Result<u64> {
         let mut buf = [0u8; 8];
-        // perf ignores the offset; a positional read keeps a passed descriptor's shared offset out of play.
-        let n = ReadAt::read_at(&self.0, &mut buf, 0)?;
+        // A plain read: perf descriptors have no offset and refuse positional reads (ESPIPE).
+        let n = (&self.0).read(&mut buf)?;
         if n == buf.len() { Ok(u64::from_ne_bytes(buf)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
