@@ -23,6 +23,11 @@ impl Hasher for IdHasher {
         self.write_u64(u64::from(value));
     }
 
+    fn write_u128(&mut self, value: u128) {
+        self.write_u64((value >> 64) as u64);
+        self.write_u64(value as u64);
+    }
+
     fn write_u64(&mut self, value: u64) {
         let product = u128::from(self.0.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         self.0 = (product ^ (product >> 64)) as u64;

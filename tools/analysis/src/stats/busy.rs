@@ -1,0 +1,180 @@
+//! Owns the union of device spans in bounded memory: busy time, gaps, and whom each gap is to blame on. Spans come in
+//! the order in which the host saw them complete, nearly that of the device; the newest stretches are kept open for
+//! stragglers, older ones are closed. A span that comes after its stretch was closed is counted, not added.
+
+use super::sketch::Distribution;
+use crate::time::{HostNs, Span};
+use std::collections::BTreeMap;
+
+/// Stretches kept open.
+const OPEN: usize = 1024;
+
+/// What the host did before it enqueued a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lead {
+    /// When the enqueue call began.
+    pub enqueue: HostNs,
+    /// The function in which the enqueuing thread spent most of the time since its last enqueue; `None` if it was
+    /// outside OpenCL for longer.
+    pub function: Option<u16>,
+}
+
+/// Why a device was idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IdleCause {
+    /// The host was in this function before it enqueued the next command.
+    HostCall(u16),
+    /// The host was outside OpenCL before it enqueued the next command.
+    Application,
+    /// The next command was enqueued after the device ran dry, and had not begun: the runtime's launch.
+    Launch,
+    /// The next command was enqueued before the device ran dry: its wait list, the runtime, or a missing flush.
+    Queued,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    end: HostNs,
+    lead: Lead,
+}
+
+/// The union of spans of a queue or a device.
+#[derive(Debug, Clone, Default)]
+pub struct Busy {
+    open: BTreeMap<HostNs, Stretch>,
+    closed_end: Option<HostNs>,
+    first: Option<HostNs>,
+    busy: u64,
+    /// Lengths of the gaps between stretches.
+    pub gaps: Distribution,
+    /// Idle nanoseconds by cause.
+    pub causes: BTreeMap<IdleCause, u64>,
+    /// Spans that came too late to be added.
+    pub late: u64,
+}
+
+impl Busy {
+    /// Adds a span.
+    pub fn add(&mut self, span: Span, lead: Lead) {
+        if self.closed_end.is_some_and(|closed| span.begin < closed) {
+            self.late += 1;
+            return;
+        }
+        let (mut begin, mut stretch) = (span.begin, Stretch { end: span.end, lead });
+        // Joined with the stretch that reaches it, and with those it reaches. Touching spans leave no gap.
+        if let Some((b, s)) = self.open.range_mut(..=begin).next_back()
+            && s.end >= begin
+        {
+            if s.end >= stretch.end {
+                return;
+            }
+            (begin, stretch) = (*b, Stretch { end: stretch.end, lead: s.lead });
+        }
+        while let Some((&b, &s)) = self.open.range(begin..=stretch.end).next() {
+            self.open.remove(&b);
+            stretch.end = stretch.end.max(s.end);
+            if b == begin && b != span.begin {
+                stretch.lead = s.lead;
+            }
+        }
+        self.open.insert(begin, stretch);
+        if self.open.len() > OPEN {
+            self.close_first();
+        }
+    }
+
+    fn close_first(&mut self) {
+        let Some((begin, stretch)) = self.open.pop_first() else { return };
+        if let Some(end) = self.closed_end {
+            let gap = begin.since(end);
+            self.gaps.add(gap);
+            let mut blame = |cause, ns| {
+                if ns > 0 {
+                    *self.causes.entry(cause).or_default() += ns;
+                }
+            };
+            let host = stretch.lead.enqueue.min(begin).since(end);
+            if host > 0 {
+                blame(stretch.lead.function.map_or(IdleCause::Application, IdleCause::HostCall), host);
+                blame(IdleCause::Launch, gap - host);
+            } else {
+                blame(IdleCause::Queued, gap);
+            }
+        }
+        self.first.get_or_insert(begin);
+        self.busy += Span { begin, end: stretch.end }.duration();
+        self.closed_end = Some(stretch.end);
+    }
+
+    /// Closes all stretches: nothing more comes.
+    pub fn finish(&mut self) {
+        while !self.open.is_empty() {
+            self.close_first();
+        }
+    }
+
+    /// Nanoseconds with at least one span, after [`finish`](Self::finish).
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// From the first span's begin to the last one's end, after [`finish`](Self::finish).
+    #[must_use]
+    pub fn extent(&self) -> Option<Span> {
+        Some(Span { begin: self.first?, end: self.closed_end? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lead(at: i64) -> Lead {
+        Lead { enqueue: HostNs(at), function: Some(3) }
+    }
+
+    proptest! {
+        #[test]
+        fn busy_and_idle_make_the_extent(spans in prop::collection::vec((0i64..2_000, 0i64..60), 1..60)) {
+            let mut busy = Busy::default();
+            let mut truth = vec![false; 2_100];
+            for (begin, length) in &spans {
+                busy.add(Span { begin: HostNs(*begin), end: HostNs(begin + length) }, lead(begin - 5));
+                truth[*begin as usize..(begin + length) as usize].fill(true);
+            }
+            busy.finish();
+            let extent = busy.extent().expect("spans").duration();
+            prop_assert_eq!(busy.busy(), truth.iter().filter(|t| **t).count() as u64);
+            prop_assert_eq!(u128::from(busy.busy()) + busy.gaps.total(), u128::from(extent));
+            prop_assert_eq!(busy.causes.values().sum::<u64>() + busy.busy(), extent);
+            prop_assert_eq!(busy.late, 0);
+        }
+    }
+
+    #[test]
+    fn gaps_are_blamed_on_what_came_before_the_next_command() {
+        let mut busy = Busy::default();
+        let at = |b, e| Span { begin: HostNs(b), end: HostNs(e) };
+        busy.add(at(0, 100), lead(-10));
+        busy.add(at(150, 200), lead(130)); // 30 in the host's call, 20 launching
+        busy.add(at(260, 300), Lead { enqueue: HostNs(250), function: None }); // 50 outside OpenCL, 10 launching
+        busy.add(at(340, 350), lead(190)); // enqueued long before
+        busy.finish();
+        let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();
+        assert_eq!(causes, [(IdleCause::HostCall(3), 30), (IdleCause::Application, 50), (IdleCause::Launch, 30), (IdleCause::Queued, 40)]);
+    }
+
+    #[test]
+    fn many_stretches_stay_bounded_and_exact() {
+        let mut busy = Busy::default();
+        for i in 0..10_000i64 {
+            busy.add(Span { begin: HostNs(i * 10), end: HostNs(i * 10 + 4) }, lead(i * 10));
+            assert!(busy.open.len() <= OPEN);
+        }
+        busy.add(Span { begin: HostNs(5), end: HostNs(6) }, lead(0));
+        busy.finish();
+        assert_eq!((busy.busy(), busy.gaps.count(), busy.late), (40_000, 9_999, 1));
+    }
+}

@@ -1,0 +1,397 @@
+//! Owns the sums of a trace: kernels, transfers, API functions, queues, devices, what has no time and why. One pass, in
+//! bounded memory: it grows with the number of kernels, functions and queues, not with events. Durations are exact in
+//! count, total, least and most; percentiles are within [`sketch::RELATIVE_ERROR`]. Refuses to scale or correct: what was
+//! not timed is counted, never estimated here.
+
+pub mod busy;
+pub mod sketch;
+
+use crate::Trace;
+use crate::align::Alignment;
+use crate::event::{Call, Command, Event, Kept, Mark, Outcome};
+use crate::ids::IdMap;
+use crate::issue::{Issue, IssueKind, Unfinished};
+use crate::merge::Tally;
+use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
+use busy::{Busy, IdleCause, Lead};
+use clscope_trace::Untimed;
+use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
+use sketch::Distribution;
+use std::collections::BTreeMap;
+
+/// Sums over commands of one class.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CommandSums {
+    /// Commands enqueued.
+    pub count: u64,
+    /// START to END of the timed ones, device nanoseconds.
+    pub time: Distribution,
+    /// Bytes of all of them, as far as known.
+    pub bytes: u64,
+    /// Bytes of the timed ones.
+    pub timed_bytes: u64,
+}
+
+impl CommandSums {
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.timed_bytes += other.timed_bytes;
+        self.time.merge(&other.time);
+    }
+
+    /// Commands without a time.
+    #[must_use]
+    pub fn untimed(&self) -> u64 {
+        self.count - self.time.count()
+    }
+
+    /// Gigabytes (10^9) per second over the timed commands, if they took any time.
+    #[must_use]
+    pub fn gigabytes_per_second(&self) -> Option<f64> {
+        (self.time.total() > 0 && self.timed_bytes > 0).then(|| self.timed_bytes as f64 / self.time.total() as f64)
+    }
+}
+
+/// Sums over calls of one function.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallSums {
+    /// Host nanoseconds of every call.
+    pub time: Distribution,
+    /// Calls that failed, by error code.
+    pub errors: BTreeMap<i32, u64>,
+}
+
+/// Sums over one command queue.
+#[derive(Debug, Clone, Default)]
+pub struct QueueSums {
+    /// Commands.
+    pub count: u64,
+    /// Busy and idle.
+    pub busy: Busy,
+    /// QUEUED to SUBMIT, device nanoseconds.
+    pub queue_wait: Distribution,
+    /// SUBMIT to START, device nanoseconds.
+    pub submit_wait: Distribution,
+    /// START to END, device nanoseconds.
+    pub execution: Distribution,
+    /// Aligned END to when the host knew, nanoseconds.
+    pub notice: Distribution,
+}
+
+/// A device of a process.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceSums {
+    /// Busy and idle over all of its queues.
+    pub busy: Busy,
+    /// Clock error bounds of its spans, nanoseconds.
+    pub bounds: Distribution,
+}
+
+/// Commands without time, by reason, of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Recorded as untimed.
+    pub untimed: BTreeMap<Untimed, u64>,
+    /// Never seen to end.
+    pub unfinished: BTreeMap<Unfinished, u64>,
+    /// Records dropped.
+    pub dropped: BTreeMap<DropReason, u64>,
+}
+
+/// What the host spent its time waiting in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WaitSums {
+    /// Host nanoseconds of every wait.
+    pub time: Distribution,
+}
+
+/// Class of a kernel: process, kernel id, device id.
+type KernelKey = (ProcessIndex, u32, u32);
+
+/// The sums of a trace, with the ids of its processes.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    kernels: BTreeMap<KernelKey, CommandSums>,
+    commands: BTreeMap<CommandKind, CommandSums>,
+    functions: Vec<Vec<CallSums>>,
+    /// Waits per process: function and, for blocking commands, that they blocked.
+    waits: BTreeMap<(ProcessIndex, u16), WaitSums>,
+    /// Per process and queue.
+    pub queues: BTreeMap<(ProcessIndex, u32), QueueSums>,
+    /// Per process and device (parents of sub-devices).
+    pub devices: BTreeMap<(ProcessIndex, u32), DeviceSums>,
+    /// Per process.
+    pub missing: Vec<Missing>,
+    /// From the first begin to the last end of anything.
+    pub span: Option<Span>,
+    /// Host calls.
+    pub calls: u64,
+    /// Commands.
+    pub command_count: u64,
+    /// Commands with device times.
+    pub timed: u64,
+    /// What the merge met, per process.
+    pub tally: Vec<Tally>,
+}
+
+/// What a thread did since its last enqueue.
+#[derive(Debug, Clone, Copy, Default)]
+struct ThreadState {
+    since: Option<HostNs>,
+    in_calls: u64,
+    longest: Option<(u16, u64)>,
+}
+
+/// State of the pass that the result does not need.
+#[derive(Default)]
+struct Pass {
+    threads: IdMap<ThreadState>,
+    leads: IdMap<Lead, u128>,
+    /// Queue -> device and clock device.
+    queue_devices: IdMap<(u32, u32)>,
+    waiting: Vec<Vec<bool>>,
+}
+
+fn key(process: ProcessIndex, id: u32) -> u64 {
+    (u64::from(process.0) << 32) | u64::from(id)
+}
+
+fn wide_key(process: ProcessIndex, id: u64) -> u128 {
+    (u128::from(process.0) << 64) | u128::from(id)
+}
+
+impl Stats {
+    /// Reads all events of a trace once.
+    #[must_use]
+    pub fn of(trace: &Trace<'_>, alignment: &Alignment) -> Self {
+        let mut out = Self {
+            functions: vec![Vec::new(); trace.processes.len()],
+            missing: vec![Missing::default(); trace.processes.len()],
+            ..Self::default()
+        };
+        let mut pass = Pass::default();
+        for (index, process) in trace.processes.iter().enumerate() {
+            let d = &process.definitions;
+            for queue in d.queues.values() {
+                let clock = d.clock_device(queue.id).unwrap_or(queue.device);
+                pass.queue_devices.insert(key(ProcessIndex(index as u32), queue.id), (queue.device, clock));
+            }
+            let most = d.functions().map(|f| f.id).max().unwrap_or(0);
+            let mut waiting = vec![false; usize::from(most) + 1];
+            for function in d.functions() {
+                waiting[usize::from(function.id)] = function.group == "wait";
+            }
+            pass.waiting.push(waiting);
+        }
+        let mut events = trace.events(Some(alignment));
+        for event in events.by_ref() {
+            out.add(&event, &mut pass);
+        }
+        out.tally = events.tally().to_vec();
+        for busy in out.queues.values_mut().map(|q| &mut q.busy).chain(out.devices.values_mut().map(|d| &mut d.busy)) {
+            busy.finish();
+        }
+        out
+    }
+
+    fn add(&mut self, event: &Event<'_>, pass: &mut Pass) {
+        match event {
+            Event::Call(call) => self.add_call(call, pass),
+            Event::Command(command) => self.add_command(command, pass),
+            Event::Mark { process, mark: Mark::Dropped { count, reason }, .. } => {
+                *self.missing[process.0 as usize].dropped.entry(*reason).or_default() += count;
+            }
+            Event::Mark { .. } | Event::InCall { .. } => {}
+        }
+    }
+
+    fn extend(&mut self, span: Span) {
+        let old = self.span.get_or_insert(span);
+        *old = Span { begin: old.begin.min(span.begin), end: old.end.max(span.end) };
+    }
+
+    fn add_call(&mut self, call: &Call<'_>, pass: &mut Pass) {
+        self.calls += 1;
+        self.extend(call.span);
+        let functions = &mut self.functions[call.process.0 as usize];
+        let index = usize::from(call.function);
+        if functions.len() <= index {
+            functions.resize_with(index + 1, CallSums::default);
+        }
+        let duration = call.span.duration();
+        functions[index].time.add(duration);
+        if call.result != 0 {
+            *functions[index].errors.entry(call.result).or_default() += 1;
+        }
+        let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
+        if blocking || pass.waiting[call.process.0 as usize].get(index).copied().unwrap_or(false) {
+            self.waits.entry((call.process, call.function)).or_default().time.add(duration);
+        }
+        let thread = pass.threads.entry(thread_key(call.process, call.thread)).or_default();
+        if let Some(id) = call.command() {
+            let outside = thread.since.map_or(0, |since| call.span.begin.since(since)).saturating_sub(thread.in_calls);
+            let function = thread.longest.filter(|(_, ns)| *ns >= outside).map(|(f, _)| f);
+            pass.leads.insert(wide_key(call.process, id.0), Lead { enqueue: call.span.begin, function });
+            // A blocking enqueue waits itself: what follows it was held up by it.
+            let longest = blocking.then_some((call.function, duration));
+            *thread = ThreadState { since: Some(call.span.begin), in_calls: duration, longest };
+        } else {
+            thread.in_calls += duration;
+            if thread.longest.is_none_or(|(_, ns)| duration > ns) {
+                thread.longest = Some((call.function, duration));
+            }
+        }
+    }
+
+    fn add_command(&mut self, command: &Command<'_>, pass: &mut Pass) {
+        self.command_count += 1;
+        let record = &command.enqueued.record;
+        let (process, queue) = (command.process, record.queue);
+        let lead = pass.leads.remove(&wide_key(process, record.id)).unwrap_or(Lead { enqueue: command.call.begin, function: None });
+        let (device, clock_device) = pass.queue_devices.get(&key(process, queue)).copied().unwrap_or((0, 0));
+        let missing = &mut self.missing[process.0 as usize];
+        let mut time = None;
+        match &command.outcome {
+            Outcome::Timed(times) => {
+                self.timed += 1;
+                time = Some(times);
+            }
+            Outcome::Untimed { reason, .. } => *missing.untimed.entry(*reason).or_default() += 1,
+            Outcome::Unfinished(reason) => *missing.unfinished.entry(*reason).or_default() += 1,
+        }
+        let duration = time.map(|t| t.duration());
+        let put = |sums: &mut CommandSums| {
+            sums.count += 1;
+            sums.bytes += record.bytes;
+            if let Some(duration) = duration {
+                sums.time.add(duration);
+                sums.timed_bytes += record.bytes;
+            }
+        };
+        if record.kind.is_kernel() {
+            put(self.kernels.entry((process, record.object, device)).or_default());
+        }
+        put(self.commands.entry(record.kind).or_default());
+        let sums = self.queues.entry((process, queue)).or_default();
+        sums.count += 1;
+        let Some(times) = time else { return };
+        let [queued, submit, start, end] = times.raw.map(|s| s.0);
+        sums.queue_wait.add(submit - queued);
+        sums.submit_wait.add(start - submit);
+        sums.execution.add(end - start);
+        if let Some(placed) = &times.placed {
+            let span = placed.span();
+            sums.notice.add(times.observed.since(span.end));
+            sums.busy.add(span, lead);
+            let device = self.devices.entry((process, clock_device)).or_default();
+            device.busy.add(span, lead);
+            device.bounds.add(placed.bound_ns);
+            self.extend(span);
+        }
+    }
+
+    /// Kernels by name and device name, over all processes.
+    #[must_use]
+    pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {
+        let mut out: BTreeMap<(String, String), CommandSums> = BTreeMap::new();
+        for ((process, kernel, device), sums) in &self.kernels {
+            let d = &trace.process(*process).definitions;
+            out.entry((d.kernel_name(*kernel).into_owned(), d.device_name(*device).into_owned())).or_default().merge(sums);
+        }
+        out
+    }
+
+    /// Transfers by direction and kind.
+    #[must_use]
+    pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), &CommandSums> {
+        self.commands.iter().filter_map(|(kind, sums)| Some(((kind.direction()?, *kind), sums))).collect()
+    }
+
+    /// Commands that neither run kernels nor move bytes: markers, maps, migrations.
+    #[must_use]
+    pub fn other_commands(&self) -> BTreeMap<CommandKind, &CommandSums> {
+        self.commands.iter().filter(|(k, _)| !k.is_kernel() && k.direction().is_none()).map(|(k, s)| (*k, s)).collect()
+    }
+
+    /// API functions by name, over all processes.
+    #[must_use]
+    pub fn functions(&self, trace: &Trace<'_>) -> BTreeMap<String, CallSums> {
+        let mut out: BTreeMap<String, CallSums> = BTreeMap::new();
+        for (process, functions) in trace.processes.iter().zip(&self.functions) {
+            for (id, sums) in functions.iter().enumerate().filter(|(_, s)| s.time.count() > 0) {
+                let name = process.definitions.function_name(u16::try_from(id).unwrap_or(u16::MAX)).into_owned();
+                let total = out.entry(name).or_default();
+                total.time.merge(&sums.time);
+                for (code, count) in &sums.errors {
+                    *total.errors.entry(*code).or_default() += count;
+                }
+            }
+        }
+        out
+    }
+
+    /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking commands), by name.
+    #[must_use]
+    pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, WaitSums> {
+        let mut out: BTreeMap<String, WaitSums> = BTreeMap::new();
+        for ((process, function), sums) in &self.waits {
+            let name = trace.process(*process).definitions.function_name(*function).into_owned();
+            out.entry(name).or_default().time.merge(&sums.time);
+        }
+        out
+    }
+
+    /// Idle nanoseconds of all devices by cause, in words, most first.
+    #[must_use]
+    pub fn idle_causes(&self, trace: &Trace<'_>) -> Vec<(String, u64)> {
+        let mut out: BTreeMap<String, u64> = BTreeMap::new();
+        for ((process, _), device) in &self.devices {
+            for (cause, ns) in &device.busy.causes {
+                let name = match cause {
+                    IdleCause::HostCall(f) => format!("host in {}", trace.process(*process).definitions.function_name(*f)),
+                    IdleCause::Application => "host outside OpenCL".to_owned(),
+                    IdleCause::Launch => "launch of the next command".to_owned(),
+                    IdleCause::Queued => "next command enqueued but not started".to_owned(),
+                };
+                *out.entry(name).or_default() += ns;
+            }
+        }
+        let mut out: Vec<(String, u64)> = out.into_iter().collect();
+        out.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        out
+    }
+
+    /// Everything that is wrong or missing, with what opening and the merge found.
+    #[must_use]
+    pub fn issues(&self, trace: &Trace<'_>, alignment: &Alignment) -> Vec<Issue> {
+        let mut out = trace.issues_after(&self.tally, Some(alignment));
+        for (process, missing) in trace.processes.iter().zip(&self.missing) {
+            let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
+            missing.dropped.iter().for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
+            missing.untimed.iter().for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
+            missing.unfinished.iter().for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));
+        }
+        if self.timed == 0
+            && let Some(first) = trace.processes.first()
+        {
+            out.push(Issue { subject: first.label.clone(), kind: IssueKind::NoDeviceSpans { why: self.why_no_spans(trace) } });
+        }
+        out
+    }
+
+    fn why_no_spans(&self, trace: &Trace<'_>) -> &'static str {
+        let enqueued_nothing = self.command_count == 0;
+        let off = trace.processes.iter().all(|p| p.definitions.process.device_timing == "off");
+        match (enqueued_nothing, self.calls == 0, off) {
+            (_, true, _) => "no OpenCL call was recorded",
+            (true, false, _) => "the application enqueued no command (or none that succeeded)",
+            (false, _, true) => "device timing was off; record with --device-timing event",
+            (false, ..) => "no command has a time; the reasons are listed with the counts",
+        }
+    }
+}
+
+fn thread_key(process: ProcessIndex, thread: ThreadIndex) -> u64 {
+    key(process, thread.0)
+}

@@ -1,0 +1,166 @@
+//! Owns distributions of durations in bounded memory: count, total, least and most exact, percentiles by a sketch whose
+//! relative error is at most [`RELATIVE_ERROR`]. Two of them merge into what one over all values would be.
+//!
+//! The sketch counts values in bins of constant relative width: 128 to each power of two, so that a bin is found from
+//! the bits of the number alone (as HDR histograms do; DDSketch, Masson et al. 2019, gives the same guarantee with
+//! logarithms).
+
+/// Bits of precision below the leading one.
+const BITS: u32 = 7;
+/// Bound of a percentile's relative error: half a bin.
+pub const RELATIVE_ERROR: f64 = 0.5 / (1u32 << BITS) as f64;
+
+/// A distribution of numbers, nanoseconds most often.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Distribution {
+    count: u64,
+    total: u128,
+    min: u64,
+    max: u64,
+    /// Number of the first bin held.
+    first: usize,
+    bins: Vec<u64>,
+}
+
+/// Values below 2^(BITS+1) have a bin each.
+#[inline]
+fn bin(value: u64) -> usize {
+    let exponent = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
+    ((u64::from(exponent) << BITS) + (value >> exponent)) as usize
+}
+
+/// Middle of a bin.
+fn middle(bin: usize) -> f64 {
+    let exponent = (bin >> BITS).saturating_sub(1) as u32;
+    let lead = (bin - ((exponent as usize) << BITS)) as f64;
+    let width = f64::from(exponent).exp2();
+    lead * width + (width - 1.0) / 2.0
+}
+
+impl Distribution {
+    /// Adds a value.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        if self.count == 0 {
+            (self.min, self.max) = (value, value);
+        }
+        self.count += 1;
+        self.total += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        *self.slot(bin(value)) += 1;
+    }
+
+    fn slot(&mut self, bin: usize) -> &mut u64 {
+        if self.bins.is_empty() {
+            self.first = bin;
+        } else if bin < self.first {
+            let more = self.first - bin;
+            self.bins.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = bin;
+        }
+        let index = bin - self.first;
+        if index >= self.bins.len() {
+            self.bins.resize(index + 1, 0);
+        }
+        &mut self.bins[index]
+    }
+
+    /// Adds all values of another.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        (self.min, self.max) = if self.count == 0 { (other.min, other.max) } else { (self.min.min(other.min), self.max.max(other.max)) };
+        self.count += other.count;
+        self.total += other.total;
+        for (i, n) in other.bins.iter().enumerate().filter(|(_, n)| **n > 0) {
+            *self.slot(other.first + i) += n;
+        }
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub fn total(&self) -> u128 {
+        self.total
+    }
+
+    /// The least, if there is any.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The most, if there is any.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The mean, if there is any.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.total as f64 / self.count as f64)
+    }
+
+    /// The value below or at which a share `q` (0 to 1) of the values lies (nearest rank), within [`RELATIVE_ERROR`].
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        if self.count == 0 {
+            return None;
+        }
+        let mut seen = 0;
+        for (i, n) in self.bins.iter().enumerate() {
+            seen += n;
+            if seen >= rank {
+                return Some(middle(self.first + i).clamp(self.min as f64, self.max as f64));
+            }
+        }
+        Some(self.max as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_the_stated_error_and_merging_changes_nothing(
+            values in prop::collection::vec(prop_oneof![0u64..300, 0u64..1 << 40, any::<u64>()], 1..200),
+            q in 0.0f64..=1.0,
+            cut in 0usize..200,
+        ) {
+            let mut all = Distribution::default();
+            let (mut a, mut b) = (Distribution::default(), Distribution::default());
+            for (i, v) in values.iter().enumerate() {
+                all.add(*v);
+                if i < cut { a.add(*v) } else { b.add(*v) }
+            }
+            a.merge(&b);
+            prop_assert_eq!((a.count, a.total, a.min, a.max), (all.count, all.total, all.min, all.max));
+            prop_assert_eq!(a.quantile(q), all.quantile(q));
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let rank = ((q * values.len() as f64).ceil() as usize).max(1);
+            let truth = sorted[rank - 1] as f64;
+            let got = all.quantile(q).expect("values");
+            prop_assert!((got - truth).abs() <= truth * RELATIVE_ERROR + 1e-9, "{} for {}", got, truth);
+            prop_assert_eq!(all.total, values.iter().map(|v| u128::from(*v)).sum::<u128>());
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_figures() {
+        let d = Distribution::default();
+        assert_eq!((d.min(), d.max(), d.mean(), d.quantile(0.5)), (None, None, None, None));
+    }
+}
