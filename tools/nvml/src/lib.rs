@@ -72,12 +72,15 @@ pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: Wanted) -> (Vec<
     (sources, findings)
 }
 
+/// A loaded NVML and its devices.
+pub type Loaded = (Arc<dyn Api>, Vec<DeviceInfo>);
+
 /// Loads NVML and lists its devices; a finding where that fails.
 ///
 /// # Errors
 /// The finding, for `doctor` and for the user.
-pub fn load(path: Option<&str>) -> Result<(Arc<dyn Api>, Vec<DeviceInfo>), Finding> {
-    let refused = |error: NvmlError| Finding::refused("nvml".to_owned(), &error.into());
+pub fn load(path: Option<&str>) -> Result<Loaded, Box<Finding>> {
+    let refused = |error: NvmlError| Box::new(Finding::refused("nvml".to_owned(), &error.into()));
     let driver = Driver::load(path).map_err(|error| {
         let absent = matches!(error, NvmlError::Absent { .. });
         let mut finding = refused(error);

@@ -111,7 +111,8 @@ mod tests {
         let power = Domain::new("p", Quantity::Power { window_ns: None });
         let heat = Domain::new("t", Quantity::Temperature);
         let dead = |observed_ms: u64, all_zero| Verdict::Dead { observed_ns: observed_ms * 1_000_000, all_zero };
-        let table: [(&str, &Domain, Vec<(u64, Value)>, Verdict); 9] = [
+        type Row<'a> = (&'a str, &'a Domain, Vec<(u64, Value)>, Verdict);
+        let table: [Row<'_>; 9] = [
             ("nothing read", &energy(), vec![], Verdict::Undecided),
             ("zero, too short", &energy(), vec![(0, Counter(0)), (999, Counter(0))], Verdict::Undecided),
             ("zero for ever", &energy(), vec![(0, Counter(0)), (1000, Counter(0))], dead(1000, true)),

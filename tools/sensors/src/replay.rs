@@ -132,7 +132,16 @@ fn parse_value(quantity: &Quantity, text: &str) -> Option<Value> {
     })
 }
 
-fn parse_domain(line: &str, next_id: usize) -> Option<Domain> {
+/// A domain as one line, without its break.
+pub(crate) fn domain_line(id: usize, domain: &Domain) -> String {
+    let package = domain.package.map_or_else(|| "-".to_owned(), |p| p.to_string());
+    let name = domain.name.replace(['\n', '\r'], " ");
+    let plane = plane_word(domain.plane.as_ref());
+    format!("domain,{id},{},{plane},{package},{}", kind_text(&domain.quantity), name.trim_end())
+}
+
+/// Reads such a line back; its number must be `next_id`.
+pub(crate) fn parse_domain(line: &str, next_id: usize) -> Option<Domain> {
     let mut fields = line.splitn(6, ',');
     if fields.next()? != "domain" || fields.next()?.parse() != Ok(next_id) {
         return None;
@@ -253,10 +262,7 @@ impl<W: Write> ReplayWriter<W> {
     pub fn new(mut out: W, domains: &[Domain]) -> io::Result<ReplayWriter<W>> {
         writeln!(out, "{HEADER}")?;
         for (id, domain) in domains.iter().enumerate() {
-            let package = domain.package.map_or_else(|| "-".to_owned(), |p| p.to_string());
-            let name = domain.name.replace(['\n', '\r'], " ");
-            let plane = plane_word(domain.plane.as_ref());
-            writeln!(out, "domain,{id},{},{plane},{package},{}", kind_text(&domain.quantity), name.trim_end())?;
+            writeln!(out, "{}", domain_line(id, domain))?;
         }
         Ok(ReplayWriter { out })
     }

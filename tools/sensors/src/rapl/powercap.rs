@@ -115,6 +115,11 @@ impl Powercap {
         Ok((found, problems))
     }
 
+    /// Each domain with the file it is read from, for handing on as descriptors.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = (&Domain, &Path)> {
+        self.domains.iter().zip(self.zones.iter().map(|zone| zone.path.as_path()))
+    }
+
     fn zone(files: &dyn Files, dir: &Path, name: &str, parent: Option<&str>, cpu: &Processor) -> Result<(Domain, Zone), SensorError> {
         let range_path = dir.join("max_energy_range_uj");
         let range_text = small_text(files, WHAT, &range_path)?;
