@@ -3,7 +3,6 @@
 //! Refuses to judge; it prints.
 
 #[path = "../tests/energy_truth/mod.rs"]
-#[allow(dead_code)]
 mod energy_truth;
 
 use clscope_analysis::energy::{

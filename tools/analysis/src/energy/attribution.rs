@@ -5,7 +5,7 @@
 
 use super::activity::Activity;
 use super::design::{Columns, StateSpan, structure};
-use super::fit::{DriftModel, Floor, Solution, solve};
+use super::fit::{DriftModel, Floor, Solution, active_rows, solve};
 use super::report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method};
 use super::response::Response;
 use super::search::{ResponseModel, choose};
@@ -48,9 +48,9 @@ pub enum AttributionError {
         floors: usize,
     },
     /// Too few usable readings.
-    #[error("attributing energy: the sensor gave {usable} usable readings, at least {needed} are needed; run longer or sample faster")]
+    #[error("attributing energy: {usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster")]
     TooFewReadings {
-        /// Rows that could be made of the series.
+        /// Rows that could be made of the series and meet activity.
         usable: usize,
         /// Rows the number of coefficients asks for.
         needed: usize,
@@ -100,22 +100,26 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
     let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
     let start = starting_groups(&present, &busy);
     let mut parts = structure(&columns, &rows, &fitted, &present, start);
-    if rows.rows.len() < parts.groups.len() + needed {
-        return Err(AttributionError::TooFewReadings {
-            usable: rows.rows.len(),
-            needed: parts.groups.len() + needed,
-        });
+    let (usable, needed) = (active_rows(&columns, &rows), needed + 2 * parts.groups.len());
+    if usable < needed {
+        return Err(AttributionError::TooFewReadings { usable, needed });
     }
-    let mut solution = solve(&columns, &rows, floors, problem.drift, &parts.groups, activity.devices);
+    // A floor the rows do not show is left inside the classes' rates, which are then right with it.
+    let floors: Vec<Floor> = floors
+        .iter()
+        .zip(&parts.floor_seen)
+        .map(|(floor, seen)| if *seen { *floor } else { Floor::Known { rate: 0.0, sd: 0.0 } })
+        .collect();
+    let mut solution = solve(&columns, &rows, &floors, problem.drift, &parts.groups, activity.devices);
     while let Some((a, b)) = inseparable(&solution, &parts.groups) {
         let moved = parts.groups.remove(b);
         let floor = parts.with_floor.remove(b);
         parts.groups[a].extend(moved);
         parts.groups[a].sort_unstable();
         parts.with_floor[a] |= floor;
-        solution = solve(&columns, &rows, floors, problem.drift, &parts.groups, activity.devices);
+        solution = solve(&columns, &rows, &floors, problem.drift, &parts.groups, activity.devices);
     }
-    let assembly = Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution };
+    let assembly = Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution, floor_seen: &parts.floor_seen };
     Ok(assembly.report(&parts.groups, &parts.with_floor))
 }
 
@@ -199,6 +203,7 @@ struct Assembly<'a> {
     busy: &'a [f64],
     response: Response,
     solution: &'a Solution,
+    floor_seen: &'a [bool],
 }
 
 impl Assembly<'_> {
@@ -230,7 +235,8 @@ impl Assembly<'_> {
             weights[state] = 1.0;
             let half = solution.half_width(&vec![0.0; groups.len()], &weights);
             let rate = solution.floors[state];
-            let known = idle_known && (self.problem.floors[state] != Floor::Fitted || half < WEAK * rate.max(1e-9));
+            let fixed = self.problem.floors[state] != Floor::Fitted;
+            let known = fixed || (idle_known && self.floor_seen[state] && half < WEAK * rate);
             floors.push(FloorEnergy {
                 state,
                 watts: known.then(|| Estimate::<Watts>::around(rate, half)),

@@ -106,12 +106,19 @@ pub(crate) struct Structure {
     pub groups: Vec<Vec<usize>>,
     /// Groups that cannot be told from idle time, whose floor is to be fitted as well.
     pub with_floor: Vec<bool>,
+    /// Per state: whether the rows show its floor, so that it can be fitted.
+    pub floor_seen: Vec<bool>,
 }
+
+/// Idle time by which a floor must vary on its own, in whole rows. Classes that leave less hide it, and are given
+/// with the floor in them.
+const LEAST_IDLE_ROWS: f64 = 0.05;
 
 /// Joins classes that never vary on their own until every group does. `fitted` says which states' floors are to
 /// be fitted; `present` which classes have any time in the rows.
 pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present: &[usize], start: Vec<Vec<usize>>) -> Structure {
-    let floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
+    let mut floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
+    let floor_columns = floors.clone();
     let (k, n) = (present.len(), present.len() + floors.len());
     // Idle share of each state instead of its whole share: a class that runs all the time is then no copy of the floor.
     let mut gram = DMatrix::<f64>::zeros(n, n);
@@ -141,17 +148,25 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
     }
     gram.fill_upper_triangle_with_lower_triangle();
     let count = rows.rows.len() as f64;
+    let position_of = |state: usize| floor_columns.iter().position(|&s| s == state).unwrap_or(0);
     // Groups as lists of positions in `present`, then the floors, each by itself.
     let position = |class: usize| present.iter().position(|&p| p == class);
     let mut sets: Vec<Vec<usize>> =
         start.iter().map(|group| group.iter().filter_map(|&class| position(class)).collect()).collect();
     sets.retain(|set: &Vec<usize>| !set.is_empty());
     let mut with_floor = vec![false; sets.len()];
+    let own_variation = guarded_inverse(&gram);
+    let mut floor_seen: Vec<bool> = fitted.iter().map(|fitted| !fitted).collect();
+    floors.retain(|&state| {
+        let at = k + position_of(state);
+        floor_seen[state] = gram[(at, at)] > 0.0 && own_variation[(at, at)].recip() >= LEAST_IDLE_ROWS;
+        floor_seen[state]
+    });
     loop {
         let groups = sets.len();
         let size = groups + floors.len();
         let pick = |g: usize| -> Vec<usize> {
-            if g < groups { sets[g].clone() } else { vec![k + g - groups] }
+            if g < groups { sets[g].clone() } else { vec![k + position_of(floors[g - groups])] }
         };
         let merged = DMatrix::from_fn(size, size, |r, c| {
             let mut sum = 0.0;
@@ -192,5 +207,5 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
         }
     }
     let groups = sets.into_iter().map(|set| set.into_iter().map(|p| present[p]).collect()).collect();
-    Structure { groups, with_floor }
+    Structure { groups, with_floor, floor_seen }
 }

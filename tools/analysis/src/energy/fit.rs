@@ -72,6 +72,8 @@ pub(crate) struct Solution {
     /// Student's t for the intervals.
     pub t: f64,
     pub drift: Option<Drift>,
+    /// Greatest change of rates by drift in any row.
+    drift_reach: f64,
     /// Residuals of rows before any whitening.
     pub residuals: Vec<f64>,
     /// Correlation that was taken out of a counter's rows.
@@ -178,8 +180,24 @@ fn polynomials(rows: &Rows, degree: usize) -> Vec<Vec<f64>> {
 const ROWS_TO_DRIFT: usize = 40;
 const ROWS_PER_DEGREE: usize = 100;
 
+/// A change of rates beyond this is no slow drift of a device but a fit bent to something else: it is not used.
+const MOST_DRIFT: f64 = 0.2;
+
+/// Rows that say something of the classes: those in which any ran.
+pub(crate) fn active_rows(columns: &Columns, rows: &Rows) -> usize {
+    (0..rows.rows.len()).filter(|&i| columns.classes.row(i).iter().sum::<f64>() > 0.02).count()
+}
+
 /// Fits `groups` of classes.
 pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
+    let solution = solve_with(columns, rows, floors, drift, groups, devices);
+    if solution.drift_reach <= MOST_DRIFT {
+        return solution;
+    }
+    solve_with(columns, rows, floors, DriftModel::None, groups, devices)
+}
+
+fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
     let n = rows.rows.len();
     let g = groups.len();
     let fitted: Vec<usize> = (0..floors.len()).filter(|&s| floors[s] == Floor::Fitted).collect();
@@ -325,8 +343,9 @@ fn covariance(
         }));
     }
     // Each drift column takes the first cosines' part of the residuals with it, and every other one's by halves.
-    let count = cosines(n) as f64;
-    let long = long_run(&scores, width, cosines(n)) * (count / (count - degree as f64 / 2.0));
+    let cosines = cosines(active_rows(columns, rows));
+    let count = cosines as f64;
+    let long = long_run(&scores, width, cosines) * (count / (count - degree as f64 / 2.0));
     let core = &inverse * long * &inverse;
     let size = width + known.len();
     let mut all = DMatrix::zeros(size, size);
@@ -443,13 +462,17 @@ fn finish(f: Finish<'_>) -> Solution {
         })
         .collect();
     let rows = f.residuals.len();
-    let t = t_975(cosines(rows).min(rows.saturating_sub(width).max(1)) as f64);
+    let active = active_rows(f.columns, f.rows);
+    let t = t_975(cosines(active).min(active.saturating_sub(width).max(1)) as f64);
     let inverse = guarded_inverse(&f.normal);
     let inflation = (0..g).map(|k| inverse[(k, k)] * f.normal[(k, k)]).collect();
     let gram = DMatrix::from_fn(g, g, |r, c| (gradient[r].transpose() * &f.covariance * &gradient[c])[(0, 0)]);
     let correlation = DMatrix::from_fn(g, g, |r, c| {
         gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE)
     });
+    let drift_reach = (0..rows)
+        .map(|i| drift.iter().zip(f.shapes).map(|(c, shape)| c * shape[i]).sum::<f64>().abs())
+        .fold(0.0, f64::max);
     let drift = (degree > 0).then(|| {
         // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
         let relative: f64 = drift.iter().step_by(2).map(|c| 2.0 * c).sum();
@@ -472,6 +495,7 @@ fn finish(f: Finish<'_>) -> Solution {
         floor_at,
         t,
         drift,
+        drift_reach,
         residuals: f.residuals,
         moving_average: f.theta,
         inflation,

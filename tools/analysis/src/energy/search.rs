@@ -6,8 +6,8 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::activity::{Activity, Segment};
-use super::response::{Binned, Response};
-use super::sensor::{RowKind, Rows};
+use super::response::{Binned, Response, exact};
+use super::sensor::Rows;
 use super::solve::nonnegative;
 
 /// One parameter of a response, in seconds.
@@ -237,10 +237,16 @@ fn golden(mut a: f64, mut b: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
     if at_c <= at_d { c } else { d }
 }
 
+/// Rows used when busy time itself is uncertain, and every trial has to go through all spans for its variance.
+const UNCERTAIN_ROWS: usize = 2000;
+
 /// Everything a trial of one response needs.
 struct Trial<'a> {
     rows: &'a [super::sensor::Row],
     binned: Binned,
+    /// Segments, where their busy time is uncertain: left as it is, that error would be explained best by a
+    /// response slow enough to average it away.
+    uncertain: Vec<Segment>,
     /// Rows with the known floor taken off.
     target: Vec<f64>,
     fitted_floor: bool,
@@ -248,10 +254,24 @@ struct Trial<'a> {
     columns: usize,
 }
 
+/// Whether the uncertainty of busy time is more than a hundredth of any column's signal. Launches placed by their
+/// neighbours average out over a row and need no correction here; the few that sampling saw do.
+fn matters(segments: &[Segment], columns: usize, rows: &[super::sensor::Row], response: &Response) -> bool {
+    let design = exact(segments, columns, rows, response, true);
+    (0..columns).any(|column| {
+        let of = |values: &[f64]| values.iter().skip(column).step_by(columns).copied().collect::<Vec<f64>>();
+        let shares = of(&design.share);
+        let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        let signal: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
+        of(&design.variance).iter().sum::<f64>() > 0.01 * signal
+    })
+}
+
 impl<'a> Trial<'a> {
     fn new(activity: &Activity, rows: &'a Rows, level: Option<&[f64]>, model: &'a ResponseModel) -> Self {
-        let skip = rows.rows.len().saturating_sub(SEARCH_ROWS) / 2;
-        let used = &rows.rows[skip..(skip + SEARCH_ROWS).min(rows.rows.len())];
+        let most = if activity.uncertain { UNCERTAIN_ROWS } else { SEARCH_ROWS };
+        let skip = rows.rows.len().saturating_sub(most) / 2;
+        let used = &rows.rows[skip..(skip + most).min(rows.rows.len())];
         let mut order: Vec<usize> = (0..activity.classes()).collect();
         order.sort_by(|&a, &b| activity.totals[b].busy_s.total_cmp(&activity.totals[a].busy_s));
         let mut column = vec![0u32; activity.classes()];
@@ -274,11 +294,10 @@ impl<'a> Trial<'a> {
         let target = (skip..skip + used.len())
             .map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i]))
             .collect();
-        // A counter's window is exact without a lag; bins only have to resolve its edges.
-        debug_assert!(rows.kind != RowKind::Counter || rows.period > 0.0);
         Self {
             rows: used,
             binned: Binned::new(&near, columns, from, to, width),
+            uncertain: if activity.uncertain && matters(&near, columns, used, &model.typical()) { near } else { Vec::new() },
             target,
             fitted_floor: level.is_none(),
             model,
@@ -289,16 +308,24 @@ impl<'a> Trial<'a> {
     /// Minus twice the logarithm of the likelihood, up to a constant, with the belief held beforehand. Residuals
     /// are correlated; a quarter of them counts.
     fn cost(&mut self, response: &Response) -> f64 {
-        let design = self.binned.design(self.rows, response);
+        let design = if self.uncertain.is_empty() {
+            self.binned.design(self.rows, response)
+        } else {
+            exact(&self.uncertain, self.columns, self.rows, response, true)
+        };
         let n = self.columns + usize::from(self.fitted_floor);
         let mut gram = DMatrix::zeros(n, n);
         let mut moment = DVector::zeros(n);
         let mut power = 0.0;
         let mut line = vec![1.0; n];
+        let mut spread = vec![0.0; self.columns];
         for (i, row) in self.rows.iter().enumerate() {
             line[..self.columns].copy_from_slice(design.row(i));
             let weight = row.scale * row.scale;
             let y = self.target[i];
+            for (sum, variance) in spread.iter_mut().zip(design.variance_row(i).unwrap_or(&[])) {
+                *sum += weight * variance;
+            }
             power += weight * y * y;
             for r in 0..n {
                 let scaled = weight * line[r];
@@ -311,6 +338,10 @@ impl<'a> Trial<'a> {
             }
         }
         gram.fill_upper_triangle_with_lower_triangle();
+        for r in 0..self.columns {
+            let own = gram[(r, r)];
+            gram[(r, r)] -= spread[r].min(0.9 * own);
+        }
         let x = nonnegative(&gram, &moment, &vec![true; n]);
         let rest = power - 2.0 * x.dot(&moment) + (x.transpose() * &gram * &x)[(0, 0)];
         let rest = rest.max(power * 1e-12).max(f64::MIN_POSITIVE);

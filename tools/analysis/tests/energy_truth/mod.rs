@@ -4,6 +4,8 @@
 //! The device is simulated forward in time, one stretch of constant power after the other; each sensor keeps
 //! its own state (charge of a low pass, an energy counter's last update). Every number comes from a seed.
 
+#![allow(dead_code, reason = "shared by a test and an example that each use a part")]
+
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Series, Span, Timing};
 
 /// xoshiro256** (Blackman and Vigna), seeded by splitmix64.
@@ -66,7 +68,7 @@ pub enum Mix {
     Changing(f64),
     /// The same sequence of kernels over and over: proportions never vary.
     Repeating,
-    /// Classes 0 and 1 always in pairs, the others in changing shares.
+    /// Class 1 runs right after class 0 and never else, the others in changing shares.
     Paired(f64),
 }
 
@@ -76,6 +78,8 @@ pub enum Sensor {
     Counter { update: f64, jitter: f64, poll: f64, quantum: f64 },
     /// Stamped samples behind a low pass.
     Samples { period: f64, lag: f64, delay: f64, noise: f64 },
+    /// Stamped samples behind two low passes, one after the other: no response the estimator knows.
+    TwoPoles { period: f64, first: f64, second: f64, delay: f64, noise: f64 },
 }
 
 pub const RAPL: Sensor = Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
@@ -123,6 +127,8 @@ struct Watcher {
     now: f64,
     energy: f64,
     charge: f64,
+    /// Charge of the first of two low passes.
+    ahead: f64,
     next_sample: f64,
     next_update: f64,
     update_index: u64,
@@ -145,13 +151,16 @@ impl Watcher {
         let phase = random.uniform();
         let (next_sample, next_update, next_poll) = match sensor {
             Sensor::Counter { update, poll, .. } => (f64::INFINITY, phase * update, random.uniform() * poll),
-            Sensor::Samples { period, .. } => (phase * period, f64::INFINITY, f64::INFINITY),
+            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => {
+                (phase * period, f64::INFINITY, f64::INFINITY)
+            }
         };
         Self {
             sensor,
             now: 0.0,
             energy: 0.0,
             charge: level,
+            ahead: level,
             next_sample,
             next_update,
             update_index: 0,
@@ -169,6 +178,12 @@ impl Watcher {
             if let Sensor::Samples { lag, .. } = self.sensor {
                 self.charge = watts + (self.charge - watts) * (-(stop - self.now) / lag).exp();
             }
+            if let Sensor::TwoPoles { first, second, .. } = self.sensor {
+                let (a, b) = ((-(stop - self.now) / first).exp(), (-(stop - self.now) / second).exp());
+                let gap = self.ahead - watts;
+                self.charge = watts + (self.charge - watts) * b + gap * first / (first - second) * (a - b);
+                self.ahead = watts + gap * a;
+            }
             self.energy += watts * (stop - self.now);
             self.now = stop;
             if event > until {
@@ -180,7 +195,7 @@ impl Watcher {
 
     fn happen(&mut self) {
         match self.sensor {
-            Sensor::Samples { period, delay, noise, .. } => {
+            Sensor::Samples { period, delay, noise, .. } | Sensor::TwoPoles { period, delay, noise, .. } => {
                 let reading = self.charge + noise * self.random.normal();
                 let chance = self.random.uniform();
                 if chance > 0.01 {
@@ -244,7 +259,10 @@ impl Scenario {
             let class = match self.mix {
                 Mix::Repeating => step % count,
                 Mix::Changing(_) => self.draw(&shares, &mut random),
-                Mix::Paired(_) => pending.take().unwrap_or_else(|| self.draw(&shares, &mut random)),
+                Mix::Paired(_) => pending.take().unwrap_or_else(|| {
+                    shares[1.min(count - 1)] = 0.0;
+                    self.draw(&shares, &mut random)
+                }),
             };
             if matches!(self.mix, Mix::Paired(_)) && class == 0 && count > 1 {
                 pending = Some(1);
@@ -294,7 +312,7 @@ impl Scenario {
         let total: f64 = busy.iter().sum();
         let series = match self.sensor {
             Sensor::Counter { .. } => Series::Cumulative(watcher.points),
-            Sensor::Samples { .. } => Series::Instant(watcher.points),
+            Sensor::Samples { .. } | Sensor::TwoPoles { .. } => Series::Instant(watcher.points),
         };
         Run {
             spans,
