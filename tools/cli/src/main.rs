@@ -1,9 +1,11 @@
 //! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with the whole chain of
 //! causes, prefixed, on stderr. Refuses to do any work itself.
 
+mod export;
 mod output;
 mod record;
 mod system;
+mod trace_files;
 
 use crate::output::say;
 use clap::{Parser, Subcommand};
@@ -33,6 +35,8 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
+    /// Write a timeline for a viewer
+    Export(export::Args),
     /// List the environment variables that the recorder reads
     Settings,
 }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Settings => {
             print_settings();
             Ok(ExitCode::SUCCESS)

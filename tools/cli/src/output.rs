@@ -2,10 +2,36 @@
 //! that appear whole or not at all. Refuses to fail because nobody listens.
 #![forbid(unsafe_code)]
 
+use anyhow::{Context, Result};
 use std::fmt::Display;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// One message on stderr. A closed stderr is no reason to end: the application's exit code must still come through.
 pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {text}");
+}
+
+/// Writes a file under a temporary name beside it and renames it, so that nobody ever sees half of it.
+///
+/// # Errors
+/// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is removed then.
+pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<T>) -> Result<T> {
+    let shown = target.display();
+    let name = target.file_name().with_context(|| format!("{shown} names no file"))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let temporary = target.with_file_name(hidden);
+    let attempt = || -> Result<T> {
+        let file = File::create(&temporary).with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        let result = write(&mut out)?;
+        out.flush().with_context(|| format!("cannot write {shown}"))?;
+        drop(out);
+        std::fs::rename(&temporary, target).with_context(|| format!("cannot give the finished file its name {shown}"))?;
+        Ok(result)
+    };
+    attempt().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }

@@ -1,0 +1,194 @@
+//! Owns which track an event is drawn on: ids of processes and threads as viewers want them, and the names and order of
+//! tracks. Refuses to write.
+//!
+//! Each process is a group of its threads; each device it uses is a group of its own right below it, with a track per
+//! queue and lane. Real process and thread ids are shown where they are unique over all traces opened together; the rest,
+//! and everything on devices, gets numbers above any real id.
+#![forbid(unsafe_code)]
+
+use super::lanes::Lanes;
+use clscope_analysis::Trace;
+use clscope_analysis::time::{ProcessIndex, Span, ThreadIndex};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Linux gives ids up to 2^22.
+const FIRST_MADE_UP: u32 = 10_000_000;
+/// CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE.
+const OUT_OF_ORDER: u64 = 1;
+
+/// A track in the terms of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Track {
+    /// Group.
+    pub pid: u32,
+    /// Track in it.
+    pub tid: u32,
+}
+
+/// Something to tell the viewer before it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A group, with its place among groups.
+    Group {
+        /// Its id.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// Its place.
+        order: u32,
+    },
+    /// A track, with its place in its group.
+    Track {
+        /// Its id.
+        track: Track,
+        /// Its name.
+        name: String,
+        /// Its place.
+        order: u32,
+    },
+}
+
+/// All tracks so far.
+#[derive(Debug, Default)]
+pub struct Layout {
+    pids: Vec<u32>,
+    threads: HashMap<(u32, u32), Track>,
+    devices: BTreeMap<(u32, u32), u32>,
+    queues: HashMap<(u32, u32), QueueTracks>,
+    used: HashSet<u32>,
+    next: u32,
+    /// Names that were not yet taken by [`take_new`](Self::take_new).
+    new: Vec<Named>,
+}
+
+#[derive(Debug)]
+struct QueueTracks {
+    pid: u32,
+    order: u32,
+    name: String,
+    lanes: Lanes,
+    tracks: Vec<Track>,
+}
+
+impl Layout {
+    /// With a group for every process and a track for every thread that is defined.
+    pub fn new(trace: &Trace<'_>) -> Self {
+        let mut out = Self { next: FIRST_MADE_UP, ..Self::default() };
+        let several_hosts = trace.timeline.hosts.len() > 1;
+        for (index, process) in trace.processes.iter().enumerate() {
+            let pid = out.id(process.header.pid);
+            out.pids.push(pid);
+            let definition = &process.definitions.process;
+            let mut name = format!("{} ({})", program(&definition.executable), process.header.pid);
+            if let Some(rank) = definition.mpi_rank {
+                name.push_str(&format!(" rank {rank}"));
+            }
+            if several_hosts && !definition.host.is_empty() {
+                name.push_str(&format!(" on {}", definition.host));
+            }
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            out.new.push(Named::Group { pid, name, order: index.saturating_mul(100) });
+            for thread in process.definitions.threads.keys() {
+                out.thread(trace, ProcessIndex(index), ThreadIndex(*thread));
+            }
+        }
+        out
+    }
+
+    /// `wanted` where it is free, else a number above any real id.
+    fn id(&mut self, wanted: u32) -> u32 {
+        let mut id = wanted;
+        // Viewers give 0 a meaning of its own (the idle process).
+        while id == 0 || !self.used.insert(id) {
+            id = self.next;
+            self.next = self.next.saturating_add(1);
+        }
+        id
+    }
+
+    /// Names that came up since the last call.
+    pub fn take_new(&mut self) -> Vec<Named> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// The group of a process.
+    pub fn group(&self, process: ProcessIndex) -> u32 {
+        self.pids.get(process.0 as usize).copied().unwrap_or(FIRST_MADE_UP)
+    }
+
+    /// The track of a host thread.
+    pub fn thread(&mut self, trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> Track {
+        if let Some(track) = self.threads.get(&(process.0, thread.0)) {
+            return *track;
+        }
+        let pid = self.group(process);
+        let definitions = &trace.process(process).definitions;
+        let known = definitions.threads.get(&thread.0);
+        // The main thread has the process's id, and so may have it too.
+        let real = known.map_or(0, |t| t.tid);
+        let tid = if real != 0 && real == trace.process(process).header.pid && !self.threads.values().any(|t| *t == Track { pid, tid: pid })
+        {
+            pid
+        } else {
+            self.id(real)
+        };
+        let track = Track { pid, tid };
+        self.threads.insert((process.0, thread.0), track);
+        let name = match known {
+            Some(t) if !t.name.is_empty() => format!("{} ({})", t.name, t.tid),
+            Some(t) => format!("thread {}", t.tid),
+            None => format!("thread {}", thread.0),
+        };
+        self.new.push(Named::Track { track, name, order: thread.0 });
+        track
+    }
+
+    /// The track for a span on a queue: its first lane that is free over the span.
+    pub fn queue(&mut self, trace: &Trace<'_>, process: ProcessIndex, queue: u32, span: Span) -> Track {
+        let key = (process.0, queue);
+        if !self.queues.contains_key(&key) {
+            let made = self.make_queue(trace, process, queue);
+            self.queues.insert(key, made);
+        }
+        let next = &mut self.next;
+        let Some(tracks) = self.queues.get_mut(&key) else { return Track { pid: 0, tid: 0 } };
+        let lane = tracks.lanes.place(span);
+        while tracks.tracks.len() <= lane {
+            let track = Track { pid: tracks.pid, tid: *next };
+            *next = next.saturating_add(1);
+            let number = tracks.tracks.len();
+            let name = if number == 0 { tracks.name.clone() } else { format!("{} lane {}", tracks.name, number + 1) };
+            let order = tracks.order.saturating_add(u32::try_from(number).unwrap_or(u32::MAX));
+            self.new.push(Named::Track { track, name, order });
+            tracks.tracks.push(track);
+        }
+        tracks.tracks[lane]
+    }
+
+    fn make_queue(&mut self, trace: &Trace<'_>, process: ProcessIndex, queue: u32) -> QueueTracks {
+        let definitions = &trace.process(process).definitions;
+        let known = definitions.queues.get(&queue);
+        let device = known.map_or(0, |q| q.device);
+        let in_order = known.is_none_or(|q| q.properties & OUT_OF_ORDER == 0);
+        let count = u32::try_from(self.devices.range((process.0, 0)..=(process.0, u32::MAX)).count()).unwrap_or(0);
+        let pid = match self.devices.get(&(process.0, device)) {
+            Some(pid) => *pid,
+            None => {
+                let pid = self.id(0);
+                self.devices.insert((process.0, device), pid);
+                let executable = program(&definitions.process.executable);
+                let name = format!("{} of {executable} ({})", definitions.device_name(device), trace.process(process).header.pid);
+                self.new.push(Named::Group { pid, name, order: process.0.saturating_mul(100).saturating_add(1 + count) });
+                pid
+            }
+        };
+        let name = format!("queue {queue}{}", if in_order { "" } else { ", out of order" });
+        QueueTracks { pid, order: queue.saturating_mul(1000), name, lanes: Lanes::default(), tracks: Vec::new() }
+    }
+}
+
+/// The last part of an executable's path.
+fn program(executable: &str) -> &str {
+    let name = executable.rsplit('/').next().unwrap_or(executable);
+    if name.is_empty() { "process" } else { name }
+}

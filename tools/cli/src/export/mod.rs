@@ -1,0 +1,96 @@
+//! Owns `clscope export`: where an exported timeline goes. Files appear whole or not at all. Refuses to know any format:
+//! each has its own module.
+#![forbid(unsafe_code)]
+
+mod chrome;
+mod lanes;
+mod layout;
+
+use crate::output::{self, say};
+use crate::trace_files::TraceFiles;
+use anyhow::{Context, Result, bail};
+use clscope_analysis::issue::Severity;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `clscope export`.
+#[derive(Debug, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    before_help = "Examples:
+  clscope export chrome                         the newest trace, as NAME.json
+  clscope export chrome run1.clscope -o t.json  another trace, another file
+  clscope export chrome rank*.clscope -o -      several processes or hosts as one timeline, to stdout"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Format {
+    /// Chrome's trace-event JSON, for Perfetto (ui.perfetto.dev), chrome://tracing and speedscope
+    Chrome(Chrome),
+}
+
+/// Options of `clscope export chrome`.
+#[derive(Debug, clap::Args)]
+struct Chrome {
+    /// Trace directories, shown on one timeline [default: the newest here]
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// File to write, `-` for stdout [default: NAME.json]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the timeline.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let Format::Chrome(args) = &args.format;
+    if args.output.as_deref() == Some(Path::new("-")) && std::io::stdout().is_terminal() {
+        bail!("a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout");
+    }
+    let files = TraceFiles::open(&args.traces)?;
+    let trace = files.trace();
+    let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
+        let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
+        let summary = chrome::write(&trace, &files.names(), &mut out).context("cannot write the timeline to stdout")?;
+        std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
+        (summary, None)
+    } else {
+        let target = args.output.clone().unwrap_or_else(|| default_output(&files));
+        let summary = output::write_whole(&target, |out| chrome::write(&trace, &files.names(), out))?;
+        (summary, Some(target))
+    };
+    let worst = summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
+    if worst > 0 {
+        say(format_args!("{worst} warnings about this trace; `clscope report` tells them, and they are in the file"));
+    }
+    if summary.device_spans == 0 && summary.calls > 0 {
+        say("there is no device span in this trace; `clscope report` says why");
+    }
+    if let Some(target) = target {
+        say(format_args!(
+            "{} host calls and {} device spans in {}; open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`",
+            summary.calls,
+            summary.device_spans,
+            target.display()
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `NAME.json` in the working directory for `NAME.clscope`.
+fn default_output(files: &TraceFiles) -> PathBuf {
+    match &files.directories[..] {
+        [one] => {
+            let path = std::fs::canonicalize(&one.path).unwrap_or_else(|_| one.path.clone());
+            // Not `with_extension`: a trace may be called `v1.2.clscope`.
+            let mut name = path.file_stem().unwrap_or("timeline".as_ref()).to_owned();
+            name.push(".json");
+            PathBuf::from(name)
+        }
+        _ => PathBuf::from("timeline.json"),
+    }
+}

@@ -1,0 +1,305 @@
+//! `clscope export chrome` on synthetic traces, written with the format's own encoder: the document is valid and keeps
+//! the rules that viewers rely on, and shows what the trace holds.
+
+mod common;
+
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_trace::Untimed;
+use clscope_trace::defs::{Def, Queue};
+use clscope_trace::record::{CommandKind, DropReason, flag};
+use common::{Stage, stderr, stdout};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+fn save(builder: &ProcessBuilder, directory: &Path) {
+    let bytes = builder.build();
+    std::fs::create_dir_all(directory).unwrap();
+    let file = |ending: &str| directory.join(format!("{}-0.{ending}", builder.pid));
+    std::fs::write(file("defs"), bytes.defs).unwrap();
+    std::fs::write(file("0.clt"), bytes.segment).unwrap();
+    if !bytes.ring.is_empty() {
+        std::fs::write(file("ring"), bytes.ring).unwrap();
+    }
+}
+
+fn export(stage: &Stage, arguments: &[&str]) -> Value {
+    let output = stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+fn events(document: &Value) -> &Vec<Value> {
+    document["traceEvents"].as_array().unwrap()
+}
+
+fn named<'v>(document: &'v Value, name: &str) -> Vec<&'v Value> {
+    events(document).iter().filter(|e| e["name"] == name).collect()
+}
+
+/// Nanoseconds of a field in microseconds; fails if more than three decimals were written.
+fn ns(value: &Value) -> i64 {
+    let text = value.to_string();
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    assert!(part.len() <= 3, "{text} has more than nanoseconds");
+    format!("{whole}{part:0<3}").parse().unwrap()
+}
+
+/// The rules of the format that all three viewers rely on.
+fn check(document: &Value) {
+    let mut tracks_named: HashSet<(u64, u64)> = HashSet::new();
+    let mut groups_named: HashSet<u64> = HashSet::new();
+    let mut spans: HashMap<(u64, u64), Vec<(i64, i64)>> = HashMap::new();
+    let mut arrows: HashMap<u64, (u32, u32)> = HashMap::new();
+    for event in events(document) {
+        let known = ["ph", "pid", "tid", "ts", "dur", "name", "cat", "id", "bp", "s", "cname", "args"];
+        assert!(event.as_object().unwrap().keys().all(|k| known.contains(&k.as_str())), "{event}");
+        let (pid, tid) = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
+        assert!(pid > 0 && tid > 0 && pid < 1 << 31 && tid < 1 << 31, "{event}");
+        assert!(event["name"].is_string());
+        let phase = event["ph"].as_str().unwrap();
+        if phase == "M" {
+            match event["name"].as_str().unwrap() {
+                "process_name" => assert!(groups_named.insert(pid) && event["args"]["name"].is_string(), "{event}"),
+                "thread_name" => assert!(tracks_named.insert((pid, tid)) && event["args"]["name"].is_string(), "{event}"),
+                "process_sort_index" | "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
+                other => panic!("unknown metadata {other}"),
+            }
+            continue;
+        }
+        assert!(tracks_named.contains(&(pid, tid)) && groups_named.contains(&pid), "used before it is named: {event}");
+        let begin = ns(&event["ts"]);
+        assert!(begin >= 0, "{event}");
+        match phase {
+            "X" => {
+                let duration = ns(&event["dur"]);
+                assert!(duration >= 0);
+                spans.entry((pid, tid)).or_default().push((begin, begin + duration));
+            }
+            "i" => assert!(["t", "p"].contains(&event["s"].as_str().unwrap())),
+            "s" | "f" => {
+                let arrow = arrows.entry(event["id"].as_u64().unwrap()).or_default();
+                *(if phase == "s" { &mut arrow.0 } else { &mut arrow.1 }) += 1;
+                assert_eq!(event["bp"] == "e", phase == "f");
+                let around = spans.get(&(pid, tid)).is_some_and(|s| s.iter().any(|(b, e)| *b <= begin && begin <= *e));
+                assert!(around, "an arrow ends in no span: {event}");
+            }
+            other => panic!("unknown phase {other}"),
+        }
+    }
+    assert!(arrows.values().all(|both| *both == (1, 1)), "every arrow has two ends");
+    for (track, spans) in &mut spans {
+        spans.sort_by_key(|(b, e)| (*b, std::cmp::Reverse(*e)));
+        let mut open: Vec<i64> = Vec::new();
+        for (begin, end) in spans {
+            while open.last().is_some_and(|o| o <= begin) {
+                open.pop();
+            }
+            assert!(open.last().is_none_or(|o| *end <= *o), "spans of {track:?} cross: {begin}..{end}");
+            open.push(*end);
+        }
+    }
+}
+
+/// The device clock of these tests: true time plus an epoch of its own.
+fn device(ns: u64) -> u64 {
+    1_700_000_000_000_000_000 + ns
+}
+
+fn small() -> ProcessBuilder {
+    let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 2);
+    process.anchor(1_000_000);
+    let launch = |id| CommandSpec::kernel(id, 1, 1);
+    process
+        .thread(0)
+        .plain(function::SET_ARG, 1_000, 1_050, 2 | (8 << 8), 1)
+        .enqueue(2_000, 3_001, &launch(1))
+        .enqueue(3_500, 4_000, &CommandSpec { waits: &[1], ..CommandSpec::transfer(2, 1, CommandKind::ReadBuffer, 4096) })
+        .timing(20_000, 1, [2_500, 3_000, 5_000, 9_007].map(device))
+        .timing(20_000, 2, [3_700, 3_900, 9_100, 12_000].map(device))
+        .plain(function::FINISH, 4_100, 20_100, 0, 1)
+        .call(function::CREATE_BUFFER, 21_000, 21_100, -30, &[0, 1, 1 << 60]);
+    process
+}
+
+#[test]
+fn a_small_trace_shows_all_it_holds() {
+    let stage = Stage::new();
+    let mut process = small();
+    process.exit(30_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let document = export(&stage, &["t.clscope"]);
+    check(&document);
+    let call = named(&document, "clEnqueueNDRangeKernel")[0];
+    assert_eq!((call["pid"].as_u64(), call["tid"].as_u64()), (Some(4000), Some(4000)));
+    assert_eq!(ns(&call["dur"]), 1_001);
+    assert_eq!(call["args"]["command"], 1);
+    let set = named(&document, "clSetKernelArg")[0];
+    assert_eq!((&set["args"]["arg_index"], &set["args"]["arg_size"]), (&2.into(), &8.into()));
+    let failed = named(&document, "clCreateBuffer")[0];
+    assert_eq!(failed["args"]["error"], "CL_INVALID_VALUE (-30)");
+    assert_eq!(failed["cname"], "terrible");
+    assert_eq!(failed["args"]["flags"], "0x1");
+    let read = named(&document, "ReadBuffer")[0];
+    assert_eq!(read["args"]["bytes"], 4096);
+    assert_eq!(read["args"]["device_duration_ns"], 2_900);
+    assert!((ns(&read["dur"]) - 2_900).abs() < 30, "corrected for drift, which two commands bound badly: {}", read["dur"]);
+    assert_eq!(read["args"]["device_clock_ns"]["START"], device(9_100).to_string());
+    assert!(read["args"]["clock_error_ns"].is_u64());
+    let enqueue = named(&document, "clEnqueueReadBuffer")[0];
+    assert_eq!(enqueue["args"]["wait_list"], serde_json::json!([1]));
+    // The device's group is not the process's, and an arrow leads there.
+    assert_ne!(read["pid"], enqueue["pid"]);
+    assert_eq!(events(&document).iter().filter(|e| e["ph"] == "f").count(), 2);
+    // A device span never starts before its enqueue.
+    let kernel = events(&document).iter().find(|e| e["cat"] == "kernel").unwrap();
+    assert!(ns(&kernel["ts"]) >= ns(&call["ts"]));
+}
+
+#[test]
+fn what_never_ended_is_shown_as_such() {
+    let stage = Stage::new();
+    let mut process = small();
+    process.in_calls.push((1, function::FINISH, 22_000));
+    process
+        .thread(0)
+        .enqueue(22_000, 22_100, &CommandSpec::kernel(3, 1, 1))
+        .enqueue(23_000, 23_100, &CommandSpec::kernel(4, 1, 1))
+        .untimed(24_000, 4, Untimed::QueueReleased)
+        .dropped(25_000, 7, DropReason::WriteFailed);
+    process.in_ring = true;
+    save(&process, &stage.join("t.clscope"));
+    let document = export(&stage, &["t.clscope"]);
+    check(&document);
+    assert_eq!(named(&document, "clFinish (in progress)").len(), 1);
+    let reasons: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "no device time").map(|e| e["args"]["reason"].clone()).collect();
+    assert_eq!(reasons.len(), 2);
+    assert!(reasons.iter().any(|r| r == Untimed::QueueReleased.text()) && reasons.iter().any(|r| r.as_str().unwrap().contains("killed")));
+    assert!(events(&document).iter().any(|e| e["name"].as_str().unwrap().starts_with("7 records dropped")));
+    assert!(!document["otherData"]["warnings"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn out_of_order_commands_get_lanes() {
+    let stage = Stage::new();
+    let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
+    process.anchor(10_000_000);
+    for def in &mut process.defs {
+        if let Def::Queue(Queue { properties, .. }) = def {
+            *properties = 1;
+        }
+    }
+    for id in 1..=60u64 {
+        process.thread(0).enqueue(id * 1_000, id * 1_000 + 500, &CommandSpec::kernel(id, 1, 1));
+    }
+    for id in (1..=60u64).rev() {
+        // Every command runs for three and a half periods: four are always running.
+        let begin = id * 1_000 + 2_000;
+        process.thread(0).timing(100_000, id, [begin - 1_600, begin - 1_000, begin, begin + 3_500].map(device));
+    }
+    save(&process, &stage.join("t.clscope"));
+    let document = export(&stage, &["t.clscope"]);
+    check(&document);
+    let kernels: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "kernel").collect();
+    assert_eq!(kernels.len(), 60);
+    let lanes: HashSet<_> = kernels.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
+    assert_eq!(lanes.len(), 4, "as many lanes as run at once");
+    let names: Vec<_> = events(&document).iter().filter(|e| e["name"] == "thread_name").map(|e| e["args"]["name"].to_string()).collect();
+    assert!(names.iter().any(|n| n.contains("out of order")) && names.iter().any(|n| n.contains("lane 4")), "{names:?}");
+}
+
+#[test]
+fn several_traces_and_equal_ids_do_not_mix() {
+    let stage = Stage::new();
+    for (name, boot) in [("a.clscope", 1), ("b.clscope", 2)] {
+        let mut process = small();
+        process.host = HostModel { boot, ..HostModel::default() };
+        process.exit(30_000, 0);
+        save(&process, &stage.join(name));
+    }
+    let document = export(&stage, &["a.clscope", "b.clscope"]);
+    check(&document);
+    assert_eq!(named(&document, "clFinish").len(), 2);
+    let pids: HashSet<_> = named(&document, "clFinish").iter().map(|e| e["pid"].as_u64()).collect();
+    assert_eq!(pids.len(), 2, "the same process id on two hosts is two groups");
+    assert_eq!(events(&document).iter().filter(|e| e["name"] == "process_name").count(), 4);
+}
+
+#[test]
+fn a_trace_without_device_times_is_fine_and_said() {
+    let stage = Stage::new();
+    let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
+    process.anchor(1_000_000);
+    process.thread(0).enqueue(2_000, 3_000, &CommandSpec { flags: 0, ..CommandSpec::kernel(1, 1, 1) });
+    process.exit(30_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
+    assert!(output.status.success() && stderr(&output).contains("no device span"), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    check(&document);
+    assert_eq!(named(&document, "clEnqueueNDRangeKernel").len(), 1);
+}
+
+#[test]
+fn every_cut_of_a_trace_still_exports_to_a_valid_document() {
+    let stage = Stage::new();
+    let mut process = small();
+    process.in_ring = true;
+    let directory = stage.join("t.clscope");
+    save(&process, &directory);
+    for ending in ["defs", "ring"] {
+        let path = directory.join(format!("4000-0.{ending}"));
+        let whole = std::fs::read(&path).unwrap();
+        for part in 1..8 {
+            std::fs::write(&path, &whole[..whole.len() * part / 8]).unwrap();
+            check(&export(&stage, &["t.clscope"]));
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_failed_export_leaves_no_file() {
+    let stage = Stage::new();
+    let mut process = small();
+    process.exit(30_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    for (arguments, told) in [
+        (&["t.clscope", "-o", "/proc/t.json"][..], "/proc/t.json"),
+        (&["none.clscope"], "none.clscope"),
+        (&["t.clscope", "-o", "no/such/folder.json"], "folder.json"),
+    ] {
+        let output = stage.clscope().args(["export", "chrome"]).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).starts_with("clscope: ") && stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let left: Vec<_> =
+        std::fs::read_dir(stage.path()).unwrap().map(|e| e.unwrap().file_name()).filter(|n| n.to_str().unwrap().contains("json")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_reader_that_stops_early_ends_the_export_quietly() {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    let stage = Stage::new();
+    let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
+    process.anchor(1_000_000_000);
+    for i in 0..20_000 {
+        process.thread(0).plain(function::SET_ARG, i * 100, i * 100 + 50, 0, 1);
+    }
+    save(&process, &stage.join("t.clscope"));
+    let mut command = stage.clscope();
+    command.args(["export", "chrome", "-o", "-"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((child.wait().unwrap().signal(), said.as_str()), (Some(libc::SIGPIPE), ""));
+}
+
+// Keeps the flag that these traces rely on in view: a command is awaited only if its time was asked for.
+#[test]
+fn builders_ask_for_times() {
+    assert_eq!(CommandSpec::kernel(1, 1, 1).flags & flag::TIMED, flag::TIMED);
+}
