@@ -41,6 +41,7 @@ pub const HOOKS: &[&str] = &[
     "clSetEventCallback",
     "clReleaseEvent",
     "clCreateUserEvent",
+    "clSetUserEventStatus",
     "clGetExtensionFunctionAddress",
     "clGetExtensionFunctionAddressForPlatform",
     "clEnqueueNativeKernel",

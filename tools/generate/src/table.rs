@@ -193,9 +193,10 @@ fn row(command: &Command) -> Row {
             "Task" => "hooks::Geometry::TASK",
             _ => "hooks::Geometry::NONE",
         };
+        // Only calls that failed use the words: what they would have returned is nothing.
+        let words = if command.returns == "void*" { format!("0, {}", words(&keep)) } else { words(&keep) };
         let meaning = format!(
-            "{errcode}; {queue}; CommandKind::{kind}; {object}; {object2}; {bytes}; {blocking}; {count}; {list}; {event}; {extra}; {geometry}; [{}]",
-            words(&keep)
+            "{errcode}; {queue}; CommandKind::{kind}; {object}; {object2}; {bytes}; {blocking}; {count}; {list}; {event}; {extra}; {geometry}; [{words}]"
         );
         return Row {
             class: if event == "null_mut()" { "enqueue_untimed" } else { "enqueue" },
@@ -253,10 +254,9 @@ pub fn rows(commands: &[Command], dispatch: &[String]) -> Result<String> {
         let arguments: Vec<_> = row.arguments.iter().map(|(n, k)| format!("(\"{n}\", ArgumentKind::{k})")).collect();
         writeln!(
             info,
-            "    FunctionInfo {{ name: c\"{}\", origin: \"{}\", extension: {}, group: \"{}\", arguments: &[{}], small: &{:?}, object: {:?} }},",
+            "    FunctionInfo {{ name: c\"{}\", origin: \"{}\", group: \"{}\", arguments: &[{}], small: &{:?}, object: {:?} }},",
             command.name,
             command.origin,
-            command.extension,
             meaning::group(&command.name),
             arguments.join(", "),
             row.small,
@@ -270,7 +270,7 @@ pub fn rows(commands: &[Command], dispatch: &[String]) -> Result<String> {
         .map(|name| commands.iter().position(|c| c.name == *name).map_or("u16::MAX".to_owned(), |i| i.to_string()))
         .collect();
     writeln!(out, "pub const DISPATCH: [u16; {}] = [{}];", order.len(), order.join(", "))?;
-    writeln!(out, "\n/// Id of each function, by name.\n#[allow(non_upper_case_globals)]\npub mod id {{")?;
+    writeln!(out, "\n/// Id of each function, by name.\n#[allow(non_upper_case_globals, dead_code)]\npub mod id {{")?;
     for (id, command) in commands.iter().enumerate() {
         writeln!(out, "    pub const {}: u16 = {id};", command.name)?;
     }

@@ -1,0 +1,28 @@
+//! The closed table of what may differ between the application's call and the one we pass on.
+//!
+//! | change | where | when |
+//! |---|---|---|
+//! | `CL_QUEUE_PROFILING_ENABLE` added | queue creation | device timing is on, the queue is not on the device |
+//! | an event slot of ours where the application passed NULL | enqueue | device timing is on for the queue |
+//! | callback and user data replaced by ours, which call the application's | functions that take a callback | always, so that calls from inside are its own |
+//! | extension pointers replaced by ours | `clGetExtensionFunctionAddress[ForPlatform]` | for functions of the registry |
+//! | answers masked | `CL_QUEUE_PROPERTIES[_ARRAY]`, `CL_EVENT_REFERENCE_COUNT`, profiling info, old queue properties | where we changed what they tell |
+//! | the call repeated once, as the application wrote it | queue creation, enqueue | it failed with an error that the change can cause, and does not block |
+//!
+//! Extra calls of ours (never in the middle of another, and always under the guard): `clRetainEvent` on an event that the application
+//! asked for, `clGetEventProfilingInfo`, `clGetEventInfo` (status) and `clReleaseEvent` on events that we hold; info queries
+//! on devices, contexts, kernels and programs when they are first seen, to name them. Method `callback` adds
+//! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
+
+/// Whether an enqueue that failed so may have failed because of our event.
+pub fn event_can_cause(code: i32) -> bool {
+    // CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_VALUE (a runtime that wants no event there),
+    // CL_INVALID_EVENT, CL_INVALID_OPERATION.
+    matches!(code, -5 | -6 | -30 | -58 | -59)
+}
+
+/// Whether a queue creation that failed so may have failed because of the profiling bit.
+pub fn profiling_can_cause(code: i32) -> bool {
+    // CL_INVALID_QUEUE_PROPERTIES, CL_INVALID_VALUE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY.
+    matches!(code, -35 | -30 | -5 | -6)
+}

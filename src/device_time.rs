@@ -1,0 +1,383 @@
+//! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches where the
+//! application itself learns that commands are complete; a thread of ours looks after what nobody waits for. No event is
+//! kept past the last reference of its queue or context, and nothing calls OpenCL from callbacks or at exit.
+
+mod pending;
+mod reaper;
+
+use crate::config::DeviceTiming;
+use crate::entry::H;
+use crate::guard::{self, Thread};
+use crate::sink::{self, Process, ring};
+use crate::table::id;
+use crate::{objects, real};
+use clscope_trace::record::Untimed;
+use parking_lot::Mutex;
+use pending::{Entry, Pending};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+const CL_QUEUE_OUT_OF_ORDER: u64 = 1;
+const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
+const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
+const CL_COMPLETE: i32 = 0;
+/// Commands that may be in flight on a queue before an enqueue looks for complete ones itself.
+const LOOK_AFTER: u64 = 1024;
+/// Most events that such a look harvests, so that no single enqueue pays for all.
+const LOOK_BATCH: usize = 256;
+
+/// A command queue.
+pub struct Queue {
+    pub id: u32,
+    /// Index in the process's list, plus 1: fits an event's facts. 0 past 65,534 queues.
+    pub index: u16,
+    pub slot: usize,
+    pub handle: usize,
+    pub context: usize,
+    /// Whether commands of it are timed.
+    pub timed: AtomicBool,
+    /// Whether the application asked for profiling.
+    pub app_profiling: AtomicBool,
+    /// Whether we added the profiling bit.
+    pub profiling_added: bool,
+    pub out_of_order: bool,
+    /// The properties array as the application wrote it, terminating 0 included; empty if it gave none.
+    pub array: Vec<u64>,
+    /// The application's references.
+    pub references: AtomicI64,
+    pending: Pending,
+    /// Taken off `pending` and not complete yet; only harvesters touch it.
+    backlog: Mutex<VecDeque<Entry>>,
+}
+
+/// Everything about device time of one process.
+pub struct Device {
+    queues: Mutex<Vec<&'static Queue>>,
+    /// User events that are not set: while there are any, `sync` waits for nothing.
+    pub user_events: AtomicI64,
+    reaper: reaper::Reaper,
+    /// Harvesting has ended: the process exits.
+    stopped: AtomicBool,
+}
+
+impl Device {
+    /// No queue yet.
+    pub fn new() -> Self {
+        Self {
+            queues: Mutex::new(Vec::new()),
+            user_events: AtomicI64::new(0),
+            reaper: reaper::Reaper::new(),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends harvesting: drivers are about to be torn down.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.reaper.leave_opencl();
+    }
+
+    /// Commands whose time is still awaited.
+    pub fn pending(&self) -> u64 {
+        self.queues.try_lock().map_or(0, |queues| queues.iter().map(|q| q.in_flight()).sum())
+    }
+}
+
+/// What is asked when a queue is made known.
+pub struct NewQueue {
+    pub slot: usize,
+    pub handle: H,
+    pub context: H,
+    pub properties: u64,
+    pub profiling_added: bool,
+    pub array: Vec<u64>,
+}
+
+const CL_QUEUE_PROFILING: u64 = 2;
+
+/// Makes a queue known.
+pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue {
+    let mut queues = process.device.queues.lock();
+    let queue: &'static Queue = Box::leak(Box::new(Queue {
+        id: process.tables.new_id(),
+        index: u16::try_from(queues.len() + 1).unwrap_or(0),
+        slot: new.slot,
+        handle: new.handle as usize,
+        context: new.context as usize,
+        timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
+        app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
+        profiling_added: new.profiling_added,
+        out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
+        array: new.array,
+        references: AtomicI64::new(1),
+        pending: Pending::new(),
+        backlog: Mutex::new(VecDeque::new()),
+    }));
+    queues.push(queue);
+    objects::queue_created(new.handle, queue);
+    queue
+}
+
+/// The queue of an event's facts.
+fn queue_at(index: u16) -> Option<&'static Queue> {
+    let queues = sink::process()?.device.queues.lock();
+    queues.get(usize::from(index).checked_sub(1)?).copied()
+}
+
+/// Queues of a context, or all.
+fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
+    let Some(process) = sink::process() else { return Vec::new() };
+    let queues = process.device.queues.lock();
+    queues.iter().copied().filter(|q| context.is_none_or(|c| q.context == c as usize) && q.in_flight() > 0).collect()
+}
+
+impl Queue {
+    /// Commands whose time is awaited.
+    pub fn in_flight(&self) -> u64 {
+        self.pending.len() + self.backlog.try_lock().map_or(0, |b| b.len() as u64)
+    }
+}
+
+/// Takes note of a timed command: its event is ours to release.
+pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64) {
+    let Some(process) = sink::process() else { return };
+    let completed = match process.timing {
+        DeviceTiming::Callback => watch(queue, event),
+        DeviceTiming::Sync => {
+            wait(process, queue, event);
+            None
+        }
+        _ => None,
+    };
+    let entry = Entry { event: event as usize, command, completed };
+    if let Err(entry) = queue.pending.push(entry) {
+        // Full: harvest what is complete, then try once more.
+        look(t, queue, LOOK_BATCH);
+        if let Err(entry) = queue.pending.push(entry) {
+            ring::untimed(t, command, Untimed::TooManyPending, 0, sink::now());
+            release(queue, &entry);
+        }
+    } else if process.timing == DeviceTiming::Sync {
+        harvest_until(t, queue, command, sink::now());
+    } else if queue.pending.len() > LOOK_AFTER && command % 64 == 0 {
+        look(t, queue, LOOK_BATCH);
+    }
+    process.reaper().wake();
+}
+
+impl Process {
+    fn reaper(&'static self) -> &'static reaper::Reaper {
+        &self.device.reaper
+    }
+}
+
+/// Method `callback`: the runtime tells the moment of completion. The stamps are read later: callbacks must not call OpenCL.
+fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
+    unsafe extern "C" fn completed(_: H, _: i32, moment: *mut c_void) {
+        // SAFETY: the pointer is the Arc given to clSetEventCallback; a callback comes once.
+        let moment = unsafe { Arc::from_raw(moment.cast::<AtomicU64>()) };
+        moment.store(sink::now(), Ordering::Release);
+    }
+    type SetCallback = unsafe extern "C" fn(H, i32, unsafe extern "C" fn(H, i32, *mut c_void), *mut c_void) -> i32;
+    let set: SetCallback = function(queue, id::clSetEventCallback)?;
+    let moment = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::into_raw(Arc::clone(&moment)).cast_mut().cast::<c_void>();
+    // SAFETY: a live event; the callback has the specified signature.
+    if guard::unseen(|| unsafe { set(event, CL_COMPLETE, completed, theirs) }) != 0 {
+        // SAFETY: the runtime did not take it.
+        drop(unsafe { Arc::from_raw(theirs.cast::<AtomicU64>()) });
+        return None;
+    }
+    Some(moment)
+}
+
+/// Method `sync`: waits for the command, unless a user event may stand before it: that wait might never end.
+fn wait(process: &Process, queue: &Queue, event: H) {
+    if process.device.user_events.load(Ordering::SeqCst) > 0 {
+        return;
+    }
+    if let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents) {
+        // SAFETY: one live event.
+        guard::unseen(|| unsafe { wait(1, &event) });
+    }
+}
+
+/// A real function for a call of our own.
+fn function<F: Copy>(queue: &Queue, function: u16) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let real = real::own(queue.slot, function);
+    // SAFETY: a pointer of the size of `F`; callers name the function's own type.
+    (!real.is_null()).then(|| unsafe { std::mem::transmute_copy(&real) })
+}
+
+enum Seen {
+    /// Stamped or told untimed; the event is released.
+    Done,
+    /// Not complete yet.
+    NotYet,
+}
+
+/// Reads one event's stamps if its command is complete.
+fn harvest(t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+    type Profiling = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
+    let Some(profiling) = function::<Profiling>(queue, id::clGetEventProfilingInfo) else { return Seen::Done };
+    let event = entry.event as H;
+    let mut stamps = [0u64; 4];
+    let mut failed = 0;
+    // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing, nothing else is worth asking.
+    for which in [3usize, 0, 1, 2] {
+        let Some(stamp) = stamps.get_mut(which) else { continue };
+        // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
+        failed = guard::unseen(|| unsafe { profiling(event, 0x1280 + which as u32, 8, (stamp as *mut u64).cast(), std::ptr::null_mut()) });
+        if failed != 0 {
+            break;
+        }
+    }
+    let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
+    let observed = if told == 0 { observed } else { told };
+    if failed == 0 {
+        ring::timing(t, entry.command, stamps, observed);
+    } else {
+        match status(queue, event) {
+            Some(status) if status > CL_COMPLETE => return Seen::NotYet,
+            Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command, Untimed::Failed, status, observed),
+            _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed),
+            _ => ring::untimed(t, entry.command, Untimed::QueryFailed, failed, observed),
+        }
+    }
+    release(queue, entry);
+    Seen::Done
+}
+
+fn status(queue: &Queue, event: H) -> Option<i32> {
+    type Info = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
+    let info: Info = function(queue, id::clGetEventInfo)?;
+    let mut status = 0i32;
+    // SAFETY: an event that we hold a reference of, and room for a cl_int.
+    let failed =
+        guard::unseen(|| unsafe { info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, 4, (&raw mut status).cast(), std::ptr::null_mut()) });
+    (failed == 0).then_some(status)
+}
+
+fn release(queue: &Queue, entry: &Entry) {
+    objects::event_let_go(entry.event as H, entry.command);
+    if let Some(release) = function::<unsafe extern "C" fn(H) -> i32>(queue, id::clReleaseEvent) {
+        // SAFETY: our own reference, given back once.
+        guard::unseen(|| unsafe { release(entry.event as H) });
+    }
+}
+
+/// Harvests entries from the front while `known` says that they are complete; those that turn out not to be stay.
+/// For queues that finish out of order entries are looked at one by one.
+fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: impl Fn(&Entry) -> bool) {
+    if sink::process().is_none_or(|p| p.device.stopped.load(Ordering::SeqCst)) {
+        return;
+    }
+    // Whoever harvests this queue already harvests for us too.
+    let Some(mut backlog) = queue.backlog.try_lock() else { return };
+    while let Some(entry) = queue.pending.pop() {
+        backlog.push_back(entry);
+        if backlog.len() >= most && !queue.out_of_order {
+            break;
+        }
+    }
+    let mut kept = VecDeque::new();
+    let mut done = 0;
+    while done < most {
+        let Some(entry) = backlog.pop_front() else { break };
+        if !known(&entry) {
+            kept.push_back(entry);
+            if queue.out_of_order {
+                continue;
+            }
+            break;
+        }
+        done += 1;
+        if let Seen::NotYet = harvest(t, queue, &entry, observed) {
+            kept.push_back(entry);
+            if !queue.out_of_order {
+                break;
+            }
+        }
+    }
+    kept.append(&mut backlog);
+    *backlog = kept;
+    sink::maybe_anchor(observed);
+}
+
+/// The queue has finished every command that was enqueued before `limit` was the next command id.
+pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
+    harvest_while(t, queue, observed, usize::MAX, |entry| entry.command < limit);
+}
+
+/// A command of the queue is known complete; on an in-order queue so is what stands before it.
+fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+    if queue.out_of_order {
+        harvest_while(t, queue, observed, usize::MAX, |entry| entry.command == command);
+    } else {
+        harvest_while(t, queue, observed, usize::MAX, |entry| entry.command <= command);
+    }
+}
+
+/// The application learnt that the commands of these events are complete.
+pub fn completed(t: &Thread, events: &[H], observed: u64) {
+    // One harvest per queue, up to its newest command.
+    let mut newest: Vec<(&'static Queue, u64)> = Vec::new();
+    for event in events {
+        let Some(facts) = objects::event(*event) else { continue };
+        if !facts.held {
+            continue;
+        }
+        let Some(queue) = queue_at(facts.queue) else { continue };
+        if queue.out_of_order {
+            harvest_until(t, queue, facts.command, observed);
+        } else if let Some((_, command)) = newest.iter_mut().find(|(q, _)| std::ptr::eq(*q, queue)) {
+            *command = facts.command.max(*command);
+        } else {
+            newest.push((queue, facts.command));
+        }
+    }
+    for (queue, command) in newest {
+        harvest_until(t, queue, command, observed);
+    }
+}
+
+/// A blocking call returned: its command is complete.
+pub fn blocked(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+    harvest_until(t, queue, command, observed);
+}
+
+/// Harvests what is complete at the front of a queue, asking the runtime.
+pub fn look(t: &Thread, queue: &Queue, most: usize) {
+    harvest_while(t, queue, sink::now(), most, |entry| status(queue, entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
+}
+
+/// Harvests what is complete on the queues of a context: the application is about to see reference counts.
+pub fn look_at_context(t: &Thread, context: Option<H>) {
+    for queue in queues_of(context) {
+        look(t, queue, usize::MAX);
+    }
+}
+
+/// The application gives up its last reference: what is not complete is dropped now, so that nothing of the
+/// application's is destroyed late or by us.
+pub fn abandoned(t: &Thread, queue: &'static Queue) {
+    look(t, queue, usize::MAX);
+    let Some(mut backlog) = queue.backlog.try_lock() else { return };
+    while let Some(entry) = queue.pending.pop() {
+        backlog.push_back(entry);
+    }
+    for entry in backlog.drain(..) {
+        ring::untimed(t, entry.command, Untimed::QueueReleased, 0, sink::now());
+        release(queue, &entry);
+    }
+}
+
+/// As [`abandoned`], for all queues of a context.
+pub fn context_abandoned(t: &Thread, context: H) {
+    for queue in queues_of(Some(context)) {
+        abandoned(t, queue);
+    }
+}

@@ -1,0 +1,268 @@
+//! The boundary that every export passes. A call is recorded once, at the outermost of preload, layer and shim; what
+//! the runtime or a lower layer of ours calls meanwhile is passed on. The guard is lifted while application code runs
+//! inside a call of ours (see [`callbacks`](crate::callbacks)).
+//!
+//! The fast path touches the thread's own line, two global words, and its ring: no lock, no allocation, no system call.
+
+use crate::sink::{self, ring::SCRATCH, state};
+use clscope_trace::file::ring;
+use clscope_trace::record;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+/// What a thread keeps between calls.
+pub struct Thread {
+    /// Next free word of the ring, and its end; both NULL without a ring.
+    pub cursor: Cell<*mut u64>,
+    pub limit: Cell<*mut u64>,
+    /// The ring's header, or scratch memory without a ring.
+    pub header: Cell<*mut u8>,
+    /// Time of the last record.
+    pub last: Cell<u64>,
+    /// Value of the header's position.
+    pub position: Cell<u64>,
+    /// Whether the thread is inside a recorded call.
+    pub depth: Cell<u32>,
+    /// Whether it is in the middle of writing a record.
+    pub writing: Cell<bool>,
+    /// The ring's owner entry, NULL without a ring.
+    pub ring: Cell<*mut sink::ring::Owned>,
+    /// Interned geometries used lately, allocated at the first launch.
+    pub geometries: Cell<*mut crate::hooks::geometry::Cache>,
+}
+
+thread_local! {
+    /// No destructor: access costs no registration check. The ring goes back through a pthread key (`sink::ring`).
+    static THREAD: Thread = const {
+        Thread {
+            cursor: Cell::new(std::ptr::null_mut()),
+            limit: Cell::new(std::ptr::null_mut()),
+            header: Cell::new((&raw const SCRATCH).cast_mut().cast()),
+            last: Cell::new(0),
+            position: Cell::new(0),
+            depth: Cell::new(0),
+            writing: Cell::new(false),
+            ring: Cell::new(std::ptr::null_mut()),
+            geometries: Cell::new(std::ptr::null_mut()),
+        }
+    };
+}
+
+/// The calling thread's state.
+#[inline(always)]
+pub fn thread() -> &'static Thread {
+    // SAFETY: the value has no destructor and lives as long as its thread; the reference never leaves the thread
+    // (Thread is not Sync, and no caller stores it).
+    THREAD.with(|t| unsafe { &*std::ptr::from_ref(t) })
+}
+
+/// A recorded call between its beginning and its record.
+pub struct Entered {
+    pub thread: &'static Thread,
+    /// Host time just before the real call.
+    pub begin: u64,
+}
+
+/// Takes the guard. `None`: pass the call on and record nothing.
+#[inline(always)]
+pub fn enter(function: u16) -> Option<Entered> {
+    let t = thread();
+    if (t.depth.get() != 0 || !state::active()) && !slow_enter(t, function) {
+        return None;
+    }
+    t.depth.set(1);
+    let begin = sink::now();
+    let header = t.header.get();
+    // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than these offsets.
+    unsafe {
+        cell(header, ring::CALL_BEGIN).store(begin, Ordering::Relaxed);
+        cell(header, ring::CALL).store(u64::from(function) + 1, Ordering::Relaxed);
+    }
+    Some(Entered { thread: t, begin })
+}
+
+/// A word of a ring's header.
+///
+/// # Safety
+/// `header` points to a ring header or SCRATCH; `at` is an offset of `file::ring`.
+#[inline(always)]
+pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
+    // SAFETY: in bounds and aligned by the caller's contract; the memory is never unmapped while its thread runs.
+    unsafe { AtomicU64::from_ptr(header.add(at).cast()) }
+}
+
+#[cold]
+#[inline(never)]
+fn slow_enter(t: &Thread, function: u16) -> bool {
+    if t.depth.get() != 0 {
+        if t.writing.get() {
+            // A signal handler of the application interrupted us in the middle of a record.
+            sink::ring::count_dropped(t, 1);
+        }
+        return false;
+    }
+    t.depth.set(1);
+    let go = protect(false, || state::begin(function));
+    t.depth.set(0);
+    go
+}
+
+impl Entered {
+    /// Takes the beginning anew, where preparing the call took time.
+    #[inline(always)]
+    pub fn start_now(&mut self) {
+        self.begin = sink::now();
+    }
+
+    /// Ends the call with a plain record if it succeeded and `small` fits, else with the long form.
+    #[inline(always)]
+    pub fn plain<const N: usize>(
+        self,
+        function: u16,
+        code: i32,
+        id: impl FnOnce() -> u32,
+        small: Option<u32>,
+        long: impl FnOnce() -> [u64; N],
+    ) {
+        let end = sink::now();
+        let t = self.thread;
+        t.writing.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let (delta, duration) = (end.wrapping_sub(t.last.get()), end.wrapping_sub(self.begin));
+        let cursor = t.cursor.get();
+        let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16;
+        if let (true, 0, 0, Some(small)) = (room, (delta | duration) >> 32, code, small) {
+            let words = record::plain(function, small, id(), delta as u32, duration as u32);
+            // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this thread only.
+            unsafe {
+                cursor.write(words[0]);
+                cursor.add(1).write(words[1]);
+                t.cursor.set(cursor.add(2));
+            }
+            publish(t, end, 16);
+        } else {
+            slow_plain(t, function, code, id(), small, &long(), end, duration);
+        }
+        leave(t);
+    }
+
+    /// Ends the call with the long form.
+    pub fn call(self, function: u16, code: i32, arguments: &[u64]) {
+        let end = sink::now();
+        self.call_at(function, code, arguments, end);
+    }
+
+    /// Ends the call with the long form, at a time taken before.
+    pub fn call_at(self, function: u16, code: i32, arguments: &[u64], end: u64) {
+        let t = self.thread;
+        let duration = end.wrapping_sub(self.begin);
+        protect((), || sink::ring::call(t, function, code, arguments, end, duration));
+        leave(t);
+    }
+
+    /// Runs `finish`, which writes records and may call OpenCL unseen, then ends the call.
+    pub fn with(self, finish: impl FnOnce(&'static Thread)) {
+        let t = self.thread;
+        protect((), || finish(t));
+        leave(t);
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "the fast path's registers, handed over once")]
+fn slow_plain(t: &Thread, function: u16, code: i32, id: u32, small: Option<u32>, long: &[u64], end: u64, duration: u64) {
+    protect((), || match small {
+        Some(small) if code == 0 => sink::ring::plain(t, function, id, small, end, duration),
+        _ => sink::ring::call(t, function, code, long, end, duration),
+    });
+}
+
+/// Makes `bytes` more of the ring visible to readers, whatever kills us next.
+#[inline(always)]
+pub fn publish(t: &Thread, time: u64, bytes: u64) {
+    t.last.set(time);
+    let position = t.position.get() + bytes;
+    t.position.set(position);
+    // SAFETY: the thread's header, see `enter`.
+    unsafe { cell(t.header.get(), ring::POSITION) }.store(position, Ordering::Release);
+}
+
+#[inline(always)]
+fn leave(t: &Thread) {
+    // SAFETY: the thread's header, see `enter`.
+    unsafe { cell(t.header.get(), ring::CALL) }.store(0, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    t.writing.set(false);
+    t.depth.set(0);
+}
+
+/// Undoes `depth` when an exception or a thread's cancellation unwinds through the real call.
+pub struct Unwinding(pub &'static Thread);
+
+impl Drop for Unwinding {
+    fn drop(&mut self) {
+        leave(self.0);
+    }
+}
+
+/// Runs the real call so that unwinding through it (a C++ exception from an application's callback, pthread_cancel)
+/// lifts the guard. Without unwinding it costs nothing.
+#[inline(always)]
+pub fn real_call<R>(entered: &Entered, call: impl FnOnce() -> R) -> R {
+    let armed = Unwinding(entered.thread);
+    let returned = call();
+    std::mem::forget(armed);
+    returned
+}
+
+/// Runs code of ours: a panic in it is swallowed, said once, and costs recording only.
+pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(value) => value,
+        Err(payload) => {
+            // Dropping a foreign payload could panic again.
+            std::mem::forget(payload);
+            state::disable();
+            otherwise
+        }
+    }
+}
+
+/// Lifts the guard while application code runs inside a recorded call, then puts it back.
+pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
+    struct Back(&'static Thread, u32, bool, u64, u64);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            self.0.depth.set(self.1);
+            self.0.writing.set(self.2);
+            let header = self.0.header.get();
+            // SAFETY: the thread's header, see `enter`.
+            unsafe {
+                cell(header, ring::CALL_BEGIN).store(self.4, Ordering::Relaxed);
+                cell(header, ring::CALL).store(self.3, Ordering::Relaxed);
+            }
+        }
+    }
+    let t = thread();
+    let header = t.header.get();
+    // SAFETY: the thread's header, see `enter`.
+    let (call, begin) =
+        unsafe { (cell(header, ring::CALL).load(Ordering::Relaxed), cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed)) };
+    let _back = Back(t, t.depth.replace(0), t.writing.replace(false), call, begin);
+    run()
+}
+
+/// Calls OpenCL on our own account: nested, so that nothing of it is recorded.
+pub fn unseen<R>(run: impl FnOnce() -> R) -> R {
+    struct Back(&'static Thread, u32);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            self.0.depth.set(self.1);
+        }
+    }
+    let t = thread();
+    let _back = Back(t, t.depth.replace(1));
+    run()
+}

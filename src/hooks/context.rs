@@ -1,0 +1,187 @@
+//! Contexts.
+
+use super::{define, info, platform};
+use crate::callbacks;
+use crate::device_time;
+use crate::entry::{H, P, Returned, Site};
+use crate::guard::{self, Entered};
+use crate::objects;
+use crate::table::id;
+use clscope_trace::defs::Context;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+const CL_CONTEXT_REFERENCE_COUNT: u32 = 0x1080;
+const CL_CONTEXT_DEVICES: u32 = 0x1081;
+
+/// The application's references of each context. Contexts are few and their calls rare.
+static REFERENCES: Mutex<Option<HashMap<usize, i64>>> = Mutex::new(None);
+
+/// Changes the application's reference count of a context; the new count, if the context is known.
+fn references(context: H, change: i64) -> Option<i64> {
+    let mut guard = REFERENCES.try_lock_for(std::time::Duration::from_millis(100))?;
+    let counts = guard.get_or_insert_with(HashMap::new);
+    let count = counts.get_mut(&(context as usize))?;
+    *count += change;
+    let now = *count;
+    if now <= 0 {
+        counts.remove(&(context as usize));
+    }
+    Some(now)
+}
+
+fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &[u64]) {
+    // SAFETY: errcode_ret is NULL or was written by the call.
+    let code = unsafe { context.code(errcode) };
+    let end = crate::sink::now();
+    let mut context_id = 0;
+    if code == 0 {
+        guard::protect((), || {
+            context_id = objects::created(context, 0);
+            if let Some(mut guard) = REFERENCES.try_lock_for(std::time::Duration::from_millis(100)) {
+                guard.get_or_insert_with(HashMap::new).insert(context as usize, 1);
+            }
+            let devices = info::handles(site, id::clGetContextInfo, context, CL_CONTEXT_DEVICES);
+            let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
+            define(Context { id: context_id, devices });
+        });
+    }
+    let mut all = vec![u64::from(context_id)];
+    all.extend_from_slice(words);
+    entered.call_at(site.function, code, &all, end);
+}
+
+/// A context that was made before recording began.
+pub fn adopted(site: Site, context: H) -> u32 {
+    let (context_id, new) = objects::seen(context);
+    if new {
+        let devices = info::handles(site, id::clGetContextInfo, context, CL_CONTEXT_DEVICES);
+        let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
+        define(Context { id: context_id, devices });
+    }
+    context_id
+}
+
+type Create = unsafe extern "C-unwind" fn(P, u32, *const H, P, P, *mut i32) -> H;
+
+#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+pub unsafe fn clCreateContext(
+    site: Site,
+    real: Create,
+    properties: P,
+    num_devices: u32,
+    devices: *const H,
+    pfn_notify: P,
+    user_data: P,
+    errcode_ret: *mut i32,
+) -> H {
+    let Some(entered) = guard::enter(site.function) else {
+        // SAFETY: the application's own call.
+        let context = unsafe { real(properties, num_devices, devices, pfn_notify, user_data, errcode_ret) };
+        super::created_unrecorded(context, || 0);
+        return context;
+    };
+    let pair = callbacks::context_notify(pfn_notify, user_data);
+    // SAFETY: the application's call with its callback wrapped.
+    let context = guard::real_call(&entered, || unsafe { real(properties, num_devices, devices, pair.function, pair.data, errcode_ret) });
+    if context.is_null() {
+        pair.refused();
+    }
+    created(site, entered, context, errcode_ret, &[u64::from(num_devices)]);
+    context
+}
+
+pub unsafe fn clCreateContextFromType(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(P, u64, P, P, *mut i32) -> H,
+    properties: P,
+    device_type: u64,
+    pfn_notify: P,
+    user_data: P,
+    errcode_ret: *mut i32,
+) -> H {
+    let Some(entered) = guard::enter(site.function) else {
+        // SAFETY: the application's own call.
+        let context = unsafe { real(properties, device_type, pfn_notify, user_data, errcode_ret) };
+        super::created_unrecorded(context, || 0);
+        return context;
+    };
+    let pair = callbacks::context_notify(pfn_notify, user_data);
+    // SAFETY: the application's call with its callback wrapped.
+    let context = guard::real_call(&entered, || unsafe { real(properties, device_type, pair.function, pair.data, errcode_ret) });
+    if context.is_null() {
+        pair.refused();
+    }
+    created(site, entered, context, errcode_ret, &[device_type]);
+    context
+}
+
+pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(context) });
+    if code == 0 {
+        references(context, 1);
+    }
+    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    code
+}
+
+pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    if references(context, -1).is_some_and(|left| left <= 0) {
+        guard::protect((), || device_time::context_abandoned(entered.thread, context));
+        entered.start_now();
+    }
+    // SAFETY: the application's own call.
+    let code = guard::real_call(&entered, || unsafe { real(context) });
+    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    code
+}
+
+pub unsafe fn clTerminateContextKHR(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    guard::protect((), || device_time::context_abandoned(entered.thread, context));
+    entered.start_now();
+    // SAFETY: the application's own call.
+    let code = guard::real_call(&entered, || unsafe { real(context) });
+    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    code
+}
+
+pub unsafe fn clGetContextInfo(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32,
+    context: H,
+    param_name: u32,
+    size: usize,
+    value: P,
+    size_ret: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context, param_name, size, value, size_ret) } };
+    if param_name == CL_CONTEXT_REFERENCE_COUNT {
+        // Events of complete commands hold their context in some runtimes: ours must not be seen.
+        guard::protect((), || device_time::look_at_context(entered.thread, Some(context)));
+        entered.start_now();
+    }
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(context, param_name, size, value, size_ret) });
+    let small = (param_name < 1 << 16).then_some(param_name);
+    entered.plain(site.function, code, || objects::id(context), small, || [objects::word(context), u64::from(param_name)]);
+    code
+}
+
+pub unsafe fn clSetContextDestructorCallback(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    context: H,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    // SAFETY: the three functions have one signature and one rule.
+    unsafe { super::memory::destructor(site, real, context, pfn_notify, user_data) }
+}

@@ -1,0 +1,203 @@
+//! What every enqueue does: decide about an event, record the command, take note of what is to be timed.
+
+use super::geometry::Geometry;
+use crate::config::DeviceTiming;
+use crate::device_time::{self, Queue};
+use crate::entry::{H, Site};
+use crate::guard::{Entered, Thread};
+use crate::sink::{self, ring};
+use crate::table::id;
+use crate::{changes, guard, objects, real};
+use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
+use std::sync::atomic::Ordering;
+
+/// What is to be done about the time of one command.
+pub struct Plan {
+    queue: Option<&'static Queue>,
+    /// Our event slot.
+    event: H,
+    /// Whether the slot was passed in place of NULL.
+    ours: bool,
+    timed: bool,
+    repeated: bool,
+    /// Why it is not timed.
+    why: Untimed,
+    record: bool,
+}
+
+/// Decides before the call. A queue that was never seen (made before recording began, or by a call that we missed) is
+/// described now.
+#[inline]
+pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
+    let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue));
+    let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
+    let why = match sink::process().map(|p| p.timing) {
+        Some(DeviceTiming::Off) => Untimed::TimingOff,
+        _ if known.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) => Untimed::ProfilingSwitchedOff,
+        _ => Untimed::NotAvailable,
+    };
+    let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
+    Plan { queue: known, event: std::ptr::null_mut(), ours: false, timed: timed && record, repeated: false, why, record }
+}
+
+impl Plan {
+    /// For functions that give no event.
+    pub fn without_event(queue: H) -> Self {
+        Self {
+            queue: objects::queue(queue),
+            event: std::ptr::null_mut(),
+            ours: false,
+            timed: false,
+            repeated: false,
+            why: Untimed::NotAvailable,
+            record: true,
+        }
+    }
+
+    /// The event slot to pass: the application's, or ours where it passed NULL.
+    #[inline(always)]
+    pub fn slot(&mut self, asked: *mut H) -> *mut H {
+        if self.timed && asked.is_null() {
+            self.ours = true;
+            &raw mut self.event
+        } else {
+            asked
+        }
+    }
+
+    /// Whether a failed call is to be repeated as the application wrote it.
+    #[cold]
+    pub fn repeats(&mut self, code: i32, blocking: bool) -> bool {
+        if !self.ours || blocking || !changes::event_can_cause(code) {
+            return false;
+        }
+        self.ours = false;
+        self.timed = false;
+        self.repeated = true;
+        self.why = Untimed::EventRefused;
+        true
+    }
+}
+
+/// A successful enqueue.
+pub struct What {
+    pub site: Site,
+    pub kind: CommandKind,
+    pub object: H,
+    pub object2: H,
+    pub bytes: u64,
+    pub blocking: bool,
+    pub waits: (u32, *const H),
+    pub event: *mut H,
+    pub extra: u32,
+    pub geometry: Geometry,
+}
+
+/// Records the command and ends the call.
+pub fn enqueued(entered: Entered, what: &What, plan: Plan) {
+    let end = sink::now();
+    let begin = entered.begin;
+    entered.with(|t| record(t, what, &plan, begin, end));
+}
+
+fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
+    // SAFETY: the application's slot was written by the successful call.
+    let theirs = if what.event.is_null() { std::ptr::null_mut() } else { unsafe { *what.event } };
+    let command = objects::new_command();
+    let queue = plan.queue;
+    let app_profiling = queue.is_some_and(|q| q.app_profiling.load(Ordering::Relaxed));
+    if plan.record {
+        let mut flags = 0;
+        for (on, bit) in [
+            (!theirs.is_null(), flag::APP_EVENT),
+            (what.blocking, flag::BLOCKING),
+            (plan.timed, flag::TIMED),
+            (app_profiling, flag::APP_PROFILING),
+            (plan.repeated, flag::REPEATED),
+        ] {
+            flags |= if on { bit } else { 0 };
+        }
+        let mut inline = [0u8; 256];
+        let mut many = Vec::new();
+        let waits = wait_list(what.waits, &mut inline, &mut many);
+        let command = Command {
+            function: what.site.function,
+            duration: end.wrapping_sub(begin),
+            result: 0,
+            id: command,
+            queue: queue.map_or(0, |q| q.id),
+            object: objects::id(what.object),
+            object2: objects::id(what.object2),
+            geometry: what.geometry.id(t),
+            kind: what.kind,
+            flags,
+            extra: what.extra,
+            bytes: what.bytes,
+            waits: Waits(waits),
+        };
+        ring::command(t, &command, end);
+        if !plan.timed {
+            ring::untimed(t, command.id, plan.why, 0, end);
+        }
+    }
+    let event = if plan.ours { plan.event } else { theirs };
+    if event.is_null() {
+        return;
+    }
+    let timed = plan.timed && (plan.ours || held(what.site, event));
+    let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
+    objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
+    if let (true, Some(queue)) = (timed, queue) {
+        device_time::enqueued(t, queue, event, command);
+        if what.blocking {
+            device_time::blocked(t, queue, command, end);
+        }
+    }
+}
+
+/// Takes a reference of the application's event for ourselves.
+fn held(site: Site, event: H) -> bool {
+    let retain = real::own(site.slot, id::clRetainEvent);
+    if retain.is_null() {
+        return false;
+    }
+    // SAFETY: found under that name.
+    let retain: unsafe extern "C-unwind" fn(H) -> i32 = unsafe { std::mem::transmute(retain) };
+    // SAFETY: a live event: the call that made it has not returned to the application yet.
+    guard::unseen(|| unsafe { retain(event) }) == 0
+}
+
+/// Low halves of the command ids of a wait list, on the stack where it is short.
+fn wait_list<'a>((count, list): (u32, *const H), inline: &'a mut [u8; 256], many: &'a mut Vec<u8>) -> &'a [u8] {
+    if list.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the successful call has read `count` events there.
+    let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
+    if events.len() * 4 > inline.len() {
+        many.extend(events.iter().flat_map(|e| (objects::event_word(*e) as u32).to_le_bytes()));
+        return many;
+    }
+    for (place, event) in inline.chunks_exact_mut(4).zip(events) {
+        place.copy_from_slice(&(objects::event_word(*event) as u32).to_le_bytes());
+    }
+    inline.get(..events.len() * 4).unwrap_or(&[])
+}
+
+/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.
+pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec<u64>, mut call: impl FnMut(*mut H) -> i32) -> i32 {
+    let Some(entered) = guard::enter(what.site.function) else { return call(what.event) };
+    let mut plan = plan(what.site, queue, what.kind, what.object);
+    what.blocking = blocking;
+    let slot = plan.slot(what.event);
+    let mut code = guard::real_call(&entered, || call(slot));
+    if code != 0 && plan.repeats(code, blocking) {
+        code = guard::real_call(&entered, || call(what.event));
+    }
+    if code == 0 {
+        enqueued(entered, &what, plan);
+    } else {
+        entered.call(what.site.function, code, &words());
+    }
+    code
+}

@@ -1,0 +1,178 @@
+//! Events: where the application learns that commands are complete is where their stamps are read; and what it asks
+//! about events is answered as if we held none.
+
+use crate::callbacks;
+use crate::device_time;
+use crate::entry::{H, P, Returned, Site};
+use crate::{guard, objects, sink};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
+const CL_EVENT_REFERENCE_COUNT: u32 = 0x11D2;
+const CL_PROFILING_COMMAND_QUEUED: u32 = 0x1280;
+const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
+const CL_COMPLETE: i32 = 0;
+
+pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32, *const H) -> i32, count: u32, list: *const H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(count, list) } };
+    let thread = entered.thread;
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(count, list) });
+    let end = sink::now();
+    entered.call_at(site.function, code, &[u64::from(count)], end);
+    // -14: an event ended in an error; all have ended all the same.
+    if matches!(code, 0 | -14) && !list.is_null() {
+        // SAFETY: the runtime has read `count` events there.
+        let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
+        guard::unseen(|| guard::protect((), || device_time::completed(thread, events, end)));
+    }
+    code
+}
+
+pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let thread = entered.thread;
+    let limit = objects::next_command();
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(queue) });
+    // The moment the host knew: before our own work.
+    let end = sink::now();
+    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    if let (0, Some(queue)) = (code, objects::queue(queue)) {
+        guard::unseen(|| guard::protect((), || device_time::finished(thread, queue, limit, end)));
+    }
+    code
+}
+
+pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(queue) });
+    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    code
+}
+
+type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
+
+pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+    let thread = entered.thread;
+    let facts = objects::event(event);
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
+    let end = sink::now();
+    let mut complete = false;
+    if code == 0 && !value.is_null() {
+        match param_name {
+            CL_EVENT_REFERENCE_COUNT if facts.is_some_and(|f| f.held) => {
+                // SAFETY: the runtime has just written a cl_uint there. Ours is one of the references.
+                unsafe { *value.cast::<u32>() -= 1 };
+            }
+            // SAFETY: the runtime has just written a cl_int there.
+            CL_EVENT_COMMAND_EXECUTION_STATUS => complete = unsafe { *value.cast::<i32>() } <= CL_COMPLETE,
+            _ => {}
+        }
+    }
+    let small = (param_name < 1 << 16).then_some(param_name);
+    entered.plain(site.function, code, || objects::event_word(event) as u32, small, || [objects::event_word(event), u64::from(param_name)]);
+    if complete && facts.is_some_and(|f| f.held) {
+        guard::unseen(|| guard::protect((), || device_time::completed(thread, &[event], end)));
+    }
+    code
+}
+
+pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+    let code = if objects::event(event).is_some_and(|f| f.unprofiled) {
+        // The application created this queue without profiling: it must not be answered, nor its buffers be written to.
+        let mut unused = 0u64;
+        // SAFETY: a valid query into a buffer of ours, only to let the runtime refuse a bad event for its own reason.
+        match guard::real_call(&entered, || unsafe {
+            real(event, CL_PROFILING_COMMAND_QUEUED, 8, (&raw mut unused).cast(), std::ptr::null_mut())
+        }) {
+            0 => CL_PROFILING_INFO_NOT_AVAILABLE,
+            code => code,
+        }
+    } else {
+        // SAFETY: as above.
+        guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) })
+    };
+    let small = (param_name < 1 << 16).then_some(param_name);
+    entered.plain(site.function, code, || objects::event_word(event) as u32, small, || [objects::event_word(event), u64::from(param_name)]);
+    code
+}
+
+pub unsafe fn clSetEventCallback(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, i32, P, P) -> i32,
+    event: H,
+    callback_type: i32,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, callback_type, pfn_notify, user_data) } };
+    let pair = callbacks::event_status(pfn_notify, user_data);
+    // SAFETY: the application's call with its callback wrapped.
+    let code = guard::real_call(&entered, || unsafe { real(event, callback_type, pair.function, pair.data) });
+    if code != 0 {
+        pair.refused();
+    }
+    entered.call(site.function, code, &[objects::event_word(event), callback_type as u64]);
+    code
+}
+
+pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, event: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event) } };
+    // The handle may be another event's by the time the record is written.
+    let command = objects::event_word(event);
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(event) });
+    entered.plain(site.function, code, || command as u32, Some(0), || [command]);
+    code
+}
+
+/// User events that are neither set nor released: behind them a wait may never end.
+static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex::new(None);
+
+pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, context: H, errcode_ret: *mut i32) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, errcode_ret) } };
+    // SAFETY: as above.
+    let event = guard::real_call(&entered, || unsafe { real(context, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { event.code(errcode_ret) };
+    let mut command = 0;
+    if code == 0 {
+        command = super::foreign_event(event);
+        if let Some(process) = sink::process() {
+            if WAITING.lock().get_or_insert_with(HashSet::new).insert(event as usize) {
+                process.device.user_events.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+    entered.call(site.function, code, &[command, objects::word(context)]);
+    event
+}
+
+pub unsafe fn clSetUserEventStatus(site: Site, real: unsafe extern "C-unwind" fn(H, i32) -> i32, event: H, status: i32) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, status) } };
+    let command = objects::event_word(event);
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(event, status) });
+    if code == 0 && WAITING.lock().as_mut().is_some_and(|set| set.remove(&(event as usize))) {
+        if let Some(process) = sink::process() {
+            process.device.user_events.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    entered.call(site.function, code, &[command, status as u64]);
+    code
+}

@@ -1,0 +1,58 @@
+//! Extension functions: pointers that runtimes hand out are replaced by ours, which call them.
+
+use crate::entry::{H, P, Site};
+use crate::table::{COUNT, FUNCTIONS};
+use crate::{exports, guard, objects, real};
+use std::ffi::CStr;
+
+/// The pointer to give to the application in place of `theirs`.
+///
+/// # Safety
+/// `name` is the C string that the runtime has just found a function under.
+unsafe fn replacement(name: P, theirs: H) -> H {
+    if theirs.is_null() || name.is_null() || real::is_ours(theirs) {
+        return theirs;
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name.cast()) };
+    let Some(function) = FUNCTIONS.iter().position(|f| f.name == name).filter(|i| *i < COUNT) else { return theirs };
+    let function = function as u16;
+    // One slot per distinct pointer: two platforms may both have the function.
+    let slots = real::EXTENSIONS.clone();
+    let slot =
+        slots.clone().find(|s| real::known(*s, function) == theirs).or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
+    match slot {
+        Some(slot) => {
+            real::set(slot, function, theirs);
+            exports::address(slot, function)
+        }
+        None => theirs,
+    }
+}
+
+pub unsafe fn clGetExtensionFunctionAddress(site: Site, real: unsafe extern "C-unwind" fn(P) -> H, name: P) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(name) } };
+    // SAFETY: as above.
+    let theirs = guard::real_call(&entered, || unsafe { real(name) });
+    // SAFETY: the runtime has read the name.
+    let ours = guard::protect(theirs, || unsafe { replacement(name, theirs) });
+    entered.call(site.function, 0, &[theirs as u64]);
+    ours
+}
+
+pub unsafe fn clGetExtensionFunctionAddressForPlatform(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, P) -> H,
+    platform: H,
+    name: P,
+) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(platform, name) } };
+    // SAFETY: as above.
+    let theirs = guard::real_call(&entered, || unsafe { real(platform, name) });
+    // SAFETY: the runtime has read the name.
+    let ours = guard::protect(theirs, || unsafe { replacement(name, theirs) });
+    entered.call(site.function, 0, &[theirs as u64, objects::word(platform)]);
+    ours
+}

@@ -1,0 +1,103 @@
+//! NDRanges, interned: an application launches few different ones, and a record names them by id. Each thread keeps
+//! the ones it used lately, so that the shared table is asked about new ones only.
+
+use crate::guard::Thread;
+use crate::sink;
+use clscope_trace::defs;
+
+/// Dimensions, then offset, global and local sizes; presence of offset and local size in the upper bits of the first.
+pub type Key = [usize; 10];
+const OFFSET_GIVEN: usize = 1 << 8;
+const LOCAL_GIVEN: usize = 1 << 9;
+
+/// A thread's recently used geometries.
+pub struct Cache {
+    entries: [(Key, u32); 32],
+}
+
+/// The geometry of a launch, as the application gave it.
+#[derive(Clone, Copy)]
+pub struct Geometry {
+    dimensions: u32,
+    offset: *const usize,
+    global: *const usize,
+    local: *const usize,
+}
+
+impl Geometry {
+    /// Of commands that have none.
+    pub const NONE: Self = Self { dimensions: 0, offset: std::ptr::null(), global: std::ptr::null(), local: std::ptr::null() };
+    /// Of clEnqueueTask: one work-item.
+    pub const TASK: Self = Self { dimensions: 1, offset: std::ptr::null(), global: &raw const ONE, local: &raw const ONE };
+
+    /// Of clEnqueueNDRangeKernel.
+    pub fn of(dimensions: u32, offset: *const usize, global: *const usize, local: *const usize) -> Self {
+        Self { dimensions, offset, global, local }
+    }
+
+    /// Its id, 0 if there is none. Only for calls that succeeded, whose arguments the runtime has read.
+    pub fn id(self, t: &Thread) -> u32 {
+        if !(1..=3).contains(&self.dimensions) || self.global.is_null() {
+            return 0;
+        }
+        let mut key: Key = [0; 10];
+        key[0] = self.dimensions as usize;
+        for (part, (given, bit)) in [(self.offset, OFFSET_GIVEN), (self.global, 0), (self.local, LOCAL_GIVEN)].into_iter().enumerate() {
+            if given.is_null() {
+                continue;
+            }
+            key[0] |= bit;
+            for dimension in 0..self.dimensions as usize {
+                // SAFETY: the runtime accepted the launch, so each given array has `dimensions` entries.
+                key[1 + part * 3 + dimension] = unsafe { *given.add(dimension) };
+            }
+        }
+        if t.geometries.get().is_null() {
+            t.geometries.set(Box::into_raw(Box::new(Cache { entries: [([0; 10], 0); 32] })));
+        }
+        let hash = key.iter().fold(0usize, |h, w| (h ^ w).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize));
+        // SAFETY: this thread's own cache, made above.
+        let cache = unsafe { &mut *t.geometries.get() };
+        let Some(entry) = cache.entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
+        if entry.0 != key {
+            *entry = (key, interned(&key));
+        }
+        entry.1
+    }
+}
+
+static ONE: usize = 1;
+
+/// The thread ends.
+pub fn forget(t: &Thread) {
+    let cache = t.geometries.replace(std::ptr::null_mut());
+    if !cache.is_null() {
+        // SAFETY: made by `id` on this thread.
+        drop(unsafe { Box::from_raw(cache) });
+    }
+}
+
+#[cold]
+fn interned(key: &Key) -> u32 {
+    let Some(process) = sink::process() else { return 0 };
+    let mut known = process.tables.geometries.lock();
+    if let Some(id) = known.get(key) {
+        return *id;
+    }
+    let id = known.len() as u32 + 1;
+    known.insert(*key, id);
+    let three = |at: usize| [key[at] as u64, key[at + 1] as u64, key[at + 2] as u64];
+    let given = |bit: usize| key[0] & bit != 0;
+    // The definition is written under the lock, so that no record names an id before its definition is on its way.
+    process.files.define(
+        &defs::Geometry {
+            id,
+            dimensions: (key[0] & 3) as u32,
+            offset: given(OFFSET_GIVEN).then(|| three(1)),
+            global: three(4),
+            local: given(LOCAL_GIVEN).then(|| three(7)),
+        }
+        .into(),
+    );
+    id
+}

@@ -1,0 +1,148 @@
+//! Kernels: their names, which filters ask about, and command buffers, which remember their queue.
+
+use super::{define, info, passed};
+use crate::entry::{H, P, Returned, Site};
+use crate::guard::{self, Entered};
+use crate::table::id;
+use crate::{config, objects, sink};
+use clscope_trace::defs::Kernel;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const CL_KERNEL_FUNCTION_NAME: u32 = 0x1190;
+
+/// Whether a filter on kernel names is in force.
+static FILTERING: AtomicBool = AtomicBool::new(false);
+/// Handles of kernels that the filter leaves out.
+static LEFT_OUT: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+
+/// Whether launches of this kernel are passed on untouched.
+#[inline]
+pub fn filtered_out(kernel: H) -> bool {
+    FILTERING.load(Ordering::Relaxed) && LEFT_OUT.lock().as_ref().is_some_and(|set| set.contains(&(kernel as usize)))
+}
+
+/// Gives a kernel its id and name.
+fn named(site: Site, kernel: H, program: u32) -> u32 {
+    let kernel_id = objects::created(kernel, 0);
+    let name = info::text(site, id::clGetKernelInfo, kernel, CL_KERNEL_FUNCTION_NAME);
+    let patterns = &config::get().kernels;
+    if !patterns.is_empty() {
+        let mut guard = LEFT_OUT.lock();
+        let set = guard.get_or_insert_with(HashSet::new);
+        // Handles come back: a new kernel may be let in where an old one was left out.
+        if config::matches(patterns, &name) {
+            set.remove(&(kernel as usize));
+        } else {
+            set.insert(kernel as usize);
+            FILTERING.store(true, Ordering::Relaxed);
+        }
+    }
+    define(Kernel { id: kernel_id, program, name });
+    kernel_id
+}
+
+/// Ends a creation whose kernel is to be named; also while recording is paused, since launches may follow later.
+fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32, words: &[u64]) {
+    let end = sink::now();
+    let mut kernel_id = 0;
+    if code == 0 && (entered.is_some() || super::outermost_unrecorded()) {
+        guard::unseen(|| guard::protect((), || kernel_id = named(site, kernel, program)));
+    }
+    if let Some(entered) = entered {
+        let mut all = vec![u64::from(kernel_id)];
+        all.extend_from_slice(words);
+        entered.call_at(site.function, code, &all, end);
+    }
+}
+
+pub unsafe fn clCreateKernel(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, P, *mut i32) -> H,
+    program: H,
+    kernel_name: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let (entered, kernel) = passed(site, || unsafe { real(program, kernel_name, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { kernel.code(errcode_ret) };
+    made(site, entered, kernel, objects::id(program), code, &[objects::word(program)]);
+    kernel
+}
+
+pub unsafe fn clCreateKernelsInProgram(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, *mut H, P) -> i32,
+    program: H,
+    num_kernels: u32,
+    kernels: *mut H,
+    num_kernels_ret: P,
+) -> i32 {
+    // The count is needed to know which kernels were made; a slot of ours asks for it where the application does not.
+    let mut counted = 0u32;
+    let count: P = if num_kernels_ret.is_null() { (&raw mut counted).cast() } else { num_kernels_ret };
+    // SAFETY: the application's own call.
+    let (entered, code) = passed(site, || unsafe { real(program, num_kernels, kernels, count) });
+    if code == 0 && !kernels.is_null() && (entered.is_some() || super::outermost_unrecorded()) {
+        // SAFETY: the runtime has written the count and as many kernels, at most as many as there was room for.
+        let made = unsafe { *count.cast::<u32>() }.min(num_kernels);
+        guard::unseen(|| {
+            guard::protect((), || {
+                for i in 0..made as usize {
+                    // SAFETY: as above.
+                    named(site, unsafe { *kernels.add(i) }, objects::id(program));
+                }
+            });
+        });
+    }
+    if let Some(entered) = entered {
+        entered.call(site.function, code, &[objects::word(program), u64::from(num_kernels)]);
+    }
+    code
+}
+
+pub unsafe fn clCloneKernel(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, source: H, errcode_ret: *mut i32) -> H {
+    // SAFETY: the application's own call.
+    let (entered, kernel) = passed(site, || unsafe { real(source, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { kernel.code(errcode_ret) };
+    made(site, entered, kernel, 0, code, &[objects::word(source)]);
+    kernel
+}
+
+/// Queues that command buffers were made for, by handle.
+static COMMAND_BUFFERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
+
+pub unsafe fn clCreateCommandBufferKHR(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H,
+    num_queues: u32,
+    queues: *const H,
+    properties: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
+    // SAFETY: as above.
+    let buffer = guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { buffer.code(errcode_ret) };
+    let mut buffer_id = 0;
+    if code == 0 {
+        buffer_id = objects::created(buffer, 0);
+        if num_queues > 0 && !queues.is_null() {
+            // SAFETY: the call succeeded, so there is a first queue.
+            let queue = unsafe { *queues };
+            COMMAND_BUFFERS.lock().get_or_insert_with(HashMap::new).insert(buffer as usize, queue as usize);
+        }
+    }
+    entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues)]);
+    buffer
+}
+
+/// The queue that a command buffer was made for, NULL if it was never seen.
+pub fn queue_of_command_buffer(buffer: H) -> H {
+    COMMAND_BUFFERS.lock().as_ref().and_then(|m| m.get(&(buffer as usize)).copied()).unwrap_or(0) as H
+}

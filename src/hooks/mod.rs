@@ -1,0 +1,77 @@
+//! Hand-written hooks, one file per API area, and the small questions that rows of the table ask.
+//!
+//! A hook has the signature of its function with the site and the real function in front. It passes on what it does not
+//! understand, calls the real function exactly once, and does its own work before or after.
+
+pub mod context;
+pub mod enqueue;
+pub mod event;
+pub mod extension;
+pub mod geometry;
+pub mod info;
+pub mod kernel;
+pub mod memory;
+pub mod platform;
+pub mod program;
+pub mod queue;
+
+pub use context::*;
+pub use event::*;
+pub use extension::*;
+pub use geometry::Geometry;
+pub use kernel::*;
+pub use memory::*;
+pub use platform::*;
+pub use program::*;
+pub use queue::*;
+
+use crate::entry::{H, Site};
+use crate::guard::Entered;
+use crate::sink::state;
+use crate::{guard, objects, sink};
+
+/// An object made by a call that is not recorded: while recording is paused or its group filtered out, later calls still need
+/// the name.
+pub fn created_unrecorded(handle: H, element: impl FnOnce() -> u64) {
+    if !handle.is_null() && outermost_unrecorded() {
+        objects::created(handle, element());
+    }
+}
+
+/// Whether a call that is not recorded is the application's own: recording goes on, and we are in no call of ours.
+pub fn outermost_unrecorded() -> bool {
+    guard::thread().depth.get() == 0 && state::running()
+}
+
+/// An event that no enqueue made (user events, events of other APIs) gets a command id, so that wait lists can name it.
+pub fn foreign_event(event: H) -> u64 {
+    let command = objects::new_command();
+    objects::event_created(event, command, 0, false, false);
+    command
+}
+
+/// Bytes of a region of elements; 0 if the element's size is not known.
+pub fn region_bytes(region: *const usize, element: u64) -> u64 {
+    if region.is_null() {
+        return 0;
+    }
+    // SAFETY: asked only after the runtime accepted the call, whose region has three entries.
+    let [x, y, z] = unsafe { [*region, *region.add(1), *region.add(2)] };
+    [x, y, z].into_iter().fold(element, |bytes, n| bytes.saturating_mul(n as u64))
+}
+
+/// Makes a call recorded or not, and gives it back with the guard that was taken.
+pub fn passed<R>(site: Site, call: impl FnOnce() -> R) -> (Option<Entered>, R) {
+    match guard::enter(site.function) {
+        Some(entered) => {
+            let returned = guard::real_call(&entered, call);
+            (Some(entered), returned)
+        }
+        None => (None, call()),
+    }
+}
+
+/// Writes a definition.
+pub fn define(def: impl Into<clscope_trace::defs::Def>) {
+    sink::define(&def.into());
+}

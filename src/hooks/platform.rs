@@ -1,0 +1,174 @@
+//! Platforms and devices: they get ids when the application sees them, and a description when it makes a context of them.
+
+use super::{define, info};
+use crate::entry::{H, P, Site};
+use crate::table::id;
+use crate::{guard, objects};
+use clscope_trace::defs::{Device, Platform};
+use parking_lot::Mutex;
+
+const CL_PLATFORM_VERSION: u32 = 0x0901;
+const CL_PLATFORM_NAME: u32 = 0x0902;
+const CL_PLATFORM_VENDOR: u32 = 0x0903;
+const CL_DEVICE_TYPE: u32 = 0x1000;
+const CL_DEVICE_MAX_COMPUTE_UNITS: u32 = 0x1002;
+const CL_DEVICE_MAX_CLOCK_FREQUENCY: u32 = 0x100C;
+const CL_DEVICE_GLOBAL_MEM_SIZE: u32 = 0x101F;
+const CL_DEVICE_PROFILING_TIMER_RESOLUTION: u32 = 0x1025;
+const CL_DEVICE_NAME: u32 = 0x102B;
+const CL_DEVICE_VENDOR: u32 = 0x102C;
+const CL_DRIVER_VERSION: u32 = 0x102D;
+const CL_DEVICE_VERSION: u32 = 0x102F;
+const CL_DEVICE_EXTENSIONS: u32 = 0x1030;
+const CL_DEVICE_PLATFORM: u32 = 0x1031;
+const CL_DEVICE_PARENT_DEVICE: u32 = 0x1042;
+const CL_DEVICE_UUID_KHR: u32 = 0x106A;
+const CL_DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
+const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
+const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
+const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
+
+/// Ids that are described already.
+static DESCRIBED: Mutex<(u32, Vec<u32>)> = Mutex::new((0, Vec::new()));
+
+/// Whether this process describes `id` for the first time.
+fn first(id: u32) -> bool {
+    let pid = std::process::id();
+    // A forked child has its own ids and definitions. The lock is free there unless another thread held it at the fork:
+    // then the child's devices stay without names rather than the child without progress.
+    let Some(mut described) = DESCRIBED.try_lock_for(std::time::Duration::from_millis(100)) else { return false };
+    if described.0 != pid {
+        *described = (pid, Vec::new());
+    }
+    let new = id != 0 && !described.1.contains(&id);
+    if new {
+        described.1.push(id);
+    }
+    new
+}
+
+/// Id of a device, which is described if it is new.
+pub fn device(site: Site, handle: H) -> u32 {
+    if handle.is_null() {
+        return 0;
+    }
+    let (device, _) = objects::seen(handle);
+    if !first(device) {
+        return device;
+    }
+    let text = |name| info::text(site, id::clGetDeviceInfo, handle, name);
+    let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
+    let platform = platform(site, number(CL_DEVICE_PLATFORM).unwrap_or(0) as H);
+    let parent = number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
+    let extensions = text(CL_DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+    // Only what a device says it knows is asked for: some drivers answer unknown questions with a crash.
+    let pci = if has("cl_khr_pci_bus_info") {
+        info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_PCI_BUS_INFO_KHR).and_then(|b| {
+            let field = |i: usize| b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes);
+            Some((field(0)?, field(1)?, field(2)?, field(3)?))
+        })
+    } else if has("cl_nv_device_attribute_query") {
+        let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
+        let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
+        bus.zip(slot).map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
+    } else {
+        None
+    };
+    let uuid = has("cl_khr_device_uuid").then(|| info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_UUID_KHR)).flatten();
+    define(Device {
+        id: device,
+        platform,
+        name: text(CL_DEVICE_NAME),
+        vendor: text(CL_DEVICE_VENDOR),
+        driver: text(CL_DRIVER_VERSION),
+        version: text(CL_DEVICE_VERSION),
+        device_type: number(CL_DEVICE_TYPE).unwrap_or(0),
+        compute_units: number(CL_DEVICE_MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
+        clock_mhz: number(CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0) as u32,
+        global_memory: number(CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+        timer_resolution: number(CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
+        pci: pci.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")),
+        parent,
+        uuid: uuid.map(|bytes| bytes.iter().map(|b| format!("{b:02x}")).collect()),
+    });
+    device
+}
+
+/// Id of a platform, which is described if it is new.
+fn platform(site: Site, handle: H) -> u32 {
+    if handle.is_null() {
+        return 0;
+    }
+    let (platform, _) = objects::seen(handle);
+    if first(platform) {
+        let text = |name| info::text(site, id::clGetPlatformInfo, handle, name);
+        define(Platform {
+            id: platform,
+            name: text(CL_PLATFORM_NAME),
+            vendor: text(CL_PLATFORM_VENDOR),
+            version: text(CL_PLATFORM_VERSION),
+        });
+    }
+    platform
+}
+
+/// Gives ids to what a call has listed.
+///
+/// # Safety
+/// `list` is NULL or has room for `room` handles, of which the call wrote `*count` or fewer; `count` is NULL or written.
+unsafe fn listed(list: *mut H, room: u32, count: P) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let written = if count.is_null() { room } else { unsafe { *count.cast::<u32>() }.min(room) };
+    // Without the count nobody says how many were written: only the first surely was.
+    let sure = if count.is_null() { written.min(1) } else { written };
+    for i in 0..sure as usize {
+        // SAFETY: within what the call wrote.
+        objects::seen(unsafe { *list.add(i) });
+    }
+}
+
+pub unsafe fn clGetPlatformIDs(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(u32, *mut H, P) -> i32,
+    num_entries: u32,
+    platforms: *mut H,
+    num_platforms: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(num_entries, platforms, num_platforms) } };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(num_entries, platforms, num_platforms) });
+    if code == 0 {
+        // SAFETY: the call succeeded.
+        guard::protect((), || unsafe { listed(platforms, num_entries, num_platforms) });
+    }
+    entered.plain(site.function, code, || 0, (num_entries < 1 << 21).then_some(num_entries), || [u64::from(num_entries)]);
+    code
+}
+
+pub unsafe fn clGetDeviceIDs(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u64, u32, *mut H, P) -> i32,
+    platform: H,
+    device_type: u64,
+    num_entries: u32,
+    devices: *mut H,
+    num_devices: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else {
+        return unsafe { real(platform, device_type, num_entries, devices, num_devices) };
+    };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(platform, device_type, num_entries, devices, num_devices) });
+    if code == 0 {
+        // SAFETY: the call succeeded.
+        guard::protect((), || unsafe { listed(devices, num_entries, num_devices) });
+    }
+    entered.call(site.function, code, &[objects::word(platform), device_type, u64::from(num_entries)]);
+    code
+}

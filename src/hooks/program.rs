@@ -1,0 +1,304 @@
+//! Programs: where they came from, how they were built, and what the compiler said when it failed.
+
+use super::{define, info, outermost_unrecorded, passed};
+use crate::callbacks;
+use crate::entry::{H, P, Returned, Site};
+use crate::guard::{self, Entered};
+use crate::table::id;
+use crate::{objects, sink};
+use clscope_trace::{checksum, defs};
+use std::ffi::CStr;
+
+const CL_PROGRAM_DEVICES: u32 = 0x1163;
+const CL_PROGRAM_BUILD_LOG: u32 = 0x1183;
+/// Longest build log kept, in bytes.
+const LONGEST_LOG: usize = 64 * 1024;
+
+/// Two independent checksums make a name that does not collide by chance.
+fn hash(parts: &[&[u8]]) -> String {
+    let all = parts.concat();
+    let backwards: Vec<u8> = all.iter().rev().copied().collect();
+    format!("{:016x}{:016x}", checksum(&all), checksum(&backwards))
+}
+
+/// Ends the creation of a program.
+fn made(
+    site: Site,
+    entered: Option<Entered>,
+    program: H,
+    code: i32,
+    context: H,
+    origin: &str,
+    content: impl FnOnce() -> Vec<Vec<u8>>,
+    words: &[u64],
+) {
+    let end = sink::now();
+    let mut program_id = 0;
+    if code == 0 && (entered.is_some() || outermost_unrecorded()) {
+        guard::unseen(|| {
+            guard::protect((), || {
+                program_id = objects::created(program, 0);
+                let parts = content();
+                let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+                let bytes = parts.iter().map(|p| p.len() as u64).sum();
+                define(defs::Program {
+                    id: program_id,
+                    context: objects::id(context),
+                    origin: origin.to_owned(),
+                    hash: if bytes == 0 { String::new() } else { hash(&parts) },
+                    bytes,
+                });
+            });
+        });
+    }
+    if let Some(entered) = entered {
+        let mut all = vec![u64::from(program_id)];
+        all.extend_from_slice(words);
+        entered.call_at(site.function, code, &all, end);
+    }
+}
+
+pub unsafe fn clCreateProgramWithSource(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, P, *const usize, *mut i32) -> H,
+    context: H,
+    count: u32,
+    strings: P,
+    lengths: *const usize,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let (entered, program) = passed(site, || unsafe { real(context, count, strings, lengths, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { program.code(errcode_ret) };
+    let content = || {
+        (0..count as usize)
+            .map(|i| {
+                // SAFETY: the call succeeded: there are `count` strings, each as long as `lengths` says, or ending in NUL.
+                unsafe {
+                    let text = *strings.cast::<*const u8>().add(i);
+                    let length = if lengths.is_null() { 0 } else { *lengths.add(i) };
+                    if length == 0 {
+                        CStr::from_ptr(text.cast()).to_bytes().to_vec()
+                    } else {
+                        std::slice::from_raw_parts(text, length).to_vec()
+                    }
+                }
+            })
+            .collect()
+    };
+    made(site, entered, program, code, context, "source", content, &[objects::word(context), u64::from(count)]);
+    program
+}
+
+#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+pub unsafe fn clCreateProgramWithBinary(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, *const H, *const usize, P, *mut i32, *mut i32) -> H,
+    context: H,
+    num_devices: u32,
+    device_list: *const H,
+    lengths: *const usize,
+    binaries: P,
+    binary_status: *mut i32,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let (entered, program) =
+        passed(site, || unsafe { real(context, num_devices, device_list, lengths, binaries, binary_status, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { program.code(errcode_ret) };
+    let content = || {
+        (0..num_devices as usize)
+            // SAFETY: the call succeeded: there are `num_devices` binaries of these lengths.
+            .map(|i| unsafe { std::slice::from_raw_parts(*binaries.cast::<*const u8>().add(i), *lengths.add(i)).to_vec() })
+            .collect()
+    };
+    made(site, entered, program, code, context, "binary", content, &[objects::word(context), u64::from(num_devices)]);
+    program
+}
+
+type WithIl = unsafe extern "C-unwind" fn(H, P, usize, *mut i32) -> H;
+
+pub unsafe fn clCreateProgramWithIL(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
+    // SAFETY: the application's own call.
+    let (entered, program) = passed(site, || unsafe { real(context, il, length, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { program.code(errcode_ret) };
+    // SAFETY: the call succeeded, so the IL is readable.
+    let content = || vec![unsafe { std::slice::from_raw_parts(il.cast::<u8>(), length).to_vec() }];
+    made(site, entered, program, code, context, "il", content, &[objects::word(context), length as u64]);
+    program
+}
+
+pub unsafe fn clCreateProgramWithILKHR(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
+    // SAFETY: the same function under another name.
+    unsafe { clCreateProgramWithIL(site, real, context, il, length, errcode_ret) }
+}
+
+pub unsafe fn clCreateProgramWithBuiltInKernels(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, *const H, P, *mut i32) -> H,
+    context: H,
+    num_devices: u32,
+    device_list: *const H,
+    kernel_names: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let (entered, program) = passed(site, || unsafe { real(context, num_devices, device_list, kernel_names, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { program.code(errcode_ret) };
+    // SAFETY: the call succeeded, so the names are a C string.
+    let content = || vec![unsafe { CStr::from_ptr(kernel_names.cast()) }.to_bytes().to_vec()];
+    made(site, entered, program, code, context, "built-in", content, &[objects::word(context), u64::from(num_devices)]);
+    program
+}
+
+/// Notes how a program was built. The log is asked for only where the build failed: it can be long, and asking is a call.
+fn built(site: Site, program: H, options: P, result: i32) {
+    let mut log = String::new();
+    if result != 0 {
+        type BuildInfo = unsafe extern "C-unwind" fn(H, H, u32, usize, P, *mut usize) -> i32;
+        let real = crate::real::own(site.slot, id::clGetProgramBuildInfo);
+        for device in info::handles(site, id::clGetProgramInfo, program, CL_PROGRAM_DEVICES) {
+            if real.is_null() {
+                break;
+            }
+            // SAFETY: found under that name.
+            let build_info: BuildInfo = unsafe { std::mem::transmute(real) };
+            let mut size = 0usize;
+            // SAFETY: a live program and one of its devices; only the size is asked.
+            let asked = guard::unseen(|| unsafe { build_info(program, device, CL_PROGRAM_BUILD_LOG, 0, std::ptr::null_mut(), &mut size) });
+            if asked != 0 || size == 0 || size > 1 << 28 {
+                continue;
+            }
+            let mut bytes = vec![0u8; size];
+            // SAFETY: room for `size` bytes.
+            if guard::unseen(|| unsafe {
+                build_info(program, device, CL_PROGRAM_BUILD_LOG, size, bytes.as_mut_ptr().cast(), std::ptr::null_mut())
+            }) == 0
+            {
+                bytes.truncate(LONGEST_LOG);
+                log = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+                break;
+            }
+        }
+    }
+    // SAFETY: the runtime has read the options as a C string.
+    let options = if options.is_null() { String::new() } else { unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned() };
+    define(defs::Build { program: objects::id(program), function: site.function, options, result, log });
+}
+
+/// Error codes for which options or program may not have been readable.
+fn readable(code: i32) -> bool {
+    // CL_INVALID_PROGRAM, CL_INVALID_VALUE, CL_INVALID_CONTEXT
+    !matches!(code, -44 | -30 | -34)
+}
+
+pub unsafe fn clBuildProgram(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u32, *const H, P, P, P) -> i32,
+    program: H,
+    num_devices: u32,
+    device_list: *const H,
+    options: P,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else {
+        return unsafe { real(program, num_devices, device_list, options, pfn_notify, user_data) };
+    };
+    let pair = callbacks::on_object(pfn_notify, user_data);
+    // SAFETY: the application's call with its callback wrapped.
+    let code = guard::real_call(&entered, || unsafe { real(program, num_devices, device_list, options, pair.function, pair.data) });
+    let end = sink::now();
+    // Whether a failed build calls back differs between runtimes: the pair is left to them.
+    if readable(code) {
+        guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+    }
+    entered.call_at(site.function, code, &[objects::word(program), u64::from(num_devices)], end);
+    code
+}
+
+type Compile = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, P) -> i32;
+
+#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+pub unsafe fn clCompileProgram(
+    site: Site,
+    real: Compile,
+    program: H,
+    num_devices: u32,
+    device_list: *const H,
+    options: P,
+    num_headers: u32,
+    headers: *const H,
+    header_names: P,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    let pair = if guard::thread().depth.get() == 0 {
+        callbacks::on_object(pfn_notify, user_data)
+    } else {
+        callbacks::untouched(pfn_notify, user_data)
+    };
+    // SAFETY: the application's call with its callback wrapped.
+    let call = || unsafe { real(program, num_devices, device_list, options, num_headers, headers, header_names, pair.function, pair.data) };
+    let (entered, code) = passed(site, call);
+    let end = sink::now();
+    if let Some(entered) = entered {
+        if readable(code) {
+            guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+        }
+        entered.call_at(site.function, code, &[objects::word(program), u64::from(num_devices), u64::from(num_headers)], end);
+    }
+    code
+}
+
+type Link = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, *mut i32) -> H;
+
+#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+pub unsafe fn clLinkProgram(
+    site: Site,
+    real: Link,
+    context: H,
+    num_devices: u32,
+    device_list: *const H,
+    options: P,
+    num_programs: u32,
+    programs: *const H,
+    pfn_notify: P,
+    user_data: P,
+    errcode_ret: *mut i32,
+) -> H {
+    let pair = if guard::thread().depth.get() == 0 {
+        callbacks::on_object(pfn_notify, user_data)
+    } else {
+        callbacks::untouched(pfn_notify, user_data)
+    };
+    // SAFETY: the application's call with its callback wrapped.
+    let call =
+        || unsafe { real(context, num_devices, device_list, options, num_programs, programs, pair.function, pair.data, errcode_ret) };
+    let (entered, program) = passed(site, call);
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { program.code(errcode_ret) };
+    let words = [objects::word(context), u64::from(num_devices), u64::from(num_programs)];
+    let recorded = entered.is_some();
+    made(site, entered, program, code, context, "link", Vec::new, &words);
+    if recorded && code == 0 {
+        guard::unseen(|| guard::protect((), || built(site, program, options, code)));
+    }
+    program
+}
+
+pub unsafe fn clSetProgramReleaseCallback(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    program: H,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    // SAFETY: the functions that register destructors have one signature and one rule.
+    unsafe { super::memory::destructor(site, real, program, pfn_notify, user_data) }
+}

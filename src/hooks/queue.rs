@@ -1,0 +1,322 @@
+//! Command queues: created with profiling added, described, and answered for as if we had added nothing.
+
+use super::{context, define, info, platform};
+use crate::config::DeviceTiming;
+use crate::device_time::{self, NewQueue, Queue};
+use crate::entry::{H, P, Returned, Site};
+use crate::guard::{self, Entered};
+use crate::table::id;
+use crate::{changes, objects, sink};
+use clscope_trace::defs;
+use std::sync::atomic::Ordering;
+
+const CL_QUEUE_PROPERTIES: u64 = 0x1093;
+const CL_QUEUE_CONTEXT: u32 = 0x1090;
+const CL_QUEUE_DEVICE: u32 = 0x1091;
+const CL_QUEUE_REFERENCE_COUNT: u32 = 0x1092;
+const CL_QUEUE_PROPERTIES_ARRAY: u32 = 0x1098;
+const PROFILING: u64 = 1 << 1;
+const ON_DEVICE: u64 = 1 << 2;
+const CL_INVALID_VALUE: i32 = -30;
+/// A longer properties array is not one.
+const MOST_PROPERTIES: usize = 64;
+
+/// Whether profiling may be added to these properties.
+fn wants_profiling(properties: u64) -> bool {
+    let timing = sink::process().is_some_and(|p| p.timing != DeviceTiming::Off);
+    timing && properties & (PROFILING | ON_DEVICE) == 0
+}
+
+/// Makes a new queue known and ends the call.
+fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, Vec<u64>, bool), words: &[u64]) {
+    let end = sink::now();
+    let mut queue_id = 0;
+    if let (0, Some(process)) = (code, sink::process()) {
+        guard::protect((), || {
+            let (context, device, properties, array, profiling_added) = new;
+            let made = device_time::queue_created(
+                process,
+                NewQueue { slot: site.slot, handle: queue, context, properties, profiling_added, array },
+            );
+            queue_id = made.id;
+            describe(site, made, context, device, properties);
+        });
+    }
+    let mut all = vec![u64::from(queue_id)];
+    all.extend_from_slice(words);
+    entered.call_at(site.function, code, &all, end);
+}
+
+fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
+    // Kept arguments name queues through the object table as well.
+    objects::alias(queue.handle as H, queue.id);
+    define(defs::Queue {
+        id: queue.id,
+        context: context::adopted(site, context),
+        device: platform::device(site, device),
+        properties,
+        profiling_added: queue.profiling_added,
+    });
+}
+
+/// A queue that is used and was never seen created: made before recording began, or by a way that we do not catch.
+#[cold]
+pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
+    guard::protect(None, || {
+        let process = sink::process()?;
+        // An invalid handle is the runtime's to refuse: it answers no query about it.
+        let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
+        let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
+        let properties = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
+        let new = NewQueue { slot: site.slot, handle: queue, context, properties, profiling_added: false, array: Vec::new() };
+        let made = device_time::queue_created(process, new);
+        // How many references the application holds is not known: it never is taken for the last.
+        made.references.store(i64::MAX / 2, Ordering::Relaxed);
+        describe(site, made, context, device, properties);
+        Some(made)
+    })
+}
+
+pub unsafe fn clCreateCommandQueue(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H,
+    context: H,
+    device: H,
+    properties: u64,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    let added = wants_profiling(properties);
+    // SAFETY: the application's call with one more property.
+    let mut queue = guard::real_call(&entered, || unsafe {
+        real(context, device, if added { properties | PROFILING } else { properties }, errcode_ret)
+    });
+    // SAFETY: errcode_ret is NULL or was written.
+    let mut code = unsafe { queue.code(errcode_ret) };
+    let repeated = code != 0 && added && repeats(code);
+    if repeated {
+        // SAFETY: the application's own call.
+        queue = guard::real_call(&entered, || unsafe { real(context, device, properties, errcode_ret) });
+        // SAFETY: as above.
+        code = unsafe { queue.code(errcode_ret) };
+    }
+    let words = [objects::word(context), objects::word(device), properties];
+    created(site, entered, queue, code, (context, device, properties, Vec::new(), added && !repeated), &words);
+    queue
+}
+
+/// Whether a failed creation is to be repeated; a code that nobody told may be one that our bit caused.
+fn repeats(code: i32) -> bool {
+    code == clscope_trace::record::RESULT_UNKNOWN || changes::profiling_can_cause(code)
+}
+
+pub unsafe fn clCreateCommandQueueWithProperties(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
+    context: H,
+    device: H,
+    properties: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    // SAFETY: the specification wants NULL or a zero-terminated array.
+    let theirs = unsafe { array(properties) };
+    let asked = theirs.as_deref().and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
+    let bits = asked.and_then(|pair| pair.get(1)).copied().unwrap_or(0);
+    // An array that never ends is passed on for the runtime to refuse.
+    let mut ours = match &theirs {
+        Some(array) if wants_profiling(bits) => with_profiling(array),
+        _ => Vec::new(),
+    };
+    let added = !ours.is_empty();
+    // The application's own array is never written to: ours is a copy.
+    let passed: P = if added { ours.as_mut_ptr().cast() } else { properties };
+    // SAFETY: the application's call, or with a copy of its array that has one more property.
+    let mut queue = guard::real_call(&entered, || unsafe { real(context, device, passed, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let mut code = unsafe { queue.code(errcode_ret) };
+    let repeated = code != 0 && added && repeats(code);
+    if repeated {
+        // SAFETY: the application's own call.
+        queue = guard::real_call(&entered, || unsafe { real(context, device, properties, errcode_ret) });
+        // SAFETY: as above.
+        code = unsafe { queue.code(errcode_ret) };
+    }
+    let words = [objects::word(context), objects::word(device)];
+    let array = if properties.is_null() { Vec::new() } else { theirs.unwrap_or_default() };
+    created(site, entered, queue, code, (context, device, bits, array, added && !repeated), &words);
+    queue
+}
+
+pub unsafe fn clCreateCommandQueueWithPropertiesKHR(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
+    context: H,
+    device: H,
+    properties: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the same function under another name.
+    unsafe { clCreateCommandQueueWithProperties(site, real, context, device, properties, errcode_ret) }
+}
+
+/// The application's properties with their terminating 0; empty for NULL, `None` for an array without end.
+///
+/// # Safety
+/// `properties` is NULL or a zero-terminated array of pairs.
+unsafe fn array(properties: P) -> Option<Vec<u64>> {
+    let mut out = Vec::new();
+    if properties.is_null() {
+        return Some(out);
+    }
+    let at = properties.cast::<u64>();
+    for pair in 0..MOST_PROPERTIES {
+        // SAFETY: before the terminating 0.
+        let key = unsafe { *at.add(pair * 2) };
+        out.push(key);
+        if key == 0 {
+            return Some(out);
+        }
+        // SAFETY: a key has a value.
+        out.push(unsafe { *at.add(pair * 2 + 1) });
+    }
+    None
+}
+
+/// A copy of the array with the profiling bit in it.
+fn with_profiling(array: &[u64]) -> Vec<u64> {
+    let mut out: Vec<u64> = array.split_last().map(|(_, pairs)| pairs.to_vec()).unwrap_or_default();
+    match out.chunks_exact_mut(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)) {
+        Some([_, bits]) => *bits |= PROFILING,
+        _ => out.extend([CL_QUEUE_PROPERTIES, PROFILING]),
+    }
+    out.push(0);
+    out
+}
+
+pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(queue) });
+    if let (0, Some(known)) = (code, objects::queue(queue)) {
+        known.references.fetch_add(1, Ordering::Relaxed);
+    }
+    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    code
+}
+
+pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let known = objects::queue(queue);
+    let id = objects::id(queue);
+    if let Some(known) = known
+        && known.references.fetch_sub(1, Ordering::Relaxed) == 1
+    {
+        guard::protect((), || device_time::abandoned(entered.thread, known));
+        // The handle may come back as another queue, or be used wrongly: either way it is not this one any more.
+        objects::queue_gone(queue);
+        entered.start_now();
+    }
+    // SAFETY: the application's own call.
+    let code = guard::real_call(&entered, || unsafe { real(queue) });
+    entered.plain(site.function, code, || id, Some(0), || [u64::from(id)]);
+    code
+}
+
+type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
+
+pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
+    let known = objects::queue(queue);
+    if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
+        // Events of complete commands hold their queue in some runtimes: ours must not be seen.
+        guard::protect((), || device_time::look(entered.thread, known, usize::MAX));
+        entered.start_now();
+    }
+    let masked = known.filter(|q| q.profiling_added);
+    let code = match (masked, param_name) {
+        (Some(known), CL_QUEUE_PROPERTIES_ARRAY) => {
+            // SAFETY: a size query of the application's queue, to learn whether the runtime answers this at all.
+            match guard::real_call(&entered, || unsafe { real(queue, param_name, 0, std::ptr::null_mut(), std::ptr::null_mut()) }) {
+                // SAFETY: the application's buffers.
+                0 => unsafe { answer(&known.array, size, value, size_ret) },
+                code => code,
+            }
+        }
+        _ => {
+            // SAFETY: the application's own call.
+            let code = guard::real_call(&entered, || unsafe { real(queue, param_name, size, value, size_ret) });
+            if let (Some(known), 0, true) = (masked, code, u64::from(param_name) == CL_QUEUE_PROPERTIES && !value.is_null())
+                && !known.app_profiling.load(Ordering::Relaxed)
+            {
+                // SAFETY: the runtime has just written a cl_command_queue_properties there.
+                unsafe { *value.cast::<u64>() &= !PROFILING };
+            }
+            code
+        }
+    };
+    let small = (param_name < 1 << 16).then_some(param_name);
+    entered.plain(site.function, code, || objects::id(queue), small, || [objects::word(queue), u64::from(param_name)]);
+    code
+}
+
+/// Answers an info query with an array, by the rules of info queries.
+///
+/// # Safety
+/// `value` is NULL or writable for `size` bytes, `size_ret` NULL or writable.
+unsafe fn answer(array: &[u64], size: usize, value: P, size_ret: P) -> i32 {
+    let needed = size_of_val(array);
+    if !value.is_null() {
+        if size < needed {
+            return CL_INVALID_VALUE;
+        }
+        // SAFETY: checked above.
+        unsafe { std::ptr::copy_nonoverlapping(array.as_ptr().cast::<u8>(), value.cast::<u8>(), needed) };
+    }
+    if !size_ret.is_null() {
+        // SAFETY: the application's pointer.
+        unsafe { *size_ret.cast::<usize>() = needed };
+    }
+    0
+}
+
+pub unsafe fn clSetCommandQueueProperty(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, u64, u32, P) -> i32,
+    queue: H,
+    properties: u64,
+    enable: u32,
+    old_properties: P,
+) -> i32 {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue, properties, enable, old_properties) } };
+    // SAFETY: as above.
+    let code = guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
+    if let (0, Some(known)) = (code, objects::queue(queue)) {
+        if known.profiling_added && !known.app_profiling.load(Ordering::Relaxed) && !old_properties.is_null() {
+            // SAFETY: the runtime has just written there.
+            unsafe { *old_properties.cast::<u64>() &= !PROFILING };
+        }
+        if properties & PROFILING != 0 {
+            // What the application switches off stays off: its commands are untimed from here on, and say so.
+            known.app_profiling.store(enable != 0, Ordering::Relaxed);
+            known.timed.store(enable != 0 && sink::process().is_some_and(|p| p.timing != DeviceTiming::Off), Ordering::Relaxed);
+        }
+    }
+    entered.call(site.function, code, &[objects::word(queue), properties, u64::from(enable)]);
+    code
+}
+
+/// The queue a command buffer goes to: the first given, else the one it was made for.
+pub fn command_buffer_queue(count: u32, queues: *mut H, command_buffer: H) -> H {
+    if count > 0 && !queues.is_null() {
+        // SAFETY: the application says that there are `count`.
+        return unsafe { *queues };
+    }
+    super::kernel::queue_of_command_buffer(command_buffer)
+}

@@ -1,0 +1,398 @@
+//! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring file, prefaulted and
+//! reused in place, because fresh pages are what recording costs. A full ring is written to the trace by the thread
+//! that filled it, in one `pwrite` per block. Rings start at a page and grow, so that thousands of short threads stay cheap.
+
+use super::{Process, files, now, process};
+use crate::diag;
+use crate::guard::{Thread, cell, publish};
+use clscope_trace::defs;
+use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use clscope_trace::record::{self, DropReason};
+use memmap2::MmapRaw;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
+
+/// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
+const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
+/// Largest ring.
+pub const LARGEST: usize = 256 * 1024;
+
+/// Takes the header stores of threads that have no ring yet.
+pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] = [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
+
+/// A region of the ring file.
+struct Region {
+    map: MmapRaw,
+    size: usize,
+}
+
+/// All regions of a process.
+pub struct Rings {
+    end: u64,
+    free: Vec<Region>,
+}
+
+impl Rings {
+    /// None yet.
+    pub fn new() -> Self {
+        Self { end: RING_FIRST as u64, free: Vec::new() }
+    }
+}
+
+/// A thread's ring.
+pub struct Owned {
+    process: &'static Process,
+    region: Region,
+    thread: u32,
+}
+
+impl Owned {
+    fn header(&self) -> *mut u8 {
+        self.region.map.as_mut_ptr()
+    }
+}
+
+/// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a record is late: deltas never are negative.
+fn delta(t: &Thread, time: u64) -> (u64, u64) {
+    let time = time.max(t.last.get());
+    (time - t.last.get(), time)
+}
+
+/// Appends words to the ring. The caller has made room for them.
+fn put(t: &Thread, words: &[u64]) {
+    let at = t.cursor.get();
+    // SAFETY: callers made room for as many words as they put; the ring is mapped and written by this thread only.
+    unsafe {
+        std::ptr::copy_nonoverlapping(words.as_ptr(), at, words.len());
+        t.cursor.set(at.add(words.len()));
+    }
+}
+
+/// Writes one long record, with a prefix where its delta or duration needs more than 32 bits.
+fn write_long(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words, tail: &[u64]) {
+    let outer = t.writing.replace(true);
+    compiler_fence(Ordering::SeqCst);
+    append(t, time, duration, fixed, tail);
+    compiler_fence(Ordering::SeqCst);
+    t.writing.set(outer);
+}
+
+fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words, tail: &[u64]) {
+    // A ring may be drained while room is made, which moves the base: the delta is taken afterwards.
+    let needed = (2 + 7 + tail.len()) * 8;
+    if (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) < needed && !make_room(t, time) {
+        count_dropped(t, 1);
+        return;
+    }
+    let (delta, time) = delta(t, time);
+    let prefixed = (delta | duration) >> 32 != 0;
+    let fixed = fixed(delta as u32);
+    let fixed = fixed.as_slice();
+    let prefix = record::prefix(delta, duration);
+    let prefix: &[u64] = if prefixed { &prefix } else { &[] };
+    for words in [prefix, fixed, tail] {
+        put(t, words);
+    }
+    publish(t, time, ((prefix.len() + fixed.len() + tail.len()) * 8) as u64);
+}
+
+/// Up to seven words on the stack.
+struct Words([u64; 7], usize);
+
+impl Words {
+    fn of(words: &[u64]) -> Self {
+        let mut out = Self([0; 7], words.len().min(7));
+        for (to, from) in out.0.iter_mut().zip(words) {
+            *to = *from;
+        }
+        out
+    }
+    fn as_slice(&self) -> &[u64] {
+        self.0.get(..self.1).unwrap_or(&[])
+    }
+}
+
+/// A plain record that the fast path could not write.
+pub fn plain(t: &Thread, function: u16, id: u32, small: u32, time: u64, duration: u64) {
+    write_long(t, time, duration, |d| Words::of(&record::plain(function, small, id, d, duration as u32)), &[]);
+}
+
+/// A call in the long form.
+pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, duration: u64) {
+    write_long(t, time, duration, |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)), arguments);
+}
+
+/// A command at its enqueue, with its whole wait list.
+pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
+    let mut waits = c.waits.0.chunks(record::WAITS_INLINE * 4);
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        bytes
+            .chunks(8)
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_le_bytes(word)
+            })
+            .collect()
+    };
+    // No allocation for the common case: an empty Vec owns no memory.
+    let first = waits.next().map(words).unwrap_or_default();
+    write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), &first);
+    for more in waits {
+        write_long(t, time, 0, |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)), &words(more));
+    }
+}
+
+/// The stamps of a command, at the time it was seen complete.
+pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
+    write_long(
+        t,
+        time,
+        0,
+        |d| {
+            let (words, n) = record::timing(command, stamps, d);
+            Words::of(words.get(..n).unwrap_or(&[]))
+        },
+        &[],
+    );
+}
+
+/// A command has no time.
+pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);
+}
+
+/// Counts records that could not be written.
+pub fn count_dropped(t: &Thread, records: u64) {
+    // SAFETY: a ring header or SCRATCH.
+    unsafe { cell(t.header.get(), ring::DROPPED) }.fetch_add(records, Ordering::Relaxed);
+}
+
+/// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one.
+#[cold]
+#[inline(never)]
+fn make_room(t: &Thread, time: u64) -> bool {
+    let Some(process) = process() else { return false };
+    let owned = t.ring.get();
+    if owned.is_null() {
+        return acquire(t, process, SIZES[0], None, time);
+    }
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses.
+    let owned = unsafe { &mut *owned };
+    drain(t, owned, time);
+    if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size) {
+        // Staying small is no failure: a small ring works, only dearer.
+        let _ = acquire(t, process, size, Some(owned.thread), time);
+    }
+    super::maybe_anchor(time);
+    true
+}
+
+/// Takes a region of at least `size` bytes for this thread. With `keep` the thread has a drained ring, which is given back.
+fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>, time: u64) -> bool {
+    let region = {
+        let mut rings = process.rings.lock();
+        match rings.free.iter().position(|r| r.size == size) {
+            Some(at) => Ok(rings.free.swap_remove(at)),
+            None => {
+                let offset = rings.end;
+                process.files.map_region(offset, size).map(|map| {
+                    rings.end += size as u64;
+                    Region { map, size }
+                })
+            }
+        }
+    };
+    let region = match region {
+        Ok(region) => region,
+        Err(error) => {
+            if keep.is_none() {
+                diag::warn(
+                    "no-ring",
+                    &format!("a thread's calls are not recorded: no space for its ring in {} ({error})", process.files.directory.display()),
+                );
+            }
+            return false;
+        }
+    };
+    let (thread, sequence) = match keep {
+        Some(thread) => (thread, t.position.get() >> 32),
+        None => (process.next_thread.fetch_add(1, Ordering::Relaxed), 0),
+    };
+    // What the small ring could not tell yet; drops without a ring stay in SCRATCH, shared by all threads.
+    // SAFETY: the current header.
+    let dropped = unsafe { cell(t.header.get(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
+    let header = region.map.as_mut_ptr();
+    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread field is stored last,
+    // so that a reader never takes a half-made header for a ring in use.
+    unsafe {
+        cell(header, ring::BASE).store(time, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
+        cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
+        cell(header, ring::DROPPED).store(dropped, Ordering::Relaxed);
+        let current = t.header.get();
+        cell(header, ring::CALL).store(cell(current, ring::CALL).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::CALL_BEGIN).store(cell(current, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::MAGIC).store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
+        cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
+    }
+    let old = t.ring.get();
+    let size = region.size;
+    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread })));
+    t.header.set(header);
+    t.position.set(sequence << 32);
+    t.last.set(time);
+    // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at `size`.
+    unsafe {
+        t.cursor.set(header.add(RING_HEADER_LEN).cast());
+        t.limit.set(header.add(size).cast());
+    }
+    if old.is_null() {
+        on_exit(t);
+        name_thread(process, thread);
+    } else {
+        // SAFETY: made by an earlier `acquire`, not referenced any more.
+        give_back(*unsafe { Box::from_raw(old) });
+    }
+    true
+}
+
+fn name_thread(process: &Process, index: u32) {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid has no preconditions.
+    let tid = unsafe {
+        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+        libc::syscall(libc::SYS_gettid)
+    };
+    let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let name = String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned();
+    process.files.define(&defs::Thread { index, tid: tid as u32, name }.into());
+}
+
+/// Writes what the ring holds as one block and begins the next. On failure the records are dropped and counted, and the ring begins
+/// anew all the same: the newest stay in it.
+fn drain(t: &Thread, owned: &mut Owned, time: u64) {
+    let header = owned.header();
+    let position = t.position.get();
+    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    if used > 0 {
+        // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in the region; only this
+        // thread writes them, and readers of a live process expect this part to change.
+        let framed = unsafe { std::slice::from_raw_parts_mut(header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN), BLOCK_HEADER_LEN + used) };
+        // SAFETY: the thread's header.
+        let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
+        match files::write_block(owned.process, framed, owned.thread, sequence as u32, base) {
+            Ok(()) => {
+                // SAFETY: the thread's header.
+                unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
+            }
+            Err(error) => {
+                let records = records_in(framed);
+                count_dropped(t, records);
+                diag::warn(
+                    "disk-full",
+                    &format!(
+                        "records are being dropped: {} takes no more ({error}); the application runs on. Free space, or record with --max-size",
+                        owned.process.files.directory.display()
+                    ),
+                );
+            }
+        }
+    }
+    let base = t.last.get().max(if used == 0 { time } else { 0 });
+    let next = (sequence + 1) << 32;
+    // SAFETY: the thread's header and the first word behind it. The base is stored first: records of the new block refer to it.
+    unsafe {
+        cell(header, ring::BASE).store(base, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(next, Ordering::Release);
+        t.cursor.set(header.add(RING_HEADER_LEN).cast());
+    }
+    t.position.set(next);
+    tell_drops(t, owned);
+}
+
+/// Records in a block that could not be written.
+fn records_in(framed: &[u8]) -> u64 {
+    let payload = framed.get(BLOCK_HEADER_LEN..).unwrap_or(&[]);
+    clscope_trace::stream::Block { thread: 0, sequence: 0, base: 0, payload }.records().count() as u64
+}
+
+/// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it is.
+fn tell_drops(t: &Thread, owned: &Owned) {
+    // SAFETY: the thread's header.
+    let total = unsafe { cell(owned.header(), ring::DROPPED) };
+    let untold = total.swap(0, Ordering::Relaxed);
+    if untold == 0 {
+        return;
+    }
+    let words = record::dropped(untold, DropReason::WriteFailed, 0);
+    // The ring has just been emptied: there is room.
+    put(t, &words);
+    publish(t, t.last.get(), (words.len() * 8) as u64);
+}
+
+/// Marks a region free for the next thread.
+fn give_back(owned: Owned) {
+    // SAFETY: the region's header.
+    unsafe { cell(owned.header(), ring::THREAD) }.store(0, Ordering::Release);
+    owned.process.rings.lock().free.push(owned.region);
+}
+
+/// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
+pub fn forget(t: &Thread) {
+    t.ring.set(null_mut());
+    t.cursor.set(null_mut());
+    t.limit.set(null_mut());
+    t.header.set((&raw const SCRATCH).cast_mut().cast());
+    t.position.set(0);
+    t.last.set(0);
+    crate::hooks::geometry::forget(t);
+}
+
+/// Key whose destructor returns rings, plus 1; 0 before it is made.
+static KEY: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks for `thread_ends` at the end of the calling thread.
+fn on_exit(t: &Thread) {
+    let mut key = KEY.load(Ordering::Acquire);
+    if key == 0 {
+        let mut made: libc::pthread_key_t = 0;
+        // SAFETY: `thread_ends` is a function of this library, which is never unloaded.
+        if unsafe { libc::pthread_key_create(&mut made, Some(thread_ends)) } != 0 {
+            // Rings of threads that end stay taken: memory, not correctness.
+            return;
+        }
+        match KEY.compare_exchange(0, made as usize + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => key = made as usize + 1,
+            Err(other) => {
+                // SAFETY: made above, used by nobody.
+                unsafe { libc::pthread_key_delete(made) };
+                key = other;
+            }
+        }
+    }
+    // SAFETY: a valid key; the value only has to be non-NULL for the destructor to run.
+    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::from_ref(t).cast()) };
+}
+
+unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
+    let t = crate::guard::thread();
+    crate::guard::protect((), || {
+        let owned = t.ring.get();
+        if owned.is_null() || process().is_none_or(super::state::is_child) {
+            return;
+        }
+        // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other destructors take a new ring.
+        let mut owned = unsafe { Box::from_raw(owned) };
+        drain(t, &mut owned, now());
+        // A `Dropped` record that could not be drained stays in the ring, which then is not reused.
+        // SAFETY: the thread's header.
+        let clean = unsafe { cell(owned.header(), ring::POSITION) }.load(Ordering::Relaxed) & 0xffff_ffff == 0;
+        forget(t);
+        if clean {
+            give_back(*owned);
+        } else {
+            std::mem::forget(owned);
+        }
+    });
+}
