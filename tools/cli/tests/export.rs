@@ -152,7 +152,7 @@ fn a_small_trace_shows_all_it_holds() {
     assert_ne!(read["pid"], enqueue["pid"]);
     assert_eq!(events(&document).iter().filter(|e| e["ph"] == "f").count(), 2);
     // A device span never starts before its enqueue.
-    let kernel = events(&document).iter().find(|e| e["cat"] == "kernel").unwrap();
+    let kernel = events(&document).iter().find(|e| e["cat"] == "device,kernel").unwrap();
     assert!(ns(&kernel["ts"]) >= ns(&call["ts"]));
 }
 
@@ -172,7 +172,8 @@ fn what_never_ended_is_shown_as_such() {
     let document = export(&stage, &["t.clscope"]);
     check(&document);
     assert_eq!(named(&document, "clFinish (in progress)").len(), 1);
-    let reasons: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "no device time").map(|e| e["args"]["reason"].clone()).collect();
+    let reasons: Vec<_> =
+        events(&document).iter().filter(|e| e["cat"] == "device,no device time").map(|e| e["args"]["reason"].clone()).collect();
     assert_eq!(reasons.len(), 2);
     assert!(reasons.iter().any(|r| r == Untimed::QueueReleased.text()) && reasons.iter().any(|r| r.as_str().unwrap().contains("killed")));
     assert!(events(&document).iter().any(|e| e["name"].as_str().unwrap().starts_with("7 records dropped")));
@@ -200,7 +201,7 @@ fn out_of_order_commands_get_lanes() {
     save(&process, &stage.join("t.clscope"));
     let document = export(&stage, &["t.clscope"]);
     check(&document);
-    let kernels: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "kernel").collect();
+    let kernels: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "device,kernel").collect();
     assert_eq!(kernels.len(), 60);
     let lanes: HashSet<_> = kernels.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
     assert_eq!(lanes.len(), 4, "as many lanes as run at once");

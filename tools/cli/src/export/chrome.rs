@@ -202,7 +202,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
                 self.new_tracks()?;
                 let name = definitions.function_name(*function);
                 let name = format!("{name} (in progress)");
-                let mut entry = Entry::new("X", track, &name, "in progress");
+                let mut entry = Entry::new("X", track, &name, "host,in progress");
                 entry.ts = self.at(*begin);
                 entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
                 entry.cname = Some("bad");
@@ -235,8 +235,9 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         self.new_tracks()?;
         let function = definitions.function(call.function);
         let name = definitions.function_name(call.function);
-        let group = function.map_or("call", |f| f.group.as_str());
-        let mut entry = Entry::new("X", track, &name, if group.is_empty() { "call" } else { group });
+        // Categories are separated by commas; viewers filter by them.
+        let category = function.map_or("host".to_owned(), |f| format!("host,{}", f.group));
+        let mut entry = Entry::new("X", track, &name, category.trim_end_matches(','));
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
@@ -290,7 +291,11 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         self.new_tracks()?;
         let name = command_name(&command.enqueued, definitions);
         let kind = command.enqueued.record.kind;
-        let category = if kind.is_kernel() { "kernel" } else { "command" };
+        let category = match kind {
+            _ if kind.is_kernel() => "device,kernel",
+            _ if kind.direction().is_some() => "device,transfer",
+            _ => "device,command",
+        };
         let mut entry = Entry::new("X", track, &name, category);
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
@@ -335,7 +340,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         let track = self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
         self.new_tracks()?;
         let name = format!("{} (no device time)", command_name(&command.enqueued, definitions));
-        let mut entry = Entry::new("i", track, &name, "no device time");
+        let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
         describe(&command.enqueued, definitions, &mut entry.args);
