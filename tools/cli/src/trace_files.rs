@@ -153,6 +153,12 @@ impl TraceFiles {
         self.directories.iter().flat_map(|d| &d.sensors).map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
+    /// Definition files of all processes: label of the process and bytes.
+    pub fn definitions(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let processes = self.directories.iter().flat_map(|d| &d.processes);
+        processes.filter_map(|p| Some((p.label.as_str(), p.defs.as_ref()?.1.as_slice())))
+    }
+
     /// Names of the directories, for headings.
     pub fn names(&self) -> Vec<String> {
         self.directories.iter().map(|d| d.path.display().to_string()).collect()

@@ -1,0 +1,433 @@
+//! `clscope dump`: everything a trace holds, one line each: definitions in the order they were written, then events in
+//! time order. For people and for `grep`; `--format json` gives one object a line. Refuses to sum up.
+#![forbid(unsafe_code)]
+
+use crate::report::warn;
+use crate::trace_files::TraceFiles;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clscope_analysis::Trace;
+use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};
+use clscope_analysis::input::Definitions;
+use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
+use clscope_trace::defs::{ArgumentKind, Def, Defs};
+use clscope_trace::record::{RESULT_UNKNOWN, flag};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `clscope dump`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  clscope dump | less
+  clscope dump run.clscope | grep clCreateBuffer
+  clscope dump --format json | jq 'select(.event == \"command\")'")]
+pub struct Args {
+    /// Trace directories; the newest of the working directory if none is named
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// Lines for people, or one JSON object a line
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text.
+    Text,
+    /// JSON lines. Times are nanoseconds on the timeline.
+    Json,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such trace, or the output cannot be written.
+pub fn run(args: &Args) -> Result<()> {
+    let files = TraceFiles::open(&args.traces)?;
+    let mut out = std::io::BufWriter::with_capacity(1 << 17, std::io::stdout().lock());
+    let issues = write(&files, args.format, &mut out)?;
+    out.flush().context("could not write the dump")?;
+    drop(out);
+    warn(&issues);
+    Ok(())
+}
+
+fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec<crate::report::Finding>> {
+    let trace = files.trace();
+    for (label, bytes) in files.definitions() {
+        // An unreadable header was told of on opening.
+        if clscope_trace::FileHeader::decode_as(bytes, clscope_trace::FileKind::Defs).is_err() {
+            continue;
+        }
+        for def in Defs::new(bytes) {
+            match format {
+                Format::Text => writeln!(out, "{label:>24}  {}", one_line(&def))?,
+                Format::Json => {
+                    line(out, &json!({ "event": "definition", "process": label, "definition": crate::dump::definition(&def) }))?
+                }
+            }
+        }
+    }
+    let alignment = trace.align();
+    let origin = trace.origin();
+    let mut events = trace.events(Some(&alignment));
+    let mut text = String::new();
+    for event in events.by_ref() {
+        match format {
+            Format::Text => {
+                text.clear();
+                describe(&trace, &event, origin, &mut text);
+                text.push('\n');
+                out.write_all(text.as_bytes())?;
+            }
+            Format::Json => line(out, &object(&trace, &event))?,
+        }
+    }
+    Ok(trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect())
+}
+
+fn line(out: &mut impl Write, value: &Value) -> Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// A definition as Rust writes it, kept to one line: build logs have many.
+fn one_line(def: &Def) -> String {
+    let text = format!("{def:?}");
+    // `Kernel(Kernel { id: 1 })` says its kind twice.
+    let inner = text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).map(str::to_owned);
+    inner.unwrap_or(text).replace('\n', " ")
+}
+
+fn who(trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> String {
+    let p = trace.process(process);
+    let tid = p.definitions.threads.get(&thread.0).map_or_else(|| format!("#{}", thread.0), |t| t.tid.to_string());
+    format!("{}/{tid}", p.header.pid)
+}
+
+/// Seconds since the timeline's origin with all nanoseconds.
+fn clock(at: HostNs, origin: HostNs) -> String {
+    let ns = at.0.saturating_sub(origin.0);
+    format!("{}{}.{:09}", if ns < 0 { "-" } else { "" }, ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
+}
+
+fn result(code: i32) -> String {
+    if code == RESULT_UNKNOWN { "failed without a code".to_owned() } else { code.to_string() }
+}
+
+const FLAGS: [(u8, &str); 6] = [
+    (flag::APP_EVENT, "event"),
+    (flag::BLOCKING, "blocking"),
+    (flag::TIMED, "timed"),
+    (flag::APP_PROFILING, "app-profiling"),
+    (flag::NOT_SAMPLED, "not-sampled"),
+    (flag::REPEATED, "repeated"),
+];
+
+fn flags(bits: u8) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
+}
+
+fn value(kind: ArgumentKind, value: u64) -> String {
+    match kind {
+        ArgumentKind::Signed => (value as i64).to_string(),
+        ArgumentKind::Flags | ArgumentKind::Pointer | ArgumentKind::Enum => format!("{value:#x}"),
+        ArgumentKind::Bool => (value != 0).to_string(),
+        ArgumentKind::Object | ArgumentKind::Event => format!("#{value}"),
+        ArgumentKind::Unsigned | ArgumentKind::Bytes => value.to_string(),
+    }
+}
+
+fn sizes(definitions: &Definitions, geometry: u32) -> Option<(String, Option<String>, Option<String>)> {
+    let g = definitions.geometries.get(&geometry)?;
+    let n = (g.dimensions as usize).clamp(1, 3);
+    let join = |v: &[u64; 3]| v[..n].iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    Some((join(&g.global), g.local.as_ref().map(join), g.offset.as_ref().map(join)))
+}
+
+/// The command of an enqueue, after its name.
+fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, out: &mut String) {
+    let c = &e.record;
+    let _ = write!(out, "command {}: {} queue=#{}", c.id, c.kind.name(), c.queue);
+    if c.kind.is_kernel() {
+        let _ = write!(out, " kernel={}", definitions.kernel_name(c.object));
+    } else if c.object != 0 {
+        let _ = write!(out, " object=#{}", c.object);
+    }
+    if c.object2 != 0 {
+        let _ = write!(out, " to=#{}", c.object2);
+    }
+    if let Some((global, local, offset)) = sizes(definitions, c.geometry) {
+        let _ = write!(out, " global={global}");
+        local.map(|l| write!(out, " local={l}"));
+        offset.map(|o| write!(out, " offset={o}"));
+    }
+    if c.bytes != 0 {
+        let _ = write!(out, " bytes={}", c.bytes);
+    }
+    if c.extra != 0 {
+        let _ = write!(out, " extra={:#x}", c.extra);
+    }
+    if e.wait_count() > 0 {
+        let ids: Vec<String> = e.waits().map(|w| w.map_or_else(|| "?".to_owned(), |w| w.0.to_string())).collect();
+        let _ = write!(out, " waits=[{}]", ids.join(" "));
+    }
+    let _ = write!(out, " {}", flags(c.flags).join(","));
+}
+
+fn describe(trace: &Trace<'_>, event: &Event<'_>, origin: HostNs, out: &mut String) {
+    match event {
+        Event::Call(call) => call_line(trace, call, origin, out),
+        Event::Command(command) => command_line(trace, command, origin, out),
+        Event::InCall { process, thread, function, begin } => {
+            let name = trace.process(*process).definitions.function_name(*function);
+            let _ = write!(out, "{:>16}  {:>15}  still in {name} at the end", clock(*begin, origin), who(trace, *process, *thread));
+        }
+        Event::Mark { process, thread, at, mark } => {
+            let _ = write!(out, "{:>16}  {:>15}  ", clock(*at, origin), who(trace, *process, *thread));
+            let _ = match mark {
+                Mark::Dropped { count, reason } => write!(out, "{count} records dropped: {}", reason.text()),
+                Mark::Paused(true) => write!(out, "recording paused"),
+                Mark::Paused(false) => write!(out, "recording went on"),
+                Mark::SamplingRate { stratum: 0, probability } => write!(out, "sampling probability {probability}"),
+                Mark::SamplingRate { stratum, probability } => write!(out, "sampling probability {probability} for kernel #{stratum}"),
+                Mark::Unknown { kind } => write!(out, "record of unknown kind {kind}"),
+            };
+        }
+    }
+}
+
+fn call_line(trace: &Trace<'_>, call: &Call<'_>, origin: HostNs, out: &mut String) {
+    let definitions = &trace.process(call.process).definitions;
+    let name = definitions.function_name(call.function);
+    let _ = write!(out, "{:>16}  {:>15}  {name}(", clock(call.span.begin, origin), who(trace, call.process, call.thread));
+    match (&call.kept, definitions.function(call.function)) {
+        (Kept::Enqueue(e), _) => enqueued(definitions, e, out),
+        (_, Some(function)) => {
+            for (i, a) in call.arguments(function).enumerate() {
+                let _ = write!(out, "{}{}={}", if i == 0 { "" } else { ", " }, a.argument.name, value(a.argument.kind, a.value));
+            }
+        }
+        (Kept::Plain { small, id }, None) => drop(write!(out, "#{id}, {small:#x}")),
+        (Kept::Words(words), None) => drop(write!(out, "{:x?}", words.iter().collect::<Vec<_>>())),
+    }
+    let _ = write!(out, ") = {}  {} ns", result(call.result), call.span.duration());
+}
+
+fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &mut String) {
+    let at = match &command.outcome {
+        Outcome::Timed(times) => times.observed,
+        _ => command.call.end,
+    };
+    let _ = write!(out, "{:>16}  {:>15}  command {} ", clock(at, origin), who(trace, command.process, command.thread), command.id().0);
+    let _ = match &command.outcome {
+        Outcome::Timed(t) => {
+            let [queued, submit, start, end] = t.raw.map(|s| s.0);
+            let _ = write!(
+                out,
+                "ran {} ns: QUEUED {queued} SUBMIT +{} START +{} END +{}",
+                end - start,
+                submit - queued,
+                start - queued,
+                end - queued
+            );
+            match &t.placed {
+                Some(p) => write!(out, "; on the timeline from {} +-{} ns", clock(p.stamps[2], origin), p.bound_ns),
+                None => Ok(()),
+            }
+        }
+        Outcome::Untimed { reason, detail: 0 } => write!(out, "has no time: {}", reason.text()),
+        Outcome::Untimed { reason, detail } => write!(out, "has no time: {} ({detail})", reason.text()),
+        Outcome::Unfinished(reason) => write!(out, "has no end: {}", reason.text()),
+    };
+}
+
+fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>) -> Value {
+    let c = &e.record;
+    let sizes = sizes(definitions, c.geometry);
+    json!({
+        "command": c.id, "kind": c.kind.name(), "queue": c.queue,
+        "kernel": c.kind.is_kernel().then(|| definitions.kernel_name(c.object)),
+        "object": c.object, "object2": c.object2, "bytes": c.bytes, "extra": c.extra,
+        "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),
+        "waits": e.waits().map(|w| w.map(|w| w.0)).collect::<Vec<_>>(), "flags": flags(c.flags),
+    })
+}
+
+fn object(trace: &Trace<'_>, event: &Event<'_>) -> Value {
+    let place = |process: ProcessIndex, thread: ThreadIndex| {
+        let p = trace.process(process);
+        (p.label.as_str(), p.definitions.threads.get(&thread.0).map(|t| t.tid))
+    };
+    match event {
+        Event::Call(call) => {
+            let definitions = &trace.process(call.process).definitions;
+            let (label, tid) = place(call.process, call.thread);
+            let arguments: Map<String, Value> = definitions
+                .function(call.function)
+                .map(|f| call.arguments(f).map(|a| (a.argument.name.clone(), a.value.into())).collect())
+                .unwrap_or_default();
+            let enqueue = if let Kept::Enqueue(e) = &call.kept { Some(enqueued_object(definitions, e)) } else { None };
+            json!({
+                "event": "call", "process": label, "thread": call.thread.0, "tid": tid, "function": definitions.function_name(call.function),
+                "begin_ns": call.span.begin.0, "end_ns": call.span.end.0, "result": call.result, "arguments": arguments, "enqueue": enqueue,
+            })
+        }
+        Event::Command(command) => {
+            let definitions = &trace.process(command.process).definitions;
+            let (label, tid) = place(command.process, command.thread);
+            let (mut times, mut why) = (Value::Null, Value::Null);
+            match &command.outcome {
+                Outcome::Timed(t) => {
+                    times = json!({
+                        "device_ns": t.raw.map(|s| s.0), "observed_ns": t.observed.0,
+                        "host_ns": t.placed.map(|p| p.stamps.map(|s| s.0)), "bound_ns": t.placed.map(|p| p.bound_ns), "moved_ns": t.placed.map(|p| p.clamped_ns),
+                    });
+                }
+                Outcome::Untimed { reason, .. } => why = reason.text().into(),
+                Outcome::Unfinished(reason) => why = reason.text().into(),
+            }
+            json!({
+                "event": "command", "process": label, "thread": command.thread.0, "tid": tid, "enqueue_begin_ns": command.call.begin.0,
+                "enqueue_end_ns": command.call.end.0, "enqueue": enqueued_object(definitions, &command.enqueued), "times": times, "no_time": why,
+            })
+        }
+        Event::InCall { process, thread, function, begin } => {
+            let (label, tid) = place(*process, *thread);
+            let name = trace.process(*process).definitions.function_name(*function);
+            json!({ "event": "in_call", "process": label, "thread": thread.0, "tid": tid, "function": name, "begin_ns": begin.0 })
+        }
+        Event::Mark { process, thread, at, mark } => {
+            let (label, tid) = place(*process, *thread);
+            let what = match mark {
+                Mark::Dropped { count, reason } => json!({ "dropped": count, "reason": reason.text() }),
+                Mark::Paused(on) => json!({ "paused": on }),
+                Mark::SamplingRate { stratum, probability } => json!({ "kernel": stratum, "probability": probability }),
+                Mark::Unknown { kind } => json!({ "unknown_kind": kind }),
+            };
+            json!({ "event": "mark", "process": label, "thread": thread.0, "tid": tid, "at_ns": at.0, "mark": what })
+        }
+    }
+}
+
+/// A definition as an object: its kind and its fields.
+fn definition(def: &Def) -> Value {
+    macro_rules! fields {
+        ($kind:literal, $d:ident, $($field:ident),*) => { json!({ "kind": $kind, $(stringify!($field): $d.$field),* }) };
+    }
+    match def {
+        Def::Process(d) => fields!(
+            "Process",
+            d,
+            pid,
+            ppid,
+            executable,
+            arguments,
+            directory,
+            host,
+            mpi_rank,
+            mpi_size,
+            recorder,
+            injection,
+            device_timing,
+            rings_survive,
+            settings
+        ),
+        Def::Function(d) => {
+            let arguments: Vec<Value> = d.arguments.iter().map(|a| json!({ "name": a.name, "kind": format!("{:?}", a.kind) })).collect();
+            let small: Vec<Value> = d.small.iter().map(|s| json!({ "argument": s.argument, "bits": s.bits })).collect();
+            json!({ "kind": "Function", "id": d.id, "name": d.name, "origin": d.origin, "group": d.group, "arguments": arguments, "small": small, "object": d.object })
+        }
+        Def::Anchor(d) => fields!("Anchor", d, ticks, raw, monotonic, realtime, width),
+        Def::Thread(d) => fields!("Thread", d, index, tid, name),
+        Def::Platform(d) => fields!("Platform", d, id, name, vendor, version),
+        Def::Device(d) => fields!(
+            "Device",
+            d,
+            id,
+            platform,
+            name,
+            vendor,
+            driver,
+            version,
+            device_type,
+            compute_units,
+            clock_mhz,
+            global_memory,
+            timer_resolution,
+            pci,
+            parent,
+            uuid
+        ),
+        Def::Context(d) => fields!("Context", d, id, devices),
+        Def::Queue(d) => fields!("Queue", d, id, context, device, properties, profiling_added),
+        Def::Program(d) => fields!("Program", d, id, context, origin, hash, bytes),
+        Def::Build(d) => fields!("Build", d, program, function, options, result, log),
+        Def::Kernel(d) => fields!("Kernel", d, id, program, name),
+        Def::Geometry(d) => fields!("Geometry", d, id, dimensions, offset, global, local),
+        Def::Exit(d) => fields!("Exit", d, ticks, pending),
+        Def::Warning(d) => fields!("Warning", d, code, text),
+        Def::DeviceClock(d) => fields!("DeviceClock", d, device, device_time, host_time, before, after),
+        Def::Fork(d) => fields!("Fork", d, child, ticks),
+        Def::Calibration(d) => fields!("Calibration", d, name, device, value, uncertainty),
+        Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+    use std::fs;
+
+    fn dump(format: Format) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.clscope");
+        fs::create_dir(&path).unwrap();
+        let host = HostModel::default();
+        let mut p = ProcessBuilder::standard(host, 9, 1);
+        p.thread(0)
+            .plain(function::SET_ARG, 1_000, 1_500, 2 | (8 << 8), 1)
+            .enqueue(2_000, 3_000, &CommandSpec { waits: &[1, 0], ..CommandSpec::kernel(7, 1, 1) })
+            .call(function::CREATE_BUFFER, 4_000, 5_000, -61, &[0, 1, 4096])
+            .timing(9_000, 7, [host.raw + 2_100, host.raw + 2_200, host.raw + 3_000, host.raw + 8_000]);
+        p.in_calls.push((0, function::FINISH, 9_500));
+        let bytes = p.build();
+        fs::write(path.join("9-0.defs"), &bytes.defs).unwrap();
+        fs::write(path.join("9-0.0.clt"), &bytes.segment).unwrap();
+        fs::write(path.join("9-0.ring"), &bytes.ring).unwrap();
+        let files = TraceFiles::open(&[path]).unwrap();
+        let mut out = Vec::new();
+        let issues = write(&files, format, &mut out).unwrap();
+        assert_eq!(issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(), ["not-ended"]);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_line_says_what_happened() {
+        let text = dump(Format::Text);
+        for wanted in [
+            "     0.000000000              9/9  clSetKernelArg(kernel=#1, arg_index=2, arg_size=8) = 0  500 ns\n",
+            "     0.000001000              9/9  clEnqueueNDRangeKernel(command 7: NDRangeKernel queue=#1 kernel=matmul global=1024 local=64 waits=[1 ?] timed) = 0  1000 ns\n",
+            "     0.000003000              9/9  clCreateBuffer(return=#0, flags=0x1, size=4096) = -61  1000 ns\n",
+            "  command 7 ran 5000 ns: QUEUED 5000002100 SUBMIT +100 START +900 END +5900; on the timeline from 0.00000",
+            "  still in clFinish at the end\n",
+            "t.clscope/9-0  Kernel { id: 2, program: 1, name: \"reduce\" }\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\nin\n{text}");
+        }
+    }
+
+    #[test]
+    fn json_lines_hold_the_same() {
+        let lines: Vec<Value> = dump(Format::Json).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let of = |event: &str| lines.iter().filter(|l| l["event"] == event).collect::<Vec<_>>();
+        assert_eq!((of("call").len(), of("command").len(), of("in_call").len()), (3, 1, 1));
+        assert_eq!(of("call")[1]["enqueue"]["waits"], json!([1, null]));
+        assert_eq!(of("command")[0]["times"]["device_ns"][3], 5_000_008_000u64);
+        assert!(of("definition").iter().any(|d| d["definition"]["kind"] == "Geometry" && d["definition"]["global"][0] == 1024));
+    }
+}

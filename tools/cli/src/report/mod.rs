@@ -1,0 +1,232 @@
+//! `clscope report`: what a trace sums up to, on stdout; what is wrong with it, on stderr with the next step. Owns the
+//! options, the order of rows and the choice of format. Refuses to compute: figures come from the analysis.
+#![forbid(unsafe_code)]
+
+mod data;
+mod rows;
+mod table;
+mod text;
+
+use crate::trace_files::TraceFiles;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use clscope_analysis::stats::Stats;
+pub use data::Finding;
+use data::{Commands, Function, Report};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `clscope report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  clscope report                          the newest trace of this directory
+  clscope report run.clscope --limit 0    every kernel and every function
+  clscope report a.clscope b.clscope      several traces on one timeline
+  clscope report --format json | jq '.kernels[0]'
+  clscope report --format csv --section functions")]
+pub struct Args {
+    /// Trace directories; the newest of the working directory if none is named
+    #[arg(value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// Tables for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Sections to show [default: all; for csv: kernels]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
+    pub section: Vec<Section>,
+    /// What comes first in every section
+    #[arg(long, value_enum, default_value_t = Sort::Total)]
+    pub sort: Sort,
+    /// Rows per section, 0 for all [default: 15; for json and csv: all]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word matches anywhere
+    #[arg(long, value_name = "PATTERN")]
+    pub name: Option<String>,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned tables.
+    Table,
+    /// One JSON object.
+    Json,
+    /// Comma-separated values.
+    Csv,
+}
+
+/// Part of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Section {
+    /// Kernels by device time.
+    Kernels,
+    /// Transfers and other commands.
+    Transfers,
+    /// Command queues.
+    Queues,
+    /// Why devices were idle.
+    Idle,
+    /// API functions by host time.
+    Functions,
+}
+
+/// Order of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Total time.
+    Total,
+    /// Number of launches or calls.
+    Count,
+    /// Mean time.
+    Mean,
+    /// Longest time.
+    Max,
+    /// Name.
+    Name,
+}
+
+/// What of a report is shown.
+struct Shown {
+    sections: Vec<Section>,
+    most: usize,
+    /// The user asked for a limit.
+    limited: bool,
+    pattern: Option<String>,
+}
+
+impl Shown {
+    fn of(args: &Args) -> Self {
+        let all = || Section::value_variants().to_vec();
+        let sections = match (args.section.is_empty(), args.format) {
+            (false, _) => args.section.clone(),
+            (true, Format::Csv) => vec![Section::Kernels],
+            (true, _) => all(),
+        };
+        Self { sections, most: args.limit.unwrap_or(15), limited: args.limit.is_some(), pattern: args.name.clone() }
+    }
+
+    /// How many of `n` rows are shown.
+    fn limit(&self, n: usize) -> usize {
+        if self.most == 0 { n } else { n.min(self.most) }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        self.pattern.as_deref().is_none_or(|p| if p.contains(['*', '?']) { glob(p, name) } else { name.contains(p) })
+    }
+}
+
+/// Whether a pattern with `*` and `?` matches a whole name.
+pub fn glob(pattern: &str, name: &str) -> bool {
+    let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut i, mut j) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while j < n.len() {
+        match p.get(i) {
+            Some('*') => {
+                star = Some((i, j));
+                i += 1;
+            }
+            Some(c) if *c == '?' || *c == n[j] => {
+                i += 1;
+                j += 1;
+            }
+            _ => match star {
+                // The last star takes one character more.
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    i = at + 1;
+                    j = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    p[i..].iter().all(|c| *c == '*')
+}
+
+fn sort(report: &mut Report, by: Sort) {
+    fn mean(m: Option<f64>) -> f64 {
+        m.unwrap_or(-1.0)
+    }
+    let commands = |a: &Commands, b: &Commands| match by {
+        Sort::Total => b.time_ns.total.cmp(&a.time_ns.total),
+        Sort::Count => b.count.cmp(&a.count),
+        Sort::Mean => mean(b.time_ns.mean).total_cmp(&mean(a.time_ns.mean)),
+        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
+        Sort::Name => a.name.cmp(&b.name),
+    };
+    let functions = |a: &Function, b: &Function| match by {
+        Sort::Total => b.time_ns.total.cmp(&a.time_ns.total),
+        Sort::Count => b.calls.cmp(&a.calls),
+        Sort::Mean => mean(b.time_ns.mean).total_cmp(&mean(a.time_ns.mean)),
+        Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
+        Sort::Name => a.name.cmp(&b.name),
+    };
+    // The sorts are stable, and the lists come by total and name.
+    report.kernels.sort_by(commands);
+    report.transfers.sort_by(commands);
+    report.other_commands.sort_by(commands);
+    report.functions.sort_by(functions);
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such trace, or the output cannot be written. Damage inside a trace is told on stderr.
+pub fn run(args: &Args) -> Result<()> {
+    let files = TraceFiles::open(&args.traces)?;
+    let trace = files.trace();
+    let alignment = trace.align();
+    let stats = Stats::of(&trace, &alignment);
+    let mut report = Report::new(files.names(), &trace, &alignment, &stats);
+    sort(&mut report, args.sort);
+    let shown = Shown::of(args);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match args.format {
+        Format::Table => out.write_all(text::render(&report, &shown).as_bytes())?,
+        Format::Json => {
+            narrow(&mut report, &shown);
+            serde_json::to_writer_pretty(&mut out, &report)?;
+            out.write_all(b"\n")?;
+        }
+        Format::Csv => rows::write(&report, &shown, &mut out)?,
+    }
+    out.flush().context("could not write the report")?;
+    warn(&report.issues);
+    Ok(())
+}
+
+/// Applies the user's filters to what JSON gives.
+fn narrow(report: &mut Report, shown: &Shown) {
+    report.kernels.retain(|k| shown.matches(&k.name));
+    report.functions.retain(|f| shown.matches(&f.name));
+    if shown.limited {
+        report.kernels.truncate(shown.limit(report.kernels.len()));
+        report.functions.truncate(shown.limit(report.functions.len()));
+    }
+}
+
+/// Says on stderr what is wrong, worst first; what many processes share is said once.
+pub fn warn(issues: &[Finding]) {
+    let mut said: Vec<(&Finding, usize)> = Vec::new();
+    for issue in issues {
+        match said.iter_mut().find(|(s, _)| (s.text == issue.text) && s.code == issue.code) {
+            Some((_, more)) => *more += 1,
+            None => said.push((issue, 0)),
+        }
+    }
+    let rank = |severity: &str| ["error", "warning", "note"].iter().position(|s| *s == severity);
+    said.sort_by_key(|(issue, _)| rank(issue.severity));
+    for (issue, more) in said.iter().take(20) {
+        let others = if *more > 0 { format!(" (and {more} more)") } else { String::new() };
+        let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
+        crate::output::say(format_args!("{}: {}{others}: {}{remedy}", issue.severity, issue.subject, issue.text));
+    }
+    if said.len() > 20 {
+        crate::output::say(format_args!("and {} more findings: --format json lists them all", said.len() - 20));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Owns the report as CSV: one header line and one row per entry of a section. Several sections are told apart by their
+//! first column, and each begins with a header of its own after an empty line.
+
+use super::data::{Commands, Function, Report, Summary};
+use super::{Section, Shown};
+use anyhow::Result;
+use std::io::Write;
+
+const SUMMARY: [&str; 8] = ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
+
+fn optional<T: ToString>(value: Option<T>) -> String {
+    // What is not known is an empty cell.
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+fn summary(s: &Summary) -> Vec<String> {
+    vec![
+        s.count.to_string(),
+        optional((s.count > 0).then_some(s.total)),
+        optional(s.mean),
+        optional(s.median),
+        optional(s.p95),
+        optional(s.p99),
+        optional(s.min),
+        optional(s.max),
+    ]
+}
+
+fn commands(section: &str, c: &Commands) -> Vec<String> {
+    let mut row = vec![section.to_owned(), c.name.clone(), optional(c.device.clone()), optional(c.direction), c.count.to_string()];
+    row.extend([c.untimed.to_string(), optional(c.share), c.bytes.to_string(), optional(c.gigabytes_per_second)]);
+    row.extend(summary(&c.time_ns));
+    row
+}
+
+fn function(f: &Function) -> Vec<String> {
+    let mut row = vec!["functions".to_owned(), f.name.clone(), f.calls.to_string(), f.errors.to_string(), optional(f.share)];
+    row.extend(summary(&f.time_ns));
+    row
+}
+
+/// Writes the chosen sections.
+///
+/// # Errors
+/// Where the output cannot be written.
+pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> {
+    for (i, section) in shown.sections.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        let command_header = || {
+            let mut header = vec!["section", "name", "device", "direction", "count", "untimed", "share", "bytes", "gigabytes_per_second"];
+            header.extend(SUMMARY);
+            header
+        };
+        let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
+            Section::Kernels => {
+                let rows: Vec<_> = report.kernels.iter().filter(|k| shown.matches(&k.name)).map(|k| commands("kernels", k)).collect();
+                (command_header(), rows)
+            }
+            Section::Transfers => {
+                let rows = report.transfers.iter().map(|t| commands("transfers", t));
+                (command_header(), rows.chain(report.other_commands.iter().map(|c| commands("other", c))).collect())
+            }
+            Section::Functions => {
+                let mut header = vec!["section", "name", "calls", "errors", "share"];
+                header.extend(SUMMARY);
+                (header, report.functions.iter().filter(|f| shown.matches(&f.name)).map(function).collect())
+            }
+            Section::Idle => {
+                let rows = report.idle.iter().map(|i| vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]);
+                (vec!["section", "cause", "ns", "share"], rows.collect())
+            }
+            Section::Queues => {
+                let header = vec![
+                    "section",
+                    "process",
+                    "queue",
+                    "device",
+                    "out_of_order",
+                    "commands",
+                    "busy_ns",
+                    "idle_ns",
+                    "gaps",
+                    "gap_median_ns",
+                    "queue_wait_median_ns",
+                    "submit_wait_median_ns",
+                    "execution_median_ns",
+                    "notice_median_ns",
+                    "late",
+                ];
+                let rows = report.queues.iter().map(|q| {
+                    let mut row =
+                        vec!["queues".to_owned(), q.process.clone(), q.id.to_string(), q.device.clone(), q.out_of_order.to_string()];
+                    row.extend([q.commands, q.busy_ns, q.idle_ns, q.gaps_ns.count].map(|n| n.to_string()));
+                    let medians = [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns];
+                    row.extend(medians.map(|s| optional(s.median)));
+                    row.push(q.late.to_string());
+                    row
+                });
+                (header, rows.collect())
+            }
+        };
+        let mut csv = csv::Writer::from_writer(&mut out);
+        csv.write_record(&header)?;
+        let limit = if shown.limited { shown.limit(rows.len()) } else { rows.len() };
+        for row in &rows[..limit] {
+            csv.write_record(row)?;
+        }
+        csv.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Owns tables for people: plain text, aligned, as wide as it must be and no wider than 100 columns. Refuses colours.
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// A table whose last column is text on the left; all others are figures on the right.
+#[derive(Debug, Default)]
+pub struct Table {
+    titles: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these column titles.
+    pub fn new(titles: &[&'static str]) -> Self {
+        Self { titles: titles.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row of as many cells as there are columns.
+    pub fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.titles.len());
+        self.rows.push(cells);
+    }
+
+    /// The lines, each with its end.
+    pub fn render(&self) -> String {
+        let length = |s: &str| s.chars().count();
+        let last = self.titles.len().saturating_sub(1);
+        let widths: Vec<usize> = (0..last)
+            .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(|c| length(c)).chain([length(self.titles[i])]).max().unwrap_or(0))
+            .collect();
+        let left = WIDTH.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(16);
+        let mut out = String::new();
+        let titles: Vec<String> = self.titles.iter().map(|t| (*t).to_owned()).collect();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            for (cell, width) in row.iter().zip(&widths) {
+                out.push_str(&" ".repeat(2 + width.saturating_sub(length(cell))));
+                out.push_str(cell);
+            }
+            out.push_str("  ");
+            out.push_str(&shorten(row.get(last).map_or("", String::as_str), left));
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Cuts the middle out of a text that is too long: both ends of mangled names tell something.
+pub fn shorten(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let keep = width.saturating_sub(3);
+    let head: String = text.chars().take(keep.div_ceil(2)).collect();
+    let tail: String = text.chars().skip(length - keep / 2).collect();
+    format!("{head}...{tail}")
+}
+
+/// A time with a unit, three significant digits.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        x if x < 1e3 => (ns, "ns"),
+        x if x < 1e6 => (ns / 1e3, "us"),
+        x if x < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    if unit == "ns" {
+        return if ns.fract() == 0.0 || ns >= 99.95 { format!("{ns:.0} ns") } else { format!("{ns:.1} ns") };
+    }
+    format!("{} {unit}", significant(value))
+}
+
+fn significant(value: f64) -> String {
+    match value.abs() {
+        x if x < 9.995 => format!("{value:.2}"),
+        x if x < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A time that may be absent.
+pub fn time_or_dash(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), time)
+}
+
+/// Bytes with a binary unit.
+pub fn bytes(n: u64) -> String {
+    let mut value = n as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return if unit == "B" { format!("{n} B") } else { format!("{} {unit}", significant(value)) };
+        }
+        value /= 1024.0;
+    }
+    format!("{} TiB", significant(value))
+}
+
+/// A share as per cent.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |s| format!("{:.1}%", s * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_units_and_three_digits() {
+        let times = [
+            (0.0, "0 ns"),
+            (999.0, "999 ns"),
+            (1_000.0, "1.00 us"),
+            (12_345.0, "12.3 us"),
+            (123_456_000.0, "123 ms"),
+            (9.996e9, "10.0 s"),
+            (4e12, "4000 s"),
+        ];
+        for (ns, text) in times {
+            assert_eq!(time(ns), text);
+        }
+        assert_eq!((bytes(1023).as_str(), bytes(1024).as_str(), bytes(3 << 40).as_str()), ("1023 B", "1.00 KiB", "3.00 TiB"));
+        assert_eq!(shorten("abcdefghij", 7), "ab...ij");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_100() {
+        let mut table = Table::new(&["a", "name"]);
+        table.row(vec!["12".into(), "x".repeat(300)]);
+        table.row(vec!["1".into(), "y".into()]);
+        let text = table.render();
+        assert!(text.lines().all(|l| l.chars().count() <= 100));
+        assert!(text.starts_with("   a  name\n  12  xxx"), "{text}");
+    }
+}

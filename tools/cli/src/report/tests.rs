@@ -1,0 +1,124 @@
+//! The report's text against a committed golden, and its JSON against the text's figures.
+
+use super::*;
+use clscope_analysis::Trace;
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
+use clscope_trace::Untimed;
+use clscope_trace::record::CommandKind;
+
+/// Two launches and a transfer per round, a failing call, a command without time, one that never ends.
+fn sample() -> ProcessBytes {
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 4242, 2);
+    for i in 0..100u64 {
+        let (t, id) = (10_000 + i * 100_000, i * 4 + 1);
+        let stamp = |queued, submit, start, end| [queued, submit, start, end].map(|ns| host.raw + t + ns);
+        p.thread(0)
+            .plain(function::SET_ARG, t, t + 120 + i, 1 | (8 << 8), 1)
+            .enqueue(t + 300, t + 1_300, &CommandSpec::transfer(id, 1, CommandKind::WriteBuffer, 1 << 16))
+            .enqueue(t + 1_500, t + 2_500, &CommandSpec::kernel(id + 1, 1, 1))
+            .enqueue(t + 2_700, t + 3_700, &CommandSpec::kernel(id + 2, 1, 2))
+            .plain(function::FINISH, t + 4_000, t + 90_000, 0, 1)
+            .timing(t + 90_100, id, stamp(700, 1_400, 5_000, 12_000 + i))
+            .timing(t + 90_200, id + 1, stamp(1_900, 3_000, 13_000, 50_000 + 10 * i))
+            .timing(t + 90_300, id + 2, stamp(3_100, 4_000, 52_000, 88_000));
+    }
+    let end = 10_100_000;
+    p.thread(1).call(function::CREATE_BUFFER, end, end + 500, -61, &[0, 1, 1 << 40]);
+    p.thread(1).enqueue(end + 600, end + 900, &CommandSpec::kernel(900, 2, 1)).untimed(end + 1_000, 900, Untimed::QueueReleased);
+    p.thread(1).enqueue(end + 1_100, end + 1_400, &CommandSpec::transfer(901, 2, CommandKind::ReadBuffer, 4096));
+    p.exit(10_200_000, 1);
+    p.build()
+}
+
+fn report(bytes: &ProcessBytes) -> Report {
+    let trace = Trace::open(vec![bytes.files("app.clscope/4242-0")]);
+    let alignment = trace.align();
+    let stats = Stats::of(&trace, &alignment);
+    Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats)
+}
+
+fn shown(format: Format) -> Shown {
+    let args = Args { traces: vec![], format, section: vec![], sort: Sort::Total, limit: None, name: None };
+    Shown::of(&args)
+}
+
+/// Compares with a committed file; writes it only where UPDATE_GOLDENS=1 asks for it.
+fn golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/goldens").join(name);
+    if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
+    assert_eq!(text, wanted, "UPDATE_GOLDENS=1 takes the new text");
+}
+
+#[test]
+fn the_text_is_as_committed_and_fits_100_columns() {
+    let report = report(&sample());
+    let text = text::render(&report, &shown(Format::Table));
+    golden("report.txt", &text);
+    assert!(text.lines().all(|l| l.chars().count() <= 100));
+    let findings: Vec<String> =
+        report.issues.iter().map(|i| format!("{} {} {}\n    {}\n", i.severity, i.code, i.text, i.remedy.unwrap_or("-"))).collect();
+    golden("findings.txt", &findings.concat());
+}
+
+#[test]
+fn csv_is_as_committed() {
+    let mut out = Vec::new();
+    let mut all = shown(Format::Csv);
+    all.sections = Section::value_variants().to_vec();
+    rows::write(&report(&sample()), &all, &mut out).unwrap();
+    golden("report.csv", std::str::from_utf8(&out).unwrap());
+}
+
+#[test]
+fn json_holds_the_figures() {
+    let json = serde_json::to_value(report(&sample())).unwrap();
+    assert_eq!(json["schema"], data::SCHEMA);
+    assert_eq!(json["kernels"][0]["name"], "matmul");
+    assert_eq!((&json["kernels"][0]["count"], &json["kernels"][0]["untimed"]), (&101.into(), &1.into()));
+    assert_eq!(json["kernels"][0]["time_ns"]["total"], (0..100).map(|i| 37_000 + 10 * i).sum::<u64>());
+    assert_eq!(json["transfers"][0]["bytes"], 6_553_600);
+    assert_eq!(json["totals"]["errors"], 1);
+    assert_eq!(json["transfers"][1]["time_ns"]["mean"], serde_json::Value::Null, "what has no time is null, not 0");
+}
+
+#[test]
+fn rows_are_sorted_and_filtered_as_asked() {
+    let mut r = report(&sample());
+    sort(&mut r, Sort::Name);
+    assert!(r.functions.is_sorted_by(|a, b| a.name <= b.name));
+    sort(&mut r, Sort::Count);
+    assert!(r.functions.is_sorted_by(|a, b| a.calls >= b.calls));
+    let only = Shown { sections: vec![Section::Kernels, Section::Functions], pattern: Some("mat*".into()), ..shown(Format::Table) };
+    let text = text::render(&r, &only);
+    assert!(text.contains("matmul") && !text.contains("reduce") && !text.contains("clFinish"));
+}
+
+#[test]
+fn globs() {
+    for (pattern, name, is) in [
+        ("a*c", "abbc", true),
+        ("a*c", "abcd", false),
+        ("*", "", true),
+        ("?b*", "abc", true),
+        ("?", "", false),
+        ("*a*b", "xxaxxb", true),
+        ("**", "x", true),
+    ] {
+        assert_eq!(glob(pattern, name), is, "{pattern} {name}");
+    }
+}
+
+#[test]
+fn an_empty_trace_says_why_it_has_no_spans() {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 1, 1);
+    p.exit(1_000, 0);
+    let r = report(&p.build());
+    assert!(r.issues.iter().any(|i| i.code == "no-device-spans" && i.text.contains("no OpenCL call")));
+    let text = text::render(&r, &shown(Format::Table));
+    assert!(text.starts_with("clscope report of app.clscope\n  command"), "{text}");
+}
