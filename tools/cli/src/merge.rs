@@ -194,7 +194,7 @@ mod tests {
         let output = dir.path().join("all.clscope");
         let args = Args { traces: vec![a.clone(), b, a, c], output: output.clone() };
         run(&args).unwrap();
-        let files = TraceFiles::open(&[output.clone()]).unwrap();
+        let files = TraceFiles::open(std::slice::from_ref(&output)).unwrap();
         let opened = files.trace();
         assert_eq!(
             opened.processes.iter().map(|p| p.label.as_str()).collect::<Vec<_>>(),
