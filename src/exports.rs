@@ -218,9 +218,8 @@ macro_rules! entries {
             }
         )*
 
-        /// The bodies of all functions, by slot and id.
-        pub static BODIES: [[crate::exports::Address; COUNT]; crate::real::SLOTS] = [
-            [$(crate::exports::Address($name::body::<0> as *const _)),*],
+        /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and id.
+        pub static BODIES: [[crate::exports::Address; COUNT]; crate::real::SLOTS - 1] = [
             [$(crate::exports::Address($name::body::<1> as *const _)),*],
             [$(crate::exports::Address($name::body::<2> as *const _)),*],
             [$(crate::exports::Address($name::body::<3> as *const _)),*],
@@ -243,5 +242,8 @@ unsafe impl Sync for Address {}
 
 /// The function to hand out for `function` in `slot`.
 pub fn address(slot: usize, function: u16) -> *mut c_void {
-    crate::table::BODIES.get(slot).and_then(|row| row.get(function as usize)).map_or(std::ptr::null_mut(), |a| a.0.cast_mut())
+    crate::table::BODIES
+        .get(slot.wrapping_sub(1))
+        .and_then(|row| row.get(function as usize))
+        .map_or(std::ptr::null_mut(), |a| a.0.cast_mut())
 }

@@ -148,6 +148,7 @@ impl Entered {
     }
 
     /// Ends the call with the long form.
+    #[inline(never)]
     pub fn call(self, function: u16, code: i32, arguments: &[u64]) {
         let end = sink::now();
         self.call_at(function, code, arguments, end);

@@ -14,15 +14,15 @@ pub const COUNT: usize = 244;
 
 entries! {
     hook 0 clGetPlatformIDs(num_entries: u32, platforms: *mut H, num_platforms: P) -> i32 {  }
-    plain 1 clGetPlatformInfo(platform: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(platform) as u32; [(param_name, 16)]; [objects::word(platform), param_name as u64] }
+    plain 1 clGetPlatformInfo(platform: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(platform); [(param_name, 16)]; [objects::word(platform), param_name as u64] }
     hook 2 clGetDeviceIDs(platform: H, device_type: u64, num_entries: u32, devices: *mut H, num_devices: P) -> i32 {  }
-    plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(device) as u32; [(param_name, 16)]; [objects::word(device), param_name as u64] }
-    plain 4 clCreateSubDevices(in_device: H, properties: P, num_devices: u32, out_devices: *mut H, num_devices_ret: P) -> i32 { objects::word(in_device) as u32; [(num_devices, 21)]; [objects::word(in_device), num_devices as u64] }
-    plain 5 clRetainDevice(device: H) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
-    plain 6 clReleaseDevice(device: H) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
+    plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(device); [(param_name, 16)]; [objects::word(device), param_name as u64] }
+    plain 4 clCreateSubDevices(in_device: H, properties: P, num_devices: u32, out_devices: *mut H, num_devices_ret: P) -> i32 { objects::id(in_device); [(num_devices, 21)]; [objects::word(in_device), num_devices as u64] }
+    plain 5 clRetainDevice(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
+    plain 6 clReleaseDevice(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
     call 7 clSetDefaultDeviceCommandQueue(context: H, device: H, command_queue: H) -> i32 { null_mut(); [objects::word(context), objects::word(device), objects::word(command_queue)] }
-    plain 8 clGetDeviceAndHostTimer(device: H, device_timestamp: P, host_timestamp: P) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
-    plain 9 clGetHostTimer(device: H, host_timestamp: P) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
+    plain 8 clGetDeviceAndHostTimer(device: H, device_timestamp: P, host_timestamp: P) -> i32 { objects::id(device); []; [objects::word(device)] }
+    plain 9 clGetHostTimer(device: H, host_timestamp: P) -> i32 { objects::id(device); []; [objects::word(device)] }
     hook 10 clCreateContext(properties: P, num_devices: u32, devices: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
     hook 11 clCreateContextFromType(properties: P, device_type: u64, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
     hook 12 clRetainContext(context: H) -> i32 {  }
@@ -39,50 +39,50 @@ entries! {
     create 23 clCreateImage(context: H, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64] }
     create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64] }
     create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
-    plain 26 clRetainMemObject(memobj: H) -> i32 { objects::word(memobj) as u32; []; [objects::word(memobj)] }
-    plain 27 clReleaseMemObject(memobj: H) -> i32 { objects::word(memobj) as u32; []; [objects::word(memobj)] }
+    plain 26 clRetainMemObject(memobj: H) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
+    plain 27 clReleaseMemObject(memobj: H) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
     call 28 clGetSupportedImageFormats(context: H, flags: u64, image_type: u32, num_entries: u32, image_formats: P, num_image_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64, image_type as u64, num_entries as u64] }
-    plain 29 clGetMemObjectInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(memobj) as u32; [(param_name, 16)]; [objects::word(memobj), param_name as u64] }
-    plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(image) as u32; [(param_name, 16)]; [objects::word(image), param_name as u64] }
-    plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(pipe) as u32; [(param_name, 16)]; [objects::word(pipe), param_name as u64] }
+    plain 29 clGetMemObjectInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(memobj); [(param_name, 16)]; [objects::word(memobj), param_name as u64] }
+    plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(image); [(param_name, 16)]; [objects::word(image), param_name as u64] }
+    plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(pipe); [(param_name, 16)]; [objects::word(pipe), param_name as u64] }
     hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 {  }
     call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> H { null_mut(); [objects::word(context), flags as u64, size as u64, alignment as u64] }
-    plain 34 clSVMFree(context: H, svm_pointer: P) -> () { objects::word(context) as u32; []; [objects::word(context)] }
+    plain 34 clSVMFree(context: H, svm_pointer: P) -> () { objects::id(context); []; [objects::word(context)] }
     create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context)] }
-    plain 36 clRetainSampler(sampler: H) -> i32 { objects::word(sampler) as u32; []; [objects::word(sampler)] }
-    plain 37 clReleaseSampler(sampler: H) -> i32 { objects::word(sampler) as u32; []; [objects::word(sampler)] }
-    plain 38 clGetSamplerInfo(sampler: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(sampler) as u32; [(param_name, 16)]; [objects::word(sampler), param_name as u64] }
+    plain 36 clRetainSampler(sampler: H) -> i32 { objects::id(sampler); []; [objects::word(sampler)] }
+    plain 37 clReleaseSampler(sampler: H) -> i32 { objects::id(sampler); []; [objects::word(sampler)] }
+    plain 38 clGetSamplerInfo(sampler: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(sampler); [(param_name, 16)]; [objects::word(sampler), param_name as u64] }
     hook 39 clCreateProgramWithSource(context: H, count: u32, strings: P, lengths: *const usize, errcode_ret: *mut i32) -> H {  }
     hook 40 clCreateProgramWithBinary(context: H, num_devices: u32, device_list: *const H, lengths: *const usize, binaries: P, binary_status: *mut i32, errcode_ret: *mut i32) -> H {  }
     hook 41 clCreateProgramWithBuiltInKernels(context: H, num_devices: u32, device_list: *const H, kernel_names: P, errcode_ret: *mut i32) -> H {  }
     hook 42 clCreateProgramWithIL(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {  }
-    plain 43 clRetainProgram(program: H) -> i32 { objects::word(program) as u32; []; [objects::word(program)] }
-    plain 44 clReleaseProgram(program: H) -> i32 { objects::word(program) as u32; []; [objects::word(program)] }
+    plain 43 clRetainProgram(program: H) -> i32 { objects::id(program); []; [objects::word(program)] }
+    plain 44 clReleaseProgram(program: H) -> i32 { objects::id(program); []; [objects::word(program)] }
     hook 45 clBuildProgram(program: H, num_devices: u32, device_list: *const H, options: P, pfn_notify: P, user_data: P) -> i32 {  }
     hook 46 clCompileProgram(program: H, num_devices: u32, device_list: *const H, options: P, num_input_headers: u32, input_headers: *const H, header_include_names: P, pfn_notify: P, user_data: P) -> i32 {  }
     hook 47 clLinkProgram(context: H, num_devices: u32, device_list: *const H, options: P, num_input_programs: u32, input_programs: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
     hook 48 clSetProgramReleaseCallback(program: H, pfn_notify: P, user_data: P) -> i32 {  }
-    plain 49 clSetProgramSpecializationConstant(program: H, spec_id: u32, spec_size: usize, spec_value: P) -> i32 { objects::word(program) as u32; [(spec_id, 12), (spec_size, 9)]; [objects::word(program), spec_id as u64, spec_size as u64] }
-    plain 50 clUnloadPlatformCompiler(platform: H) -> i32 { objects::word(platform) as u32; []; [objects::word(platform)] }
-    plain 51 clGetProgramInfo(program: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(program) as u32; [(param_name, 16)]; [objects::word(program), param_name as u64] }
+    plain 49 clSetProgramSpecializationConstant(program: H, spec_id: u32, spec_size: usize, spec_value: P) -> i32 { objects::id(program); [(spec_id, 12), (spec_size, 9)]; [objects::word(program), spec_id as u64, spec_size as u64] }
+    plain 50 clUnloadPlatformCompiler(platform: H) -> i32 { objects::id(platform); []; [objects::word(platform)] }
+    plain 51 clGetProgramInfo(program: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(program); [(param_name, 16)]; [objects::word(program), param_name as u64] }
     call 52 clGetProgramBuildInfo(program: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(program), objects::word(device), param_name as u64] }
     hook 53 clCreateKernel(program: H, kernel_name: P, errcode_ret: *mut i32) -> H {  }
     hook 54 clCreateKernelsInProgram(program: H, num_kernels: u32, kernels: *mut H, num_kernels_ret: P) -> i32 {  }
     hook 55 clCloneKernel(source_kernel: H, errcode_ret: *mut i32) -> H {  }
-    plain 56 clRetainKernel(kernel: H) -> i32 { objects::word(kernel) as u32; []; [objects::word(kernel)] }
-    plain 57 clReleaseKernel(kernel: H) -> i32 { objects::word(kernel) as u32; []; [objects::word(kernel)] }
-    plain 58 clSetKernelArg(kernel: H, arg_index: u32, arg_size: usize, arg_value: P) -> i32 { objects::word(kernel) as u32; [(arg_index, 8), (arg_size, 13)]; [objects::word(kernel), arg_index as u64, arg_size as u64] }
-    plain 59 clSetKernelArgSVMPointer(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::word(kernel) as u32; [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
-    plain 60 clSetKernelExecInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { objects::word(kernel) as u32; [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
-    plain 61 clGetKernelInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(kernel) as u32; [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
-    plain 62 clGetKernelArgInfo(kernel: H, arg_index: u32, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(kernel) as u32; [(arg_index, 5), (param_name, 16)]; [objects::word(kernel), arg_index as u64, param_name as u64] }
+    plain 56 clRetainKernel(kernel: H) -> i32 { objects::id(kernel); []; [objects::word(kernel)] }
+    plain 57 clReleaseKernel(kernel: H) -> i32 { objects::id(kernel); []; [objects::word(kernel)] }
+    plain 58 clSetKernelArg(kernel: H, arg_index: u32, arg_size: usize, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 8), (arg_size, 13)]; [objects::word(kernel), arg_index as u64, arg_size as u64] }
+    plain 59 clSetKernelArgSVMPointer(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
+    plain 60 clSetKernelExecInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
+    plain 61 clGetKernelInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
+    plain 62 clGetKernelArgInfo(kernel: H, arg_index: u32, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(kernel); [(arg_index, 5), (param_name, 16)]; [objects::word(kernel), arg_index as u64, param_name as u64] }
     call 63 clGetKernelWorkGroupInfo(kernel: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(kernel), objects::word(device), param_name as u64] }
     call 64 clGetKernelSubGroupInfo(kernel: H, device: H, param_name: u32, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(kernel), objects::word(device), param_name as u64, input_value_size as u64] }
     call 65 clGetKernelSuggestedLocalWorkSize(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { null_mut(); [objects::word(command_queue), objects::word(kernel), work_dim as u64] }
     hook 66 clWaitForEvents(num_events: u32, event_list: *const H) -> i32 {  }
     hook 67 clGetEventInfo(event: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 {  }
     hook 68 clCreateUserEvent(context: H, errcode_ret: *mut i32) -> H {  }
-    plain 69 clRetainEvent(event: H) -> i32 { objects::event_word(event) as u32; []; [objects::event_word(event)] }
+    plain 69 clRetainEvent(event: H) -> i32 { objects::event_id(event); []; [objects::event_word(event)] }
     hook 70 clReleaseEvent(event: H) -> i32 {  }
     hook 71 clSetUserEventStatus(event: H, execution_status: i32) -> i32 {  }
     hook 72 clSetEventCallback(event: H, command_exec_callback_type: i32, pfn_notify: P, user_data: P) -> i32 {  }
@@ -158,9 +158,9 @@ entries! {
     hook 142 clCreateProgramWithILKHR(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {  }
     hook 143 clTerminateContextKHR(context: H) -> i32 {  }
     hook 144 clCreateCommandQueueWithPropertiesKHR(context: H, device: H, properties: P, errcode_ret: *mut i32) -> H {  }
-    plain 145 clReleaseDeviceEXT(device: H) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
-    plain 146 clRetainDeviceEXT(device: H) -> i32 { objects::word(device) as u32; []; [objects::word(device)] }
-    plain 147 clCreateSubDevicesEXT(in_device: H, properties: P, num_entries: u32, out_devices: *mut H, num_devices: P) -> i32 { objects::word(in_device) as u32; [(num_entries, 21)]; [objects::word(in_device), num_entries as u64] }
+    plain 145 clReleaseDeviceEXT(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
+    plain 146 clRetainDeviceEXT(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
+    plain 147 clCreateSubDevicesEXT(in_device: H, properties: P, num_entries: u32, out_devices: *mut H, num_devices: P) -> i32 { objects::id(in_device); [(num_entries, 21)]; [objects::word(in_device), num_entries as u64] }
     enqueue 148 clEnqueueMigrateMemObjectEXT(command_queue: H, num_mem_objects: u32, mem_objects: *const H, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::MigrateMemObjects; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u64, flags as u64] }
     call 149 clGetDeviceImageInfoQCOM(device: H, image_width: usize, image_height: usize, image_format: P, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(device), image_width as u64, image_height as u64, param_name as u64] }
     enqueue 150 clEnqueueAcquireGrallocObjectsIMG(command_queue: H, num_objects: u32, mem_objects: *const H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u64] }
@@ -171,34 +171,34 @@ entries! {
     create 155 clCreateSemaphoreWithPropertiesKHR(context: H, sema_props: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context)] }
     enqueue 156 clEnqueueWaitSemaphoresKHR(command_queue: H, num_sema_objects: u32, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SemaphoreWait; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_sema_objects as u64] }
     enqueue 157 clEnqueueSignalSemaphoresKHR(command_queue: H, num_sema_objects: u32, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SemaphoreSignal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_sema_objects as u64] }
-    plain 158 clGetSemaphoreInfoKHR(sema_object: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(sema_object) as u32; [(param_name, 16)]; [objects::word(sema_object), param_name as u64] }
-    plain 159 clReleaseSemaphoreKHR(sema_object: H) -> i32 { objects::word(sema_object) as u32; []; [objects::word(sema_object)] }
-    plain 160 clRetainSemaphoreKHR(sema_object: H) -> i32 { objects::word(sema_object) as u32; []; [objects::word(sema_object)] }
+    plain 158 clGetSemaphoreInfoKHR(sema_object: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(sema_object); [(param_name, 16)]; [objects::word(sema_object), param_name as u64] }
+    plain 159 clReleaseSemaphoreKHR(sema_object: H) -> i32 { objects::id(sema_object); []; [objects::word(sema_object)] }
+    plain 160 clRetainSemaphoreKHR(sema_object: H) -> i32 { objects::id(sema_object); []; [objects::word(sema_object)] }
     call 161 clGetSemaphoreHandleForTypeKHR(sema_object: H, device: H, handle_type: u32, handle_size: usize, handle_ptr: P, handle_size_ret: P) -> i32 { null_mut(); [objects::word(sema_object), objects::word(device), handle_type as u64, handle_size as u64] }
     call 162 clReImportSemaphoreSyncFdKHR(sema_object: H, reimport_props: P, fd: i32) -> i32 { null_mut(); [objects::word(sema_object), fd as u64] }
     enqueue 163 clEnqueueAcquireExternalMemObjectsKHR(command_queue: H, num_mem_objects: u32, mem_objects: *const H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u64] }
     enqueue 164 clEnqueueReleaseExternalMemObjectsKHR(command_queue: H, num_mem_objects: u32, mem_objects: *const H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u64] }
     create 165 clImportMemoryARM(context: H, flags: u64, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, size as u64] }
     call_pointer 166 clSVMAllocARM(context: H, flags: u64, size: usize, alignment: u32) -> H { null_mut(); [objects::word(context), flags as u64, size as u64, alignment as u64] }
-    plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { objects::word(context) as u32; []; [objects::word(context)] }
+    plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { objects::id(context); []; [objects::word(context)] }
     hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: u32, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {  }
     enqueue 169 clEnqueueSVMMemcpyARM(command_queue: H, blocking_copy: u32, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemcpy; null_mut(); null_mut(); size as u64; blocking_copy; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), blocking_copy as u64, size as u64] }
     enqueue 170 clEnqueueSVMMemFillARM(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), pattern_size as u64, size as u64] }
     enqueue 171 clEnqueueSVMMapARM(command_queue: H, blocking_map: u32, flags: u64, svm_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMap; null_mut(); null_mut(); size as u64; blocking_map; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), blocking_map as u64, flags as u64, size as u64] }
     enqueue 172 clEnqueueSVMUnmapARM(command_queue: H, svm_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmUnmap; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::word(kernel) as u32; [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
-    plain 174 clSetKernelExecInfoARM(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { objects::word(kernel) as u32; [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
+    plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
+    plain 174 clSetKernelExecInfoARM(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
     create 175 clCreateAcceleratorINTEL(context: H, accelerator_type: u32, descriptor_size: usize, descriptor: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), accelerator_type as u64, descriptor_size as u64] }
-    plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(accelerator) as u32; [(param_name, 16)]; [objects::word(accelerator), param_name as u64] }
-    plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { objects::word(accelerator) as u32; []; [objects::word(accelerator)] }
-    plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { objects::word(accelerator) as u32; []; [objects::word(accelerator)] }
+    plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(accelerator); [(param_name, 16)]; [objects::word(accelerator), param_name as u64] }
+    plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { objects::id(accelerator); []; [objects::word(accelerator)] }
+    plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { objects::id(accelerator); []; [objects::word(accelerator)] }
     create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), sync as u64] }
     plain 180 clGetGLContextInfoKHR(properties: P, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { 0; [(param_name, 16)]; [param_name as u64] }
     create 181 clCreateFromGLBuffer(context: H, flags: u64, bufobj: u32, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, bufobj as u64] }
     create 182 clCreateFromGLTexture(context: H, flags: u64, target: u32, miplevel: i32, texture: u32, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, target as u64, miplevel as u64, texture as u64] }
     create 183 clCreateFromGLRenderbuffer(context: H, flags: u64, renderbuffer: u32, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, renderbuffer as u64] }
-    plain 184 clGetGLObjectInfo(memobj: H, gl_object_type: P, gl_object_name: P) -> i32 { objects::word(memobj) as u32; []; [objects::word(memobj)] }
-    plain 185 clGetGLTextureInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(memobj) as u32; [(param_name, 16)]; [objects::word(memobj), param_name as u64] }
+    plain 184 clGetGLObjectInfo(memobj: H, gl_object_type: P, gl_object_name: P) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
+    plain 185 clGetGLTextureInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(memobj); [(param_name, 16)]; [objects::word(memobj), param_name as u64] }
     enqueue 186 clEnqueueAcquireGLObjects(command_queue: H, num_objects: u32, mem_objects: *const H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u64] }
     enqueue 187 clEnqueueReleaseGLObjects(command_queue: H, num_objects: u32, mem_objects: *const H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u64] }
     create 188 clCreateFromGLTexture2D(context: H, flags: u64, target: u32, miplevel: i32, texture: u32, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, target as u64, miplevel as u64, texture as u64] }
@@ -210,10 +210,10 @@ entries! {
     call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: u32, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), size as u64, alignment as u64] }
     call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: u32, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), objects::word(device), size as u64, alignment as u64] }
     call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: u32, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), objects::word(device), size as u64, alignment as u64] }
-    plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { objects::word(context) as u32; []; [objects::word(context)] }
-    plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { objects::word(context) as u32; []; [objects::word(context)] }
-    plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(context) as u32; [(param_name, 16)]; [objects::word(context), param_name as u64] }
-    plain 200 clSetKernelArgMemPointerINTEL(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::word(kernel) as u32; [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
+    plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { objects::id(context); []; [objects::word(context)] }
+    plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { objects::id(context); []; [objects::word(context)] }
+    plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(context); [(param_name, 16)]; [objects::word(context), param_name as u64] }
+    plain 200 clSetKernelArgMemPointerINTEL(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
     enqueue 201 clEnqueueMemsetINTEL(command_queue: H, dst_ptr: P, value: i32, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), value as u64, size as u64] }
     enqueue 202 clEnqueueMemFillINTEL(command_queue: H, dst_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), pattern_size as u64, size as u64] }
     enqueue 203 clEnqueueMemcpyINTEL(command_queue: H, blocking: u32, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmMemcpy; null_mut(); null_mut(); size as u64; blocking; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), blocking as u64, size as u64] }
@@ -221,9 +221,9 @@ entries! {
     enqueue 205 clEnqueueMemAdviseINTEL(command_queue: H, ptr: P, size: usize, advice: u32, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmAdvise; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), size as u64, advice as u64] }
     create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, size as u64] }
     hook 207 clCreateCommandBufferKHR(num_queues: u32, queues: *const H, properties: P, errcode_ret: *mut i32) -> H {  }
-    plain 208 clFinalizeCommandBufferKHR(command_buffer: H) -> i32 { objects::word(command_buffer) as u32; []; [objects::word(command_buffer)] }
-    plain 209 clRetainCommandBufferKHR(command_buffer: H) -> i32 { objects::word(command_buffer) as u32; []; [objects::word(command_buffer)] }
-    plain 210 clReleaseCommandBufferKHR(command_buffer: H) -> i32 { objects::word(command_buffer) as u32; []; [objects::word(command_buffer)] }
+    plain 208 clFinalizeCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
+    plain 209 clRetainCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
+    plain 210 clReleaseCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
     enqueue 211 clEnqueueCommandBufferKHR(num_queues: u32, queues: *mut H, command_buffer: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); hooks::command_buffer_queue(num_queues, queues, command_buffer); CommandKind::CommandBuffer; command_buffer; null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [num_queues as u64, objects::word(command_buffer)] }
     call 212 clCommandBarrierWithWaitListKHR(command_buffer: H, command_queue: H, properties: P, num_sync_points_in_wait_list: u32, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue)] }
     call 213 clCommandCopyBufferKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_sync_points_in_wait_list: u32, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64] }
@@ -236,9 +236,9 @@ entries! {
     call 220 clCommandNDRangeKernelKHR(command_buffer: H, command_queue: H, properties: P, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_sync_points_in_wait_list: u32, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(kernel), work_dim as u64] }
     call 221 clCommandSVMMemcpyKHR(command_buffer: H, command_queue: H, properties: P, dst_ptr: P, src_ptr: P, size: usize, num_sync_points_in_wait_list: u32, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), size as u64] }
     call 222 clCommandSVMMemFillKHR(command_buffer: H, command_queue: H, properties: P, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_sync_points_in_wait_list: u32, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), pattern_size as u64, size as u64] }
-    plain 223 clGetCommandBufferInfoKHR(command_buffer: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(command_buffer) as u32; [(param_name, 16)]; [objects::word(command_buffer), param_name as u64] }
-    plain 224 clUpdateMutableCommandsKHR(command_buffer: H, num_configs: u32, config_types: P, configs: P) -> i32 { objects::word(command_buffer) as u32; [(num_configs, 21)]; [objects::word(command_buffer), num_configs as u64] }
-    plain 225 clGetMutableCommandInfoKHR(command: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::word(command) as u32; [(param_name, 16)]; [objects::word(command), param_name as u64] }
+    plain 223 clGetCommandBufferInfoKHR(command_buffer: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(command_buffer); [(param_name, 16)]; [objects::word(command_buffer), param_name as u64] }
+    plain 224 clUpdateMutableCommandsKHR(command_buffer: H, num_configs: u32, config_types: P, configs: P) -> i32 { objects::id(command_buffer); [(num_configs, 21)]; [objects::word(command_buffer), num_configs as u64] }
+    plain 225 clGetMutableCommandInfoKHR(command: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(command); [(param_name, 16)]; [objects::word(command), param_name as u64] }
     create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: u32, num_queues: u32, queues: *const H, num_handles: u32, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(command_buffer), automatic as u64, num_queues as u64, num_handles as u64] }
     call 227 clSetContentSizeBufferPoCL(buffer: H, content_size_buffer: H) -> i32 { null_mut(); [objects::word(buffer), objects::word(content_size_buffer)] }
     call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: u32, size: usize, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), svm_type_index as u64, size as u64] }
@@ -256,7 +256,7 @@ entries! {
     enqueue 240 clEnqueueWriteHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_write: u32, ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::WriteHostPipe; program; null_mut(); size as u64; blocking_write; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(program), blocking_write as u64, size as u64] }
     call 241 clGetImageRequirementsInfoEXT(context: H, properties: P, flags: u64, image_format: P, image_desc: P, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(context), flags as u64, param_name as u64] }
     plain 242 clCancelCommandsIMG(event_list: *const H, num_events_in_list: usize) -> i32 { 0; [(num_events_in_list, 21)]; [num_events_in_list as u64] }
-    plain 243 clSetPerfHintQCOM(context: H, perf_hint: u32) -> i32 { objects::word(context) as u32; [(perf_hint, 16)]; [objects::word(context), perf_hint as u64] }
+    plain 243 clSetPerfHintQCOM(context: H, perf_hint: u32) -> i32 { objects::id(context); [(perf_hint, 16)]; [objects::word(context), perf_hint as u64] }
 }
 
 /// Facts of each entry point, by id.

@@ -65,6 +65,7 @@ pub fn adopted(site: Site, context: H) -> u32 {
 type Create = unsafe extern "C-unwind" fn(P, u32, *const H, P, P, *mut i32) -> H;
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clCreateContext(
     site: Site,
     real: Create,
@@ -91,6 +92,7 @@ pub unsafe fn clCreateContext(
     context
 }
 
+#[inline(never)]
 pub unsafe fn clCreateContextFromType(
     site: Site,
     real: unsafe extern "C-unwind" fn(P, u64, P, P, *mut i32) -> H,
@@ -116,6 +118,7 @@ pub unsafe fn clCreateContextFromType(
     context
 }
 
+#[inline(never)]
 pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(context) } };
@@ -128,6 +131,7 @@ pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -
     code
 }
 
+#[inline(never)]
 pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
@@ -141,6 +145,7 @@ pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) 
     code
 }
 
+#[inline(never)]
 pub unsafe fn clTerminateContextKHR(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
@@ -152,6 +157,7 @@ pub unsafe fn clTerminateContextKHR(site: Site, real: unsafe extern "C-unwind" f
     code
 }
 
+#[inline(never)]
 pub unsafe fn clGetContextInfo(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32,
@@ -175,6 +181,7 @@ pub unsafe fn clGetContextInfo(
     code
 }
 
+#[inline(never)]
 pub unsafe fn clSetContextDestructorCallback(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P, P) -> i32,

@@ -27,7 +27,7 @@ pub struct Plan {
 
 /// Decides before the call. A queue that was never seen (made before recording began, or by a call that we missed) is
 /// described now.
-#[inline]
+#[inline(never)]
 pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
     let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
@@ -94,6 +94,7 @@ pub struct What {
 }
 
 /// Records the command and ends the call.
+#[inline(never)]
 pub fn enqueued(entered: Entered, what: &What, plan: Plan) {
     let end = sink::now();
     let begin = entered.begin;

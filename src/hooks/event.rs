@@ -14,6 +14,7 @@ const CL_PROFILING_COMMAND_QUEUED: u32 = 0x1280;
 const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
 const CL_COMPLETE: i32 = 0;
 
+#[inline(never)]
 pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32, *const H) -> i32, count: u32, list: *const H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(count, list) } };
@@ -31,6 +32,7 @@ pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32,
     code
 }
 
+#[inline(never)]
 pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
@@ -47,6 +49,7 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
     code
 }
 
+#[inline(never)]
 pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
@@ -58,6 +61,7 @@ pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, q
 
 type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 
+#[inline(never)]
 pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
@@ -86,6 +90,7 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
     code
 }
 
+#[inline(never)]
 pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
@@ -108,6 +113,7 @@ pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_na
     code
 }
 
+#[inline(never)]
 pub unsafe fn clSetEventCallback(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, i32, P, P) -> i32,
@@ -128,6 +134,7 @@ pub unsafe fn clSetEventCallback(
     code
 }
 
+#[inline(never)]
 pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, event: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(event) } };
@@ -142,6 +149,7 @@ pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) ->
 /// User events that are neither set nor released: behind them a wait may never end.
 static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex::new(None);
 
+#[inline(never)]
 pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, context: H, errcode_ret: *mut i32) -> H {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, errcode_ret) } };
@@ -162,6 +170,7 @@ pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H,
     event
 }
 
+#[inline(never)]
 pub unsafe fn clSetUserEventStatus(site: Site, real: unsafe extern "C-unwind" fn(H, i32) -> i32, event: H, status: i32) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, status) } };

@@ -30,6 +30,7 @@ unsafe fn replacement(name: P, theirs: H) -> H {
     }
 }
 
+#[inline(never)]
 pub unsafe fn clGetExtensionFunctionAddress(site: Site, real: unsafe extern "C-unwind" fn(P) -> H, name: P) -> H {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(name) } };
@@ -41,6 +42,7 @@ pub unsafe fn clGetExtensionFunctionAddress(site: Site, real: unsafe extern "C-u
     ours
 }
 
+#[inline(never)]
 pub unsafe fn clGetExtensionFunctionAddressForPlatform(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P) -> H,

@@ -57,6 +57,7 @@ fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32
     }
 }
 
+#[inline(never)]
 pub unsafe fn clCreateKernel(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P, *mut i32) -> H,
@@ -72,6 +73,7 @@ pub unsafe fn clCreateKernel(
     kernel
 }
 
+#[inline(never)]
 pub unsafe fn clCreateKernelsInProgram(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, *mut H, P) -> i32,
@@ -103,6 +105,7 @@ pub unsafe fn clCreateKernelsInProgram(
     code
 }
 
+#[inline(never)]
 pub unsafe fn clCloneKernel(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, source: H, errcode_ret: *mut i32) -> H {
     // SAFETY: the application's own call.
     let (entered, kernel) = passed(site, || unsafe { real(source, errcode_ret) });
@@ -115,6 +118,7 @@ pub unsafe fn clCloneKernel(site: Site, real: unsafe extern "C-unwind" fn(H, *mu
 /// Queues that command buffers were made for, by handle.
 static COMMAND_BUFFERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
 
+#[inline(never)]
 pub unsafe fn clCreateCommandBufferKHR(
     site: Site,
     real: unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H,

@@ -58,6 +58,7 @@ pub unsafe fn destructor(site: Site, real: unsafe extern "C-unwind" fn(H, P, P) 
     code
 }
 
+#[inline(never)]
 pub unsafe fn clSetMemObjectDestructorCallback(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
@@ -69,6 +70,7 @@ pub unsafe fn clSetMemObjectDestructorCallback(
     unsafe { destructor(site, real, memobj, pfn_notify, user_data) }
 }
 
+#[inline(never)]
 pub unsafe fn clSetMemObjectDestructorAPPLE(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
@@ -99,6 +101,7 @@ fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) ->
 type NativeKernel = unsafe extern "C-unwind" fn(H, P, P, usize, u32, *const H, P, u32, *const H, *mut H) -> i32;
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clEnqueueNativeKernel(
     site: Site,
     real: NativeKernel,
@@ -130,6 +133,7 @@ pub unsafe fn clEnqueueNativeKernel(
 type SvmFree = unsafe extern "C-unwind" fn(H, u32, P, P, P, u32, *const H, *mut H) -> i32;
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clEnqueueSVMFree(
     site: Site,
     real: SvmFree,
@@ -155,6 +159,7 @@ pub unsafe fn clEnqueueSVMFree(
 }
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clEnqueueSVMFreeARM(
     site: Site,
     real: SvmFree,

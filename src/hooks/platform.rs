@@ -131,6 +131,7 @@ unsafe fn listed(list: *mut H, room: u32, count: P) {
     }
 }
 
+#[inline(never)]
 pub unsafe fn clGetPlatformIDs(
     site: Site,
     real: unsafe extern "C-unwind" fn(u32, *mut H, P) -> i32,
@@ -150,6 +151,7 @@ pub unsafe fn clGetPlatformIDs(
     code
 }
 
+#[inline(never)]
 pub unsafe fn clGetDeviceIDs(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u64, u32, *mut H, P) -> i32,

@@ -58,6 +58,7 @@ fn made(
     }
 }
 
+#[inline(never)]
 pub unsafe fn clCreateProgramWithSource(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, P, *const usize, *mut i32) -> H,
@@ -92,6 +93,7 @@ pub unsafe fn clCreateProgramWithSource(
 }
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clCreateProgramWithBinary(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, *const H, *const usize, P, *mut i32, *mut i32) -> H,
@@ -120,6 +122,7 @@ pub unsafe fn clCreateProgramWithBinary(
 
 type WithIl = unsafe extern "C-unwind" fn(H, P, usize, *mut i32) -> H;
 
+#[inline(never)]
 pub unsafe fn clCreateProgramWithIL(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
     // SAFETY: the application's own call.
     let (entered, program) = passed(site, || unsafe { real(context, il, length, errcode_ret) });
@@ -131,11 +134,13 @@ pub unsafe fn clCreateProgramWithIL(site: Site, real: WithIl, context: H, il: P,
     program
 }
 
+#[inline(never)]
 pub unsafe fn clCreateProgramWithILKHR(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
     // SAFETY: the same function under another name.
     unsafe { clCreateProgramWithIL(site, real, context, il, length, errcode_ret) }
 }
 
+#[inline(never)]
 pub unsafe fn clCreateProgramWithBuiltInKernels(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, *const H, P, *mut i32) -> H,
@@ -196,6 +201,7 @@ fn readable(code: i32) -> bool {
     !matches!(code, -44 | -30 | -34)
 }
 
+#[inline(never)]
 pub unsafe fn clBuildProgram(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u32, *const H, P, P, P) -> i32,
@@ -225,6 +231,7 @@ pub unsafe fn clBuildProgram(
 type Compile = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, P) -> i32;
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clCompileProgram(
     site: Site,
     real: Compile,
@@ -259,6 +266,7 @@ pub unsafe fn clCompileProgram(
 type Link = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, *mut i32) -> H;
 
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[inline(never)]
 pub unsafe fn clLinkProgram(
     site: Site,
     real: Link,
@@ -292,6 +300,7 @@ pub unsafe fn clLinkProgram(
     program
 }
 
+#[inline(never)]
 pub unsafe fn clSetProgramReleaseCallback(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, P, P) -> i32,

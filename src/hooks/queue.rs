@@ -77,6 +77,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     })
 }
 
+#[inline(never)]
 pub unsafe fn clCreateCommandQueue(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H,
@@ -111,6 +112,7 @@ fn repeats(code: i32) -> bool {
     code == clscope_trace::record::RESULT_UNKNOWN || changes::profiling_can_cause(code)
 }
 
+#[inline(never)]
 pub unsafe fn clCreateCommandQueueWithProperties(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
@@ -150,6 +152,7 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     queue
 }
 
+#[inline(never)]
 pub unsafe fn clCreateCommandQueueWithPropertiesKHR(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
@@ -196,6 +199,7 @@ fn with_profiling(array: &[u64]) -> Vec<u64> {
     out
 }
 
+#[inline(never)]
 pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
@@ -208,6 +212,7 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn
     code
 }
 
+#[inline(never)]
 pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
@@ -229,6 +234,7 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" f
 
 type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 
+#[inline(never)]
 pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
@@ -285,6 +291,7 @@ unsafe fn answer(array: &[u64], size: usize, value: P, size_ret: P) -> i32 {
     0
 }
 
+#[inline(never)]
 pub unsafe fn clSetCommandQueueProperty(
     site: Site,
     real: unsafe extern "C-unwind" fn(H, u64, u32, P) -> i32,

@@ -32,6 +32,11 @@ fn samples(random: &mut Random) -> Sensor {
     Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise: random.between(0.3, 1.4) }
 }
 
+/// A response that the estimator's family does not hold.
+fn two_lags(random: &mut Random) -> Sensor {
+    Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: random.between(0.3, 1.4) }
+}
+
 fn families() -> Vec<Family> {
     let base = Family {
         name: "",
@@ -54,6 +59,8 @@ fn families() -> Vec<Family> {
         Family { name: "samples 60 s, warming", seconds: 60.0, warming: 0.016, ..base },
         Family { name: "samples 20 s", ..base },
         Family { name: "samples 20 s, warming", warming: 0.016, ..base },
+        Family { name: "samples 60 s, two lags for one", seconds: 60.0, sensor: two_lags, ..base },
+        Family { name: "samples 20 s, mix of every sample", mix: Mix::Changing(0.01), ..base },
         Family { name: "samples 20 s, kernels vary 1 %", piece_spread: 0.01, ..base },
         Family { name: "samples 20 s, floor fitted", fitted_floor: true, gap: 2e-4, ..base },
         Family { name: "samples 5 s, warming", seconds: 5.0, warming: 0.016, ..base },

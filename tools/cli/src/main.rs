@@ -1,9 +1,14 @@
 //! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with the whole chain of
 //! causes, prefixed, on stderr. Refuses to do any work itself.
 
+mod doctor;
+mod dump;
 mod export;
+mod merge;
 mod output;
+mod probe;
 mod record;
+mod report;
 mod system;
 mod trace_files;
 
@@ -35,10 +40,24 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
+    /// Sum up a trace: kernels, transfers, queues, idle causes, API calls
+    Report(report::Args),
+    /// Print everything a trace holds, one line each
+    Dump(dump::Args),
+    /// Put several traces into one directory
+    Merge(merge::Args),
     /// Write a timeline for a viewer
     Export(export::Args),
+    /// Say what works on this machine, what does not, and how to mend it
+    Doctor(doctor::Args),
     /// List the environment variables that the recorder reads
     Settings,
+    /// Tries a loader or driver in a process of its own; `doctor` asks
+    #[command(name = probe::SUBCOMMAND, hide = true)]
+    Probe {
+        /// What to find out about what
+        question: Vec<std::ffi::OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -49,7 +68,12 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
+        Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Probe { question } => Ok(probe::answer(&question)),
         Command::Settings => {
             print_settings();
             Ok(ExitCode::SUCCESS)

@@ -216,7 +216,9 @@ fn row(command: &Command) -> Row {
     }
     if fits_plain && covered {
         let object = plain_object.flatten();
-        let handle = object.and_then(|i| keep.get(i)).map_or("0".into(), |k| format!("{} as u32", k.word));
+        let handle = object
+            .and_then(|i| keep.get(i))
+            .map_or("0".into(), |k| k.word.replace("::word(", "::id(").replace("::event_word(", "::event_id("));
         let small = small.unwrap_or_default();
         let packed: Vec<_> = small.iter().map(|(i, bits)| format!("({}, {bits})", argument(&keep[*i].name))).collect();
         let meaning = format!("{handle}; [{}]; [{}]", packed.join(", "), words(&keep));

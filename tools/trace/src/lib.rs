@@ -69,7 +69,7 @@
 //! | 40 | u64 | records this thread dropped that no `Dropped` record tells of yet |
 //! | 48 | u64 | call in progress: function index + 1 (low 16 bits), 0 when the thread is in no call |
 //! | 56 | u64 | host time at which that call began |
-//! | 64 | 64 bytes | reserved, 0 |
+//! | 64 | 64 bytes | room for the block's header while it is written to a segment |
 //!
 //! A record is complete before `position` covers it (release store), so whatever kills the process, every record
 //! below `position` is whole. A block is written to its segment before `position` moves to the next sequence number:

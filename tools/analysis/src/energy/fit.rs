@@ -139,6 +139,33 @@ impl Table {
         self.rows().map(|(line, y)| y - line.iter().zip(x.iter()).map(|(a, b)| a * b).sum::<f64>()).collect()
     }
 
+    /// Running mean over `length` rows on every column, fewer at the ends.
+    fn smooth(&mut self, length: usize) {
+        if length <= 1 {
+            return;
+        }
+        let n = self.y.len();
+        let mean = |values: &mut [f64], width: usize| {
+            let old = values.to_vec();
+            let mut sum = vec![0.0; width];
+            let (mut from, mut to) = (0, 0);
+            for i in 0..n {
+                while to < (i + length / 2 + 1).min(n) {
+                    sum.iter_mut().zip(&old[to * width..]).for_each(|(s, v)| *s += v);
+                    to += 1;
+                }
+                while from < i.saturating_sub(length / 2) {
+                    sum.iter_mut().zip(&old[from * width..]).for_each(|(s, v)| *s -= v);
+                    from += 1;
+                }
+                let count = (to - from) as f64;
+                values[i * width..(i + 1) * width].iter_mut().zip(&sum).for_each(|(v, s)| *v = s / count);
+            }
+        };
+        mean(&mut self.z, self.width);
+        mean(&mut self.y, 1);
+    }
+
     /// `e_i = v_i + theta e_(i-1)` on every column, started afresh after a gap.
     fn whiten(&mut self, rows: &Rows, theta: f64) {
         for i in 1..self.y.len() {
@@ -212,87 +239,127 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
     let base = g + fitted.len();
     let group_share = |row: &[f64], group: &[usize]| -> f64 { group.iter().map(|&class| row[class]).sum() };
 
-    // Classes and floors only, to learn what a row is predicted to be.
-    let mut plain = Table { width: base, z: Vec::with_capacity(n * base), y: Vec::with_capacity(n) };
-    let mut level = Vec::with_capacity(n);
-    for (i, row) in rows.rows.iter().enumerate() {
-        let (shares, states) = (columns.classes.row(i), columns.state_row(i));
-        let settled: f64 = known.iter().map(|&(s, rate, _)| rate * states[s]).sum();
-        level.push(settled);
-        plain.z.extend(groups.iter().map(|group| row.scale * group_share(shares, group)));
-        plain.z.extend(fitted.iter().map(|&s| row.scale * states[s]));
-        plain.y.push(row.scale * (row.mean - settled));
-    }
-    let (gram, moment) = plain.normal();
-    let first = nonnegative(&gram, &moment, &vec![true; base]);
     let degree = match drift {
         DriftModel::None => 0,
         DriftModel::Polynomial(most) => most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT))),
     };
     let shapes = polynomials(rows, degree);
-
-    // All columns: classes, floors, drift, then the response's slopes, which only widen the intervals.
-    let slopes = columns.sensitivity.len();
-    let width = base + degree + slopes;
-    let mut table = Table { width, z: Vec::with_capacity(n * width), y: plain.y.clone() };
-    for (i, row) in rows.rows.iter().enumerate() {
-        let line = &plain.z[i * base..(i + 1) * base];
-        table.z.extend_from_slice(line);
-        let predicted: f64 =
-            line.iter().zip(first.iter()).map(|(a, b)| a * b).sum::<f64>() + row.scale * level[i];
-        table.z.extend(shapes.iter().map(|shape| predicted * shape[i]));
-        table.z.extend(columns.sensitivity.iter().map(|(_, slope)| {
-            let change: f64 =
-                groups.iter().zip(first.iter()).map(|(group, p)| p * group_share(slope.row(i), group)).sum();
-            row.scale * change
-        }));
-    }
-    let mut bounded = vec![true; base];
-    bounded.extend(std::iter::repeat_n(false, degree));
+    let level: Vec<f64> =
+        (0..n).map(|i| known.iter().map(|&(s, rate, _)| rate * columns.state_row(i)[s]).sum()).collect();
+    let slopes = columns.directions.len();
     let used = base + degree;
-    let fit = |table: &Table, spread: &[f64]| {
-        let (mut gram, moment) = table.normal();
-        for (j, s) in spread.iter().enumerate() {
-            // Busy time known with an error makes columns look more varied than they are: take the error's share off.
-            gram[(j, j)] -= s.min(0.9 * gram[(j, j)]);
-        }
-        let part = gram.view((0, 0), (used, used)).into_owned();
-        let x = nonnegative(&part, &moment.rows(0, used).into_owned(), &bounded);
-        let mut full = DVector::zeros(width);
-        full.rows_mut(0, used).copy_from(&x);
-        (gram, full)
-    };
-    let spread_row = |i: usize| -> Vec<f64> {
-        let scale = rows.rows[i].scale.powi(2);
-        columns.classes.variance_row(i).map_or_else(Vec::new, |variance| {
-            groups.iter().map(|group| scale * group_share(variance, group)).collect()
+    let width = used + slopes;
+    let mut bounded = vec![true; base];
+    bounded.extend(std::iter::repeat_n(false, degree + slopes));
+    let mut spread: Vec<Vec<f64>> = (0..n)
+        .map(|i| {
+            let scale = rows.rows[i].scale.powi(2);
+            columns.classes.variance_row(i).map_or_else(Vec::new, |variance| {
+                groups.iter().map(|group| scale * group_share(variance, group)).collect()
+            })
         })
-    };
-    let mut spread: Vec<Vec<f64>> = (0..n).map(spread_row).collect();
-    let total = |spread: &[Vec<f64>]| -> Vec<f64> {
-        (0..g).map(|j| spread.iter().filter_map(|row| row.get(j)).sum()).collect()
-    };
-    let (mut normal, mut x) = fit(&table, &total(&spread));
-    let residuals: Vec<f64> =
-        table.residuals(&x).iter().zip(&rows.rows).map(|(e, row)| e / row.scale).collect();
+        .collect();
+
+    // The response's directions and the drift multiply rates that are not known yet: Gauss and Newton's rounds.
+    let mut bend = vec![0.0; slopes];
+    let mut rates = DVector::zeros(base);
+    let mut table = Table { width: 0, z: Vec::new(), y: Vec::new() };
+    let mut normal = DMatrix::zeros(0, 0);
+    let mut x = DVector::zeros(0);
+    let mut noise = 0.0;
     let mut theta = 0.0;
-    if rows.kind == RowKind::Counter {
-        theta = moving_average(&table.residuals(&x), rows);
-        if theta > 0.05 {
-            table.whiten(rows, theta);
-            for i in 1..n {
-                if rows.rows[i].joined && !spread[i].is_empty() {
-                    for j in 0..g {
-                        spread[i][j] += theta * theta * spread[i - 1][j];
-                    }
+    let mut residuals = Vec::new();
+    for round in 0..ROUNDS {
+        // The first round has classes and floors only.
+        let width = if round == 0 { base } else { width };
+        table = Table { width, z: Vec::with_capacity(n * width), y: Vec::with_capacity(n) };
+        let mut line = vec![0.0; width];
+        for (i, row) in rows.rows.iter().enumerate() {
+            let (shares, states) = (columns.classes.row(i), columns.state_row(i));
+            let mut predicted = level[i];
+            for (k, group) in groups.iter().enumerate() {
+                let bent: f64 =
+                    columns.directions.iter().zip(&bend).map(|((_, d), b)| b * group_share(d.row(i), group)).sum();
+                line[k] = group_share(shares, group) + bent;
+            }
+            for (slot, &s) in line[g..base].iter_mut().zip(&fitted) {
+                *slot = states[s];
+            }
+            predicted += line[..base].iter().zip(rates.iter()).map(|(a, b)| a * b).sum::<f64>();
+            if round > 0 {
+                for (slot, shape) in line[base..used].iter_mut().zip(&shapes) {
+                    *slot = predicted * shape[i];
+                }
+                for (slot, (_, direction)) in line[used..].iter_mut().zip(&columns.directions) {
+                    *slot =
+                        groups.iter().zip(rates.iter()).map(|(group, p)| p * group_share(direction.row(i), group)).sum();
                 }
             }
-            (normal, x) = fit(&table, &total(&spread));
+            table.z.extend(line.iter().map(|value| row.scale * value));
+            table.y.push(row.scale * (row.mean - level[i]));
+        }
+        let plain = Table { width, z: table.z.clone(), y: table.y.clone() };
+        if rows.kind != RowKind::Counter {
+            table.smooth(columns.smoothed);
+        } else if round + 1 == ROUNDS {
+            theta = moving_average(&residuals, rows);
+            if theta > 0.05 {
+                table.whiten(rows, theta);
+                whiten_spread(&mut spread, rows, theta);
+            }
+        }
+        let mut moment;
+        (normal, moment) = table.normal();
+        for (j, total) in spread_total(&spread, g).into_iter().enumerate() {
+            // Busy time known with an error makes columns look more varied than they are: take the error's share off.
+            normal[(j, j)] -= total.min(0.9 * normal[(j, j)]);
+        }
+        if round > 0 {
+            for (j, (belief, _)) in columns.directions.iter().enumerate() {
+                let weight = noise / (belief * belief);
+                normal[(used + j, used + j)] += weight;
+                moment[used + j] -= weight * bend[j];
+            }
+        }
+        // Where busy time is noisy a slower response would be fitted for averaging the noise: its directions then
+        // stay out of the rates and in the intervals.
+        let solved = if columns.noisy { width.min(used) } else { width };
+        x = DVector::zeros(width);
+        let part = normal.view((0, 0), (solved, solved)).into_owned();
+        x.rows_mut(0, solved).copy_from(&nonnegative(&part, &moment.rows(0, solved).into_owned(), &bounded[..solved]));
+        residuals = plain.residuals(&x);
+        let left = table.residuals(&x);
+        noise = left.iter().map(|e| e * e).sum::<f64>() / n.saturating_sub(width).max(1) as f64;
+        rates = x.rows(0, base).into_owned();
+        if round > 0 {
+            for (b, change) in bend.iter_mut().zip(x.rows(used, slopes).iter()) {
+                *b += change;
+            }
         }
     }
-
-    let covariance = covariance(&table, &normal, &x, &spread, columns, base + degree, &known, rows, degree, theta);
+    for (residual, row) in residuals.iter_mut().zip(&rows.rows) {
+        *residual /= row.scale;
+    }
+    let covariance = covariance(&table, &normal, &x, &spread, columns, &known, rows, degree, theta);
     finish(Finish { columns, rows, groups, devices, fitted: &fitted, known: &known, shapes: &shapes, x, normal, covariance, residuals, theta })
+}
+
+/// Rounds of Gauss and Newton: rates alone, then three with everything. The third changes no rate by a hundredth
+/// of its interval.
+const ROUNDS: usize = 4;
+
+fn spread_total(spread: &[Vec<f64>], groups: usize) -> Vec<f64> {
+    (0..groups).map(|j| spread.iter().filter_map(|row| row.get(j)).sum()).collect()
+}
+
+fn whiten_spread(spread: &mut [Vec<f64>], rows: &Rows, theta: f64) {
+    for i in 1..spread.len() {
+        if rows.rows[i].joined {
+            for j in 0..spread[i].len() {
+                spread[i][j] += theta * theta * spread[i - 1][j];
+            }
+        }
+    }
 }
 
 /// Parameter of the moving average `v_i = e_i - theta e_(i-1)` that fits the residuals' first correlation;
@@ -319,7 +386,6 @@ fn covariance(
     x: &DVector<f64>,
     spread: &[Vec<f64>],
     columns: &Columns,
-    slopes_from: usize,
     known: &[(usize, f64, f64)],
     rows: &Rows,
     degree: usize,
@@ -327,16 +393,13 @@ fn covariance(
 ) -> DMatrix<f64> {
     let (n, width) = (table.y.len(), table.width);
     let residuals = table.residuals(x);
-    let noise = residuals.iter().map(|e| e * e).sum::<f64>() / (n.saturating_sub(width).max(1)) as f64;
-    let mut a = normal.clone();
-    for (j, (belief, _)) in columns.sensitivity.iter().enumerate() {
-        a[(slopes_from + j, slopes_from + j)] += noise / (belief * belief);
-    }
-    let inverse = guarded_inverse(&a);
+    let inverse = guarded_inverse(normal);
     let mut scores = Vec::with_capacity(n * width);
     for (i, (line, _)) in table.rows().enumerate() {
         let z = DVector::from_column_slice(line);
-        let leverage = (z.transpose() * &inverse * &z)[(0, 0)].clamp(0.0, 0.7);
+        // A running mean over m rows leaves a row m times the weight that it seems to have.
+        let leverage = columns.smoothed as f64 * (z.transpose() * &inverse * &z)[(0, 0)];
+        let leverage = leverage.clamp(0.0, 0.7);
         let e = residuals[i] / (1.0 - leverage);
         scores.extend(line.iter().enumerate().map(|(j, z)| {
             z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])
@@ -504,5 +567,5 @@ fn finish(f: Finish<'_>) -> Solution {
 }
 
 fn slopes(columns: &Columns) -> usize {
-    columns.sensitivity.len()
+    columns.directions.len()
 }

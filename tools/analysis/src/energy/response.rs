@@ -37,6 +37,22 @@ impl Design {
     }
 }
 
+impl Design {
+    /// Whether the uncertainty of busy time is more than a hundredth of any column's signal. Launches placed by their
+    /// neighbours average out over a row; the few that sampling saw do not.
+    pub(crate) fn noisy(&self) -> bool {
+        let of = |values: &[f64], column: usize| -> Vec<f64> {
+            values.iter().skip(column).step_by(self.columns).copied().collect()
+        };
+        (0..self.columns).any(|column| {
+            let shares = of(&self.share, column);
+            let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            let signal: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
+            of(&self.variance, column).iter().sum::<f64>() > 0.01 * signal
+        })
+    }
+}
+
 /// The window of a row as the device lived it.
 fn window(row: &Row, response: &Response) -> (f64, f64) {
     let from = if row.from == row.to { row.from - response.window } else { row.from };
@@ -84,11 +100,13 @@ impl Lane {
         let mut peak = 0.0;
         if lag > 0.0 {
             if b >= self.now {
-                let decay = (-(b - self.now) / lag).exp();
+                let rise = (-(b - a) / lag).exp_m1();
+                peak = -share * rise;
+                // Back to back, the usual case, one exponential serves both.
+                let decay = if a == self.now { 1.0 + rise } else { (-(b - self.now) / lag).exp() };
                 self.lagged *= decay;
                 self.lagged_spread *= decay * decay;
                 self.now = b;
-                peak = -share * (-(b - a) / lag).exp_m1();
             } else {
                 // Another device ran ahead in the same class.
                 peak = -share * (-(b - a) / lag).exp_m1() * (-(self.now - b) / lag).exp();

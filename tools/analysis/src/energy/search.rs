@@ -254,19 +254,6 @@ struct Trial<'a> {
     columns: usize,
 }
 
-/// Whether the uncertainty of busy time is more than a hundredth of any column's signal. Launches placed by their
-/// neighbours average out over a row and need no correction here; the few that sampling saw do.
-fn matters(segments: &[Segment], columns: usize, rows: &[super::sensor::Row], response: &Response) -> bool {
-    let design = exact(segments, columns, rows, response, true);
-    (0..columns).any(|column| {
-        let of = |values: &[f64]| values.iter().skip(column).step_by(columns).copied().collect::<Vec<f64>>();
-        let shares = of(&design.share);
-        let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
-        let signal: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
-        of(&design.variance).iter().sum::<f64>() > 0.01 * signal
-    })
-}
-
 impl<'a> Trial<'a> {
     fn new(activity: &Activity, rows: &'a Rows, level: Option<&[f64]>, model: &'a ResponseModel) -> Self {
         let most = if activity.uncertain { UNCERTAIN_ROWS } else { SEARCH_ROWS };
@@ -290,6 +277,7 @@ impl<'a> Trial<'a> {
             .filter(|s| s.to > from && s.from < to)
             .map(|s| Segment { class: column[s.class as usize], ..*s })
             .collect();
+        let noisy = activity.uncertain && exact(&near, columns, used, &model.typical(), true).noisy();
         let width = (rows.period / BINS).max((to - from) / 1e6);
         let target = (skip..skip + used.len())
             .map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i]))
@@ -297,7 +285,7 @@ impl<'a> Trial<'a> {
         Self {
             rows: used,
             binned: Binned::new(&near, columns, from, to, width),
-            uncertain: if activity.uncertain && matters(&near, columns, used, &model.typical()) { near } else { Vec::new() },
+            uncertain: if noisy { near } else { Vec::new() },
             target,
             fitted_floor: level.is_none(),
             model,

@@ -11,12 +11,13 @@ mod meta;
 mod program;
 mod summary;
 
-pub use environment::Way;
+pub use library::{check_path, find as find_libraries};
 
 use crate::output::say;
 use crate::system::{self, Held};
 use anyhow::{Result, bail};
 use clscope_trace::settings;
+use environment::Way;
 use launch::End;
 use meta::{Exit, Host, Meta, Moment};
 use program::{Credentials, NotRunnable, Program};
