@@ -1,0 +1,147 @@
+//! Owns `clscope doctor`: what works on this machine, what does not, why, and the one command that mends it. Refuses to
+//! load a driver into its own process: drivers are tried in children, so that one that crashes is a finding.
+#![forbid(unsafe_code)]
+
+mod loaders;
+mod machine;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Options of `clscope doctor`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope doctor                                     what works here, what does not, and how to mend it
+  OCL_ICD_VENDORS=/path/to/icds clscope doctor       the same with other drivers
+  clscope doctor --format json | jq '.findings[] | select(.status != \"ok\")'")]
+pub struct Args {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+/// How a thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It works.
+    Ok,
+    /// A fact, neither good nor bad.
+    Info,
+    /// Something is missing that clscope can do without.
+    Warning,
+    /// Recording will not work, or not see devices.
+    Error,
+}
+
+/// One line of the examination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`, `sensor`.
+    pub section: &'static str,
+    /// What was looked at.
+    pub what: String,
+    /// How it stands.
+    pub status: Status,
+    /// What was found.
+    pub detail: String,
+    /// The one command or step that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// A finding without a remedy.
+    pub fn new(section: &'static str, what: impl Into<String>, status: Status, detail: impl Into<String>) -> Self {
+        Self { section, what: what.into(), status, detail: detail.into(), fix: None }
+    }
+
+    /// With its remedy.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Examines everything and prints it. The exit code is 1 where recording would not work.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut findings = machine::recorder();
+    findings.extend(loaders::examine());
+    findings.extend(machine::clock());
+    findings.extend(machine::files());
+    findings.extend(sensors());
+    let worst = findings.iter().map(|f| f.status).max().unwrap_or(Status::Ok);
+    let mut out = std::io::stdout().lock();
+    match args.format {
+        Format::Json => {
+            let document = serde_json::json!({ "clscope": env!("CARGO_PKG_VERSION"), "status": worst, "findings": findings });
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+        }
+        Format::Text => out.write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes()).context("cannot print")?,
+    }
+    Ok(if worst == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Sensors and counters. This is the place where their libraries' findings are turned into ours.
+fn sensors() -> Vec<Finding> {
+    Vec::new()
+}
+
+fn text(findings: &[Finding], colour: bool) -> String {
+    let mut out = String::new();
+    let mut section = "";
+    for finding in findings {
+        if finding.section != section {
+            section = finding.section;
+            out.push_str(&format!("{section}\n"));
+        }
+        let (mark, code) = match finding.status {
+            Status::Ok => ("ok     ", "32"),
+            Status::Info => ("info   ", "36"),
+            Status::Warning => ("warning", "33"),
+            Status::Error => ("error  ", "31"),
+        };
+        let mark = if colour { format!("\x1b[{code}m{mark}\x1b[0m") } else { mark.to_owned() };
+        out.push_str(&format!("  {mark}  {}: {}\n", finding.what, finding.detail));
+        if let Some(fix) = &finding.fix {
+            out.push_str(&format!("           to mend: {fix}\n"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_what_how_and_the_remedy() {
+        let findings = [
+            Finding::new("loader", "libOpenCL.so.1", Status::Ok, "found"),
+            Finding::new("loader", "libOpenCL.so", Status::Warning, "missing").fix("apt install ocl-icd-opencl-dev"),
+            Finding::new("clock", "host clock", Status::Info, "x"),
+        ];
+        assert_eq!(
+            text(&findings, false),
+            "loader\n  ok       libOpenCL.so.1: found\n  warning  libOpenCL.so: missing\n           to mend: apt install ocl-icd-opencl-dev\nclock\n  info     host clock: x\n"
+        );
+        assert!(text(&findings, true).contains("\x1b[33mwarning"));
+    }
+
+    #[test]
+    fn errors_outrank_all() {
+        assert!(Status::Error > Status::Warning && Status::Warning > Status::Info && Status::Info > Status::Ok);
+    }
+}
