@@ -94,13 +94,7 @@ fn families() -> Vec<Family> {
             lengths: (1e-5, 1e-1),
             ..base
         },
-        Family {
-            name: "steps 20 s, warming",
-            sensor: |_| STEPS,
-            model: || ResponseModel::counter(0.1),
-            warming: 0.016,
-            ..base
-        },
+        Family { name: "steps 20 s, warming", sensor: |_| STEPS, model: || ResponseModel::counter(0.1), warming: 0.016, ..base },
     ]
 }
 
@@ -145,10 +139,7 @@ fn scenario(family: &Family, seed: u64) -> Scenario {
     let mut random = Random::new(seed.wrapping_mul(7919) ^ 77);
     let (floor, low, high) = if family.big { (119.0, 140.0, 460.0) } else { (3.0, 6.0, 40.0) };
     let kernels = (0..family.kernels)
-        .map(|_| Kernel {
-            watts: random.between(low, high),
-            length: (random.between(family.lengths.0.ln(), family.lengths.1.ln())).exp(),
-        })
+        .map(|_| Kernel { watts: random.between(low, high), length: (random.between(family.lengths.0.ln(), family.lengths.1.ln())).exp() })
         .collect();
     Scenario {
         kernels,
@@ -213,17 +204,18 @@ fn main() {
             let plain = plain_integration(&activity, &run.series);
             let second = second_average(&activity, &run.series);
             if verbose {
-                println!("  {:?} rows {} theta {:.2} residual {:.2}", result.response, result.readings, result.counter_jitter, result.residual.0);
+                println!(
+                    "  {:?} rows {} theta {:.2} residual {:.2}",
+                    result.response, result.readings, result.counter_jitter, result.residual.0
+                );
             }
             for (class, row) in result.classes.iter().enumerate() {
                 let truth = run.watts[class];
                 if run.share[class] < 0.05 {
                     continue;
                 }
-                let (Some(watts), true) = (
-                    row.watts,
-                    matches!(row.identifiability, Identifiability::Well | Identifiability::Weak { .. }),
-                ) else {
+                let (Some(watts), true) = (row.watts, matches!(row.identifiability, Identifiability::Well | Identifiability::Weak { .. }))
+                else {
                     tally.untold += 1;
                     continue;
                 };
@@ -231,8 +223,13 @@ fn main() {
                 if verbose {
                     println!(
                         "    {:8.1} us share {:.3} {:7.2} W {:+.2} % ± {:.2} {:?} {:?}",
-                        scenario.kernels[class].length * 1e6, run.share[class], truth, 100.0 * error,
-                        100.0 * watts.half_width().0 / truth, row.method, row.identifiability
+                        scenario.kernels[class].length * 1e6,
+                        run.share[class],
+                        truth,
+                        100.0 * error,
+                        100.0 * watts.half_width().0 / truth,
+                        row.method,
+                        row.identifiability
                     );
                 }
                 for tally in [&mut tally, &mut all] {

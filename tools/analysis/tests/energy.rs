@@ -4,8 +4,8 @@
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs, Identifiability, Joules, Method,
-    Problem, Response, ResponseModel, Series, Span, StateSpan, Timing, attribute, plain_integration,
+    Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs, Identifiability, Joules, Method, Problem,
+    Response, ResponseModel, Series, Span, StateSpan, Timing, attribute, place, plain_integration,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn problem<'a>(activity: &'a Activity, series: &'a Series, floors: &'a [Floor], 
 
 fn model(sensor: Sensor) -> ResponseModel {
     match sensor {
-        Sensor::Samples { period, .. } => ResponseModel::lagged_samples(period),
+        Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => ResponseModel::lagged_samples(period),
         Sensor::Counter { update, .. } => ResponseModel::counter(update),
     }
 }
@@ -77,6 +77,32 @@ fn watts_are_right_where_plain_integration_is_not() {
         assert_conserved(&result);
         assert!(result.unattributed.0.abs() < 0.01 * result.measured.0);
         assert!((result.measured.0 - run.joules).abs() < 0.02 * run.joules);
+    }
+}
+
+#[test]
+fn a_response_of_another_shape_does_not_pull_the_rates_apart() {
+    let sensor = Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: 0.8 };
+    let (run, result) = solve(&Scenario { sensor, seconds: 30.0, ..scenario(15) }, &known(119.0));
+    for (row, truth) in result.classes.iter().zip(&run.watts) {
+        let watts = row.watts.expect("told").value.0;
+        assert!((watts / truth - 1.0).abs() < 0.003, "{watts} W for {truth} W");
+    }
+}
+
+#[test]
+fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
+    let scenario = Scenario { timed: 0.1, seconds: 20.0, ..scenario(16) };
+    let run = scenario.run();
+    let floors = known(119.0);
+    let placed = place(&run.launches, 4);
+    assert_eq!(placed.unplaced, 0);
+    for (spans, allowed) in [(&placed.spans, 0.01), (&run.spans, 0.35)] {
+        let activity = Activity::new(spans, 4);
+        let result = attribute(&problem(&activity, &run.series, &floors, model(SAMPLES))).expect("usable");
+        for (row, truth) in result.groups.iter().zip(&run.watts) {
+            assert!((row.watts.value.0 / truth - 1.0).abs() < allowed, "{:?} for {truth}", row.watts);
+        }
     }
 }
 
@@ -154,7 +180,8 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
 #[test]
 fn long_kernels_are_integrated_and_both_ways_agree() {
     let kernels = [(300.0, 0.4), (200.0, 0.3)].map(|(watts, length)| Kernel { watts, length });
-    let scenario = Scenario { kernels: kernels.to_vec(), seconds: 30.0, gap: 5e-3, mix: Mix::Changing(2.0), launch_spread: 0.005, ..scenario(7) };
+    let scenario =
+        Scenario { kernels: kernels.to_vec(), seconds: 30.0, gap: 5e-3, mix: Mix::Changing(2.0), launch_spread: 0.005, ..scenario(7) };
     let (run, result) = solve(&scenario, &known(119.0));
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         let group = &result.groups[row.group.expect("ran")];
@@ -282,12 +309,9 @@ fn counters_averaged_over_snapshots_are_attributed_too() {
     let mut windows = Vec::new();
     for i in 0..290i64 {
         let (from, to) = (start + i * snapshot, start + (i + 1) * snapshot);
-        let mean: f64 = run
-            .spans
-            .iter()
-            .map(|s| rates[s.class.0 as usize] * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64)
-            .sum::<f64>()
-            / snapshot as f64;
+        let mean: f64 =
+            run.spans.iter().map(|s| rates[s.class.0 as usize] * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64).sum::<f64>()
+                / snapshot as f64;
         windows.push((HostNs(from + 16_000_000), HostNs(to + 16_000_000), mean + 0.2 * random.normal()));
     }
     let activity = Activity::new(&run.spans, 4);

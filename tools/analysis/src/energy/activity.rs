@@ -158,9 +158,7 @@ impl Run {
             Timing::Timed => (1.0, 0.0),
             // Horvitz-Thompson: a span chosen with probability q enters with 1/q; its variance about the
             // truth, over the square of what entered, is 1 - q.
-            Timing::Sampled { probability } if probability > 0.0 && probability <= 1.0 => {
-                (probability.recip(), 1.0 - probability)
-            }
+            Timing::Sampled { probability } if probability > 0.0 && probability <= 1.0 => (probability.recip(), 1.0 - probability),
             Timing::Estimated { sd_ns } if sd_ns >= 0.0 && sd_ns.is_finite() => {
                 let length = to - from;
                 let spread = if length > 0.0 { (sd_ns * 1e-9 / length).powi(2) } else { 0.0 };
@@ -178,13 +176,7 @@ fn share_device(runs: &[Run], out: &mut Vec<Segment>) {
     let mut now = f64::NEG_INFINITY;
     let emit = |active: &[Run], from: f64, to: f64, out: &mut Vec<Segment>| {
         let share = 1.0 / active.len() as f64;
-        out.extend(active.iter().map(|run| Segment {
-            from,
-            to,
-            class: run.class,
-            share: share * run.weight,
-            spread: run.spread,
-        }));
+        out.extend(active.iter().map(|run| Segment { from, to, class: run.class, share: share * run.weight, spread: run.spread }));
     };
     for (i, run) in runs.iter().enumerate() {
         // The common case, an in-order queue: nothing else is running and nothing starts before this ends.
@@ -202,13 +194,7 @@ fn share_device(runs: &[Run], out: &mut Vec<Segment>) {
 }
 
 /// Plays ends of running commands up to `until`.
-fn advance(
-    active: &mut Vec<Run>,
-    now: &mut f64,
-    until: f64,
-    out: &mut Vec<Segment>,
-    emit: &impl Fn(&[Run], f64, f64, &mut Vec<Segment>),
-) {
+fn advance(active: &mut Vec<Run>, now: &mut f64, until: f64, out: &mut Vec<Segment>, emit: &impl Fn(&[Run], f64, f64, &mut Vec<Segment>)) {
     while !active.is_empty() {
         let end = active.iter().fold(f64::INFINITY, |least, run| least.min(run.to));
         let stop = end.min(until);
@@ -229,13 +215,7 @@ mod tests {
     use super::*;
 
     fn span(class: u32, device: u16, start: i64, end: i64) -> Span {
-        Span {
-            class: ClassId(class),
-            device: DeviceIndex(device),
-            start: HostNs(start),
-            end: HostNs(end),
-            timing: Timing::Timed,
-        }
+        Span { class: ClassId(class), device: DeviceIndex(device), start: HostNs(start), end: HostNs(end), timing: Timing::Timed }
     }
 
     fn busy(spans: &[Span], classes: usize) -> Vec<f64> {

@@ -48,7 +48,9 @@ pub enum AttributionError {
         floors: usize,
     },
     /// Too few usable readings.
-    #[error("attributing energy: {usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster")]
+    #[error(
+        "attributing energy: {usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster"
+    )]
     TooFewReadings {
         /// Rows that could be made of the series and meet activity.
         usable: usize,
@@ -56,7 +58,9 @@ pub enum AttributionError {
         needed: usize,
     },
     /// Activity and readings do not meet.
-    #[error("attributing energy: no device activity lies between the sensor's first and last reading; check that both were aligned to one clock")]
+    #[error(
+        "attributing energy: no device activity lies between the sensor's first and last reading; check that both were aligned to one clock"
+    )]
     NoOverlap,
 }
 
@@ -119,7 +123,8 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         parts.with_floor[a] |= floor;
         solution = solve(&columns, &rows, &floors, problem.drift, &parts.groups, activity.devices);
     }
-    let assembly = Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution, floor_seen: &parts.floor_seen };
+    let assembly =
+        Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution, floor_seen: &parts.floor_seen };
     Ok(assembly.report(&parts.groups, &parts.with_floor))
 }
 
@@ -244,8 +249,8 @@ impl Assembly<'_> {
                 joules: Joules(rate * solution.idle_factor[state] * idle),
             });
         }
-        let parts: f64 = rows_of_groups.iter().map(|group| group.joules.value.0).sum::<f64>()
-            + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
+        let parts: f64 =
+            rows_of_groups.iter().map(|group| group.joules.value.0).sum::<f64>() + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
         let classes = (0..activity.classes())
             .map(|class| {
                 let group = groups.iter().position(|group| group.contains(&class));
@@ -286,8 +291,7 @@ impl Assembly<'_> {
         };
         let relative = half / watts.max(f64::MIN_POSITIVE);
         let needed = Seconds(covered * (relative / AIM).powi(2));
-        let standing: f64 =
-            solution.standing[k].iter().zip(&solution.floors).map(|(w, f)| w * f).sum::<f64>() * solution.factor[k];
+        let standing: f64 = solution.standing[k].iter().zip(&solution.floors).map(|(w, f)| w * f).sum::<f64>() * solution.factor[k];
         GroupEnergy {
             classes: group.iter().map(|&class| ClassId(class as u32)).collect(),
             busy: Seconds(busy),
@@ -406,4 +410,3 @@ impl Assembly<'_> {
         })
     }
 }
-

@@ -63,9 +63,7 @@ impl Columns {
         response: &Response,
         model: &ResponseModel,
     ) -> Self {
-        let build = |response: &Response, uncertain: bool| {
-            exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain)
-        };
+        let build = |response: &Response, uncertain: bool| exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain);
         let mut directions = Vec::new();
         let step = rows.period * 0.02;
         let set: [fn(&mut Response, f64); 3] = [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
@@ -90,11 +88,8 @@ impl Columns {
         if open && reach > step && rows.rows.len() >= ROWS_FOR_SHAPE && !noisy {
             mixed = true;
             for (length, offset) in SHAPES {
-                let shifted = Response {
-                    window: response.window * length,
-                    lag: response.lag * length,
-                    delay: response.delay + offset * reach,
-                };
+                let shifted =
+                    Response { window: response.window * length, lag: response.lag * length, delay: response.delay + offset * reach };
                 let mut change = build(&shifted, false);
                 for (moved, own) in change.share.iter_mut().zip(&classes.share) {
                     *moved -= own;
@@ -193,8 +188,7 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
     let position_of = |state: usize| floor_columns.iter().position(|&s| s == state).unwrap_or(0);
     // Groups as lists of positions in `present`, then the floors, each by itself.
     let position = |class: usize| present.iter().position(|&p| p == class);
-    let mut sets: Vec<Vec<usize>> =
-        start.iter().map(|group| group.iter().filter_map(|&class| position(class)).collect()).collect();
+    let mut sets: Vec<Vec<usize>> = start.iter().map(|group| group.iter().filter_map(|&class| position(class)).collect()).collect();
     sets.retain(|set: &Vec<usize>| !set.is_empty());
     let mut with_floor = vec![false; sets.len()];
     let own_variation = guarded_inverse(&gram);
@@ -207,9 +201,7 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
     loop {
         let groups = sets.len();
         let size = groups + floors.len();
-        let pick = |g: usize| -> Vec<usize> {
-            if g < groups { sets[g].clone() } else { vec![k + position_of(floors[g - groups])] }
-        };
+        let pick = |g: usize| -> Vec<usize> { if g < groups { sets[g].clone() } else { vec![k + position_of(floors[g - groups])] } };
         let merged = DMatrix::from_fn(size, size, |r, c| {
             let mut sum = 0.0;
             for &a in &pick(r) {
@@ -230,9 +222,7 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
             .filter(|&(_, variation)| variation < LEAST_VARIATION)
             .min_by(|a, b| a.1.total_cmp(&b.1));
         let Some((g, _)) = weakest else { break };
-        let correlation = |other: usize| {
-            inverse[(g, other)] / (inverse[(g, g)] * inverse[(other, other)]).sqrt().max(f64::MIN_POSITIVE)
-        };
+        let correlation = |other: usize| inverse[(g, other)] / (inverse[(g, g)] * inverse[(other, other)]).sqrt().max(f64::MIN_POSITIVE);
         let partner = (0..size).filter(|&o| o != g).min_by(|&a, &b| correlation(a).total_cmp(&correlation(b)));
         match partner {
             Some(other) if other < groups => {

@@ -216,7 +216,14 @@ pub(crate) fn active_rows(columns: &Columns, rows: &Rows) -> usize {
 }
 
 /// Fits `groups` of classes.
-pub(crate) fn solve(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
+pub(crate) fn solve(
+    columns: &Columns,
+    rows: &Rows,
+    floors: &[Floor],
+    drift: DriftModel,
+    groups: &[Vec<usize>],
+    devices: usize,
+) -> Solution {
     let solution = solve_with(columns, rows, floors, drift, groups, devices);
     if solution.drift_reach <= MOST_DRIFT {
         return solution;
@@ -244,8 +251,7 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
         DriftModel::Polynomial(most) => most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT))),
     };
     let shapes = polynomials(rows, degree);
-    let level: Vec<f64> =
-        (0..n).map(|i| known.iter().map(|&(s, rate, _)| rate * columns.state_row(i)[s]).sum()).collect();
+    let level: Vec<f64> = (0..n).map(|i| known.iter().map(|&(s, rate, _)| rate * columns.state_row(i)[s]).sum()).collect();
     let slopes = columns.directions.len();
     let used = base + degree;
     let width = used + slopes;
@@ -254,9 +260,10 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
     let mut spread: Vec<Vec<f64>> = (0..n)
         .map(|i| {
             let scale = rows.rows[i].scale.powi(2);
-            columns.classes.variance_row(i).map_or_else(Vec::new, |variance| {
-                groups.iter().map(|group| scale * group_share(variance, group)).collect()
-            })
+            columns
+                .classes
+                .variance_row(i)
+                .map_or_else(Vec::new, |variance| groups.iter().map(|group| scale * group_share(variance, group)).collect())
         })
         .collect();
 
@@ -278,8 +285,7 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
             let (shares, states) = (columns.classes.row(i), columns.state_row(i));
             let mut predicted = level[i];
             for (k, group) in groups.iter().enumerate() {
-                let bent: f64 =
-                    columns.directions.iter().zip(&bend).map(|((_, d), b)| b * group_share(d.row(i), group)).sum();
+                let bent: f64 = columns.directions.iter().zip(&bend).map(|((_, d), b)| b * group_share(d.row(i), group)).sum();
                 line[k] = group_share(shares, group) + bent;
             }
             for (slot, &s) in line[g..base].iter_mut().zip(&fitted) {
@@ -291,8 +297,7 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
                     *slot = predicted * shape[i];
                 }
                 for (slot, (_, direction)) in line[used..].iter_mut().zip(&columns.directions) {
-                    *slot =
-                        groups.iter().zip(rates.iter()).map(|(group, p)| p * group_share(direction.row(i), group)).sum();
+                    *slot = groups.iter().zip(rates.iter()).map(|(group, p)| p * group_share(direction.row(i), group)).sum();
                 }
             }
             table.z.extend(line.iter().map(|value| row.scale * value));
@@ -341,7 +346,20 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
         *residual /= row.scale;
     }
     let covariance = covariance(&table, &normal, &x, &spread, columns, &known, rows, degree, theta);
-    finish(Finish { columns, rows, groups, devices, fitted: &fitted, known: &known, shapes: &shapes, x, normal, covariance, residuals, theta })
+    finish(Finish {
+        columns,
+        rows,
+        groups,
+        devices,
+        fitted: &fitted,
+        known: &known,
+        shapes: &shapes,
+        x,
+        normal,
+        covariance,
+        residuals,
+        theta,
+    })
 }
 
 /// Rounds of Gauss and Newton: rates alone, then three with everything. The third changes no rate by a hundredth
@@ -366,8 +384,7 @@ fn whiten_spread(spread: &mut [Vec<f64>], rows: &Rows, theta: f64) {
 /// zero unless neighbours err in opposite directions.
 fn moving_average(residuals: &[f64], rows: &Rows) -> f64 {
     let power: f64 = residuals.iter().map(|e| e * e).sum();
-    let product: f64 =
-        (1..residuals.len()).filter(|&i| rows.rows[i].joined).map(|i| residuals[i] * residuals[i - 1]).sum();
+    let product: f64 = (1..residuals.len()).filter(|&i| rows.rows[i].joined).map(|i| residuals[i] * residuals[i - 1]).sum();
     let r = if power > 0.0 { product / power } else { 0.0 };
     if r >= 0.0 {
         0.0
@@ -401,9 +418,7 @@ fn covariance(
         let leverage = columns.smoothed as f64 * (z.transpose() * &inverse * &z)[(0, 0)];
         let leverage = leverage.clamp(0.0, 0.7);
         let e = residuals[i] / (1.0 - leverage);
-        scores.extend(line.iter().enumerate().map(|(j, z)| {
-            z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])
-        }));
+        scores.extend(line.iter().enumerate().map(|(j, z)| z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])));
     }
     // Each drift column takes the first cosines' part of the residuals with it, and every other one's by halves.
     let cosines = cosines(active_rows(columns, rows));
@@ -530,12 +545,8 @@ fn finish(f: Finish<'_>) -> Solution {
     let inverse = guarded_inverse(&f.normal);
     let inflation = (0..g).map(|k| inverse[(k, k)] * f.normal[(k, k)]).collect();
     let gram = DMatrix::from_fn(g, g, |r, c| (gradient[r].transpose() * &f.covariance * &gradient[c])[(0, 0)]);
-    let correlation = DMatrix::from_fn(g, g, |r, c| {
-        gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE)
-    });
-    let drift_reach = (0..rows)
-        .map(|i| drift.iter().zip(f.shapes).map(|(c, shape)| c * shape[i]).sum::<f64>().abs())
-        .fold(0.0, f64::max);
+    let correlation = DMatrix::from_fn(g, g, |r, c| gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE));
+    let drift_reach = (0..rows).map(|i| drift.iter().zip(f.shapes).map(|(c, shape)| c * shape[i]).sum::<f64>().abs()).fold(0.0, f64::max);
     let drift = (degree > 0).then(|| {
         // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
         let relative: f64 = drift.iter().step_by(2).map(|c| 2.0 * c).sum();

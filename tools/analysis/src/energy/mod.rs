@@ -43,9 +43,7 @@ pub use attribution::{AttributionError, Problem, attribute};
 pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};
-pub use report::{
-    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method,
-};
+pub use report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method};
 pub use response::Response;
 pub use sampled::{Launch, Placed, place};
 pub use search::{Parameter, ResponseModel};

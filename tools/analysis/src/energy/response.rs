@@ -41,9 +41,7 @@ impl Design {
     /// Whether the uncertainty of busy time is more than a hundredth of any column's signal. Launches placed by their
     /// neighbours average out over a row; the few that sampling saw do not.
     pub(crate) fn noisy(&self) -> bool {
-        let of = |values: &[f64], column: usize| -> Vec<f64> {
-            values.iter().skip(column).step_by(self.columns).copied().collect()
-        };
+        let of = |values: &[f64], column: usize| -> Vec<f64> { values.iter().skip(column).step_by(self.columns).copied().collect() };
         (0..self.columns).any(|column| {
             let shares = of(&self.share, column);
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
@@ -331,10 +329,7 @@ mod tests {
             segment(0.07, 0.2, 1, 1.0),
         ];
         segments.sort_by(|a, b| a.from.total_cmp(&b.from));
-        let responses = [
-            Response { window: 0.0, lag: 0.014, delay: 0.003 },
-            Response { window: 0.025, lag: 0.014, delay: -0.002 },
-        ];
+        let responses = [Response { window: 0.0, lag: 0.014, delay: 0.003 }, Response { window: 0.025, lag: 0.014, delay: -0.002 }];
         let rows = [row(0.02, 0.02), row(0.04, 0.04), row(0.04, 0.06), row(0.06, 0.09), row(0.1, 0.1), row(0.22, 0.22)];
         for response in &responses {
             let fine = Binned::new(&segments, 2, -0.05, 0.25, 1e-5).design(&rows, response);

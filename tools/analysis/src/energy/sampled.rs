@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn untimed_launches_fill_the_stretch_between_timed_ones() {
-        let cases: [(&str, Vec<Launch>, Vec<(i64, i64)>); 4] = [
+        type Case = (&'static str, Vec<Launch>, Vec<(i64, i64)>);
+        let cases: [Case; 4] = [
             (
                 "exact fit",
                 vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, None), launch(0, 3, Some((300, 400)))],

@@ -190,9 +190,8 @@ fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) 
         if let Some((from, to)) = model.delay.range() {
             let width = (to - from) * reach;
             let centre = response.delay;
-            response.delay = golden((centre - width).max(from), (centre + width).min(to), |delay| {
-                trial.cost(&Response { delay, ..response })
-            });
+            response.delay =
+                golden((centre - width).max(from), (centre + width).min(to), |delay| trial.cost(&Response { delay, ..response }));
         }
         let slides = model.delay.range();
         let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
@@ -203,14 +202,9 @@ fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) 
             response = at(lag);
         }
         if let Some((from, to)) = model.window.range().filter(|_| response.window > 0.0) {
-            let at = |window: f64| Response {
-                window,
-                delay: slide(response.delay + (response.window - window) / 2.0),
-                ..response
-            };
+            let at = |window: f64| Response { window, delay: slide(response.delay + (response.window - window) / 2.0), ..response };
             let width = (to - from) * reach;
-            let window =
-                golden((response.window - width).max(from), (response.window + width).min(to), |w| trial.cost(&at(w)));
+            let window = golden((response.window - width).max(from), (response.window + width).min(to), |w| trial.cost(&at(w)));
             response = at(window);
         }
         reach *= 0.3;
@@ -266,8 +260,8 @@ impl<'a> Trial<'a> {
             column[class] = rank.min(SEARCH_CLASSES) as u32;
         }
         let columns = activity.classes().min(SEARCH_CLASSES + 1);
-        let slowest = model.window.range().map_or(model.window.typical(), |r| r.1)
-            + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
+        let slowest =
+            model.window.range().map_or(model.window.typical(), |r| r.1) + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
         let margin = slowest + model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
         let from = used.first().map_or(0.0, |row| row.from) - margin;
         let to = used.last().map_or(0.0, |row| row.to) + margin;
@@ -279,9 +273,7 @@ impl<'a> Trial<'a> {
             .collect();
         let noisy = activity.uncertain && exact(&near, columns, used, &model.typical(), true).noisy();
         let width = (rows.period / BINS).max((to - from) / 1e6);
-        let target = (skip..skip + used.len())
-            .map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i]))
-            .collect();
+        let target = (skip..skip + used.len()).map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i])).collect();
         Self {
             rows: used,
             binned: Binned::new(&near, columns, from, to, width),

@@ -44,13 +44,10 @@ pub(crate) fn nonnegative(gram: &DMatrix<f64>, moment: &DVector<f64>, bounded: &
         }
         // Let in the column whose growth would help most.
         let gradient = moment - gram * &x;
-        let best = (0..n)
-            .filter(|&j| usable[j] && !passive[j])
-            .map(|j| (j, gradient[j] / gram[(j, j)].sqrt()))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        let scale = moment.iter().zip(gram.diagonal().iter()).fold(0.0_f64, |m, (b, d)| {
-            if *d > 0.0 { m.max(b.abs() / d.sqrt()) } else { m }
-        });
+        let best =
+            (0..n).filter(|&j| usable[j] && !passive[j]).map(|j| (j, gradient[j] / gram[(j, j)].sqrt())).max_by(|a, b| a.1.total_cmp(&b.1));
+        let scale =
+            moment.iter().zip(gram.diagonal().iter()).fold(0.0_f64, |m, (b, d)| if *d > 0.0 { m.max(b.abs() / d.sqrt()) } else { m });
         match best {
             Some((j, gain)) if gain > tolerance * scale => passive[j] = true,
             _ => break,
@@ -70,9 +67,7 @@ fn solve_on(gram: &DMatrix<f64>, moment: &DVector<f64>, passive: &[bool]) -> DVe
     let m = chosen.len();
     // A ridge far below rounding of the data keeps exactly repeated columns solvable; they share the sum, and
     // the verdict on them is made from the variance, not from here.
-    let a = DMatrix::from_fn(m, m, |r, c| {
-        gram[(chosen[r], chosen[c])] * scale[r] * scale[c] + if r == c { 1e-12 } else { 0.0 }
-    });
+    let a = DMatrix::from_fn(m, m, |r, c| gram[(chosen[r], chosen[c])] * scale[r] * scale[c] + if r == c { 1e-12 } else { 0.0 });
     let b = DVector::from_fn(m, |r, _| moment[chosen[r]] * scale[r]);
     let solution = match a.clone().cholesky() {
         Some(factor) => factor.solve(&b),
@@ -96,8 +91,7 @@ fn spectral_inverse(a: &DMatrix<f64>) -> DMatrix<f64> {
 /// columns without signal get zero rows.
 pub(crate) fn guarded_inverse(gram: &DMatrix<f64>) -> DMatrix<f64> {
     let n = gram.nrows();
-    let scale: Vec<f64> =
-        (0..n).map(|j| if gram[(j, j)] > 0.0 { gram[(j, j)].sqrt().recip() } else { 0.0 }).collect();
+    let scale: Vec<f64> = (0..n).map(|j| if gram[(j, j)] > 0.0 { gram[(j, j)].sqrt().recip() } else { 0.0 }).collect();
     let scaled = DMatrix::from_fn(n, n, |r, c| match (r == c, scale[r] > 0.0) {
         (true, false) => 1.0,
         _ => gram[(r, c)] * scale[r] * scale[c],
@@ -131,9 +125,15 @@ mod tests {
 
     #[test]
     fn t_quantiles_match_the_table() {
-        for (freedom, want, within) in
-            [(1.0, 12.706, 1e-3), (2.0, 4.303, 1e-3), (3.0, 3.182, 0.02), (5.0, 2.571, 3e-3), (10.0, 2.228, 1e-3), (30.0, 2.042, 1e-3), (1e6, 1.96, 1e-3)]
-        {
+        for (freedom, want, within) in [
+            (1.0, 12.706, 1e-3),
+            (2.0, 4.303, 1e-3),
+            (3.0, 3.182, 0.02),
+            (5.0, 2.571, 3e-3),
+            (10.0, 2.228, 1e-3),
+            (30.0, 2.042, 1e-3),
+            (1e6, 1.96, 1e-3),
+        ] {
             let got = t_975(freedom);
             assert!((got - want).abs() < within, "t({freedom}) = {got}, the table says {want}");
         }

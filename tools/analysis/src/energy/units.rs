@@ -111,10 +111,6 @@ impl Estimate<Watts> {
     /// Energy of a known length of time at this power.
     #[must_use]
     pub fn over(&self, length: Seconds) -> Estimate<Joules> {
-        Estimate {
-            value: Joules(self.value.0 * length.0),
-            low: Joules(self.low.0 * length.0),
-            high: Joules(self.high.0 * length.0),
-        }
+        Estimate { value: Joules(self.value.0 * length.0), low: Joules(self.low.0 * length.0), high: Joules(self.high.0 * length.0) }
     }
 }

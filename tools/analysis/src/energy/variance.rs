@@ -63,10 +63,13 @@ mod tests {
         assert!((plain - 1.0).abs() < 0.15, "white noise of variance 1 gave {plain}");
         // First-order autoregression with 0.8: long-run variance 1 / (1 - 0.8)^2 = 25.
         let mut state = 0.0;
-        let slow: Vec<f64> = white.iter().map(|w| {
-            state = 0.8 * state + w;
-            state
-        }).collect();
+        let slow: Vec<f64> = white
+            .iter()
+            .map(|w| {
+                state = 0.8 * state + w;
+                state
+            })
+            .collect();
         let correlated = long_run(&slow, 1, 400)[(0, 0)] / n as f64;
         assert!((correlated / 25.0 - 1.0).abs() < 0.25, "an autoregression gave {correlated}");
         // A moving difference telescopes: almost nothing is left.

@@ -151,9 +151,7 @@ impl Watcher {
         let phase = random.uniform();
         let (next_sample, next_update, next_poll) = match sensor {
             Sensor::Counter { update, poll, .. } => (f64::INFINITY, phase * update, random.uniform() * poll),
-            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => {
-                (phase * period, f64::INFINITY, f64::INFINITY)
-            }
+            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => (phase * period, f64::INFINITY, f64::INFINITY),
         };
         Self {
             sensor,
@@ -293,13 +291,7 @@ impl Scenario {
             });
             if timed {
                 let timing = if self.timed >= 1.0 { Timing::Timed } else { Timing::Sampled { probability: self.timed } };
-                spans.push(Span {
-                    class: ClassId(class as u32),
-                    device: DeviceIndex(0),
-                    start: stamp(start),
-                    end: stamp(end),
-                    timing,
-                });
+                spans.push(Span { class: ClassId(class as u32), device: DeviceIndex(0), start: stamp(start), end: stamp(end), timing });
             }
             if self.gap > 0.0 {
                 now += -self.gap * (1.0 - random.uniform()).ln();
