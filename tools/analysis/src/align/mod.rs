@@ -20,7 +20,7 @@ use crate::ids::IdMap;
 use crate::issue::{Issue, IssueKind};
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
 use envelope::{Bound, Piece, best_slope, fit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most stretches for which the tightest bounds are kept, per kind of bound.
 const MOST_CELLS: usize = 4096;
@@ -93,11 +93,28 @@ impl Tightest {
     }
 }
 
-/// Bounds of one device's clock while they are collected.
+/// Most epochs of one clock: one that runs back more often is no clock.
+const MOST_EPOCHS: usize = 32;
+/// Observations kept to see a clock run back.
+const RECENT: usize = 1024;
+
+/// Evidence about one device's clock while it is collected.
 #[derive(Debug, Clone)]
 struct Evidence {
     process: ProcessIndex,
     device: u32,
+    commands: u64,
+    /// (when observed, latest END seen by then), in order.
+    recent: VecDeque<(HostNs, u64)>,
+    epochs: Vec<Epoch>,
+}
+
+/// Bounds of one device's clock between two moments at which it was set back. After such a step the same device times
+/// come a second time, so that only host time tells the stretches apart; other steps are found by the fit.
+#[derive(Debug, Clone)]
+struct Epoch {
+    /// For commands enqueued from here on.
+    from: HostNs,
     /// Device and host time from which x and y are counted.
     origin: (u64, i64),
     slope: f64,
@@ -109,15 +126,65 @@ struct Evidence {
     start_high: Tightest,
     /// Least START - QUEUED.
     least_wait: u64,
-    commands: u64,
 }
 
 impl Evidence {
-    fn new(process: ProcessIndex, device: u32, origin: (u64, i64)) -> Self {
+    fn new(process: ProcessIndex, device: u32) -> Self {
+        Self { process, device, commands: 0, recent: VecDeque::new(), epochs: Vec::new() }
+    }
+
+    /// The epoch being filled; the first begins with the first evidence.
+    fn last(&mut self, stamp: u64, host: HostNs) -> &mut Epoch {
+        if self.epochs.is_empty() {
+            self.epochs.push(Epoch::new(HostNs(i64::MIN), (stamp, host.0)));
+        }
+        let last = self.epochs.len() - 1;
+        &mut self.epochs[last]
+    }
+
+    fn add(&mut self, stamps: [u64; 4], call: Span, observed: HostNs) {
+        self.commands += 1;
+        let [_, _, start, end] = stamps;
+        // What was seen complete before this command was enqueued ended before it began, unless the clock was set back.
+        let before = self.recent.partition_point(|(seen, _)| *seen <= call.begin);
+        let ended = before.checked_sub(1).and_then(|i| self.recent.get(i)).map(|(_, end)| *end);
+        if ended.is_some_and(|ended| start < ended) && self.epochs.len() < MOST_EPOCHS {
+            self.epochs.push(Epoch::new(call.begin, (start, call.begin.0)));
+            self.recent.clear();
+        }
+        let latest = self.recent.back().map_or(end, |(_, latest)| end.max(*latest));
+        self.recent.push_back((observed, latest));
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        let epoch = self.last(start, call.begin);
+        // A command in flight at such a step may belong to either side: it is no evidence.
+        if call.begin >= epoch.from {
+            epoch.add(stamps, call, observed);
+        }
+    }
+
+    fn finish(&self, jitter: f64) -> DeviceAlignment {
+        let fitted: Vec<_> = self.epochs.iter().map(Epoch::finish).collect();
+        // Proved once is proved; contradicted once is worth telling.
+        let queued = [Queued::Contradicted, Queued::Used].into_iter().find(|q| fitted.iter().any(|(f, _)| f == q));
+        let stretch = |e: &Epoch, pieces| Stretch { from: e.from, origin: e.origin, pieces };
+        DeviceAlignment {
+            process: self.process,
+            device: self.device,
+            commands: self.commands,
+            queued: queued.unwrap_or(Queued::Unproved),
+            jitter,
+            stretches: self.epochs.iter().zip(fitted).map(|(e, (_, pieces))| stretch(e, pieces)).collect(),
+        }
+    }
+}
+
+impl Epoch {
+    fn new(from: HostNs, origin: (u64, i64)) -> Self {
         let (low, high) = (Tightest::new(1.0), Tightest::new(-1.0));
         Self {
-            process,
-            device,
+            from,
             origin,
             slope: 0.0,
             start: low.clone(),
@@ -126,7 +193,6 @@ impl Evidence {
             queued_high: high.clone(),
             start_high: high,
             least_wait: u64::MAX,
-            commands: 0,
         }
     }
 
@@ -138,7 +204,6 @@ impl Evidence {
     }
 
     fn add(&mut self, [queued, _, start, end]: [u64; 4], call: Span, observed: HostNs) {
-        self.commands += 1;
         self.least_wait = self.least_wait.min(start - queued);
         let slope = self.slope;
         let mut full = false;
@@ -167,7 +232,7 @@ impl Evidence {
         }
     }
 
-    fn finish(&self, jitter: f64) -> DeviceAlignment {
+    fn finish(&self) -> (Queued, Vec<Piece>) {
         let safe = bounds(&[&self.start], &[&self.end], &[]);
         let with_queued = bounds(&[&self.start, &self.queued_low], &[&self.end, &self.queued_high], &[]);
         let shift = i64::try_from(self.least_wait).unwrap_or(0);
@@ -189,15 +254,7 @@ impl Evidence {
             Queued::Unproved
         };
         let pieces = if queued == Queued::Used { queued_fit } else { safe_fit };
-        DeviceAlignment {
-            process: self.process,
-            device: self.device,
-            commands: self.commands,
-            queued,
-            jitter,
-            origin: self.origin,
-            pieces: pieces.unwrap_or_default(),
-        }
+        (queued, pieces.unwrap_or_default())
     }
 }
 
@@ -259,21 +316,21 @@ impl Collector {
             let mut hint = 0;
             for pair in process.definitions.device_clocks.iter().filter(|p| p.before <= p.after && (1..1 << 62).contains(&p.device_time)) {
                 let (before, after) = (clock.at(Ticks(pair.before), &mut hint), clock.at(Ticks(pair.after), &mut hint));
-                let evidence = out.of(ProcessIndex(index as u32), pair.device, pair.device_time, before);
-                let (x, low) = evidence.point(pair.device_time, before);
-                let (_, high) = evidence.point(pair.device_time, after);
-                evidence.start.add(x, low, 0.0);
-                evidence.end.add(x, high, 0.0);
+                let epoch = out.of(ProcessIndex(index as u32), pair.device).last(pair.device_time, before);
+                let (x, low) = epoch.point(pair.device_time, before);
+                let (_, high) = epoch.point(pair.device_time, after);
+                epoch.start.add(x, low, 0.0);
+                epoch.end.add(x, high, 0.0);
             }
         }
         out
     }
 
-    fn of(&mut self, process: ProcessIndex, device: u32, time: u64, host: HostNs) -> &mut Evidence {
+    fn of(&mut self, process: ProcessIndex, device: u32) -> &mut Evidence {
         let next = self.evidence.len();
         let index = *self.devices.entry((process, device)).or_insert(next);
         if index == next {
-            self.evidence.push(Evidence::new(process, device, (time, host.0)));
+            self.evidence.push(Evidence::new(process, device));
         }
         &mut self.evidence[index]
     }
@@ -288,7 +345,7 @@ impl Collector {
         // A queue without a definition (its part of the file is torn) gets a clock of its own.
         let known = self.clock_devices.get(process.0 as usize).and_then(|d| d.get(&queue)).copied();
         let device = known.unwrap_or(u32::MAX - queue);
-        self.of(process, device, stamps[2], call.begin).add(stamps, call, observed);
+        self.of(process, device).add(stamps, call, observed);
         self.queues.insert(key, self.devices[&(process, device)]);
     }
 
@@ -323,6 +380,13 @@ pub struct DeviceAlignment {
     /// What was found about QUEUED.
     pub queued: Queued,
     jitter: f64,
+    stretches: Vec<Stretch>,
+}
+
+/// The clock from a moment at which it was set back, or from the beginning.
+#[derive(Debug, Clone)]
+struct Stretch {
+    from: HostNs,
     origin: (u64, i64),
     pieces: Vec<Piece>,
 }
@@ -331,22 +395,51 @@ impl DeviceAlignment {
     /// Stretches between steps of the clock; 0 where it could not be aligned.
     #[must_use]
     pub fn pieces(&self) -> usize {
-        self.pieces.len()
+        self.stretches.iter().map(|s| s.pieces.len()).sum()
     }
 
     /// Drift of the device clock against the host's in the longest stretch, relative (1e-6: a microsecond a second), and
     /// how far it may be off.
     #[must_use]
     pub fn drift(&self) -> Option<(f64, f64)> {
-        let longest = self.pieces.iter().max_by(|a, b| (a.last - a.first).total_cmp(&(b.last - b.first)))?;
+        let longest = self.stretches.iter().flat_map(|s| &s.pieces).max_by(|a, b| (a.last - a.first).total_cmp(&(b.last - b.first)))?;
         Some((longest.drift, longest.spread))
     }
 
-    /// Host time of a device time and the half-width of its band; `None` where there is no alignment.
-    #[must_use]
-    pub fn at(&self, device: u64, hint: &mut usize) -> Option<(f64, f64)> {
+    /// The four stamps of a command on the host's timeline, and the half-width of the band at START and END. A command
+    /// that was in flight when the clock was set back is placed on the side that agrees with what the host saw.
+    fn place(&self, stamps: [u64; 4], begin: HostNs, observed: HostNs, hint: &mut usize) -> Option<([HostNs; 4], f64)> {
+        let index = self.stretches.partition_point(|s| s.from <= begin).saturating_sub(1);
+        let own = self.stretches.get(index)?.place(stamps, self.jitter, hint);
+        let next = self.stretches.get(index + 1).filter(|next| next.from <= observed);
+        let seen = |placed: &([HostNs; 4], f64)| placed.0[2] >= begin && placed.0[3] <= observed;
+        match (own, next) {
+            (Some(own), Some(next)) if !seen(&own) => next.place(stamps, self.jitter, &mut 0).filter(seen).or(Some(own)),
+            (own, _) => own,
+        }
+    }
+}
+
+impl Stretch {
+    fn place(&self, stamps: [u64; 4], jitter: f64, hint: &mut usize) -> Option<([HostNs; 4], f64)> {
+        // One clock for all four, lest a step inside the span change its length.
+        let x = stamps[2].wrapping_sub(self.origin.0) as i64 as f64;
+        let piece = self.pieces.partition_point(|p| p.from <= x).saturating_sub(1);
+        let mut placed = [HostNs(0); 4];
+        let mut bound = 0.0f64;
+        for (i, (out, stamp)) in placed.iter_mut().zip(stamps).enumerate() {
+            let (host, half) = self.at_in(piece, stamp, jitter, hint)?;
+            *out = host;
+            if i >= 2 {
+                bound = bound.max(half);
+            }
+        }
+        Some((placed, bound))
+    }
+
+    /// Host time of a device time by the clock of one piece, and the half-width of the band there.
+    fn at_in(&self, index: usize, device: u64, jitter: f64, hint: &mut usize) -> Option<(HostNs, f64)> {
         let x = device.wrapping_sub(self.origin.0) as i64 as f64;
-        let index = self.pieces.partition_point(|p| p.from <= x).saturating_sub(1);
         let piece = self.pieces.get(index)?;
         let (low, high) = piece.band(x, hint);
         let middle = (low + high) / 2.0;
@@ -358,8 +451,9 @@ impl DeviceAlignment {
             let (l, h) = other.band(x, &mut 0);
             (lowest, highest) = (lowest.min(l), highest.max(h));
         }
-        let half = (middle - lowest).max(highest - middle) + self.jitter;
-        (middle.is_finite() && half.is_finite()).then_some((middle + x, half))
+        let half = (middle - lowest).max(highest - middle) + jitter;
+        let host = HostNs(self.origin.1.saturating_add((middle + x).round() as i64));
+        (middle.is_finite() && half.is_finite()).then_some((host, half))
     }
 }
 
@@ -390,26 +484,12 @@ impl Alignment {
             hints.resize(self.devices.len(), 0);
         }
         let hint = hints.get_mut(index)?;
-        let mut placed = [HostNs(0); 4];
-        let mut bound = 0.0f64;
-        let mut aligned = true;
-        for (i, (out, stamp)) in placed.iter_mut().zip(stamps).enumerate() {
-            match device.at(stamp, hint) {
-                Some((host, half)) => {
-                    *out = HostNs(device.origin.1.saturating_add(host.round() as i64));
-                    if i >= 2 {
-                        bound = bound.max(half);
-                    }
-                }
-                None => aligned = false,
-            }
-        }
-        if !aligned {
+        let (mut placed, bound) = device.place(stamps, begin, observed, hint).unwrap_or_else(|| {
             // No clock: the span ends where it was seen to, and may lie anywhere between its bounds.
             let back = |stamp: u64| HostNs(observed.0.saturating_sub(i64::try_from(stamps[3] - stamp).unwrap_or(i64::MAX)));
-            placed = stamps.map(back);
-            bound = placed[2].since(begin) as f64;
-        }
+            let placed = stamps.map(back);
+            (placed, placed[2].since(begin) as f64)
+        });
         let shift = if placed[2] < begin {
             begin.0.saturating_sub(placed[2].0)
         } else {
@@ -435,13 +515,13 @@ impl Alignment {
             let process = trace.process(aligned.process);
             let device = process.definitions.device_name(aligned.device).into_owned();
             let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
-            match (aligned.pieces.len(), aligned.queued) {
+            match (aligned.pieces(), aligned.queued) {
                 (0, _) if aligned.commands > 0 => add(IssueKind::Unaligned { device: device.clone() }),
                 (_, Queued::Contradicted) => add(IssueKind::QueuedNotUsed { device: device.clone() }),
                 _ => {}
             }
-            if aligned.pieces.len() > 1 {
-                add(IssueKind::ClockSteps { device: device.clone(), steps: aligned.pieces.len() as u64 - 1 });
+            if aligned.pieces() > 1 {
+                add(IssueKind::ClockSteps { device: device.clone(), steps: aligned.pieces() as u64 - 1 });
             }
         }
         out
