@@ -68,6 +68,9 @@ fn families() -> Vec<Family> {
         Family { name: "samples 20 s, 1 in 10 timed, placed", timed: 0.1, placed: true, ..base },
         Family { name: "samples 20 s, 1 in 10 timed, alone", timed: 0.1, ..base },
         Family { name: "samples 20 s, half timed, alone", timed: 0.5, ..base },
+        Family { name: "samples 20 s, mix never varies", mix: Mix::Repeating, ..base },
+        Family { name: "samples 20 s, never varies, to 10 ms", mix: Mix::Repeating, lengths: (1e-5, 1e-2), ..base },
+        Family { name: "samples 20 s, two always in pairs", mix: Mix::Paired(0.15), ..base },
         Family {
             name: "RAPL 60 s, 10 us - 100 ms",
             seconds: 60.0,

@@ -103,7 +103,7 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
     }
     let fitted: Vec<bool> = floors.iter().map(|floor| *floor == Floor::Fitted).collect();
     let start = starting_groups(&present, &busy);
-    let mut parts = structure(&columns, &rows, &fitted, &present, start);
+    let mut parts = structure(activity, &columns, &rows, &fitted, &present, start);
     let (usable, needed) = (active_rows(&columns, &rows), needed + 2 * parts.groups.len());
     if usable < needed {
         return Err(AttributionError::TooFewReadings { usable, needed });

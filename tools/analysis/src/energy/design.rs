@@ -136,6 +136,31 @@ fn state_shares(activity: &Activity, rows: &Rows, spans: &[StateSpan], count: us
 /// Share of a class's own time by which its column must vary on its own, not explained by any other column.
 /// Below it what is left is ripple of a repeating schedule and errors of spans, not independent variation.
 const LEAST_VARIATION: f64 = 0.03;
+/// Rows over which variation must last to count, in runs long enough for it.
+const LASTING_ROWS: usize = 15;
+
+/// Running mean over `length` rows of a table of `width` columns, fewer at the ends.
+pub(crate) fn running_mean(values: &mut [f64], width: usize, length: usize) {
+    let n = values.len() / width.max(1);
+    if length <= 1 {
+        return;
+    }
+    let old = values.to_vec();
+    let mut sum = vec![0.0; width];
+    let (mut from, mut to) = (0, 0);
+    for i in 0..n {
+        while to < (i + length / 2 + 1).min(n) {
+            sum.iter_mut().zip(&old[to * width..]).for_each(|(s, v)| *s += v);
+            to += 1;
+        }
+        while from < i.saturating_sub(length / 2) {
+            sum.iter_mut().zip(&old[from * width..]).for_each(|(s, v)| *s -= v);
+            from += 1;
+        }
+        let count = (to - from) as f64;
+        values[i * width..(i + 1) * width].iter_mut().zip(&sum).for_each(|(v, s)| *v = s / count);
+    }
+}
 
 /// What the design alone says about a partition of the classes.
 pub(crate) struct Structure {
@@ -153,16 +178,36 @@ const LEAST_IDLE_ROWS: f64 = 0.05;
 
 /// Joins classes that never vary on their own until every group does. `fitted` says which states' floors are to
 /// be fitted; `present` which classes have any time in the rows.
-pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present: &[usize], start: Vec<Vec<usize>>) -> Structure {
+pub(crate) fn structure(
+    activity: &Activity,
+    columns: &Columns,
+    rows: &Rows,
+    fitted: &[bool],
+    present: &[usize],
+    start: Vec<Vec<usize>>,
+) -> Structure {
     let mut floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
     let floor_columns = floors.clone();
     let (k, n) = (present.len(), present.len() + floors.len());
     // Idle share of each state instead of its whole share: a class that runs all the time is then no copy of the floor.
     let mut gram = DMatrix::<f64>::zeros(n, n);
     let mut mean = vec![0.0; n];
+    // Ripple faster than the response, or beating with the sensor's period, says more of the response than of the
+    // classes: only variation of busy time itself counts, over windows without gaps, that outlasts several rows.
+    let mut windows = rows.rows.clone();
+    let mut before = None;
+    for row in &mut windows {
+        if row.from == row.to {
+            row.from = before.filter(|_| row.joined).unwrap_or(row.to - rows.period);
+        }
+        before = Some(row.to);
+    }
+    let busy_time = exact(&activity.segments, activity.classes(), &windows, &Response::default(), activity.uncertain);
+    let lasting = (rows.rows.len() / (4 * n)).clamp(1, LASTING_ROWS);
+    let mut table = Vec::with_capacity(rows.rows.len() * n);
     let mut line = vec![0.0; n];
     for i in 0..rows.rows.len() {
-        let shares = columns.classes.row(i);
+        let shares = busy_time.row(i);
         let states = columns.state_row(i);
         let busy: f64 = shares.iter().sum::<f64>().min(1.0);
         for (slot, &class) in line.iter_mut().zip(present) {
@@ -171,15 +216,21 @@ pub(crate) fn structure(columns: &Columns, rows: &Rows, fitted: &[bool], present
         for (slot, &state) in line[k..].iter_mut().zip(&floors) {
             *slot = states[state] * (1.0 - busy);
         }
-        for r in 0..n {
-            mean[r] += line[r];
-            for c in 0..=r {
-                gram[(r, c)] += line[r] * line[c];
+        mean.iter_mut().zip(&line).for_each(|(sum, value)| *sum += value);
+        table.extend_from_slice(&line);
+        if let Some(variance) = busy_time.variance_row(i) {
+            for (r, &class) in present.iter().enumerate() {
+                gram[(r, r)] -= variance[class] / lasting as f64;
             }
         }
-        if let Some(variance) = columns.classes.variance_row(i) {
-            for (r, &class) in present.iter().enumerate() {
-                gram[(r, r)] -= variance[class];
+    }
+    running_mean(&mut table, n, lasting);
+    // At the ends the mean is of few rows, and of cycles that were cut.
+    let whole = rows.rows.len().saturating_sub(lasting / 2 * 2);
+    for line in table.chunks_exact(n).skip(lasting / 2).take(whole) {
+        for r in 0..n {
+            for c in 0..=r {
+                gram[(r, c)] += line[r] * line[c];
             }
         }
     }

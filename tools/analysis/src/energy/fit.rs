@@ -12,7 +12,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::design::Columns;
+use super::design::{Columns, running_mean};
 use super::sensor::{RowKind, Rows};
 use super::solve::{guarded_inverse, nonnegative, t_975};
 use super::variance::{cosines, long_run};
@@ -139,31 +139,10 @@ impl Table {
         self.rows().map(|(line, y)| y - line.iter().zip(x.iter()).map(|(a, b)| a * b).sum::<f64>()).collect()
     }
 
-    /// Running mean over `length` rows on every column, fewer at the ends.
+    /// Running mean over `length` rows on every column.
     fn smooth(&mut self, length: usize) {
-        if length <= 1 {
-            return;
-        }
-        let n = self.y.len();
-        let mean = |values: &mut [f64], width: usize| {
-            let old = values.to_vec();
-            let mut sum = vec![0.0; width];
-            let (mut from, mut to) = (0, 0);
-            for i in 0..n {
-                while to < (i + length / 2 + 1).min(n) {
-                    sum.iter_mut().zip(&old[to * width..]).for_each(|(s, v)| *s += v);
-                    to += 1;
-                }
-                while from < i.saturating_sub(length / 2) {
-                    sum.iter_mut().zip(&old[from * width..]).for_each(|(s, v)| *s -= v);
-                    from += 1;
-                }
-                let count = (to - from) as f64;
-                values[i * width..(i + 1) * width].iter_mut().zip(&sum).for_each(|(v, s)| *v = s / count);
-            }
-        };
-        mean(&mut self.z, self.width);
-        mean(&mut self.y, 1);
+        running_mean(&mut self.z, self.width, length);
+        running_mean(&mut self.y, 1, length);
     }
 
     /// `e_i = v_i + theta e_(i-1)` on every column, started afresh after a gap.
