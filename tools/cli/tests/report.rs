@@ -1,0 +1,134 @@
+//! `report`, `dump` and `merge` as programs: what goes to stdout and what to stderr, which trace is taken, and that one
+//! bad file costs no other.
+
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_trace::record::CommandKind;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Writes a trace with the processes of these pids, each with ten launches and a read.
+fn trace(dir: &Path, name: &str, pids: &[u32]) -> PathBuf {
+    let path = dir.join(name);
+    fs::create_dir(&path).unwrap();
+    for pid in pids {
+        let host = HostModel::default();
+        let mut p = ProcessBuilder::standard(host, *pid, 1);
+        for i in 0..10u64 {
+            let t = 1_000 + i * 20_000;
+            let raw = host.raw + t;
+            p.thread(0)
+                .enqueue(t, t + 900, &CommandSpec::kernel(2 * i + 1, 1, 1))
+                .enqueue(t + 1_000, t + 1_900, &CommandSpec::transfer(2 * i + 2, 1, CommandKind::ReadBuffer, 4096))
+                .plain(function::FINISH, t + 2_000, t + 15_000, 0, 1)
+                .timing(t + 15_000, 2 * i + 1, [raw + 100, raw + 1_000, raw + 2_000, raw + 8_000])
+                .timing(t + 15_000, 2 * i + 2, [raw + 1_200, raw + 2_000, raw + 8_000, raw + 9_000 + i]);
+        }
+        p.exit(300_000, 0);
+        let bytes = p.build();
+        fs::write(path.join(format!("{pid}-0.defs")), &bytes.defs).unwrap();
+        fs::write(path.join(format!("{pid}-0.0.clt")), &bytes.segment).unwrap();
+    }
+    path
+}
+
+fn clscope(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_clscope")).args(arguments).current_dir(dir).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(dir: &Path, trace: &Path) -> (serde_json::Value, Output) {
+    let out = clscope(dir, &["report", "--format", "json", trace.to_str().unwrap()]);
+    (serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr))), out)
+}
+
+#[test]
+fn without_a_name_the_only_trace_is_reported_on_stdout_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "app.clscope", &[7]);
+    let out = clscope(dir.path(), &["report"]);
+    assert!(out.status.success());
+    assert_eq!(text(&out.stderr), "");
+    let said = text(&out.stdout);
+    for wanted in ["clscope report of app.clscope", "matmul", "ReadBuffer (DtoH)", "clFinish", "clock bound"] {
+        assert!(said.contains(wanted), "{wanted} in\n{said}");
+    }
+    assert!(said.is_ascii() && said.lines().all(|l| l.len() <= 100));
+}
+
+#[test]
+fn no_trace_and_wrong_names_are_errors_with_a_next_step() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, wanted) in [
+        (&["report"][..], "clscope record"),
+        (&["dump", "none.clscope"][..], "none.clscope"),
+        (&["merge", "none.clscope", "-o", "out.clscope"][..], "none.clscope"),
+        (&["report", "--format", "xml"][..], "possible values"),
+    ] {
+        let out = clscope(dir.path(), arguments);
+        assert!(!out.status.success() && out.stdout.is_empty(), "{arguments:?}");
+        assert!(text(&out.stderr).contains(wanted), "{arguments:?}: {}", text(&out.stderr));
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn one_bad_file_is_told_and_costs_no_other() {
+    let good = tempfile::tempdir().unwrap();
+    let path = trace(good.path(), "good.clscope", &[7, 8]);
+    let defs = fs::read(path.join("8-0.defs")).unwrap();
+    let segment = fs::read(path.join("8-0.0.clt")).unwrap();
+    let mut newer = defs.clone();
+    newer[12] = 9;
+    let cases: Vec<(&str, &str, Vec<u8>, &str)> = vec![
+        ("empty definitions", "8-0.defs", Vec::new(), "unreadable-file"),
+        ("foreign definitions", "8-0.defs", b"#!/bin/sh\necho no trace\n".to_vec(), "unreadable-file"),
+        ("newer definitions", "8-0.defs", newer, "unreadable-file"),
+        ("truncated definitions", "8-0.defs", defs[..defs.len() - 9].to_vec(), "torn-definitions"),
+        ("empty segment", "8-0.0.clt", Vec::new(), "unreadable-file"),
+        ("truncated segment", "8-0.0.clt", segment[..segment.len() - 9].to_vec(), "torn-blocks"),
+        ("definitions for a segment", "8-0.0.clt", defs.clone(), "unreadable-file"),
+        ("another process's segment", "8-0.0.clt", fs::read(path.join("7-0.0.clt")).unwrap(), "other-process"),
+    ];
+    for (what, name, content, code) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let path = trace(dir.path(), "t.clscope", &[7, 8]);
+        fs::write(path.join(name), content).unwrap();
+        let (report, out) = json(dir.path(), &path);
+        let codes: Vec<&str> = report["issues"].as_array().unwrap().iter().map(|i| i["code"].as_str().unwrap()).collect();
+        assert!(out.status.success() && codes.contains(&code), "{what}: {codes:?}");
+        assert!(text(&out.stderr).contains("8-0"), "{what}: {}", text(&out.stderr));
+        let launches: u64 =
+            report["kernels"].as_array().unwrap().iter().filter(|k| k["name"] == "matmul").map(|k| k["count"].as_u64().unwrap()).sum();
+        assert!(launches >= 10, "{what}: the other process's launches are all there");
+    }
+}
+
+#[test]
+fn merged_traces_report_as_the_sum() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (trace(dir.path(), "a.clscope", &[7]), trace(dir.path(), "b.clscope", &[8]));
+    let out = clscope(dir.path(), &["merge", a.to_str().unwrap(), b.to_str().unwrap(), "-o", "all.clscope"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let (merged, _) = json(dir.path(), &dir.path().join("all.clscope"));
+    let both = clscope(dir.path(), &["report", "--format", "json", "a.clscope", "b.clscope"]);
+    let both: serde_json::Value = serde_json::from_slice(&both.stdout).unwrap();
+    assert_eq!(merged["kernels"], both["kernels"]);
+    assert_eq!(merged["kernels"][0]["count"], 20);
+    let lines = clscope(dir.path(), &["dump", "--format", "json", "all.clscope"]);
+    let events = text(&lines.stdout).lines().filter(|l| l.contains("\"event\":\"command\"")).count();
+    assert_eq!(events, 40);
+}
+
+#[test]
+fn csv_has_one_header_and_one_row_per_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "app.clscope", &[7]);
+    let out = clscope(dir.path(), &["report", "--format", "csv"]);
+    let lines: Vec<String> = text(&out.stdout).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("section,name,device") && lines[1].starts_with("kernels,matmul,Test Device"));
+}
