@@ -107,6 +107,18 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
 }
 
 #[test]
+fn a_hundred_kernel_names_are_fitted_and_the_smallest_summed() {
+    let mut random = Random::new(17);
+    let kernels = (0..100).map(|_| Kernel { watts: random.between(140.0, 440.0), length: random.between(1e-4, 1e-3) });
+    let scenario = Scenario { kernels: kernels.collect(), seconds: 15.0, ..scenario(17) };
+    let (_, result) = solve(&scenario, &known(119.0));
+    assert_conserved(&result);
+    assert!(result.groups.len() <= 65);
+    let members: usize = result.groups.iter().map(|group| group.classes.len()).sum();
+    assert_eq!(members, 100);
+}
+
+#[test]
 fn rapl_counters_with_jitter_are_resolved() {
     let kernels = [(21.0, 30e-6), (9.0, 2e-3), (34.0, 4e-4)].map(|(watts, length)| Kernel { watts, length });
     let scenario = Scenario { kernels: kernels.to_vec(), floor: 3.0, sensor: RAPL, ..scenario(4) };

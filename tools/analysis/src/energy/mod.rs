@@ -6,6 +6,7 @@
 //! |---|---|
 //! | spans of classes share their device's time | `activity` |
 //! | readings become rows: means over windows | `sensor` |
+//! | idle time gives floors and states | `idle` |
 //! | the sensor's response is chosen from the data | `search`, `response` |
 //! | what the schedule can tell apart at all | `design` |
 //! | rates of classes, floors, drift | `fit`, `solve` |
@@ -28,6 +29,7 @@ mod attribution;
 mod compare;
 mod design;
 mod fit;
+mod idle;
 pub mod replay;
 mod report;
 mod response;
@@ -43,6 +45,7 @@ pub use attribution::{AttributionError, Problem, attribute};
 pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};
+pub use idle::{IdleLevel, IdleLevels, idle_levels};
 pub use report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method};
 pub use response::Response;
 pub use sampled::{Launch, Placed, place};

@@ -1,0 +1,207 @@
+//! Owns the levels a device shows while nothing runs: the clock it holds for a while after work (the tail), and
+//! deeper states after that. Refuses to fit kernels; its states and floors go into a [`super::Problem`].
+
+#![forbid(unsafe_code)]
+
+use super::activity::Activity;
+use super::design::StateSpan;
+use super::fit::Floor;
+use super::sensor::{Rows, Series, median};
+use super::units::{HostNs, Seconds, Watts};
+
+/// A level seen while nothing ran.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IdleLevel {
+    /// Mean power of it.
+    pub watts: Watts,
+    /// Standard error of the mean, from stretches of a tenth of the time each.
+    pub sd: Watts,
+    /// Idle time spent in it.
+    pub seconds: Seconds,
+    /// Readings it rests on.
+    pub readings: usize,
+}
+
+/// What idle time showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IdleLevels {
+    /// Levels, highest first. The first is the one that holds between launches: give it as state 0.
+    pub levels: Vec<IdleLevel>,
+    /// Where the device was at any level but the first.
+    pub states: Vec<StateSpan>,
+}
+
+impl IdleLevels {
+    /// The levels as known floors, state by state; one to be fitted when no idle time was seen.
+    #[must_use]
+    pub fn floors(&self) -> Vec<Floor> {
+        if self.levels.is_empty() {
+            return vec![Floor::Fitted];
+        }
+        self.levels.iter().map(|level| Floor::Known { rate: level.watts.0, sd: level.sd.0 }).collect()
+    }
+}
+
+/// A piece of idle time at one level.
+struct Piece {
+    from: f64,
+    to: f64,
+    values: Vec<f64>,
+    mean: f64,
+}
+
+/// Two pieces are one level when their means are this close, as a share of the higher.
+const SAME_LEVEL: f64 = 0.05;
+/// Fewest readings of a level.
+const LEAST_READINGS: usize = 8;
+
+/// Finds the levels in stretches without activity. The first `settle` seconds of each stretch (response of the
+/// sensor) are left out; within a stretch the level may step, at the place that explains the readings best. What is left out counts as
+/// the first level, which is where a device is just after work.
+#[must_use]
+pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> IdleLevels {
+    let rows = Rows::new(series, activity.origin);
+    let mut pieces = Vec::new();
+    for (from, to) in stretches(activity, &rows) {
+        let start = if from.is_finite() { from + settle.0 } else { from };
+        let inside: Vec<(f64, f64)> =
+            rows.rows.iter().filter(|row| row.from >= start && row.to <= to).map(|row| (row.to, row.mean)).collect();
+        split(&inside, &mut pieces);
+    }
+    levels(activity, pieces)
+}
+
+/// Idle stretches inside the readings, before the first and after the last command included.
+fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else { return Vec::new() };
+    let mut idle = Vec::new();
+    let mut end = f64::NEG_INFINITY;
+    for segment in &activity.segments {
+        if segment.from > end {
+            idle.push((end, segment.from));
+        }
+        end = end.max(segment.to);
+    }
+    idle.push((end, last.to));
+    idle.retain(|&(from, to)| to > first.from && to - from.max(first.from) > LEAST_READINGS as f64 * rows.period);
+    idle
+}
+
+/// Cuts one stretch where its level steps, for as long as a cut takes most of the variance with it.
+fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
+    if inside.len() < LEAST_READINGS {
+        return;
+    }
+    let n = inside.len() as f64;
+    let total: f64 = inside.iter().map(|p| p.1).sum();
+    let mean = total / n;
+    let scatter: f64 = inside.iter().map(|p| (p.1 - mean).powi(2)).sum();
+    let mut left = 0.0;
+    let mut best = (0.0, 0);
+    for (i, point) in inside.iter().enumerate().take(inside.len() - LEAST_READINGS / 2) {
+        left += point.1;
+        let count = (i + 1) as f64;
+        if i + 1 >= LEAST_READINGS / 2 {
+            let gain = count * (left / count - mean).powi(2) + (n - count) * ((total - left) / (n - count) - mean).powi(2);
+            if gain > best.0 {
+                best = (gain, i + 1);
+            }
+        }
+    }
+    let (gain, at) = best;
+    if at > 0 && gain > 0.6 * scatter {
+        let (before, after) = inside.split_at(at);
+        let average = |part: &[(f64, f64)]| part.iter().map(|p| p.1).sum::<f64>() / part.len() as f64;
+        let (a, b) = (average(before), average(after));
+        if (a - b).abs() > SAME_LEVEL * a.abs().max(b.abs()) {
+            split(before, pieces);
+            split(after, pieces);
+            return;
+        }
+    }
+    let values: Vec<f64> = inside.iter().map(|p| p.1).collect();
+    let middle = median(values.iter().copied());
+    pieces.push(Piece { from: inside[0].0, to: inside[inside.len() - 1].0, values, mean: middle });
+}
+
+/// Joins pieces of one level, highest first.
+fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
+    pieces.sort_by(|a, b| b.mean.total_cmp(&a.mean));
+    let mut result = IdleLevels::default();
+    let mut groups: Vec<Vec<Piece>> = Vec::new();
+    for piece in pieces {
+        match groups.last_mut() {
+            Some(group) if (group[0].mean - piece.mean).abs() <= SAME_LEVEL * group[0].mean.abs() => group.push(piece),
+            _ => groups.push(vec![piece]),
+        }
+    }
+    for (state, group) in groups.iter().enumerate() {
+        let values: Vec<f64> = group.iter().flat_map(|piece| piece.values.iter().copied()).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        // Readings of one level are correlated: the scatter of ten means holds that, the readings' own does not.
+        let part = values.len().div_ceil(10).max(1);
+        let means: Vec<f64> = values.chunks(part).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
+        let count = means.len() as f64;
+        let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
+        result.levels.push(IdleLevel {
+            watts: Watts(mean),
+            sd: Watts(scatter.sqrt()),
+            seconds: Seconds(group.iter().map(|piece| piece.to - piece.from).sum()),
+            readings: values.len(),
+        });
+        if state > 0 {
+            let stamp = |t: f64| HostNs(activity.origin.0.saturating_add((t * 1e9).round() as i64));
+            result.states.extend(group.iter().map(|piece| StateSpan { state, start: stamp(piece.from), end: stamp(piece.to) }));
+        }
+    }
+    result.states.sort_by_key(|span| span.start);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::{Span, Timing};
+    use super::super::units::{ClassId, DeviceIndex};
+    use super::*;
+
+    /// Work for a second, a tail of ten seconds, a second tail of five, then the bottom: as the operating states of
+    /// desktop GPUs were described (three levels, 10 s and 5 s).
+    #[test]
+    fn tails_after_work_are_seen_as_levels() {
+        let span = Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs(2_000_000_000),
+            end: HostNs(3_000_000_000),
+            timing: Timing::Timed,
+        };
+        let activity = Activity::new(&[span], 1);
+        let samples = (0..1500)
+            .map(|i| {
+                let t = f64::from(i) * 0.02;
+                let level = match t {
+                    _ if t < 2.0 => 30.0,
+                    _ if t < 3.0 => 180.0,
+                    _ if t < 13.0 => 90.0,
+                    _ if t < 18.0 => 55.0,
+                    _ => 30.0,
+                };
+                (HostNs(i64::from(i) * 20_000_000), level + 0.4 * f64::from(i % 5 - 2))
+            })
+            .collect();
+        let idle = idle_levels(&activity, &Series::Instant(samples), Seconds(0.1));
+        let watts: Vec<f64> = idle.levels.iter().map(|level| level.watts.0.round()).collect();
+        assert_eq!(watts, [90.0, 55.0, 30.0]);
+        assert_eq!(idle.floors().len(), 3);
+        assert!(idle.levels.iter().all(|level| level.sd.0 < 0.5), "{:?}", idle.levels);
+        let states: Vec<(usize, i64)> = idle.states.iter().map(|s| (s.state, (s.start.0 as f64 / 1e9).round() as i64)).collect();
+        assert_eq!(states, [(2, 0), (1, 13), (2, 18)]);
+    }
+
+    #[test]
+    fn without_idle_time_the_floor_is_left_to_the_fit() {
+        let activity = Activity::new(&[], 1);
+        let none = idle_levels(&activity, &Series::Instant(Vec::new()), Seconds(0.1));
+        assert_eq!(none.floors(), [Floor::Fitted]);
+    }
+}
