@@ -224,16 +224,25 @@ impl<'t, 'a> Merge<'t, 'a> {
             }
         };
         let mut next = cursor.advance(tally);
-        if let Taken::Enqueue(_, enqueued) = &mut taken
-            && enqueued.record.waits.len() == WAITS_INLINE
-        {
-            while let Some((_, Record::MoreWaits { command, waits })) = cursor.head
+        let mut told = None;
+        if let Taken::Enqueue(_, enqueued) = &mut taken {
+            if enqueued.record.waits.len() == WAITS_INLINE {
+                while let Some((_, Record::MoreWaits { command, waits })) = cursor.head
+                    && command == enqueued.record.id
+                {
+                    more_waits.push(waits);
+                    next = cursor.advance(tally);
+                }
+                enqueued.more_waits = more_waits;
+            }
+            // Why a command is not timed stands right behind it, so that it need not wait in memory.
+            if enqueued.record.flags & flag::TIMED == 0
+                && let Some((_, Record::Untimed { command, reason, detail })) = cursor.head
                 && command == enqueued.record.id
             {
-                more_waits.push(waits);
+                told = Some((reason, detail));
                 next = cursor.advance(tally);
             }
-            enqueued.more_waits = more_waits;
         }
         match next {
             Some(time) => {
@@ -248,7 +257,7 @@ impl<'t, 'a> Merge<'t, 'a> {
             Taken::Event(event) => Some(event),
             Taken::Nothing => None,
             Taken::Enqueue(call, enqueued) => {
-                self.enqueued(process_index, thread, call, &enqueued);
+                self.enqueued(process_index, thread, call, &enqueued, told);
                 Some(Event::Call(Call {
                     process: process_index,
                     thread,
@@ -282,7 +291,7 @@ impl<'t, 'a> Merge<'t, 'a> {
     }
 
     /// Notes a command that was enqueued; its outcome may be known already.
-    fn enqueued(&mut self, process: ProcessIndex, thread: ThreadIndex, call: Span, enqueued: &Enqueued<'a>) {
+    fn enqueued(&mut self, process: ProcessIndex, thread: ThreadIndex, call: Span, enqueued: &Enqueued<'a>, told: Option<(Untimed, i32)>) {
         let command = &enqueued.record;
         if command.result != 0 || command.id == 0 {
             return;
@@ -294,8 +303,9 @@ impl<'t, 'a> Merge<'t, 'a> {
             let event = self.done(process, pending, at, outcome);
             self.ready.push_back(event);
         } else if command.flags & flag::TIMED == 0 {
-            let reason = if command.flags & flag::NOT_SAMPLED != 0 { Untimed::NotSampled } else { Untimed::TimingOff };
-            let outcome = Outcome::Untimed { reason, detail: 0 };
+            let by_flag = if command.flags & flag::NOT_SAMPLED != 0 { Untimed::NotSampled } else { Untimed::TimingOff };
+            let (reason, detail) = told.unwrap_or((by_flag, 0));
+            let outcome = Outcome::Untimed { reason, detail };
             self.ready.push_back(Event::Command(Command { process, thread, call, enqueued: pending.enqueued, outcome }));
         } else {
             in_flight.pending.insert(command.id, pending);

@@ -85,13 +85,16 @@ fn what_never_ended_says_why() {
     exited.thread(0).enqueue(21_000, 21_500, &CommandSpec { result: -5, ..CommandSpec::kernel(92, 1, 1) });
     exited.thread(0).enqueue(22_000, 22_500, &CommandSpec { flags: flag::NOT_SAMPLED, ..CommandSpec::kernel(93, 1, 1) });
     exited.thread(0).enqueue(23_000, 23_500, &CommandSpec::kernel(94, 1, 1)).untimed(24_000, 94, Untimed::QueueReleased);
+    let refused = CommandSpec { flags: 0, ..CommandSpec::kernel(95, 1, 1) };
+    exited.thread(0).enqueue(24_200, 24_400, &refused).untimed(24_400, 95, Untimed::EventRefused);
     exited.thread(0).dropped(25_000, 17, DropReason::WriteFailed);
     let bytes = [killed.build(), exited.build()];
     let trace = open(&bytes);
     assert_eq!(codes(&trace), ["not-ended"]);
     let mut outcomes = Vec::new();
     let mut others = Vec::new();
-    for event in trace.events(None) {
+    let mut events = trace.events(None);
+    for event in events.by_ref() {
         match event {
             Event::Command(c) if c.id().0 >= 90 => outcomes.push((c.id().0, c.outcome)),
             Event::InCall { thread, function, begin, .. } => others.push((thread.0, u64::from(function), begin.0 as u64)),
@@ -99,6 +102,7 @@ fn what_never_ended_says_why() {
             _ => {}
         }
     }
+    assert!(events.tally().iter().all(|t| t.orphan_timings == 0));
     let host = HostModel::default();
     assert_eq!(others, [(0, 17, 1), (0, u64::from(function::FINISH), host.raw + 31_000)]);
     let untimed = |reason| Outcome::Untimed { reason, detail: 0 };
@@ -107,6 +111,7 @@ fn what_never_ended_says_why() {
         [
             (93, untimed(Untimed::NotSampled)),
             (94, untimed(Untimed::QueueReleased)),
+            (95, untimed(Untimed::EventRefused)),
             (90, Outcome::Unfinished(Unfinished::Killed)),
             (91, Outcome::Unfinished(Unfinished::Exited)),
         ]
