@@ -34,13 +34,13 @@ pub struct Summary {
     pub issues: Vec<Issue>,
 }
 
-/// Writes the whole document.
+/// Writes the whole document, with the arguments of calls and commands or without.
 ///
 /// # Errors
 /// If `out` cannot be written.
-pub fn write(trace: &Trace<'_>, sources: &[String], out: &mut impl Write) -> Result<Summary> {
+pub fn write(trace: &Trace<'_>, sources: &[String], with_args: bool, out: &mut impl Write) -> Result<Summary> {
     let alignment = trace.align();
-    let events = Events { trace, alignment: &alignment, summary: RefCell::default(), tally: RefCell::default() };
+    let events = Events { trace, alignment: &alignment, with_args, summary: RefCell::default(), tally: RefCell::default() };
     let mut serializer = serde_json::Serializer::new(&mut *out);
     let mut document = serializer.serialize_map(None)?;
     document.serialize_entry("displayTimeUnit", "ns")?;
@@ -75,6 +75,7 @@ fn other_data(trace: &Trace<'_>, sources: &[String], issues: &[Issue]) -> Value 
 struct Events<'t, 'a> {
     trace: &'t Trace<'a>,
     alignment: &'t Alignment,
+    with_args: bool,
     summary: RefCell<Summary>,
     tally: RefCell<Vec<Tally>>,
 }
@@ -138,6 +139,7 @@ impl Serialize for Events<'_, '_> {
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
             trace,
+            with_args: self.with_args,
             layout: Layout::new(trace),
             origin: trace.origin(),
             end: trace.bounds().map_or(trace.origin(), |b| b.end),
@@ -158,6 +160,7 @@ impl Serialize for Events<'_, '_> {
 struct Pen<'t, 'a, S> {
     out: S,
     trace: &'t Trace<'a>,
+    with_args: bool,
     layout: Layout,
     origin: HostNs,
     end: HostNs,
@@ -170,8 +173,12 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         Some(microseconds(time.0.saturating_sub(self.origin.0)))
     }
 
-    fn put(&mut self, entry: &Entry<'_>) -> std::result::Result<(), S::Error> {
-        self.out.serialize_element(entry)
+    fn put(&mut self, mut entry: Entry<'_>) -> std::result::Result<(), S::Error> {
+        if !self.with_args && entry.ph == "X" {
+            // Errors stay: they are few, and what one looks for.
+            entry.args.retain(|name, _| name == "error");
+        }
+        self.out.serialize_element(&entry)
     }
 
     /// Names of tracks, before the first event on them.
@@ -183,10 +190,10 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             };
             let mut entry = Entry::new("M", track, names[0], "");
             entry.args.insert("name".into(), name.into());
-            self.put(&entry)?;
+            self.put(entry)?;
             let mut entry = Entry::new("M", track, names[1], "");
             entry.args.insert("sort_index".into(), order.into());
-            self.put(&entry)?;
+            self.put(entry)?;
         }
         Ok(())
     }
@@ -207,7 +214,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
                 entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
                 entry.cname = Some("bad");
                 entry.args.insert("state".into(), "the process ended, or the trace was read, while the thread was in this call".into());
-                self.put(&entry)
+                self.put(entry)
             }
             Event::Mark { process, thread, at, mark } => {
                 let (name, scope) = match mark {
@@ -222,7 +229,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
                 let mut entry = Entry::new("i", track, &name, "recording");
                 entry.ts = self.at(*at);
                 entry.s = Some(scope);
-                self.put(&entry)
+                self.put(entry)
             }
         }
     }
@@ -259,7 +266,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             entry.cname = Some("terrible");
             entry.args.insert("error".into(), error(call.result).into());
         }
-        self.put(&entry)
+        self.put(entry)
     }
 
     fn command(&mut self, command: &Command<'_>) -> std::result::Result<(), S::Error> {
@@ -320,7 +327,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         args.insert("device_clock_ns".into(), stamps.into());
         // As the device told it: the drawn length is corrected for the drift between the clocks.
         args.insert("device_duration_ns".into(), raw[3].saturating_sub(raw[2]).into());
-        self.put(&entry)?;
+        self.put(entry)?;
 
         self.flows += 1;
         for (ph, track, time) in [("s", from, command.call.begin), ("f", track, span.begin)] {
@@ -328,7 +335,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             entry.ts = self.at(time);
             entry.id = Some(self.flows);
             entry.bp = (ph == "f").then_some("e");
-            self.put(&entry)?;
+            self.put(entry)?;
         }
         Ok(())
     }
@@ -348,7 +355,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         if detail != 0 {
             entry.args.insert("status".into(), error(detail).into());
         }
-        self.put(&entry)
+        self.put(entry)
     }
 }
 

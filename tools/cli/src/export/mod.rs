@@ -43,6 +43,9 @@ struct Chrome {
     /// File to write, `-` for stdout [default: NAME.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by name alone
+    #[arg(long)]
+    no_args: bool,
 }
 
 /// Writes the timeline.
@@ -55,17 +58,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let trace = files.trace();
     let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
         let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
-        let summary = chrome::write(&trace, &files.names(), &mut out).context("cannot write the timeline to stdout")?;
+        let summary = chrome::write(&trace, &files.names(), !args.no_args, &mut out).context("cannot write the timeline to stdout")?;
         std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
         (summary, None)
     } else {
         let target = args.output.clone().unwrap_or_else(|| default_output(&files));
-        let summary = output::write_whole(&target, |out| chrome::write(&trace, &files.names(), out))?;
+        let summary = output::write_whole(&target, |out| chrome::write(&trace, &files.names(), !args.no_args, out))?;
         (summary, Some(target))
     };
     let worst = summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
     if worst > 0 {
-        say(format_args!("{worst} warnings about this trace; `clscope report` tells them, and they are in the file"));
+        let warnings = if worst == 1 { "warning" } else { "warnings" };
+        say(format_args!("{worst} {warnings} about this trace: `clscope report` tells, and the file holds them"));
     }
     if summary.device_spans == 0 && summary.calls > 0 {
         say("there is no device span in this trace; `clscope report` says why");

@@ -266,7 +266,7 @@ fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &P
     }
     let shown = shown_path(trace);
     if contents.processes == 0 {
-        args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(program)));
+        args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(args, program)));
         return;
     }
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
@@ -276,12 +276,15 @@ fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &P
 }
 
 /// Why no process of the trace made an OpenCL call, as far as can be told.
-fn why_nothing(program: &Program) -> String {
+fn why_nothing(args: &Args, program: &Program) -> String {
     if let Some(obstacle) = program.obstacles.first() {
         return format!("{} (reason: {})", obstacle.text, obstacle.code);
     }
     if std::env::var_os(settings::ENABLE).is_some_and(|v| v == "0") {
         return format!("{}=0 is set: unset it", settings::ENABLE);
+    }
+    if !args.inject.is_empty() {
+        return "the application made none, or reaches OpenCL in a way that --inject leaves out: record without it".to_owned();
     }
     let image = program.image.display();
     if program.elf.is_none() {
