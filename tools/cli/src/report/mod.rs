@@ -93,6 +93,8 @@ struct Shown {
     /// The user asked for a limit.
     limited: bool,
     pattern: Option<String>,
+    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a file whole.
+    width: usize,
 }
 
 impl Shown {
@@ -103,7 +105,13 @@ impl Shown {
             (true, Format::Csv) => vec![Section::Kernels],
             (true, _) => all(),
         };
-        Self { sections, most: args.limit.unwrap_or(15), limited: args.limit.is_some(), pattern: args.name.clone() }
+        Self {
+            sections,
+            most: args.limit.unwrap_or(15),
+            limited: args.limit.is_some(),
+            pattern: args.name.clone(),
+            width: terminal_width(),
+        }
     }
 
     /// How many of `n` rows are shown.
@@ -114,6 +122,10 @@ impl Shown {
     fn matches(&self, name: &str) -> bool {
         self.pattern.as_deref().is_none_or(|p| if p.contains(['*', '?']) { glob(p, name) } else { name.contains(p) })
     }
+}
+
+fn terminal_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
 }
 
 /// Whether a pattern with `*` and `?` matches a whole name.

@@ -40,7 +40,7 @@ fn report(bytes: &ProcessBytes) -> Report {
 
 fn shown(format: Format) -> Shown {
     let args = Args { traces: vec![], format, section: vec![], sort: Sort::Total, limit: None, name: None };
-    Shown::of(&args)
+    Shown { width: 100, ..Shown::of(&args) }
 }
 
 /// Compares with a committed file; writes it only where UPDATE_GOLDENS=1 asks for it.

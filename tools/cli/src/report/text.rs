@@ -1,4 +1,4 @@
-//! Owns the report for people: a heading, then one table per section that has something to say, within 100 columns.
+//! Owns the report for people: a heading, then one table per section that has something to say.
 
 use super::data::{Commands, Function, Report, Summary};
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
@@ -7,13 +7,13 @@ use std::fmt::Write;
 
 /// The report's text.
 pub fn render(report: &Report, shown: &Shown) -> String {
-    let mut out = heading(report);
+    let mut out = heading(report, shown.width);
     for section in &shown.sections {
         match section {
             Section::Kernels => kernels(report, shown, &mut out),
             Section::Transfers => transfers(report, shown, &mut out),
             Section::Queues => queues(report, shown, &mut out),
-            Section::Idle => idle(report, &mut out),
+            Section::Idle => idle(report, shown, &mut out),
             Section::Functions => functions(report, shown, &mut out),
         }
     }
@@ -24,12 +24,11 @@ fn plural(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-fn line(out: &mut String, name: &str, text: &str) {
-    let _ = writeln!(out, "  {name:<9} {}", shorten(text, 88));
-}
-
-fn heading(report: &Report) -> String {
-    let mut out = format!("clscope report of {}\n", shorten(&report.traces.join(", "), 82));
+fn heading(report: &Report, width: usize) -> String {
+    let line = |out: &mut String, name: &str, text: &str| {
+        let _ = writeln!(out, "  {name:<9} {}", shorten(text, width.saturating_sub(12)));
+    };
+    let mut out = format!("clscope report of {}\n", shorten(&report.traces.join(", "), width.saturating_sub(18)));
     for process in report.processes.iter().take(4) {
         let arguments = if process.arguments.is_empty() { process.executable.clone() } else { process.arguments.join(" ") };
         let rank = process.mpi_rank.map_or_else(String::new, |r| format!(", rank {r}"));
@@ -132,8 +131,21 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
         });
         table.row(cells);
     }
-    out.push_str(&table.render());
+    out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
+    let failed: Vec<String> = rows
+        .iter()
+        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), plural(*n, "time"))))
+        .collect();
+    if !failed.is_empty() {
+        let shortened = if failed.len() > 6 { format!(", and {} more: see --format json", failed.len() - 6) } else { String::new() };
+        let _ = writeln!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
+    }
+}
+
+/// An error code as the application got it.
+fn error(code: i32) -> String {
+    if code == clscope_trace::record::RESULT_UNKNOWN { "without a code".to_owned() } else { code.to_string() }
 }
 
 /// The direction as other tools abbreviate it.
@@ -158,7 +170,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut String) {
             let [share, total] = sum(t.share, &t.time_ns);
             table.row(vec![share, total, t.count.to_string(), bytes(t.bytes), rate, mean, median, p95, max, name]);
         }
-        out.push_str(&table.render());
+        out.push_str(&table.render(shown.width));
     }
     if !report.other_commands.is_empty() {
         out.push_str("\nOther commands\n");
@@ -171,7 +183,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut String) {
             cells.push(c.name.clone());
             table.row(cells);
         }
-        out.push_str(&table.render());
+        out.push_str(&table.render(shown.width));
     }
 }
 
@@ -179,6 +191,7 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
     if report.queues.is_empty() {
         return;
     }
+    let several = report.queues.iter().any(|q| q.device != report.queues[0].device);
     out.push_str("\nQueues (medians; idle between first and last command)\n");
     let mut table = Table::new(&["commands", "busy", "idle", "gaps", "gap", "queued", "submitted", "runs", "noticed", "queue"]);
     let limit = shown.limit(report.queues.len());
@@ -198,14 +211,14 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
             time_or_dash(q.submit_wait_ns.median),
             time_or_dash(q.execution_ns.median),
             time_or_dash(q.notice_ns.median),
-            format!("{} on {}{order}{pid}", q.id, q.device),
+            if several { format!("{} on {}{order}{pid}", q.id, q.device) } else { format!("{}{order}{pid}", q.id) },
         ]);
     }
-    out.push_str(&table.render());
+    out.push_str(&table.render(shown.width));
     more(out, report.queues.len() - limit);
 }
 
-fn idle(report: &Report, out: &mut String) {
+fn idle(report: &Report, shown: &Shown, out: &mut String) {
     let total: u64 = report.idle.iter().map(|i| i.ns).sum();
     if total == 0 {
         return;
@@ -215,7 +228,7 @@ fn idle(report: &Report, out: &mut String) {
     for i in report.idle.iter().take(8) {
         table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
     }
-    out.push_str(&table.render());
+    out.push_str(&table.render(shown.width));
     let waited: u128 = report.waits.iter().map(|w| w.time_ns.total).sum();
     if waited > 0 {
         let names: Vec<String> = report.waits.iter().take(3).map(|w| format!("{} {}", w.name, time(w.time_ns.total as f64))).collect();
@@ -246,6 +259,19 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
         cells.push(f.name.clone());
         table.row(cells);
     }
-    out.push_str(&table.render());
+    out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
+    let failed: Vec<String> = rows
+        .iter()
+        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), plural(*n, "time"))))
+        .collect();
+    if !failed.is_empty() {
+        let shortened = if failed.len() > 6 { format!(", and {} more: see --format json", failed.len() - 6) } else { String::new() };
+        let _ = writeln!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
+    }
+}
+
+/// An error code as the application got it.
+fn error(code: i32) -> String {
+    if code == clscope_trace::record::RESULT_UNKNOWN { "without a code".to_owned() } else { code.to_string() }
 }
