@@ -133,19 +133,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     }
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
-    let failed: Vec<String> = rows
-        .iter()
-        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), plural(*n, "time"))))
-        .collect();
-    if !failed.is_empty() {
-        let shortened = if failed.len() > 6 { format!(", and {} more: see --format json", failed.len() - 6) } else { String::new() };
-        let _ = writeln!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
-    }
 }
-
-/// An error code as the application got it.
-fn error(code: i32) -> String {
-    if code == clscope_trace::record::RESULT_UNKNOWN { "without a code".to_owned() } else { code.to_string() }
 }
 
 /// The direction as other tools abbreviate it.
