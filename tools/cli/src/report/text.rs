@@ -134,7 +134,6 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
 }
-}
 
 /// The direction as other tools abbreviate it.
 fn short_direction(direction: &'static str) -> &'static str {
