@@ -344,8 +344,15 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) {
     }
 }
 
-/// A blocking call returned: its command is complete.
-pub fn blocked(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+/// A blocking call returned: its command is complete. Some runtimes let the call return a moment before the event says so; the
+/// application, which asked for no profiling, would have seen it complete: we wait out that moment.
+pub fn blocked(t: &Thread, queue: &Queue, event: H, command: u64, observed: u64) {
+    if status(queue, event).is_some_and(|s| s > CL_COMPLETE)
+        && let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+    {
+        // SAFETY: one live event.
+        guard::unseen(|| unsafe { wait(1, &event) });
+    }
     harvest_until(t, queue, command, observed);
 }
 

@@ -18,6 +18,8 @@ pub struct Plan {
     event: H,
     /// Whether the slot was passed in place of NULL.
     ours: bool,
+    /// Whether it may be.
+    slot_allowed: bool,
     timed: bool,
     repeated: bool,
     /// Why it is not timed.
@@ -36,8 +38,10 @@ pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
         _ if known.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) => Untimed::ProfilingSwitchedOff,
         _ => Untimed::NotAvailable,
     };
+    // This one function refuses NULL: the application must see that.
+    let slot_allowed = site.function != id::clEnqueueMarker;
     let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
-    Plan { queue: known, event: std::ptr::null_mut(), ours: false, timed: timed && record, repeated: false, why, record }
+    Plan { queue: known, event: std::ptr::null_mut(), ours: false, slot_allowed, timed: timed && record, repeated: false, why, record }
 }
 
 impl Plan {
@@ -47,6 +51,7 @@ impl Plan {
             queue: objects::queue(queue),
             event: std::ptr::null_mut(),
             ours: false,
+            slot_allowed: false,
             timed: false,
             repeated: false,
             why: Untimed::NotAvailable,
@@ -57,7 +62,7 @@ impl Plan {
     /// The event slot to pass: the application's, or ours where it passed NULL.
     #[inline(always)]
     pub fn slot(&mut self, asked: *mut H) -> *mut H {
-        if self.timed && asked.is_null() {
+        if self.timed && self.slot_allowed && asked.is_null() {
             self.ours = true;
             &raw mut self.event
         } else {
@@ -151,7 +156,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
     if let (true, Some(queue)) = (timed, queue) {
         device_time::enqueued(t, queue, event, command);
         if what.blocking {
-            device_time::blocked(t, queue, command, end);
+            device_time::blocked(t, queue, event, command, end);
         }
     }
 }

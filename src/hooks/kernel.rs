@@ -121,8 +121,8 @@ static COMMAND_BUFFERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
 #[inline(never)]
 pub unsafe fn clCreateCommandBufferKHR(
     site: Site,
-    real: unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H,
-    num_queues: u32,
+    real: unsafe extern "C-unwind" fn(usize, *const H, P, *mut i32) -> H,
+    num_queues: usize,
     queues: *const H,
     properties: P,
     errcode_ret: *mut i32,
@@ -136,13 +136,13 @@ pub unsafe fn clCreateCommandBufferKHR(
     let mut buffer_id = 0;
     if code == 0 {
         buffer_id = objects::created(buffer, 0);
-        if num_queues > 0 && !queues.is_null() {
+        if num_queues as u32 > 0 && !queues.is_null() {
             // SAFETY: the call succeeded, so there is a first queue.
             let queue = unsafe { *queues };
             COMMAND_BUFFERS.lock().get_or_insert_with(HashMap::new).insert(buffer as usize, queue as usize);
         }
     }
-    entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues)]);
+    entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues as u32)]);
     buffer
 }
 

@@ -158,20 +158,25 @@ pub unsafe fn clEnqueueSVMFree(
     code
 }
 
+type SvmFreeArm = unsafe extern "C-unwind" fn(H, usize, P, P, P, usize, *const H, *mut H) -> i32;
+
 #[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFreeARM(
     site: Site,
-    real: SvmFree,
+    real: SvmFreeArm,
     command_queue: H,
-    count: u32,
+    count: usize,
     pointers: P,
     pfn_free_func: P,
     user_data: P,
-    num_events: u32,
+    num_events: usize,
     event_list: *const H,
     event: *mut H,
 ) -> i32 {
-    // SAFETY: the same function under another name.
-    unsafe { clEnqueueSVMFree(site, real, command_queue, count, pointers, pfn_free_func, user_data, num_events, event_list, event) }
+    // SAFETY: the same function under another name; whole words and cl_uint are passed alike.
+    unsafe {
+        let real: SvmFree = std::mem::transmute::<SvmFreeArm, SvmFree>(real);
+        clEnqueueSVMFree(site, real, command_queue, count as u32, pointers, pfn_free_func, user_data, num_events as u32, event_list, event)
+    }
 }

@@ -17,7 +17,6 @@ const CL_QUEUE_REFERENCE_COUNT: u32 = 0x1092;
 const CL_QUEUE_PROPERTIES_ARRAY: u32 = 0x1098;
 const PROFILING: u64 = 1 << 1;
 const ON_DEVICE: u64 = 1 << 2;
-const CL_INVALID_VALUE: i32 = -30;
 /// A longer properties array is not one.
 const MOST_PROPERTIES: usize = 64;
 
@@ -247,12 +246,17 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
     let masked = known.filter(|q| q.profiling_added);
     let code = match (masked, param_name) {
         (Some(known), CL_QUEUE_PROPERTIES_ARRAY) => {
-            // SAFETY: a size query of the application's queue, to learn whether the runtime answers this at all.
-            match guard::real_call(&entered, || unsafe { real(queue, param_name, 0, std::ptr::null_mut(), std::ptr::null_mut()) }) {
-                // SAFETY: the application's buffers.
-                0 => unsafe { answer(&known.array, size, value, size_ret) },
-                code => code,
-            }
+            // Room enough for the array as we made it, so that the runtime answers; or none where the application has too little.
+            let mut room = [0u64; 2 * MOST_PROPERTIES];
+            let short = !value.is_null() && size < size_of_val(known.array.as_slice());
+            let mut told = usize::MAX;
+            // SAFETY: a query into buffers of ours.
+            let code = guard::real_call(&entered, || unsafe {
+                real(queue, param_name, if short { 0 } else { size_of_val(&room) }, room.as_mut_ptr().cast(), (&raw mut told).cast())
+            });
+            // SAFETY: the application's buffers.
+            unsafe { answer(&known.array, code, told != usize::MAX, value, size_ret) };
+            code
         }
         _ => {
             // SAFETY: the application's own call.
@@ -271,24 +275,21 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
     code
 }
 
-/// Answers an info query with an array, by the rules of info queries.
+/// Gives the application its own array where the runtime has answered `code` for ours. Some runtimes tell the size even when they refuse:
+/// `told` says whether this one did.
 ///
 /// # Safety
-/// `value` is NULL or writable for `size` bytes, `size_ret` NULL or writable.
-unsafe fn answer(array: &[u64], size: usize, value: P, size_ret: P) -> i32 {
+/// `value` is NULL or has room for the array if `code` is 0; `size_ret` is NULL or writable.
+unsafe fn answer(array: &[u64], code: i32, told: bool, value: P, size_ret: P) {
     let needed = size_of_val(array);
-    if !value.is_null() {
-        if size < needed {
-            return CL_INVALID_VALUE;
-        }
-        // SAFETY: checked above.
+    if code == 0 && !value.is_null() {
+        // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(array.as_ptr().cast::<u8>(), value.cast::<u8>(), needed) };
     }
-    if !size_ret.is_null() {
+    if told && !size_ret.is_null() {
         // SAFETY: the application's pointer.
         unsafe { *size_ret.cast::<usize>() = needed };
     }
-    0
 }
 
 #[inline(never)]
@@ -320,8 +321,8 @@ pub unsafe fn clSetCommandQueueProperty(
 }
 
 /// The queue a command buffer goes to: the first given, else the one it was made for.
-pub fn command_buffer_queue(count: u32, queues: *mut H, command_buffer: H) -> H {
-    if count > 0 && !queues.is_null() {
+pub fn command_buffer_queue(count: usize, queues: *mut H, command_buffer: H) -> H {
+    if count as u32 > 0 && !queues.is_null() {
         // SAFETY: the application says that there are `count`.
         return unsafe { *queues };
     }

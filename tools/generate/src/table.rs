@@ -20,8 +20,12 @@ use std::ptr::null_mut;
 
 ";
 
-/// Rust type of a parameter.
-fn rust_type(p: &Parameter) -> String {
+/// Rust type of a parameter. Scalars of extension functions are whole words: provisional extensions moved their parameters about, and
+/// a wrapper that cuts what it takes for a cl_uint would cut an older driver's pointer. Upper halves are the caller's garbage.
+fn rust_type(p: &Parameter, extension: bool) -> String {
+    if extension && !p.function && p.pointers == 0 && scalar(&p.base).is_some() {
+        return "usize".into();
+    }
     if p.function {
         return "P".into();
     }
@@ -43,6 +47,7 @@ fn scalar(base: &str) -> Option<&'static str> {
         "cl_int" | "int" | "cl_GLint" => "i32",
         "cl_ulong" | "cl_mem_device_address_ext" | "cl_semaphore_payload_khr" => "u64",
         _ if is_flags(base) => "u64",
+        "size_t" => "usize",
         "HANDLE" => return None,
         _ => "u32",
     })
@@ -89,13 +94,17 @@ struct Kept {
     bits: u32,
 }
 
-fn kept(p: &Parameter) -> Option<Kept> {
+fn kept(p: &Parameter, extension: bool) -> Option<Kept> {
     let skipped = ["num_events_in_wait_list", "num_sync_points_in_wait_list", "param_value_size"];
     if p.function || p.pointers > 0 || skipped.contains(&p.name.as_str()) {
         return None;
     }
     let name = argument(&p.name);
-    let number = format!("{name} as u64");
+    // Cut to the parameter's own width, see `rust_type`.
+    let number = match scalar(&p.base) {
+        Some(width) if extension && p.base != "size_t" => format!("{name} as {width} as u64"),
+        _ => format!("{name} as u64"),
+    };
     let (kind, word, bits) = match p.base.as_str() {
         "cl_event" => ("Event", format!("objects::event_word({name})"), 64),
         base if base.starts_with("cl_GL") || base.starts_with("CLegl") || base == "HANDLE" => {
@@ -133,7 +142,7 @@ struct Row {
 fn row(command: &Command) -> Row {
     let name = command.name.as_str();
     let errcode = if command.parameter("errcode_ret").is_some_and(|p| p.base == "cl_int") { "errcode_ret" } else { "null_mut()" };
-    let keep: Vec<Kept> = command.parameters.iter().filter_map(kept).collect();
+    let keep: Vec<Kept> = command.parameters.iter().filter_map(|p| kept(p, command.extension)).collect();
     let returns_object = command.returns.starts_with("cl_") && command.returns != "cl_int";
     let mut arguments: Vec<_> = keep.iter().map(|k| (k.name.clone(), k.kind)).collect();
     if command.returns != "cl_int" && command.returns != "void" {
@@ -246,7 +255,8 @@ pub fn rows(commands: &[Command], dispatch: &[String]) -> Result<String> {
     writeln!(out, "/// Number of entry points.\npub const COUNT: usize = {};\n\nentries! {{", commands.len())?;
     for (id, command) in commands.iter().enumerate() {
         let row = row(command);
-        let parameters: Vec<_> = command.parameters.iter().map(|p| format!("{}: {}", argument(&p.name), rust_type(p))).collect();
+        let parameters: Vec<_> =
+            command.parameters.iter().map(|p| format!("{}: {}", argument(&p.name), rust_type(p, command.extension))).collect();
         let returns = match command.returns.as_str() {
             "cl_int" => "i32",
             "void" => "()",
