@@ -342,3 +342,37 @@ proptest! {
         prop_assert_eq!(seen, (1..=delays.len() as u64).collect::<Vec<_>>());
     }
 }
+
+proptest! {
+    // Rings carry no checksum: whatever stands in one is decoded, aligned and summed up, and must not harm.
+    #[test]
+    fn hostile_rings_go_through_the_whole_analysis(
+        words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..1 << 34, (0u64..8).prop_map(|k| (k << 24) | (7 << 16))], 1..200),
+        flips in prop::collection::vec((4096usize..4700, any::<u8>()), 0..6),
+        clock in prop_oneof![Just(Clock::MonotonicRaw), Just(Clock::Tsc)],
+    ) {
+        let host = HostModel { clock, rate: 2.0, ..HostModel::default() };
+        let mut p = launches(host, 7, 5);
+        p.in_ring = true;
+        let mut bytes = p.build();
+        for (i, word) in words.iter().enumerate() {
+            let at = 4096 + 128 + i * 8;
+            if let Some(place) = bytes.ring.get_mut(at..at + 8) {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        for (at, value) in flips {
+            if let Some(byte) = bytes.ring.get_mut(at) {
+                *byte = value;
+            }
+        }
+        let list = [bytes];
+        let trace = open(&list);
+        let alignment = trace.align();
+        let stats = clscope_analysis::stats::Stats::of(&trace, &alignment);
+        let _ = (stats.kernels(&trace), stats.idle_causes(&trace), trace.bounds());
+        for issue in stats.issues(&trace, &alignment) {
+            prop_assert!(!issue.to_string().is_empty());
+        }
+    }
+}
