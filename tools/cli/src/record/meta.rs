@@ -4,7 +4,9 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Both clocks at one moment, in nanoseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -98,19 +100,91 @@ pub struct Meta {
     pub obstacles: Vec<String>,
 }
 
-impl Meta {
-    /// Writes it into the trace directory.
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        let (temporary, path) = (directory.join(format!(".meta.json.{}", std::process::id())), directory.join("meta.json"));
+/// The file in a trace directory. Room for its last version is taken at once, since an application may fill the disk.
+#[derive(Debug)]
+pub struct MetaFile {
+    directory: PathBuf,
+    reserved: Option<PathBuf>,
+}
+
+/// More than any but the longest command lines need.
+const RESERVED_BYTES: usize = 4096;
+
+impl MetaFile {
+    /// Writes the first version and reserves the room for the last.
+    ///
+    /// # Errors
+    /// If the directory does not take files: then nothing can be recorded there.
+    pub fn create(directory: &Path, meta: &Meta) -> Result<Self> {
+        let mut file = Self { directory: directory.to_path_buf(), reserved: None };
+        file.write(meta)?;
+        let path = directory.join(format!(".meta.json.{}", std::process::id()));
+        file.reserved = std::fs::write(&path, [b'\n'; RESERVED_BYTES]).is_ok().then_some(path);
+        Ok(file)
+    }
+
+    /// Writes a version: whole, or the one before stays.
+    ///
+    /// # Errors
+    /// If the directory does not take it.
+    pub fn write(&mut self, meta: &Meta) -> Result<()> {
+        let path = self.directory.join("meta.json");
+        let temporary = self.reserved.take().unwrap_or_else(|| self.directory.join(format!(".meta.json.{}", std::process::id())));
         let write = || -> std::io::Result<()> {
-            let mut text = serde_json::to_vec_pretty(self)?;
+            let mut text = serde_json::to_vec_pretty(meta)?;
             text.push(b'\n');
-            std::fs::write(&temporary, text)?;
+            // Written over what is reserved, not after cutting it, which would give the room away.
+            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&temporary)?;
+            file.write_all(&text)?;
+            file.set_len(text.len() as u64)?;
             std::fs::rename(&temporary, &path)
         };
         write().with_context(|| {
             let _ = std::fs::remove_file(&temporary);
             format!("cannot write {}", path.display())
         })
+    }
+
+    /// Takes back what was written, after an application that could not be started.
+    pub fn discard(self) {
+        let _ = self.reserved.map(std::fs::remove_file);
+        let _ = std::fs::remove_file(self.directory.join("meta.json")).and_then(|()| std::fs::remove_dir(&self.directory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_replace_each_other_and_leave_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.clscope");
+        std::fs::create_dir(&path).unwrap();
+        let mut meta = Meta {
+            format: (1, 0),
+            clscope: "0",
+            command: vec!["x".repeat(3 * RESERVED_BYTES)],
+            program: String::new(),
+            directory: String::new(),
+            injection: Vec::new(),
+            settings: std::collections::BTreeMap::new(),
+            host: Host::this(),
+            start: Moment::now(),
+            end: None,
+            exit: None,
+            still_running: Vec::new(),
+            obstacles: Vec::new(),
+        };
+        let mut file = MetaFile::create(&path, &meta).unwrap();
+        let read = || serde_json::from_slice::<serde_json::Value>(&std::fs::read(path.join("meta.json")).unwrap()).unwrap();
+        assert_eq!(read()["command"][0].as_str().map(str::len), Some(3 * RESERVED_BYTES));
+        meta.command = vec!["short".into()];
+        meta.exit = Some(Exit::Code(3));
+        file.write(&meta).unwrap();
+        assert_eq!((read()["command"][0].as_str(), read()["exit"]["code"].as_u64()), (Some("short"), Some(3)));
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        MetaFile::create(&path, &meta).unwrap().discard();
+        assert!(!path.exists());
     }
 }

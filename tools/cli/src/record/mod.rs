@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 use clscope_trace::settings;
 use environment::Way;
 use launch::End;
-use meta::{Exit, Host, Meta, Moment};
+use meta::{Exit, Host, Meta, MetaFile, Moment};
 use program::{Credentials, NotRunnable, Program};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -178,14 +178,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
     // Also the proof, before anything runs, that the directory takes files.
-    meta.write(&trace)?;
+    let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
 
     let running = match launch::start(&program, &args.command, &set)? {
         Ok(running) => running,
         Err(error) => {
             // Nothing ran, so nothing of value is in there.
-            let _ = std::fs::remove_file(trace.join("meta.json")).and_then(|()| std::fs::remove_dir(&trace));
+            meta_file.discard();
             return Ok(not_runnable(&error));
         }
     };
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         End::Signal(number, _) => Exit::Signal { number, name: system::signal_name(number) },
     });
     // The application has run and its trace is there: from here on nothing may change the exit code.
-    if let Err(error) = meta.write(&trace) {
+    if let Err(error) = meta_file.write(&meta) {
         say(format_args!("{error:#}"));
     }
     conclude(args, &trace, &contents, &program, end);
