@@ -59,8 +59,6 @@ pub(crate) struct Rows {
     pub period: f64,
     /// Median step between readings of a counter, repeated values included; zero for other kinds.
     pub poll: f64,
-    /// Range in which the moment of a counter's reading lies, in seconds, about the response's delay.
-    pub edge: f64,
     pub faults: SeriesFaults,
 }
 
@@ -85,9 +83,6 @@ impl Rows {
     /// Joins the short windows of a counter whose readings are blurred by up to `blur` seconds.
     pub(crate) fn joined(mut self, blur: f64) -> Self {
         let edge = if self.poll > 0.0 { blur.min(self.poll) } else { blur };
-        if self.kind == RowKind::Counter {
-            self.edge = edge;
-        }
         let target = (WINDOWS_PER_BLUR * edge).min(LONGEST_JOINED);
         if self.kind != RowKind::Counter || target <= 1.5 * self.period {
             return self;
@@ -137,7 +132,7 @@ impl Rows {
                     }
                 }
                 let period = median(rows.iter().map(|row| row.to - row.from));
-                Self { rows, kind: RowKind::Window, period, poll: 0.0, edge: 0.0, faults }
+                Self { rows, kind: RowKind::Window, period, poll: 0.0, faults }
             }
         }
     }
@@ -235,7 +230,7 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
         rows.push(Row { from, to, mean: (after - before) / length, scale, covers: length, joined });
     }
     let poll = median(points.windows(2).map(|pair| pair[1].0 - pair[0].0));
-    Rows { rows, kind: RowKind::Counter, period, poll, edge: 0.0, faults }
+    Rows { rows, kind: RowKind::Counter, period, poll, faults }
 }
 
 fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
@@ -270,7 +265,7 @@ fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
         };
         rows.push(Row { from: at, to: at, mean, scale: 1.0, covers: half, joined });
     }
-    Rows { rows, kind: RowKind::Instant, period, poll: 0.0, edge: 0.0, faults }
+    Rows { rows, kind: RowKind::Instant, period, poll: 0.0, faults }
 }
 
 /// Median, zero when there is nothing.
