@@ -14,7 +14,7 @@ pub const FRAME_LEN: usize = 16;
 pub const MAX_PAYLOAD: usize = 1 << 26;
 
 /// How a field is written and read.
-trait Field: Sized {
+pub(crate) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn get(from: &mut &[u8]) -> Option<Self>;
 }

@@ -10,7 +10,7 @@
 //! | `PID-N.defs` | definitions (module [`defs`]): never dropped, in order | recorder, one `write` each |
 //! | `PID-N.SEG.clt` | data segment: framed blocks of records | recorder, one `pwrite` a block |
 //! | `PID-N.ring` | control word and the rings of all threads; holds what no segment holds yet | recorder, mapped |
-//! | `sensors.clt` | readings of the sampler, in the same framing | `clscope record` |
+//! | `sensors.clt` | readings of the sampler, in the same framing (module [`sensors`]) | `clscope record` |
 //!
 //! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes back, an `exec`).
 //! All numbers are little-endian; the header carries a byte-order mark so that a foreign file is told, not misread.
@@ -90,6 +90,7 @@ pub mod defs;
 pub mod file;
 pub mod names;
 pub mod record;
+pub mod sensors;
 pub mod settings;
 pub mod stream;
 
