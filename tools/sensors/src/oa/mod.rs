@@ -9,14 +9,31 @@
 //! |---|---|
 //! | [`format`], [`report`] | layouts of reports and the fields of their headers |
 //! | [`stream`], [`accumulate`] | records out of bytes, deltas and totals out of reports |
+//! | [`time`] | ticks and nanoseconds, sampling exponents, a report's place on the host's clock |
+//! | [`config`], [`flex`] | configurations by UUID, programmable EU counters |
+//! | [`uapi`], [`device`], [`topology`] | the kernel's structures, the boundary to it, what a GPU has |
+//! | [`i915`], [`xe`] | the two drivers: clocks, configurations, streams, and what their errors mean |
+//! | [`source`], [`sampling`] | the trait of all counter sources; OA streams behind it |
 //! | [`testing`] | synthesised reports |
 
 pub mod accumulate;
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod flex;
 pub mod format;
+pub mod i915;
 pub mod report;
+pub mod sampling;
+pub mod source;
 pub mod stream;
 pub mod testing;
+pub mod time;
+pub mod topology;
+pub mod uapi;
+pub mod xe;
 
 pub use accumulate::{Accumulator, Continuity, Counts, Interval, Tally};
+pub use error::OaError;
 pub use format::{Counter, Format, Group, Layout, Reading};
 pub use report::{Generation, Hertz, Reason, Report};
