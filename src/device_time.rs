@@ -36,6 +36,7 @@ pub struct Queue {
     pub slot: usize,
     pub handle: usize,
     pub context: usize,
+    pub device: usize,
     /// Whether commands of it are timed.
     pub timed: AtomicBool,
     /// Whether the application asked for profiling.
@@ -43,8 +44,7 @@ pub struct Queue {
     /// Whether we added the profiling bit.
     pub profiling_added: bool,
     pub out_of_order: bool,
-    /// The properties array as the application wrote it, terminating 0 included; empty if it gave none.
-    pub array: Vec<u64>,
+    pub made: Made,
     /// The application's references.
     pub references: AtomicI64,
     pending: Pending,
@@ -90,9 +90,20 @@ pub struct NewQueue {
     pub slot: usize,
     pub handle: H,
     pub context: H,
+    pub device: H,
     pub properties: u64,
     pub profiling_added: bool,
-    pub array: Vec<u64>,
+    pub made: Made,
+}
+
+/// How the application made a queue.
+pub enum Made {
+    /// clCreateCommandQueue with these properties.
+    Plain(u64),
+    /// clCreateCommandQueueWithProperties, with the array (terminating 0 included) or NULL.
+    WithProperties(Option<Vec<u64>>),
+    /// Before recording began.
+    Unknown,
 }
 
 const CL_QUEUE_PROFILING: u64 = 2;
@@ -106,11 +117,12 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         slot: new.slot,
         handle: new.handle as usize,
         context: new.context as usize,
+        device: new.device as usize,
         timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
-        array: new.array,
+        made: new.made,
         references: AtomicI64::new(1),
         pending: Pending::new(),
         backlog: Mutex::new(VecDeque::new()),

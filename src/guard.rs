@@ -125,7 +125,20 @@ impl Entered {
         small: Option<u32>,
         long: impl FnOnce() -> [u64; N],
     ) {
-        let end = sink::now();
+        self.plain_at(function, code, id, small, long, sink::now());
+    }
+
+    /// As [`plain`](Self::plain), at a time taken before.
+    #[inline(always)]
+    pub fn plain_at<const N: usize>(
+        self,
+        function: u16,
+        code: i32,
+        id: impl FnOnce() -> u32,
+        small: Option<u32>,
+        long: impl FnOnce() -> [u64; N],
+        end: u64,
+    ) {
         let t = self.thread;
         t.writing.set(true);
         compiler_fence(Ordering::SeqCst);

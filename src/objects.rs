@@ -190,19 +190,21 @@ struct Map {
 
 struct Slots {
     mask: usize,
+    /// What is left of a hash: its top bits.
+    shift: u32,
     used: AtomicU64,
     entries: Box<[(AtomicU64, AtomicU64)]>,
 }
 
 impl Slots {
     fn new(size: usize) -> Self {
-        Self { mask: size - 1, used: AtomicU64::new(0), entries: (0..size).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect() }
+        Self { mask: size - 1, shift: 64 - size.trailing_zeros(), used: AtomicU64::new(0), entries: (0..size).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect() }
     }
 
     #[inline(always)]
     fn start(&self, key: u64) -> usize {
-        // Handles are aligned addresses: multiply, take high bits (Fibonacci hashing).
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & self.mask
+        // Handles are aligned addresses: multiply, take the top bits (Fibonacci hashing).
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
     /// The value's cell of a key that is there.

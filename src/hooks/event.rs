@@ -42,7 +42,7 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
     let code = guard::real_call(&entered, || unsafe { real(queue) });
     // The moment the host knew: before our own work.
     let end = sink::now();
-    entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
+    entered.plain_at(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)], end);
     if let (0, Some(queue)) = (code, objects::queue(queue)) {
         guard::unseen(|| guard::protect((), || device_time::finished(thread, queue, limit, end)));
     }
@@ -83,7 +83,7 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
         }
     }
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(site.function, code, || objects::event_word(event) as u32, small, || [objects::event_word(event), u64::from(param_name)]);
+    entered.plain_at(site.function, code, || objects::event_id(event), small, || [objects::event_word(event), u64::from(param_name)], end);
     if complete && facts.is_some_and(|f| f.held) {
         guard::unseen(|| guard::protect((), || device_time::completed(thread, &[event], end)));
     }
@@ -109,7 +109,7 @@ pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_na
         guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) })
     };
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(site.function, code, || objects::event_word(event) as u32, small, || [objects::event_word(event), u64::from(param_name)]);
+    entered.plain(site.function, code, || objects::event_id(event), small, || [objects::event_word(event), u64::from(param_name)]);
     code
 }
 

@@ -2,11 +2,11 @@
 
 use super::{context, define, info, platform};
 use crate::config::DeviceTiming;
-use crate::device_time::{self, NewQueue, Queue};
+use crate::device_time::{self, Made, NewQueue, Queue};
 use crate::entry::{H, P, Returned, Site};
 use crate::guard::{self, Entered};
 use crate::table::id;
-use crate::{changes, objects, sink};
+use crate::{changes, objects, real, sink};
 use clscope_trace::defs;
 use std::sync::atomic::Ordering;
 
@@ -27,15 +27,15 @@ fn wants_profiling(properties: u64) -> bool {
 }
 
 /// Makes a new queue known and ends the call.
-fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, Vec<u64>, bool), words: &[u64]) {
+fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, Made, bool), words: &[u64]) {
     let end = sink::now();
     let mut queue_id = 0;
     if let (0, Some(process)) = (code, sink::process()) {
         guard::protect((), || {
-            let (context, device, properties, array, profiling_added) = new;
+            let (context, device, properties, how, profiling_added) = new;
             let made = device_time::queue_created(
                 process,
-                NewQueue { slot: site.slot, handle: queue, context, properties, profiling_added, array },
+                NewQueue { slot: site.slot, handle: queue, context, device, properties, profiling_added, made: how },
             );
             queue_id = made.id;
             describe(site, made, context, device, properties);
@@ -67,7 +67,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
         let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
         let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
         let properties = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
-        let new = NewQueue { slot: site.slot, handle: queue, context, properties, profiling_added: false, array: Vec::new() };
+        let new = NewQueue { slot: site.slot, handle: queue, context, device, properties, profiling_added: false, made: Made::Unknown };
         let made = device_time::queue_created(process, new);
         // How many references the application holds is not known: it never is taken for the last.
         made.references.store(i64::MAX / 2, Ordering::Relaxed);
@@ -102,7 +102,7 @@ pub unsafe fn clCreateCommandQueue(
         code = unsafe { queue.code(errcode_ret) };
     }
     let words = [objects::word(context), objects::word(device), properties];
-    created(site, entered, queue, code, (context, device, properties, Vec::new(), added && !repeated), &words);
+    created(site, entered, queue, code, (context, device, properties, Made::Plain(properties), added && !repeated), &words);
     queue
 }
 
@@ -146,8 +146,8 @@ pub unsafe fn clCreateCommandQueueWithProperties(
         code = unsafe { queue.code(errcode_ret) };
     }
     let words = [objects::word(context), objects::word(device)];
-    let array = if properties.is_null() { Vec::new() } else { theirs.unwrap_or_default() };
-    created(site, entered, queue, code, (context, device, bits, array, added && !repeated), &words);
+    let array = theirs.filter(|_| !properties.is_null());
+    created(site, entered, queue, code, (context, device, bits, Made::WithProperties(array), added && !repeated), &words);
     queue
 }
 
@@ -246,17 +246,10 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
     let masked = known.filter(|q| q.profiling_added);
     let code = match (masked, param_name) {
         (Some(known), CL_QUEUE_PROPERTIES_ARRAY) => {
-            // Room enough for the array as we made it, so that the runtime answers; or none where the application has too little.
-            let mut room = [0u64; 2 * MOST_PROPERTIES];
-            let short = !value.is_null() && size < size_of_val(known.array.as_slice());
-            let mut told = usize::MAX;
-            // SAFETY: a query into buffers of ours.
-            let code = guard::real_call(&entered, || unsafe {
-                real(queue, param_name, if short { 0 } else { size_of_val(&room) }, room.as_mut_ptr().cast(), (&raw mut told).cast())
-            });
-            // SAFETY: the application's buffers.
-            unsafe { answer(&known.array, code, told != usize::MAX, value, size_ret) };
-            code
+            let twin = guard::unseen(|| Twin::of(site, known));
+            let asked = twin.as_ref().map_or(queue, |t| t.queue);
+            // SAFETY: the application's own question, about a queue that was made exactly as it asked.
+            guard::real_call(&entered, || unsafe { real(asked, param_name, size, value, size_ret) })
         }
         _ => {
             // SAFETY: the application's own call.
@@ -275,20 +268,46 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
     code
 }
 
-/// Gives the application its own array where the runtime has answered `code` for ours. Some runtimes tell the size even when they refuse:
-/// `told` says whether this one did.
-///
-/// # Safety
-/// `value` is NULL or has room for the array if `code` is 0; `size_ret` is NULL or writable.
-unsafe fn answer(array: &[u64], code: i32, told: bool, value: P, size_ret: P) {
-    let needed = size_of_val(array);
-    if code == 0 && !value.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(array.as_ptr().cast::<u8>(), value.cast::<u8>(), needed) };
+/// A queue made exactly as the application asked for its own, for the length of one question: how a runtime reports a properties array
+/// (as given, cut, or not at all) differs too much to be imitated.
+struct Twin {
+    queue: H,
+    release: unsafe extern "C-unwind" fn(H) -> i32,
+}
+
+impl Twin {
+    fn of(site: Site, known: &Queue) -> Option<Self> {
+        type Plain = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
+        type WithProperties = unsafe extern "C-unwind" fn(H, H, *const u64, *mut i32) -> H;
+        let function = |id| Some(real::own(site.slot, id)).filter(|f| !f.is_null());
+        let (context, device) = (known.context as H, known.device as H);
+        let mut code = 0;
+        let release = function(id::clReleaseCommandQueue)?;
+        let queue = match &known.made {
+            Made::Plain(properties) => {
+                // SAFETY: found under that name.
+                let create: Plain = unsafe { std::mem::transmute(function(id::clCreateCommandQueue)?) };
+                // SAFETY: the application's own arguments, which made a queue before.
+                unsafe { create(context, device, *properties, &mut code) }
+            }
+            Made::WithProperties(array) => {
+                // SAFETY: found under that name.
+                let create: WithProperties = unsafe { std::mem::transmute(function(id::clCreateCommandQueueWithProperties)?) };
+                let array = array.as_ref().map_or(std::ptr::null(), |a| a.as_ptr());
+                // SAFETY: as above.
+                unsafe { create(context, device, array, &mut code) }
+            }
+            Made::Unknown => return None,
+        };
+        // SAFETY: found under that name.
+        (!queue.is_null()).then(|| Self { queue, release: unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) } })
     }
-    if told && !size_ret.is_null() {
-        // SAFETY: the application's pointer.
-        unsafe { *size_ret.cast::<usize>() = needed };
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        // SAFETY: made by `of`, released once.
+        guard::unseen(|| unsafe { (self.release)(self.queue) });
     }
 }
 

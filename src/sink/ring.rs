@@ -222,6 +222,8 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
     // What the small ring could not tell yet; drops without a ring stay in SCRATCH, shared by all threads.
     // SAFETY: the current header.
     let dropped = unsafe { cell(t.header.get(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
+    // A record may speak of a moment before the last one's.
+    let time = time.max(t.last.get());
     let header = region.map.as_mut_ptr();
     // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread field is stored last,
     // so that a reader never takes a half-made header for a ring in use.
