@@ -3,6 +3,7 @@
 
 mod doctor;
 mod dump;
+mod energy;
 mod export;
 mod merge;
 mod output;

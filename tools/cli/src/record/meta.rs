@@ -95,6 +95,9 @@ pub struct Meta {
     /// Ids of processes that went on recording after the application ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub still_running: Vec<u32>,
+    /// How GPU power is to be formed, if the user said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_power: Option<String>,
     /// Why the recorder could not be expected to see the application.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub obstacles: Vec<String>,
@@ -174,6 +177,7 @@ mod tests {
             end: None,
             exit: None,
             still_running: Vec::new(),
+            gpu_power: None,
             obstacles: Vec::new(),
         };
         let mut file = MetaFile::create(&path, &meta).unwrap();

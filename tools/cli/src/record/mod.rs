@@ -9,6 +9,7 @@ mod launch;
 mod library;
 mod meta;
 mod program;
+pub mod sampler;
 mod summary;
 
 pub use library::{check_path, find as find_libraries};
@@ -16,6 +17,7 @@ pub use library::{check_path, find as find_libraries};
 use crate::output::say;
 use crate::system::{self, Held};
 use anyhow::{Result, bail};
+use clscope_sensors::gpu_power::Choice;
 use clscope_trace::settings;
 use environment::Way;
 use launch::End;
@@ -79,6 +81,14 @@ pub struct Args {
     /// Wait at most this long for processes that outlive APP and still record
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     wait: Duration,
+    #[command(flatten)]
+    sensors: crate::energy::sources::Options,
+    /// Read sensors this long before APP starts and after it has ended, to see what the machine draws at rest
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    idle_window: Duration,
+    /// How GPU power is formed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: auto]
+    #[arg(long, value_name = "FORMULA")]
+    gpu_power: Option<clscope_sensors::gpu_power::Choice>,
     /// No messages of ours on stderr, unless something fails
     #[arg(short, long)]
     quiet: bool,
@@ -175,16 +185,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         end: None,
         exit: None,
         still_running: Vec::new(),
+        gpu_power: args.gpu_power.map(|choice| match choice {
+            Choice::Auto => "auto".to_owned(),
+            Choice::Fixed(formula) => formula.name().to_owned(),
+        }),
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
+    let sampler = match sampler::start(&trace, &args.sensors, args.idle_window) {
+        Ok(sampler) => sampler,
+        Err(error) => {
+            let _ = std::fs::remove_file(trace.join("sensors.clt"));
+            meta_file.discard();
+            return Err(error);
+        }
+    };
 
+    if let Some(sampler) = &sampler {
+        sampler.application_starts();
+    }
     let running = match launch::start(&program, &args.command, &set)? {
         Ok(running) => running,
         Err(error) => {
             // Nothing ran, so nothing of value is in there.
+            if let Some(sampler) = sampler {
+                sampler.abandon();
+                let _ = std::fs::remove_file(trace.join("sensors.clt"));
+            }
             meta_file.discard();
             return Ok(not_runnable(&error));
         }
@@ -192,6 +221,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (status, held) = running.wait()?;
     let end = End::of(status);
     let contents = settle(&trace, args, &held, &mut meta);
+    if let Some(sampler) = sampler {
+        sampler.application_ended();
+        sampler.finish();
+    }
     meta.end = Some(Moment::now());
     meta.exit = Some(match end {
         End::Code(code) => Exit::Code(code),

@@ -1,0 +1,197 @@
+//! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each interface. Refuses to
+//! read them.
+
+use anyhow::{Context, Result};
+use clscope_sensors::doctor::{self, Finding, State};
+use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
+use clscope_sensors::replay::{Pacing, Replay};
+use clscope_sensors::{Roots, Source, System, handover};
+use std::path::{Path, PathBuf};
+
+/// Where the privileged helper listens, unless told otherwise.
+pub const SOCKET: &str = "/run/clscope/sensord.sock";
+
+/// A family of sensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Family {
+    /// Whatever works: RAPL, hwmon, NVML
+    Auto,
+    /// None
+    Off,
+    /// The processor's energy counters, through powercap, perf or the helper
+    Rapl,
+    /// Sensors of Intel and AMD GPUs
+    Hwmon,
+    /// NVIDIA GPUs
+    Nvml,
+    /// Counters of NVIDIA GPUs, beside their power
+    Gpm,
+}
+
+/// Options about sensors.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Sensors to read (comma-separated)
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "auto", value_name = "LIST")]
+    pub sensors: Vec<Family>,
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
+    #[arg(long, value_name = "DIR")]
+    pub sysfs_root: Option<PathBuf>,
+    /// Take readings from this file instead of sensors
+    #[arg(long, value_name = "FILE")]
+    pub replay_sensors: Option<PathBuf>,
+    /// Socket of `clscope sensord`, asked where the processor's counters cannot be read
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub sensor_socket: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { sensors: vec![Family::Auto], sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
+    }
+}
+
+/// Sources that were opened, and all that was looked at.
+pub struct Opened {
+    /// The sources.
+    pub sources: Vec<Box<dyn Source>>,
+    /// Every interface looked at.
+    pub findings: Vec<Finding>,
+    /// For each source that has one, its finding.
+    pub finding_of: Vec<Option<usize>>,
+}
+
+/// A tree that is not the system's names event numbers that mean something else here.
+struct NoPerf;
+
+impl PerfOpener for NoPerf {
+    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
+        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "perf events are the running system's, not those of --sysfs-root"))
+    }
+}
+
+impl Options {
+    /// Whether nothing is to be read.
+    pub fn is_off(&self) -> bool {
+        self.replay_sensors.is_none() && self.sensors.contains(&Family::Off)
+    }
+
+    fn wants(&self, family: Family) -> bool {
+        self.sensors.contains(&family) || (family != Family::Gpm && self.sensors.contains(&Family::Auto))
+    }
+
+    /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to run the application.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn replay(&self) -> Result<Option<Replay>> {
+        let open = |path: &PathBuf| {
+            Replay::open(path, Pacing::Live).with_context(|| format!("cannot take readings from {} (--replay-sensors)", path.display()))
+        };
+        self.replay_sensors.as_ref().map(open).transpose()
+    }
+
+    /// Opens everything that was chosen and works.
+    pub fn open(&self, replay: Option<Replay>) -> Opened {
+        let mut opened = Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
+        if let Some(replay) = replay {
+            opened.add("recorded readings".to_owned(), Box::new(replay));
+            return opened;
+        }
+        if self.is_off() {
+            return opened;
+        }
+        if self.wants(Family::Rapl) || self.wants(Family::Hwmon) {
+            self.open_host(&mut opened);
+        }
+        // A foreign tree speaks of another machine: its figures and this machine's GPUs do not belong together.
+        let named = self.sensors.contains(&Family::Nvml) || self.sensors.contains(&Family::Gpm);
+        if named || (self.sysfs_root.is_none() && self.wants(Family::Nvml)) {
+            match clscope_nvml::load(None) {
+                Ok((api, devices)) => {
+                    let wanted = clscope_nvml::Wanted { gpm: self.wants(Family::Gpm) };
+                    let (sources, findings) = clscope_nvml::open(&api, &devices, wanted);
+                    // Findings of what opened come in the order of the sources.
+                    let mut places = (opened.findings.len()..).zip(&findings).filter(|(_, f)| f.state == State::Opened).map(|(i, _)| i);
+                    opened.finding_of.extend(sources.iter().map(|_| places.next()));
+                    drop(places);
+                    opened.sources.extend(sources);
+                    opened.findings.extend(findings);
+                }
+                Err(finding) => opened.findings.push(*finding),
+            }
+        }
+        opened
+    }
+
+    fn open_host(&self, opened: &mut Opened) {
+        let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
+        let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &NoPerf } else { &Kernel };
+        let host = doctor::open_host(&System, &roots, perf, None);
+        let is_rapl = |f: &Finding| f.name.starts_with("RAPL");
+        let mut refused = false;
+        let mut places = Vec::with_capacity(host.findings.len());
+        for finding in host.findings {
+            let wanted = self.wants(if is_rapl(&finding) { Family::Rapl } else { Family::Hwmon });
+            refused |= is_rapl(&finding) && matches!(finding.state, State::Refused(_));
+            places.push(wanted.then_some(opened.findings.len()));
+            if wanted {
+                opened.findings.push(finding);
+            }
+        }
+        let mut has_rapl = false;
+        for (source, finding) in host.sources.into_iter().zip(host.finding_of) {
+            if let Some(place) = places.get(finding).copied().flatten() {
+                has_rapl |= opened.findings.get(place).is_some_and(is_rapl);
+                opened.sources.push(source);
+                opened.finding_of.push(Some(place));
+            }
+        }
+        if self.wants(Family::Rapl) && !has_rapl && (refused || self.sensor_socket != Path::new(SOCKET)) && self.sysfs_root.is_none() {
+            self.ask_helper(opened);
+        }
+    }
+
+    fn ask_helper(&self, opened: &mut Opened) {
+        let name = format!("RAPL through clscope sensord at {}", self.sensor_socket.display());
+        match handover::connect(&self.sensor_socket) {
+            Ok(passed) => opened.add(name, Box::new(passed)),
+            Err(error) => {
+                let mut why = error.to_string();
+                let mut cause = std::error::Error::source(&error);
+                while let Some(next) = cause {
+                    why.push_str(&format!(": {next}"));
+                    cause = next.source();
+                }
+                opened.findings.push(Finding {
+                    name,
+                    state: State::Absent,
+                    why: Some(why),
+                    remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
+                    domains: Vec::new(),
+                    problems: Vec::new(),
+                });
+            }
+        }
+    }
+}
+
+impl Opened {
+    fn add(&mut self, name: String, source: Box<dyn Source>) {
+        self.finding_of.push(Some(self.findings.len()));
+        self.findings.push(Finding::opened(name, &*source));
+        self.sources.push(source);
+    }
+}
+
+/// A state's name in files.
+pub fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Absent => "absent",
+        State::Refused(_) => "refused",
+        State::Opened => "opened",
+        State::Works => "works",
+        State::Dead(_) => "dead",
+        State::Skipped(_) => "skipped",
+    }
+}
