@@ -1,0 +1,158 @@
+//! A folder of a test's own, the ways in which the recorder is brought into a program there, and the runtimes that programs
+//! are run on.
+
+use crate::{Finished, Recorded, Run, artifacts};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// How the recorder comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Not at all.
+    Bare,
+    /// `LD_PRELOAD`.
+    Preload,
+    /// `OPENCL_LAYERS`.
+    Layer,
+    /// `LD_PRELOAD` and `LD_AUDIT`.
+    Audit,
+    /// `clscope record`.
+    Record,
+}
+
+impl Mode {
+    /// Every way that records.
+    pub const RECORDING: [Mode; 4] = [Mode::Preload, Mode::Layer, Mode::Audit, Mode::Record];
+    /// The ways that see an application that opens its loader by `dlopen`.
+    pub const DLOPEN: [Mode; 3] = [Mode::Layer, Mode::Audit, Mode::Record];
+}
+
+/// The OpenCL that programs find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Runtime {
+    /// PoCL through the system's loader.
+    Pocl,
+    /// Intel's runtime for CPUs through the system's loader; the path is its .icd file.
+    Intel(PathBuf),
+    /// The fake library in the loader's place.
+    FakeLoader,
+    /// The fake library as a driver of the system's loader.
+    FakeDriver,
+}
+
+impl Runtime {
+    /// PoCL, and Intel's runtime where `CLSCOPE_TEST_INTEL_ICD` names its .icd file.
+    #[must_use]
+    pub fn real() -> Vec<Runtime> {
+        let mut out = vec![Runtime::Pocl];
+        out.extend(Runtime::intel());
+        out
+    }
+
+    /// Intel's runtime, if it is installed.
+    #[must_use]
+    pub fn intel() -> Option<Runtime> {
+        let icd = std::env::var_os("CLSCOPE_TEST_INTEL_ICD").map(PathBuf::from).filter(|p| p.is_file());
+        if icd.is_none() {
+            crate::skip("Intel's CPU runtime: CLSCOPE_TEST_INTEL_ICD names no file", true);
+        }
+        icd.map(Runtime::Intel)
+    }
+
+    /// Lets a program find it.
+    #[must_use]
+    pub fn select(&self, run: Run) -> Run {
+        let fixtures = &artifacts().fixtures;
+        let cache = artifacts().cache.display().to_string();
+        let run = run.env("POCL_CACHE_DIR", format!("{cache}/pocl"));
+        match self {
+            Runtime::Pocl => run.env("OCL_ICD_VENDORS", "/etc/OpenCL/vendors/pocl.icd"),
+            Runtime::Intel(icd) => run.env("OCL_ICD_VENDORS", icd),
+            Runtime::FakeLoader => run.env("LD_LIBRARY_PATH", fixtures.join("fake")),
+            Runtime::FakeDriver => run.env("OCL_ICD_VENDORS", fixtures.join("fake/fake.icd")),
+        }
+    }
+}
+
+/// A folder in which programs run and leave traces.
+#[derive(Debug)]
+pub struct Stage {
+    folder: tempfile::TempDir,
+    /// The runtime of its programs.
+    pub runtime: Runtime,
+}
+
+impl Stage {
+    /// A new folder.
+    ///
+    /// # Panics
+    /// If the system gives none.
+    #[must_use]
+    pub fn new(runtime: Runtime) -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder for the test"), runtime }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A path in the folder.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// A program with the recorder brought in by `mode`, which writes to the trace `NAME.clscope` of the folder.
+    #[must_use]
+    pub fn program(&self, mode: Mode, name: &str, program: impl AsRef<OsStr>) -> Run {
+        let a = artifacts();
+        let trace = self.trace(name);
+        let run = match mode {
+            Mode::Record => Run::new(a.clscope(), self.path()).args(["record", "-q", "-f", "-o"]).arg(&trace).arg("--").arg(program),
+            _ => Run::new(program, self.path()),
+        };
+        let run = self.runtime.select(run);
+        match mode {
+            Mode::Bare | Mode::Record => run,
+            Mode::Preload => run.env("LD_PRELOAD", a.recorder()).env("CLSCOPE_TRACE", trace),
+            Mode::Layer => run.env("OPENCL_LAYERS", a.recorder()).env("CLSCOPE_TRACE", trace),
+            Mode::Audit => run.env("LD_PRELOAD", a.recorder()).env("LD_AUDIT", a.shim()).env("CLSCOPE_TRACE", trace),
+        }
+    }
+
+    /// A fixture by name, with arguments after it: `"threads short 100"`.
+    #[must_use]
+    pub fn app(&self, mode: Mode, name: &str, line: &str) -> Run {
+        let mut words = line.split_whitespace();
+        let program = words.next().expect("a fixture's name");
+        self.program(mode, name, artifacts().fixture(program)).args(words)
+    }
+
+    /// Runs a fixture and reads its trace.
+    ///
+    /// # Panics
+    /// If there is no trace.
+    #[track_caller]
+    #[must_use]
+    pub fn record(&self, mode: Mode, line: &str) -> (Finished, Recorded) {
+        let finished = self.app(mode, "t", line).run();
+        let trace = self.trace("t");
+        assert!(trace.is_dir(), "{mode:?} {line}: no trace\n--- stdout\n{}--- stderr\n{}", finished.stdout, finished.stderr);
+        let recorded = Recorded::read(&[&trace]);
+        (finished, recorded)
+    }
+
+    /// Path of the trace of that name.
+    #[must_use]
+    pub fn trace(&self, name: &str) -> PathBuf {
+        self.join(&format!("{name}.clscope"))
+    }
+
+    /// The command, with arguments.
+    #[must_use]
+    pub fn clscope<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Run {
+        self.runtime.select(Run::new(artifacts().clscope(), self.path())).args(arguments)
+    }
+}

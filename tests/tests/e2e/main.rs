@@ -1,0 +1,18 @@
+//! End-to-end tests: the recorder, the command and the audit shim as users have them, on real and fake runtimes. One binary,
+//! one module per promise; see `tests/README.md`.
+
+mod balance;
+mod conform;
+mod contents;
+mod endings;
+mod faults;
+mod goldens;
+mod hostile_traces;
+mod loading;
+mod merging;
+mod processes;
+mod real_apps;
+mod symbols;
+mod threads;
+mod transparency;
+mod ways_in;

@@ -1,0 +1,82 @@
+//! Threads: a race for the first call, thousands that come and go, one that outlives main. What each did is in the trace.
+
+use clscope_tests::{Mode, Runtime, Stage};
+use std::collections::BTreeMap;
+
+#[test]
+fn threads_that_race_for_the_first_call_are_all_recorded() {
+    for runtime in Runtime::real() {
+        for mode in Mode::RECORDING {
+            let (finished, recorded) = Stage::new(runtime.clone()).record(mode, "threads first 8 10");
+            assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+            let process = recorded.only();
+            assert_eq!(process.launches(Some("vector_add")), 80, "{mode:?}");
+            // One by each thread for the race, one by each app_open.
+            assert_eq!(process.count("clGetPlatformIDs"), 16, "{mode:?}");
+            process.assert_all_timed();
+            process.assert_causal();
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_short_threads_lose_nothing() {
+    let stage = Stage::new(Runtime::Pocl);
+    let (finished, recorded) = stage.record(Mode::Preload, "threads short 10000 10");
+    assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+    let process = recorded.only();
+    let mut per_thread: BTreeMap<u32, usize> = BTreeMap::new();
+    for call in process.calls.iter().filter(|c| c.name == "clRetainMemObject") {
+        *per_thread.entry(call.thread).or_default() += 1;
+    }
+    assert_eq!(per_thread.len(), 10000);
+    assert!(per_thread.values().all(|n| *n == 10));
+    assert_eq!(process.dropped, 0);
+    // Rings are handed on from thread to thread: the trace must not grow by one for each.
+    let bytes: u64 = std::fs::read_dir(stage.trace("t")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes < 64 << 20, "{bytes} bytes for 200,000 calls");
+}
+
+#[test]
+fn threads_with_their_own_queues_are_kept_apart() {
+    for runtime in Runtime::real() {
+        let (_, recorded) = Stage::new(runtime).record(Mode::Preload, "threads calls 6 500");
+        let process = recorded.only();
+        assert_eq!(process.launches(Some("increment")), 3000);
+        let mut per_queue: BTreeMap<u32, usize> = BTreeMap::new();
+        for command in process.commands.iter().filter(|c| c.kernel.as_deref() == Some("increment")) {
+            *per_queue.entry(command.queue).or_default() += 1;
+        }
+        assert_eq!(per_queue.values().copied().collect::<Vec<_>>(), [500; 6]);
+        process.assert_all_timed();
+    }
+}
+
+#[test]
+fn threads_on_one_queue_lose_nothing() {
+    for runtime in Runtime::real() {
+        let (_, recorded) = Stage::new(runtime).record(Mode::Preload, "threads shared 6 1000");
+        let process = recorded.only();
+        assert_eq!(process.launches(Some("noop")), 6000);
+        process.assert_all_timed();
+        let mut ids: Vec<_> = process.commands.iter().map(|c| c.id).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), process.commands.len(), "ids are never given twice");
+    }
+}
+
+#[test]
+fn a_threads_records_are_in_order() {
+    let (_, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, "threads cheap 4 20000");
+    let mut last: BTreeMap<u32, i64> = BTreeMap::new();
+    for call in &recorded.only().calls {
+        let before = last.insert(call.thread, call.end).unwrap_or(i64::MIN);
+        assert!(call.begin >= before, "a thread makes one call after the other: {call:?}");
+    }
+}
+
+#[test]
+fn calls_at_the_end_of_threads_are_recorded() {
+    let (_, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, "threads late 200 5");
+    assert_eq!(recorded.only().count("clRetainMemObject"), 200 * (5 + 3));
+}

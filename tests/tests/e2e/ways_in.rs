@@ -1,0 +1,188 @@
+//! The ways in which applications reach OpenCL, against the ways in which the recorder comes in: what each sees.
+
+use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts};
+use std::process::Command;
+
+/// Launches of a run, or `None` where no trace was left.
+#[track_caller]
+fn launches(stage: &Stage, mode: Mode, line: &str) -> Option<usize> {
+    let finished = stage.app(mode, "t", line).run();
+    assert_eq!(finished.status.code(), Some(0), "{mode:?} {line}: {}", finished.stderr);
+    let trace = stage.trace("t");
+    let any = trace.is_dir() && std::fs::read_dir(&trace).unwrap().any(|e| e.unwrap().path().extension().is_some_and(|x| x == "defs"));
+    any.then(|| Recorded::read(&[&trace]).launches())
+}
+
+/// The system's loader by its absolute path.
+fn system_loader() -> String {
+    let output =
+        Command::new("sh").args(["-c", "ldconfig -p | sed -n 's/.*x86-64.* => \\(.*libOpenCL.so.1\\)$/\\1/p' | head -n 1"]).output();
+    let path = String::from_utf8(output.unwrap().stdout).unwrap().trim().to_owned();
+    assert!(!path.is_empty(), "ldconfig knows no libOpenCL.so.1");
+    path
+}
+
+#[test]
+fn a_linked_application_is_seen_once_in_every_way() {
+    for mode in Mode::RECORDING {
+        assert_eq!(launches(&Stage::new(Runtime::Pocl), mode, "linked 10"), Some(10), "{mode:?}");
+    }
+}
+
+#[test]
+fn an_application_that_opens_its_loader_is_seen_by_all_but_the_preload() {
+    let absolute = system_loader();
+    let real = std::fs::canonicalize(&absolute).unwrap().display().to_string();
+    for name in ["libOpenCL.so.1", "libOpenCL.so", "libOpenCL.so.1.0.0", &absolute, &real] {
+        for flags in ["local", "global", "local deepbind", "lazy"] {
+            let line = format!("dlopen_by_name {name} {flags} 10");
+            for mode in Mode::DLOPEN {
+                assert_eq!(launches(&Stage::new(Runtime::Pocl), mode, &line), Some(10), "{mode:?} {line}");
+            }
+        }
+        let line = format!("dlopen_by_name {name} local 10");
+        assert_eq!(launches(&Stage::new(Runtime::Pocl), Mode::Preload, &line), None, "{line}: a preload alone is not in the way");
+    }
+}
+
+#[test]
+fn a_loader_without_layers_is_seen_through_the_audit_shim() {
+    for folder in ["fake", "fake-unversioned"] {
+        let loader = artifacts().fixture(folder).join("libOpenCL.so.1");
+        for mode in [Mode::Audit, Mode::Record] {
+            let line = format!("dlopen_by_name {} local 10", loader.display());
+            assert_eq!(launches(&Stage::new(Runtime::FakeLoader), mode, &line), Some(10), "{mode:?} {line}");
+        }
+        for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+            let stage = Stage::new(Runtime::FakeLoader);
+            let finished = stage.app(mode, "t", "linked 10").env("LD_LIBRARY_PATH", artifacts().fixture(folder)).run().success();
+            assert!(!finished.stderr.contains("no version information"), "{}", finished.stderr);
+            assert_eq!(Recorded::read(&[&stage.trace("t")]).launches(), 10, "{mode:?} {folder}");
+        }
+    }
+}
+
+#[test]
+fn each_loader_of_a_process_keeps_its_own_calls() {
+    let fake = artifacts().fixture("fake/libOpenCL.so.1").display().to_string();
+    // Three rounds of five launches on each of two loaders.
+    for (line, mode) in [
+        (format!("two_loaders libOpenCL.so.1 {fake}"), Mode::Audit),
+        (format!("two_loaders {fake} libOpenCL.so.1"), Mode::Audit),
+        (format!("two_loaders libOpenCL.so.1 {fake}"), Mode::Record),
+    ] {
+        let stage = Stage::new(Runtime::Pocl);
+        let (_, recorded) = stage.record(mode, &line);
+        let process = recorded.only();
+        assert_eq!(process.launches(Some("vector_add")), 30, "{mode:?} {line}");
+        let platforms: Vec<_> = process.definitions.platforms.values().map(|p| p.name.as_str()).collect();
+        assert_eq!(platforms.len(), 2, "{mode:?} {line}: {platforms:?}");
+    }
+}
+
+#[test]
+fn the_real_functions_are_those_of_the_applications_own_loader() {
+    // The system's loader would find PoCL; the application's search path leads to another library.
+    let stage = Stage::new(Runtime::FakeLoader);
+    for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+        let (_, recorded) = stage.record(mode, "linked 3");
+        let names: Vec<_> = recorded.only().definitions.devices.values().map(|d| d.name.clone()).collect();
+        assert!(names.iter().all(|n| n.contains("Fake")), "{mode:?}: {names:?}");
+    }
+}
+
+#[test]
+fn a_loader_that_is_closed_and_opened_again_is_seen_each_time() {
+    for mode in Mode::DLOPEN {
+        assert_eq!(launches(&Stage::new(Runtime::Pocl), mode, "dlclose_loader libOpenCL.so.1 3"), Some(15), "{mode:?}");
+    }
+}
+
+/// Intel's wheel brings the Khronos loader, which asks layers through clInitLayerWithProperties.
+#[test]
+fn the_khronos_loader_is_seen_in_every_way() {
+    let Some(Runtime::Intel(icd)) = Runtime::intel() else { return };
+    let folder = icd.parent().unwrap();
+    let loader =
+        ["loader/libOpenCL.so.1", "lib/libOpenCL.so.1", "libOpenCL.so.1"].map(|p| folder.join(p)).into_iter().find(|p| p.is_file());
+    let Some(loader) = loader else { return clscope_tests::skip("the Khronos loader is not beside Intel's runtime", true) };
+    let runtime = std::fs::read_to_string(&icd).unwrap().trim().to_owned();
+    for mode in Mode::RECORDING {
+        let stage = Stage::new(Runtime::Intel(icd.clone()));
+        let app = |name, line: &str| {
+            stage.app(mode, name, line).env("LD_LIBRARY_PATH", loader.parent().unwrap()).env("OCL_ICD_FILENAMES", &runtime)
+        };
+        let finished = app("t", "linked 10").run().success();
+        assert_eq!(Recorded::read(&[&stage.trace("t")]).launches(), 10, "{mode:?}: {}", finished.stderr);
+        if mode != Mode::Preload {
+            app("u", &format!("dlopen_by_name {} local 10", loader.display())).run().success();
+            assert_eq!(Recorded::read(&[&stage.trace("u")]).launches(), 10, "{mode:?}");
+        }
+    }
+}
+
+/// Its runtime must be loaded first, or it refuses to start.
+#[test]
+fn an_application_with_address_sanitizer_is_recorded() {
+    let asan = artifacts().fixture("linked.asan");
+    if !asan.is_file() {
+        return clscope_tests::skip("gcc has no AddressSanitizer", true);
+    }
+    for (mode, line) in [(Mode::Record, "linked.asan 10"), (Mode::Layer, "linked.asan 10"), (Mode::Record, "threads.asan calls 4 50")] {
+        let stage = Stage::new(Runtime::Pocl);
+        let (finished, recorded) = stage.record(mode, line);
+        assert_eq!(finished.status.code(), Some(0), "{mode:?}: {}", finished.stderr);
+        assert_eq!(recorded.launches(), if line.starts_with("linked") { 10 } else { 200 }, "{mode:?}");
+    }
+}
+
+#[test]
+fn an_applications_own_preload_is_kept() {
+    let stage = Stage::new(Runtime::Pocl);
+    let source = stage.join("own.c");
+    std::fs::write(&source, "#include <stdlib.h>\n#include <unistd.h>\n__attribute__((destructor)) static void f(void) { if (getenv(\"OWN\")) write(1, \"own\\n\", 4); }\n").unwrap();
+    let own = stage.join("own.so");
+    assert!(Command::new("gcc").args(["-shared", "-fPIC", "-w", "-o"]).arg(&own).arg(&source).status().unwrap().success());
+    let finished = stage.app(Mode::Record, "t", "linked 10").env("LD_PRELOAD", &own).env("OWN", "1").run().success();
+    assert!(finished.stdout.ends_with("own\n"), "{}", finished.stdout);
+    assert_eq!(Recorded::read(&[&stage.trace("t")]).launches(), 10);
+}
+
+#[test]
+fn extension_functions_are_seen_through_their_pointers() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let source = stage.join("ext.c");
+    std::fs::write(
+        &source,
+        r#"
+        #define CL_TARGET_OPENCL_VERSION 300
+        #include <CL/cl.h>
+        #include <CL/cl_ext.h>
+        #include <stdio.h>
+        int main(void) {
+            cl_platform_id p; cl_device_id d; cl_uint n; cl_int err;
+            if (clGetPlatformIDs(1, &p, &n) || clGetDeviceIDs(p, CL_DEVICE_TYPE_ALL, 1, &d, &n)) return 5;
+            cl_context c = clCreateContext(0, 1, &d, 0, 0, &err);
+            clCreateCommandQueueWithPropertiesKHR_fn make = (clCreateCommandQueueWithPropertiesKHR_fn)
+                clGetExtensionFunctionAddressForPlatform(p, "clCreateCommandQueueWithPropertiesKHR");
+            printf("known %d\n", make != 0);
+            if (make) { cl_command_queue q = make(c, d, 0, &err); printf("queue %d %d\n", q != 0, err); if (q) clReleaseCommandQueue(q); }
+            cl_int (*secret)(cl_int) = (cl_int (*)(cl_int))clGetExtensionFunctionAddressForPlatform(p, "clSecretFAKE");
+            printf("secret %d\n", secret ? secret(41) : -1);
+            printf("unknown %d\n", clGetExtensionFunctionAddressForPlatform(p, "clNoSuchThing") != 0);
+            return clReleaseContext(c);
+        }"#,
+    )
+    .unwrap();
+    let app = stage.join("ext");
+    assert!(Command::new("gcc").arg("-w").arg("-o").arg(&app).arg(&source).arg("-lOpenCL").status().unwrap().success());
+    let bare = stage.program(Mode::Bare, "bare", &app).run().success();
+    for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+        let with = stage.program(mode, "t", &app).run();
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        let process = recorded.only();
+        assert_eq!(process.count("clCreateCommandQueueWithPropertiesKHR"), usize::from(bare.stdout.contains("known 1")), "{mode:?}");
+        assert_eq!(process.count("clGetExtensionFunctionAddressForPlatform"), 3, "{mode:?}");
+    }
+}
