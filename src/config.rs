@@ -15,6 +15,10 @@ pub enum DeviceTiming {
     Callback,
     /// Each command is waited for.
     Sync,
+    /// Events for a random part of the launches, within a budget.
+    Sample,
+    /// Events, and `sample` from when timing costs more than the budget.
+    Auto,
     /// Not at all.
     Off,
 }
@@ -26,6 +30,8 @@ impl DeviceTiming {
             Self::Event => "event",
             Self::Callback => "callback",
             Self::Sync => "sync",
+            Self::Sample => "sample",
+            Self::Auto => "auto",
             Self::Off => "off",
         }
     }
@@ -40,6 +46,8 @@ pub struct Config {
     pub start_paused: bool,
     pub max_size: Option<u64>,
     pub quiet: bool,
+    /// Share of the application's time that sampled timing may cost.
+    pub budget: f64,
     pub kernels: Vec<String>,
     pub groups: Vec<String>,
     /// Settings as they were given, for the trace.
@@ -106,13 +114,15 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let start_paused = flag(s::START_PAUSED, false);
     let quiet = flag(s::QUIET, false);
     let device_timing = match text(s::DEVICE_TIMING).as_deref() {
-        None | Some("event") => DeviceTiming::Event,
+        None | Some("auto") => DeviceTiming::Auto,
+        Some("event") => DeviceTiming::Event,
+        Some("sample") => DeviceTiming::Sample,
         Some("callback") => DeviceTiming::Callback,
         Some("sync") => DeviceTiming::Sync,
         Some("off") => DeviceTiming::Off,
         Some(other) => {
-            complaints.push(format!("{}={other} is no device-timing method: using event", s::DEVICE_TIMING));
-            DeviceTiming::Event
+            complaints.push(format!("{}={other} is no device-timing method: using auto", s::DEVICE_TIMING));
+            DeviceTiming::Auto
         }
     };
     let max_size = text(s::MAX_SIZE).and_then(|v| {
@@ -122,6 +132,14 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         }
         parsed
     });
+    let budget = match text(s::BUDGET).map(|v| (v.trim_end_matches('%').trim().parse::<f64>(), v)) {
+        Some((Ok(percent), _)) if percent > 0.0 && percent <= 100.0 => percent / 100.0,
+        Some((_, v)) => {
+            complaints.push(format!("{}={v} is no percentage above 0: using 1", s::BUDGET));
+            0.01
+        }
+        None => 0.01,
+    };
     let list =
         |name: &str| text(name).map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()).unwrap_or_default();
     Config {
@@ -131,6 +149,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         start_paused,
         max_size,
         quiet,
+        budget,
         kernels: list(s::KERNELS),
         groups: list(s::GROUPS),
         given,

@@ -4,6 +4,7 @@
 
 mod pending;
 mod reaper;
+mod sampling;
 
 use crate::config::DeviceTiming;
 use crate::entry::H;
@@ -25,6 +26,8 @@ const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
 const CL_COMPLETE: i32 = 0;
 /// Commands that may be in flight on a queue before an enqueue looks for complete ones itself.
 const LOOK_AFTER: u64 = 1024;
+/// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a kilobyte.
+const MOST_PENDING: usize = 1 << 16;
 /// Most events that such a look harvests, so that no single enqueue pays for all.
 const LOOK_BATCH: usize = 256;
 
@@ -58,14 +61,22 @@ pub struct Device {
     /// User events that are not set: while there are any, `sync` waits for nothing.
     pub user_events: AtomicI64,
     reaper: reaper::Reaper,
+    /// Methods `sample` and `auto`.
+    pub sampler: Option<sampling::Sampler>,
     /// Harvesting has ended: the process exits.
     stopped: AtomicBool,
 }
 
 impl Device {
     /// No queue yet.
-    pub fn new() -> Self {
+    pub fn new(timing: DeviceTiming) -> Self {
+        let sampler = match timing {
+            DeviceTiming::Sample => Some(sampling::Sampler::new(false)),
+            DeviceTiming::Auto => Some(sampling::Sampler::new(true)),
+            _ => None,
+        };
         Self {
+            sampler,
             queues: Mutex::new(Vec::new()),
             user_events: AtomicI64::new(0),
             reaper: reaper::Reaper::new(),
@@ -153,7 +164,7 @@ impl Queue {
 }
 
 /// Takes note of a timed command: its event is ours to release.
-pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64) {
+pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
     let Some(process) = sink::process() else { return };
     let completed = match process.timing {
         DeviceTiming::Callback => watch(queue, event),
@@ -163,20 +174,38 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64) {
         }
         _ => None,
     };
-    let entry = Entry { event: event as usize, command, completed };
+    let entry = Entry { event: event as usize, command, ours, completed };
     if let Err(entry) = queue.pending.push(entry) {
-        // Full: harvest what is complete, then try once more.
-        look(t, queue, LOOK_BATCH);
-        if let Err(entry) = queue.pending.push(entry) {
-            ring::untimed(t, command, Untimed::TooManyPending, 0, sink::now());
-            release(queue, &entry);
-        }
+        crowded(t, queue, entry);
     } else if process.timing == DeviceTiming::Sync {
         harvest_until(t, queue, command, sink::now());
-    } else if queue.pending.len() > LOOK_AFTER && command % 64 == 0 {
+    } else if command % 64 == 0 && queue.pending.len() > LOOK_AFTER {
         look(t, queue, LOOK_BATCH);
     }
     process.reaper().wake();
+}
+
+/// The ring of pending commands is full: what is in it moves to the backlog, or the command stays untimed.
+#[cold]
+fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
+    look(t, queue, LOOK_BATCH);
+    let entry = match queue.pending.push(entry) {
+        Ok(()) => return,
+        Err(entry) => entry,
+    };
+    if let Some(mut backlog) = queue.backlog.try_lock()
+        && backlog.len() < MOST_PENDING
+    {
+        while let Some(older) = queue.pending.pop() {
+            backlog.push_back(older);
+        }
+        backlog.push_back(entry);
+        return;
+    }
+    ring::untimed(t, entry.command, Untimed::TooManyPending, 0, sink::now());
+    if let Some(calls) = Calls::of(queue) {
+        guard::unseen(|| calls.release(&entry));
+    }
 }
 
 impl Process {
@@ -231,105 +260,123 @@ enum Seen {
     NotYet,
 }
 
-/// Reads one event's stamps if its command is complete.
-fn harvest(t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
-    type Profiling = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
-    let Some(profiling) = function::<Profiling>(queue, id::clGetEventProfilingInfo) else { return Seen::Done };
-    let event = entry.event as H;
-    let mut stamps = [0u64; 4];
-    let mut failed = 0;
-    // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing, nothing else is worth asking.
-    for which in [3usize, 0, 1, 2] {
-        let Some(stamp) = stamps.get_mut(which) else { continue };
-        // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
-        failed = guard::unseen(|| unsafe { profiling(event, 0x1280 + which as u32, 8, (stamp as *mut u64).cast(), std::ptr::null_mut()) });
-        if failed != 0 {
-            break;
-        }
-    }
-    let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
-    let observed = if told == 0 { observed } else { told };
-    if failed == 0 {
-        ring::timing(t, entry.command, stamps, observed);
-    } else {
-        match status(queue, event) {
-            Some(status) if status > CL_COMPLETE => return Seen::NotYet,
-            Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command, Untimed::Failed, status, observed),
-            _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed),
-            _ => ring::untimed(t, entry.command, Untimed::QueryFailed, failed, observed),
-        }
-    }
-    release(queue, entry);
-    Seen::Done
+type Query = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
+
+/// The real functions that a harvest needs, looked up once per batch. Callers hold `guard::unseen`.
+struct Calls {
+    profiling: Query,
+    info: Query,
+    release: unsafe extern "C" fn(H) -> i32,
 }
 
-fn status(queue: &Queue, event: H) -> Option<i32> {
-    type Info = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
-    let info: Info = function(queue, id::clGetEventInfo)?;
-    let mut status = 0i32;
-    // SAFETY: an event that we hold a reference of, and room for a cl_int.
-    let failed =
-        guard::unseen(|| unsafe { info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, 4, (&raw mut status).cast(), std::ptr::null_mut()) });
-    (failed == 0).then_some(status)
-}
+impl Calls {
+    fn of(queue: &Queue) -> Option<Self> {
+        Some(Self {
+            profiling: function(queue, id::clGetEventProfilingInfo)?,
+            info: function(queue, id::clGetEventInfo)?,
+            release: function(queue, id::clReleaseEvent)?,
+        })
+    }
 
-fn release(queue: &Queue, entry: &Entry) {
-    objects::event_let_go(entry.event as H, entry.command);
-    if let Some(release) = function::<unsafe extern "C" fn(H) -> i32>(queue, id::clReleaseEvent) {
+    /// Execution status of a command.
+    fn status(&self, event: H) -> Option<i32> {
+        let mut status = 0i32;
+        // SAFETY: an event that we hold a reference of, and room for a cl_int.
+        let failed = unsafe { (self.info)(event, CL_EVENT_COMMAND_EXECUTION_STATUS, 4, (&raw mut status).cast(), std::ptr::null_mut()) };
+        (failed == 0).then_some(status)
+    }
+
+    fn release(&self, entry: &Entry) {
+        if !entry.ours {
+            objects::event_let_go(entry.event as H, entry.command);
+        }
         // SAFETY: our own reference, given back once.
-        guard::unseen(|| unsafe { release(entry.event as H) });
+        unsafe { (self.release)(entry.event as H) };
+    }
+
+    /// Reads one event's stamps if its command is complete.
+    fn harvest(&self, t: &Thread, entry: &Entry, observed: u64) -> Seen {
+        let event = entry.event as H;
+        let mut stamps = [0u64; 4];
+        let mut failed = 0;
+        // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing, nothing else is worth asking.
+        for which in [3usize, 0, 1, 2] {
+            let Some(stamp) = stamps.get_mut(which) else { continue };
+            // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
+            failed = unsafe { (self.profiling)(event, 0x1280 + which as u32, 8, std::ptr::from_mut(stamp).cast(), std::ptr::null_mut()) };
+            if failed != 0 {
+                break;
+            }
+        }
+        let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
+        let observed = if told == 0 { observed } else { told };
+        if failed == 0 {
+            ring::timing(t, entry.command, stamps, observed);
+        } else {
+            match self.status(event) {
+                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
+                Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command, Untimed::Failed, status, observed),
+                _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed),
+                _ => ring::untimed(t, entry.command, Untimed::QueryFailed, failed, observed),
+            }
+        }
+        self.release(entry);
+        Seen::Done
     }
 }
 
 /// Harvests entries from the front while `known` says that they are complete; those that turn out not to be stay.
 /// For queues that finish out of order entries are looked at one by one.
-fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: impl Fn(&Entry) -> bool) {
-    if sink::process().is_none_or(|p| p.device.stopped.load(Ordering::SeqCst)) {
+fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: impl Fn(&Calls, &Entry) -> bool) {
+    let Some(process) = sink::process() else { return };
+    if process.device.stopped.load(Ordering::SeqCst) {
         return;
     }
     // Whoever harvests this queue already harvests for us too.
-    let Some(mut backlog) = queue.backlog.try_lock() else { return };
-    while let Some(entry) = queue.pending.pop() {
-        backlog.push_back(entry);
-        if backlog.len() >= most && !queue.out_of_order {
-            break;
-        }
-    }
+    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock(), Calls::of(queue)) else { return };
+    let begin = sink::now();
     let mut kept = VecDeque::new();
     let mut done = 0;
-    while done < most {
-        let Some(entry) = backlog.pop_front() else { break };
-        if !known(&entry) {
-            kept.push_back(entry);
-            if queue.out_of_order {
-                continue;
-            }
-            break;
-        }
-        done += 1;
-        if let Seen::NotYet = harvest(t, queue, &entry, observed) {
-            kept.push_back(entry);
-            if !queue.out_of_order {
+    guard::unseen(|| {
+        while done < most {
+            let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) else { break };
+            if !known(&calls, &entry) {
+                kept.push_back(entry);
+                if queue.out_of_order {
+                    continue;
+                }
                 break;
             }
+            done += 1;
+            if let Seen::NotYet = calls.harvest(t, &entry, observed) {
+                kept.push_back(entry);
+                if !queue.out_of_order {
+                    break;
+                }
+            }
         }
+    });
+    // What was looked at and is not complete goes back to the front, in its order.
+    while let Some(entry) = kept.pop_back() {
+        backlog.push_front(entry);
     }
-    kept.append(&mut backlog);
-    *backlog = kept;
+    if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
+        sampler.harvested(done as u64, sink::now().wrapping_sub(begin));
+    }
     sink::maybe_anchor(observed);
 }
 
 /// The queue has finished every command that was enqueued before `limit` was the next command id.
 pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
-    harvest_while(t, queue, observed, usize::MAX, |entry| entry.command < limit);
+    harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command < limit);
 }
 
 /// A command of the queue is known complete; on an in-order queue so is what stands before it.
 fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
     if queue.out_of_order {
-        harvest_while(t, queue, observed, usize::MAX, |entry| entry.command == command);
+        harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command == command);
     } else {
-        harvest_while(t, queue, observed, usize::MAX, |entry| entry.command <= command);
+        harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command <= command);
     }
 }
 
@@ -359,7 +406,7 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) {
 /// A blocking call returned: its command is complete. Some runtimes let the call return a moment before the event says so; the
 /// application, which asked for no profiling, would have seen it complete: we wait out that moment.
 pub fn blocked(t: &Thread, queue: &Queue, event: H, command: u64, observed: u64) {
-    if status(queue, event).is_some_and(|s| s > CL_COMPLETE)
+    if guard::unseen(|| Calls::of(queue)?.status(event)).is_some_and(|s| s > CL_COMPLETE)
         && let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
     {
         // SAFETY: one live event.
@@ -370,7 +417,7 @@ pub fn blocked(t: &Thread, queue: &Queue, event: H, command: u64, observed: u64)
 
 /// Harvests what is complete at the front of a queue, asking the runtime.
 pub fn look(t: &Thread, queue: &Queue, most: usize) {
-    harvest_while(t, queue, sink::now(), most, |entry| status(queue, entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
+    harvest_while(t, queue, sink::now(), most, |calls, entry| calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
 }
 
 /// Harvests what is complete on the queues of a context: the application is about to see reference counts.
@@ -384,13 +431,10 @@ pub fn look_at_context(t: &Thread, context: Option<H>) {
 /// application's is destroyed late or by us.
 pub fn abandoned(t: &Thread, queue: &'static Queue) {
     look(t, queue, usize::MAX);
-    let Some(mut backlog) = queue.backlog.try_lock() else { return };
-    while let Some(entry) = queue.pending.pop() {
-        backlog.push_back(entry);
-    }
-    for entry in backlog.drain(..) {
+    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock(), Calls::of(queue)) else { return };
+    while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
         ring::untimed(t, entry.command, Untimed::QueueReleased, 0, sink::now());
-        release(queue, &entry);
+        guard::unseen(|| calls.release(&entry));
     }
 }
 

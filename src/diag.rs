@@ -9,6 +9,15 @@ static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// Says something to the user once per `code`: what happened, on what, and the next step.
 pub fn warn(code: &'static str, text: &str) {
+    tell(code, text, !config::get().quiet);
+}
+
+/// Notes something in the trace only, once per `code`: reports tell it.
+pub fn note(code: &'static str, text: &str) {
+    tell(code, text, false);
+}
+
+fn tell(code: &'static str, text: &str, aloud: bool) {
     // A forked child may inherit the lock taken: better to say nothing than to wait.
     let Some(mut told) = TOLD.try_lock() else { return };
     if told.contains(&code) || told.len() > 64 {
@@ -17,7 +26,7 @@ pub fn warn(code: &'static str, text: &str) {
     told.push(code);
     drop(told);
     sink::define(&Warning { code: code.to_owned(), text: text.to_owned() }.into());
-    if !config::get().quiet {
+    if aloud {
         let line = format!("clscope: {text}\n");
         // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we ignore.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };

@@ -14,6 +14,7 @@ pub struct Tables {
     next_object: AtomicU32,
     next_command: AtomicU64,
     queues: Map,
+    launches: Map,
     pub geometries: Mutex<std::collections::HashMap<crate::hooks::geometry::Key, u32>>,
 }
 
@@ -36,6 +37,7 @@ impl Tables {
             next_object: AtomicU32::new(1),
             next_command: AtomicU64::new(1),
             queues: Map::new(),
+            launches: Map::new(),
             geometries: Mutex::new(std::collections::HashMap::new()),
         }
     }
@@ -166,6 +168,11 @@ pub fn queue_gone(handle: H) {
     }
 }
 
+/// Counts a launch of a kernel: how many there were before.
+pub fn count_launch(kernel: H) -> u64 {
+    tables().map_or(0, |t| t.launches.add(kernel as u64, 1))
+}
+
 /// Remembers a queue. Queues are never freed: handles come back, and a thread may be in the middle of using one.
 pub fn queue_created(handle: H, queue: &'static Queue) {
     if let Some(t) = tables() {
@@ -198,7 +205,12 @@ struct Slots {
 
 impl Slots {
     fn new(size: usize) -> Self {
-        Self { mask: size - 1, shift: 64 - size.trailing_zeros(), used: AtomicU64::new(0), entries: (0..size).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect() }
+        Self {
+            mask: size - 1,
+            shift: 64 - size.trailing_zeros(),
+            used: AtomicU64::new(0),
+            entries: (0..size).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect(),
+        }
     }
 
     #[inline(always)]
@@ -243,6 +255,17 @@ impl Map {
             return v.load(Ordering::Acquire);
         }
         slots.find(key).map_or(0, |v| v.load(Ordering::Acquire))
+    }
+
+    /// Adds to a value and gives the old one. An addition that meets a growing table may be lost: for counts that steer, not for totals.
+    fn add(&self, key: u64, more: u64) -> u64 {
+        match self.slots().find(key) {
+            Some(cell) => cell.fetch_add(more, Ordering::Relaxed),
+            None => {
+                self.set(key, more);
+                0
+            }
+        }
     }
 
     fn set(&self, key: u64, value: u64) {

@@ -7,8 +7,8 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a kilobyte.
-pub const CAPACITY: u64 = 1 << 16;
+/// Commands that fit. Few, so that the ring stays in the cache; a longer queue overflows into the harvester's backlog.
+pub const CAPACITY: u64 = 1 << 12;
 
 /// A command in flight.
 pub struct Entry {
@@ -16,6 +16,8 @@ pub struct Entry {
     pub event: usize,
     /// Its id.
     pub command: u64,
+    /// Whether the event is ours alone: the application never saw it.
+    pub ours: bool,
     /// Method `callback`: when it was complete, 0 until then.
     pub completed: Option<Arc<AtomicU64>>,
 }

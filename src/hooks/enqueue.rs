@@ -21,9 +21,13 @@ pub struct Plan {
     /// Whether it may be.
     slot_allowed: bool,
     timed: bool,
+    /// Left out by the sampling method.
+    left_out: bool,
+    /// Probability that decided about it, 0 for certainty.
+    probability: f32,
     repeated: bool,
-    /// Why it is not timed.
-    why: Untimed,
+    /// Why it is not timed, where the flags do not tell.
+    why: Option<Untimed>,
     record: bool,
 }
 
@@ -33,30 +37,44 @@ pub struct Plan {
 pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
     let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
-    let why = match sink::process().map(|p| p.timing) {
-        Some(DeviceTiming::Off) => Untimed::TimingOff,
-        _ if known.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) => Untimed::ProfilingSwitchedOff,
-        _ => Untimed::NotAvailable,
+    let process = sink::process();
+    let why = match process.map(|p| p.timing) {
+        // Known from the process's method: no record of it.
+        Some(DeviceTiming::Off) => None,
+        _ if known.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) => Some(Untimed::ProfilingSwitchedOff),
+        _ => Some(Untimed::NotAvailable),
     };
     // This one function refuses NULL: the application must see that.
     let slot_allowed = site.function != id::clEnqueueMarker;
     let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
-    Plan { queue: known, event: std::ptr::null_mut(), ours: false, slot_allowed, timed: timed && record, repeated: false, why, record }
+    let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, ..Plan::EMPTY };
+    if let (true, true, Some(sampler)) = (plan.timed, kind.is_kernel(), process.and_then(|p| p.device.sampler.as_ref())) {
+        let (timed, probability) = sampler.decide(objects::count_launch(object));
+        (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
+        if !timed {
+            plan.why = None;
+        }
+    }
+    plan
 }
 
 impl Plan {
+    const EMPTY: Self = Self {
+        queue: None,
+        event: std::ptr::null_mut(),
+        ours: false,
+        slot_allowed: false,
+        timed: false,
+        left_out: false,
+        probability: 0.0,
+        repeated: false,
+        why: Some(Untimed::NotAvailable),
+        record: true,
+    };
+
     /// For functions that give no event.
     pub fn without_event(queue: H) -> Self {
-        Self {
-            queue: objects::queue(queue),
-            event: std::ptr::null_mut(),
-            ours: false,
-            slot_allowed: false,
-            timed: false,
-            repeated: false,
-            why: Untimed::NotAvailable,
-            record: true,
-        }
+        Self { queue: objects::queue(queue), ..Self::EMPTY }
     }
 
     /// The event slot to pass: the application's, or ours where it passed NULL.
@@ -79,7 +97,7 @@ impl Plan {
         self.ours = false;
         self.timed = false;
         self.repeated = true;
-        self.why = Untimed::EventRefused;
+        self.why = Some(Untimed::EventRefused);
         true
     }
 }
@@ -118,14 +136,13 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             (!theirs.is_null(), flag::APP_EVENT),
             (what.blocking, flag::BLOCKING),
             (plan.timed, flag::TIMED),
+            (plan.left_out, flag::NOT_SAMPLED),
             (app_profiling, flag::APP_PROFILING),
             (plan.repeated, flag::REPEATED),
         ] {
             flags |= if on { bit } else { 0 };
         }
-        let mut inline = [0u8; 256];
-        let mut many = Vec::new();
-        let waits = wait_list(what.waits, &mut inline, &mut many);
+        let waits = WaitList::of(what.waits);
         let command = Command {
             function: what.site.function,
             duration: end.wrapping_sub(begin),
@@ -137,24 +154,29 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             geometry: what.geometry.id(t),
             kind: what.kind,
             flags,
-            extra: what.extra,
+            extra: if what.kind.is_kernel() { plan.probability.to_bits() } else { what.extra },
             bytes: what.bytes,
-            waits: Waits(waits),
+            waits: Waits(waits.bytes()),
         };
         ring::command(t, &command, end);
-        if !plan.timed {
-            ring::untimed(t, command.id, plan.why, 0, end);
+        if let (false, Some(why)) = (plan.timed, plan.why) {
+            ring::untimed(t, command.id, why, 0, end);
         }
+    }
+    if let (true, Some(sampler)) = (what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref())) {
+        sampler.launched(plan.timed, end.wrapping_sub(begin), end);
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {
         return;
     }
     let timed = plan.timed && (plan.ours || held(what.site, event));
-    let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
-    objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
+    if !plan.ours {
+        let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
+        objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
+    }
     if let (true, Some(queue)) = (timed, queue) {
-        device_time::enqueued(t, queue, event, command);
+        device_time::enqueued(t, queue, event, command, plan.ours);
         if what.blocking {
             device_time::blocked(t, queue, event, command, end);
         }
@@ -174,20 +196,35 @@ fn held(site: Site, event: H) -> bool {
 }
 
 /// Low halves of the command ids of a wait list, on the stack where it is short.
-fn wait_list<'a>((count, list): (u32, *const H), inline: &'a mut [u8; 256], many: &'a mut Vec<u8>) -> &'a [u8] {
-    if list.is_null() || count == 0 {
-        return &[];
+struct WaitList {
+    inline: [u8; 64],
+    length: usize,
+    many: Vec<u8>,
+}
+
+impl WaitList {
+    fn of((count, list): (u32, *const H)) -> Self {
+        let mut out = Self { inline: [0; 64], length: 0, many: Vec::new() };
+        if list.is_null() || count == 0 {
+            return out;
+        }
+        // SAFETY: the successful call has read `count` events there.
+        let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
+        let ids = events.iter().map(|event| (objects::event_word(*event) as u32).to_le_bytes());
+        if events.len() * 4 > out.inline.len() {
+            out.many = ids.flatten().collect();
+            return out;
+        }
+        for (place, id) in out.inline.chunks_exact_mut(4).zip(ids) {
+            place.copy_from_slice(&id);
+        }
+        out.length = events.len() * 4;
+        out
     }
-    // SAFETY: the successful call has read `count` events there.
-    let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    if events.len() * 4 > inline.len() {
-        many.extend(events.iter().flat_map(|e| (objects::event_word(*e) as u32).to_le_bytes()));
-        return many;
+
+    fn bytes(&self) -> &[u8] {
+        if self.many.is_empty() { self.inline.get(..self.length).unwrap_or(&[]) } else { &self.many }
     }
-    for (place, event) in inline.chunks_exact_mut(4).zip(events) {
-        place.copy_from_slice(&(objects::event_word(*event) as u32).to_le_bytes());
-    }
-    inline.get(..events.len() * 4).unwrap_or(&[])
 }
 
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.

@@ -32,6 +32,8 @@ pub struct Process {
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether host times are TSC ticks; known before the first record is written.
 static TSC: AtomicBool = AtomicBool::new(false);
+/// Ticks per nanosecond times 2^16, 0 before it is known: for thresholds, never for measurements.
+static RATE: AtomicU64 = AtomicU64::new(0);
 /// Host time at which the clocks are to be read together again.
 static NEXT_ANCHOR: AtomicU64 = AtomicU64::new(u64::MAX);
 
@@ -57,6 +59,14 @@ pub fn now() -> u64 {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         clscope_clock::now(Clock::MonotonicRaw).0
+    }
+}
+
+/// Ticks in so many nanoseconds, by the rate seen since the first anchor; by 1 GHz before it is known.
+pub fn ticks_of(nanoseconds: u64) -> u64 {
+    match RATE.load(Ordering::Relaxed) {
+        0 => nanoseconds,
+        rate => nanoseconds.saturating_mul(rate) >> 16,
     }
 }
 
@@ -96,6 +106,7 @@ fn next_anchor(process: &Process, anchor: &Anchor) -> u64 {
     if nanoseconds < 100_000 {
         return anchor.ticks + (1 << 20);
     }
+    RATE.store(((u128::from(ticks) << 16) / u128::from(nanoseconds)) as u64, Ordering::Relaxed);
     // Ten times the age so far, at most a second: 1 ms, 10 ms, 100 ms, 1 s, 2 s, ...
     let ahead = nanoseconds.saturating_mul(9).min(1_000_000_000);
     anchor.ticks + ((u128::from(ahead) * u128::from(ticks)) / u128::from(nanoseconds)) as u64

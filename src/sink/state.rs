@@ -126,7 +126,7 @@ fn start() -> u32 {
         segment: Mutex::new(files::Segments::new(settings.max_size)),
         next_thread: AtomicU32::new(0),
         tables: objects::Tables::new(),
-        device: device_time::Device::new(),
+        device: device_time::Device::new(settings.device_timing),
         timing: settings.device_timing,
         files,
     }));

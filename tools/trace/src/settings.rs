@@ -44,9 +44,9 @@ pub const SETTINGS: &[Setting] = &[
     Setting { name: ENABLE, values: "1 | 0", default: "1", help: "0 loads the recorder and leaves it idle" },
     Setting {
         name: DEVICE_TIMING,
-        values: "event | callback | sync | off",
-        default: "event",
-        help: "How device time is taken: from events harvested when the application waits, from completion callbacks, by waiting for each command, or not at all",
+        values: "auto | event | sample | callback | sync | off",
+        default: "auto",
+        help: "How device time is taken: from events harvested when the application waits (event), for a random part of the launches within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all",
     },
     Setting { name: START_PAUSED, values: "0 | 1", default: "0", help: "1 records nothing until told to start" },
     Setting {

@@ -1,0 +1,186 @@
+//! Methods `sample` and `auto`: every launch is counted, a random part of them is timed. On some runtimes asking for a timed event triples
+//! the price of a launch while the profiling bit alone is free, so what is not timed costs nothing.
+//!
+//! Each launch is timed with a probability of its own that is written into its record, so that estimates need no
+//! other knowledge. The first launches of each kernel are always timed, and of rare kernels so many that they stay known; never every
+//! n-th: applications are periodic. The common probability follows the price, measured in this process, as the
+//! difference of timed and untimed launches plus what harvesting takes, so that all together stays below the budget.
+
+use crate::sink;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Launches of a kernel that are always timed.
+const ALWAYS: u64 = 32;
+/// The probability is set anew after so many launches.
+const PERIOD: u64 = 512;
+/// Launches whose price decides whether `auto` needs to know more.
+const TRIAL: u64 = 1024;
+/// A launch that takes longer was waiting for a full queue, not paying for an event.
+const LONGEST_NS: u64 = 100_000;
+/// Least probability: below it a kernel would be forgotten.
+const LEAST: f64 = 1.0 / 4096.0;
+
+/// The price of timing, and the probability that follows from it.
+pub struct Sampler {
+    /// Common probability in 2^-32.
+    probability: AtomicU32,
+    /// Whether launches are left out at all: `auto` begins complete.
+    sampling: AtomicBool,
+    launches: AtomicU64,
+    /// Launches and ticks spent in them: timed, untimed.
+    timed: Mean,
+    untimed: Mean,
+    harvested: Mean,
+    /// Host time at the last setting and the launches until then.
+    since: AtomicU64,
+    until: AtomicU64,
+    setting: AtomicBool,
+}
+
+/// A sum and a count that forget half of themselves at each setting.
+struct Mean {
+    count: AtomicU64,
+    ticks: AtomicU64,
+}
+
+impl Mean {
+    const fn new() -> Self {
+        Self { count: AtomicU64::new(0), ticks: AtomicU64::new(0) }
+    }
+    fn add(&self, count: u64, ticks: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+        self.ticks.fetch_add(ticks, Ordering::Relaxed);
+    }
+    fn value(&self) -> Option<f64> {
+        let count = self.count.load(Ordering::Relaxed);
+        (count >= 16).then(|| self.ticks.load(Ordering::Relaxed) as f64 / count as f64)
+    }
+    fn fade(&self) {
+        if self.count.load(Ordering::Relaxed) > 4096 {
+            self.count.store(self.count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+            self.ticks.store(self.ticks.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+thread_local! {
+    /// State of a thread's xorshift generator, 0 before its first use.
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A random number below 2^32 (G. Marsaglia's xorshift64*, upper half).
+fn random() -> u32 {
+    RANDOM.with(|state| {
+        let mut x = state.get();
+        if x == 0 {
+            x = sink::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        }
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        state.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    })
+}
+
+impl Sampler {
+    /// `complete`: begins with everything timed (`auto`).
+    pub fn new(complete: bool) -> Self {
+        Self {
+            probability: AtomicU32::new(u32::MAX / 64),
+            sampling: AtomicBool::new(!complete),
+            launches: AtomicU64::new(0),
+            timed: Mean::new(),
+            untimed: Mean::new(),
+            harvested: Mean::new(),
+            since: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            setting: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether to time the launch number `nth` (from 0) of its kernel, and the probability that decided, 0 for certainty.
+    #[inline]
+    pub fn decide(&self, nth: u64) -> (bool, f32) {
+        if !self.sampling.load(Ordering::Relaxed) || nth < ALWAYS {
+            return (true, 0.0);
+        }
+        // A kernel of n launches so far keeps about ALWAYS * ln(n) of them.
+        let rare = ((ALWAYS << 32) / (nth + 1)) as u32;
+        let threshold = self.probability.load(Ordering::Relaxed).max(rare);
+        (random() < threshold, (f64::from(threshold) / 4_294_967_296.0) as f32)
+    }
+
+    /// A launch took `ticks` on the enqueuing thread.
+    #[inline]
+    pub fn launched(&self, timed: bool, ticks: u64, now: u64) {
+        if ticks < self.longest() {
+            if timed { &self.timed } else { &self.untimed }.add(1, ticks);
+        }
+        let launches = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
+        if launches % PERIOD == 0 {
+            self.set(launches, now);
+        }
+    }
+
+    /// Harvesting `count` events took `ticks`.
+    pub fn harvested(&self, count: u64, ticks: u64) {
+        self.harvested.add(count, ticks);
+    }
+
+    fn longest(&self) -> u64 {
+        sink::ticks_of(LONGEST_NS)
+    }
+
+    /// Sets the probability so that timing costs the budget's share of the time that passes.
+    #[cold]
+    fn set(&self, launches: u64, now: u64) {
+        if self.setting.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let since = self.since.swap(now, Ordering::Relaxed);
+        let before = self.until.swap(launches, Ordering::Relaxed);
+        if since != 0 && now > since {
+            let per_launch = (now - since) as f64 / (launches - before).max(1) as f64;
+            self.choose(launches, per_launch);
+        }
+        for mean in [&self.timed, &self.untimed, &self.harvested] {
+            mean.fade();
+        }
+        self.setting.store(false, Ordering::Release);
+    }
+
+    fn choose(&self, launches: u64, per_launch: f64) {
+        let budget = crate::config::get().budget;
+        let harvest = self.harvested.value().unwrap_or(0.0);
+        let Some(timed) = self.timed.value() else { return };
+        match self.untimed.value() {
+            // Nothing was left out yet: whether timing can cost more than the budget at all is known from what launches cost.
+            None => {
+                if launches >= TRIAL && (timed + harvest) > budget * per_launch {
+                    self.sampling.store(true, Ordering::Relaxed);
+                    self.probability.store(u32::MAX / 2, Ordering::Relaxed);
+                }
+            }
+            Some(untimed) => {
+                let price = (timed - untimed).max(0.0) + harvest;
+                // The time that passes contains what timing costs already.
+                let probability = f64::from(self.probability.load(Ordering::Relaxed)) / 4_294_967_296.0;
+                let own = (per_launch - probability * price).max(per_launch / 4.0);
+                let next = if price > 0.0 { (budget * own / price).clamp(LEAST, 1.0) } else { 1.0 };
+                if next < 1.0 && probability >= 0.5 {
+                    super::super::diag::note(
+                        "sampled-timing",
+                        &format!(
+                            "timing every launch costs {:.1} % of the time, more than the budget of {:.1} %: a random part of the launches is timed, totals are estimates with intervals",
+                            100.0 * price / own,
+                            100.0 * budget
+                        ),
+                    );
+                }
+                self.probability.store((next * 4_294_967_295.0) as u32, Ordering::Relaxed);
+            }
+        }
+    }
+}
