@@ -1,2 +1,54 @@
-//! Begun.
-fn main() {}
+//! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module owns one kind. It measures
+//! whole processes from outside, bare and recorded in turns, and refuses to judge: figures and their floor are printed,
+//! aims are the README's. Only `kill`, `soak` and `fuzz` fail, on what must never happen.
+
+mod apps;
+mod callgrind;
+mod cheap;
+mod cost;
+mod enqueue;
+mod fuzz;
+mod kill;
+mod load;
+mod process;
+mod random;
+mod soak;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Added time per call, per launch, per method, bytes, load time, whole applications: tables in Markdown
+    Cost(cost::Args),
+    /// Kill recorded applications at random moments and count what their traces lack
+    Kill(kill::Args),
+    /// Record many calls under a size limit and watch memory and disk
+    Soak(soak::Args),
+    /// Feed damaged traces to the reader, the analysis and the command
+    Fuzz(fuzz::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Cost(args) => cost::run(&args),
+        Command::Kill(args) => kill::run(&args),
+        Command::Soak(args) => soak::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("clscope-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Added time per cheap call, beside the floor of the same run: two readings of the clock, one 32-byte store, one
+//! indirect call. Refills of the recorder's buffers are included: each figure is the mean of a million calls.
+
+use crate::process::{Runner, Way};
+use crate::table::{self, Sample};
+use crate::{callgrind, cost};
+use anyhow::Result;
+
+const CALLS: [(&str, &str); 3] =
+    [("set_arg", "clSetKernelArg"), ("retain_release", "clRetain/ReleaseMemObject"), ("get_info", "clGetKernelInfo")];
+
+/// Measures and prints.
+pub fn run(args: &cost::Args) -> Result<()> {
+    let program = args.places.fixture("cheap_calls")?;
+    let ways: &[(Way, &str)] = if args.layer { &[(Way::Preload, "preload"), (Way::Layer, "layer")] } else { &[(Way::Preload, "preload")] };
+    let mut rows = Vec::new();
+    for threads in &args.threads {
+        let arguments = [args.calls.to_string(), threads.to_string()];
+        let mut added = vec![<[Sample; 3]>::default(); ways.len()];
+        let mut times = added.clone();
+        let (mut floor, mut bare_ns) = (Sample::default(), <[Sample; 3]>::default());
+        for _ in 0..args.pairs {
+            let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
+            for (w, (way, _)) in ways.iter().enumerate() {
+                let recorded = Runner::new(&args.places, *way).run(&program, &arguments)?;
+                // The floor of both halves of the pair: whatever slows one process slows its floor.
+                let here = (bare.figures["floor"][0] + recorded.figures["floor"][0]) / 2.0;
+                floor.push(here);
+                for (c, (name, _)) in CALLS.iter().enumerate() {
+                    let more = recorded.figures[*name][0] - bare.figures[*name][0];
+                    added[w][c].push(more);
+                    times[w][c].push(more / here);
+                }
+            }
+            for (c, (name, _)) in CALLS.iter().enumerate() {
+                bare_ns[c].push(bare.figures[*name][0]);
+            }
+        }
+        for (w, (_, way)) in ways.iter().enumerate() {
+            for (c, (_, function)) in CALLS.iter().enumerate() {
+                rows.push(vec![
+                    (*function).to_owned(),
+                    (*way).to_owned(),
+                    threads.to_string(),
+                    table::digits(bare_ns[c].median()),
+                    added[w][c].show(),
+                    table::digits(floor.median()),
+                    times[w][c].show(),
+                ]);
+            }
+        }
+    }
+    let heads = ["call", "way", "threads", "bare ns", "added ns", "floor ns", "added / floor"];
+    table::print("Cheap calls: sustained mean, CPU time of the calling thread, median of pairs (quartiles)", &heads, &rows);
+    if args.callgrind {
+        let [fewer, more] = [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);
+        // Of each kind a round makes the same number of calls; three kinds call OpenCL.
+        let [bare, recorded] = callgrind::per_unit(&args.places, &program, &fewer, &more, 300_000.0)?;
+        println!(
+            "\nInstructions in user space per cheap call, refills included (callgrind): {} bare, {} recorded, {} added.",
+            table::digits(bare),
+            table::digits(recorded),
+            table::digits(recorded - bare)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! `cost`: the options of all cost tables and their order.
+
+use crate::process::Places;
+use crate::{apps, cheap, enqueue, load};
+use anyhow::Result;
+use clap::ValueEnum;
+
+/// Options of `cost`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  sh tests/fixtures/build.sh /tmp/fixtures cheap_calls enqueue_bench fake
+  OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd clscope-bench cost --fixtures /tmp/fixtures --app 'clpeak=clpeak --compute-sp'")]
+pub struct Args {
+    #[command(flatten)]
+    pub places: Places,
+    /// Tables to make
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Section::Cheap, Section::Launches, Section::Load, Section::Apps])]
+    pub section: Vec<Section>,
+    /// Pairs of runs, bare and recorded in turns
+    #[arg(long, default_value_t = 9)]
+    pub pairs: usize,
+    /// Threads
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    pub threads: Vec<u32>,
+    /// Cheap calls of each kind per run and thread
+    #[arg(long, default_value_t = 1_000_000)]
+    pub calls: u64,
+    /// Launches of each mode per run and thread
+    #[arg(long, default_value_t = 50_000)]
+    pub launches: u64,
+    /// Rounds of the launched kernel's loop, 0 for a kernel that does nothing
+    #[arg(long, default_value_t = 0)]
+    pub spin: u64,
+    /// Device-timing methods
+    #[arg(long, value_delimiter = ',', default_values_t = ["off".to_owned(), "event".to_owned(), "callback".to_owned(), "sync".to_owned()])]
+    pub methods: Vec<String>,
+    /// Measure the layer too; the loader must know layers
+    #[arg(long)]
+    pub layer: bool,
+    /// Count instructions as well, with valgrind
+    #[arg(long)]
+    pub callgrind: bool,
+    /// A whole application to run, may be given several times
+    #[arg(long, value_name = "NAME=COMMAND")]
+    pub app: Vec<String>,
+}
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Section {
+    /// Cheap calls.
+    Cheap,
+    /// Launches, and bytes.
+    Launches,
+    /// Size and load time.
+    Load,
+    /// Whole applications.
+    Apps,
+}
+
+/// Makes the tables.
+///
+/// # Errors
+/// If a program is missing or fails.
+pub fn run(args: &Args) -> Result<()> {
+    for section in &args.section {
+        match section {
+            Section::Cheap => cheap::run(args)?,
+            Section::Launches => enqueue::run(args)?,
+            Section::Load => load::run(args)?,
+            Section::Apps => apps::run(args)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made here, and any that are
+//! named), damages them - flipped bits, cuts, copied and lost ranges, interesting numbers - and mends the checksums of half
+//! of them, so that the damage gets past the first gate. Fails on a panic, on an input that takes more than seconds, and on a
+//! command that crashes. A seed names a run; a failing input is kept.
+
+use crate::random::Random;
+use anyhow::{Context, Result, bail};
+use clscope_analysis::Trace;
+use clscope_analysis::input::{File, ProcessFiles};
+use clscope_analysis::stats::Stats;
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_trace::file::{BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN};
+use clscope_trace::record::{CommandKind, DropReason, Untimed};
+use clscope_trace::{Clock, checksum, defs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Options of `fuzz`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long
+    #[arg(long, default_value_t = 60)]
+    pub seconds: u64,
+    /// Names the sequence of inputs
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Traces to damage as well; small ones, each is read whole
+    #[arg(long, value_name = "DIR")]
+    pub trace: Vec<PathBuf>,
+    /// Give every hundredth input to this `clscope` too: report, dump, export, merge
+    #[arg(long, value_name = "FILE")]
+    pub command: Option<PathBuf>,
+    /// Where a failing input is kept
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub keep: PathBuf,
+}
+
+/// An input that takes longer is a failure: reading must not blow up on small files.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A file of a trace: name and bytes.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// Damages, reads, prints.
+///
+/// # Errors
+/// If an input makes a reader panic, crash or take too long.
+pub fn run(args: &Args) -> Result<()> {
+    let mut corpus = made();
+    for directory in &args.trace {
+        let mut files = Files::new();
+        for entry in std::fs::read_dir(directory).with_context(|| format!("could not list {}", directory.display()))? {
+            let path = entry?.path();
+            files.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), std::fs::read(&path)?));
+        }
+        corpus.push(files);
+    }
+    let end = Instant::now() + Duration::from_secs(args.seconds);
+    let mut random = Random(args.seed);
+    let (mut inputs, mut commands, mut slowest) = (0u64, 0u64, Duration::ZERO);
+    while Instant::now() < end {
+        let input = damaged(&corpus[random.below(corpus.len())], &corpus, &mut random);
+        let begin = Instant::now();
+        let fate = catch_unwind(AssertUnwindSafe(|| analyse(&input)));
+        let took = begin.elapsed();
+        slowest = slowest.max(took);
+        inputs += 1;
+        if fate.is_err() || took > PATIENCE {
+            let kept = keep(&args.keep, &input, args.seed, inputs)?;
+            bail!("input {inputs} of seed {}: {}; kept in {}", args.seed, if fate.is_err() { "panic" } else { "too slow" }, kept.display());
+        }
+        if let Some(command) = args.command.as_ref().filter(|_| inputs % 100 == 0) {
+            commands += through_command(command, &input, args, inputs)?;
+        }
+    }
+    println!(
+        "{inputs} damaged traces and {commands} runs of the command from seed {}: no panic, no crash; slowest {:.1} ms",
+        args.seed,
+        slowest.as_secs_f64() * 1e3
+    );
+    Ok(())
+}
+
+/// Everything that the libraries do with a trace.
+pub fn analyse(input: &Files) {
+    let ending =
+        |end: &str| input.iter().filter(|(n, _)| n.ends_with(end)).map(|(n, b)| File { name: n.clone(), bytes: b }).collect::<Vec<_>>();
+    let stems = ["1-0", "2-0"];
+    let processes = stems.iter().map(|stem| {
+        let of = |end: &str| ending(end).into_iter().filter(|f| f.name.starts_with(stem)).collect::<Vec<_>>();
+        ProcessFiles {
+            label: (*stem).to_owned(),
+            defs: of(".defs").pop(),
+            segments: of(".clt"),
+            ring: of(".ring").pop(),
+            ..ProcessFiles::default()
+        }
+    });
+    let trace = Trace::open(processes.filter(|p| p.defs.is_some() || !p.segments.is_empty() || p.ring.is_some()).collect());
+    let alignment = trace.align();
+    let stats = Stats::of(&trace, &alignment);
+    let mut events = trace.events(Some(&alignment));
+    let count = events.by_ref().count();
+    let issues = trace.issues_after(events.tally(), Some(&alignment));
+    let said: usize = issues.iter().map(|i| i.to_string().len()).sum();
+    std::hint::black_box((
+        stats.kernels(&trace).len(),
+        stats.functions(&trace).len(),
+        stats.waits(&trace).len(),
+        stats.idle_causes(&trace).len(),
+        stats.issues(&trace, &alignment).len(),
+        trace.bounds(),
+        count,
+        said,
+    ));
+}
+
+/// Whole traces of known content: every kind of record, two clocks, rings, two processes.
+pub fn made() -> Vec<Files> {
+    let mut out = Vec::new();
+    for (clock, in_ring) in [(Clock::MonotonicRaw, false), (Clock::MonotonicRaw, true), (Clock::Tsc, true)] {
+        let mut files = Files::new();
+        for pid in 1..=2 {
+            let host = HostModel { clock, rate: 2.1, ..HostModel::default() };
+            let mut p = ProcessBuilder::standard(host, pid, 2);
+            p.block_len(512);
+            p.in_ring = in_ring;
+            for id in 1..=40u64 {
+                let t = id * 10_000;
+                let thread = (id % 2) as u32;
+                p.thread(thread).plain(function::SET_ARG, t, t + 90, 1 | (8 << 8), 1);
+                let waits = [id as u32 - 1, 0];
+                let kind = if id % 5 == 0 { CommandKind::ReadBuffer } else { CommandKind::NdRange };
+                let spec = if id % 5 == 0 { CommandSpec::transfer(id, 1, kind, 4096) } else { CommandSpec::kernel(id, 1 + thread, 1) };
+                p.thread(thread).enqueue(t + 1_000, t + 2_000, &CommandSpec { waits: &waits, ..spec });
+                let stamps = [1_500, 2_200, 2_900, 5_000].map(|ns| host.raw + t + ns);
+                match id % 7 {
+                    5 => drop(p.thread(thread).untimed(t + 5_500, id, Untimed::Failed)),
+                    6 => drop(p.thread(thread).dropped(t + 5_500, 3, DropReason::WriteFailed)),
+                    _ => drop(p.thread(thread).timing(t + 5_500, id, stamps)),
+                }
+                p.thread(thread).call(function::CREATE_BUFFER, t + 6_000, t + 7_000, -((id % 3) as i32), &[9, 1, 4096]);
+                p.thread(thread).plain(function::FINISH, t + 8_000, t + 9_000, 0, 1);
+            }
+            if in_ring {
+                p.in_calls.push((0, function::FINISH, 500_000));
+            } else {
+                p.exit(600_000, 0);
+            }
+            let bytes = p.build();
+            files.push((format!("{pid}-0.defs"), bytes.defs));
+            files.push((format!("{pid}-0.0.clt"), bytes.segment));
+            if !bytes.ring.is_empty() {
+                files.push((format!("{pid}-0.ring"), bytes.ring));
+            }
+        }
+        out.push(files);
+    }
+    out
+}
+
+/// A damaged copy.
+pub fn damaged(whole: &Files, corpus: &[Files], random: &mut Random) -> Files {
+    let mut files = whole.clone();
+    for _ in 0..=random.below(6) {
+        let which = random.below(files.len());
+        let donor = &corpus[random.below(corpus.len())];
+        let (_, other) = &donor[random.below(donor.len())];
+        damage(&mut files[which].1, other, random);
+    }
+    if random.below(2) == 0 {
+        for (name, bytes) in &mut files {
+            mend(name, bytes);
+        }
+    }
+    if random.below(20) == 0 {
+        files.swap_remove(random.below(files.len()));
+    }
+    files
+}
+
+/// One hurt. Lengths stay below a few megabytes.
+fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    const NUMBERS: [u64; 12] = [0, 1, 7, 8, 255, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, i64::MAX as u64, u64::MAX];
+    if bytes.is_empty() {
+        bytes.extend_from_slice(other);
+        return;
+    }
+    let at = random.below(bytes.len());
+    let scale = [8, 64, 4096][random.below(3)];
+    let length = 1 + random.below(scale);
+    let range = at..bytes.len().min(at + length);
+    match random.below(8) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = random.next() as u8,
+        2 => bytes.truncate(at),
+        3 => drop(bytes.drain(range)),
+        4 if bytes.len() < 4 << 20 => {
+            let copy = bytes[range].to_vec();
+            let to = random.below(bytes.len());
+            drop(bytes.splice(to..to, copy));
+        }
+        5 if !other.is_empty() => {
+            let from = random.below(other.len());
+            for (to, value) in bytes[range].iter_mut().zip(&other[from..]) {
+                *to = *value;
+            }
+        }
+        6 => bytes[range].fill(0),
+        _ => {
+            // A number where numbers stand: at a multiple of four.
+            let at = at / 4 * 4;
+            let value = NUMBERS[random.below(NUMBERS.len())].to_le_bytes();
+            let width = [1, 2, 4, 8][random.below(4)];
+            for (to, value) in bytes[at..].iter_mut().zip(&value[..width]) {
+                *to = *value;
+            }
+        }
+    }
+}
+
+/// Makes the checksums of a damaged file right, as far as its frames still stand.
+fn mend(name: &str, bytes: &mut [u8]) {
+    if let Some(head) = bytes.first_chunk_mut::<HEADER_LEN>() {
+        let sum = checksum(&head[..120]);
+        head[120..].copy_from_slice(&sum.to_le_bytes());
+    }
+    let number = |bytes: &[u8], at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b));
+    let mut at = HEADER_LEN;
+    if name.ends_with(".defs") {
+        while let Some(length) = number(bytes, at) {
+            let end = at.saturating_add(defs::FRAME_LEN).saturating_add(length as usize);
+            let Some(frame) = bytes.get_mut(at..end) else { break };
+            let mut summed = frame[..8].to_vec();
+            summed.extend_from_slice(&frame[defs::FRAME_LEN..]);
+            frame[8..16].copy_from_slice(&checksum(&summed).to_le_bytes());
+            at = end;
+        }
+    } else if name.ends_with(".clt") {
+        while let Some(magic) = number(bytes, at) {
+            let (Some(length), true) = (number(bytes, at + 12), magic == BLOCK_MAGIC) else {
+                at += 8;
+                continue;
+            };
+            let end = at.saturating_add(BLOCK_HEADER_LEN).saturating_add(length as usize);
+            let Some(block) = bytes.get_mut(at..end) else {
+                at += 8;
+                continue;
+            };
+            let (head, payload) = block.split_at_mut(BLOCK_HEADER_LEN);
+            let field = |at: usize| number(head, at).unwrap_or(0);
+            let base = u64::from(field(16)) | u64::from(field(20)) << 32;
+            let header = BlockHeader { thread: field(4), sequence: field(8), length, base, checksum: checksum(payload) };
+            head.copy_from_slice(&header.encode());
+            at = end.next_multiple_of(8);
+        }
+    }
+}
+
+fn keep(folder: &Path, input: &Files, seed: u64, number: u64) -> Result<PathBuf> {
+    let directory = folder.join(format!("fuzz-{seed}-{number}.clscope"));
+    std::fs::create_dir_all(&directory)?;
+    for (name, bytes) in input {
+        std::fs::write(directory.join(name), bytes)?;
+    }
+    Ok(directory)
+}
+
+/// The command's own readers. A refusal is an answer; a crash is not. Returns how many runs were made.
+fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> Result<u64> {
+    let scratch = tempfile::tempdir()?;
+    let trace = keep(scratch.path(), input, args.seed, number)?;
+    let merged = scratch.path().join("merged.clscope");
+    let out = scratch.path().join("timeline.json");
+    let runs: [&[&std::ffi::OsStr]; 5] = [
+        &["report".as_ref(), trace.as_ref()],
+        &["report".as_ref(), "--format".as_ref(), "json".as_ref(), trace.as_ref()],
+        &["dump".as_ref(), trace.as_ref()],
+        &["export".as_ref(), "chrome".as_ref(), trace.as_ref(), "-o".as_ref(), out.as_ref()],
+        &["merge".as_ref(), trace.as_ref(), "-o".as_ref(), merged.as_ref()],
+    ];
+    for run in runs {
+        let begin = Instant::now();
+        let output = Command::new(command).args(run).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+        let crashed = !matches!(output.status.code(), Some(0..=2));
+        if crashed || begin.elapsed() > PATIENCE {
+            let kept = keep(&args.keep, input, args.seed, number)?;
+            bail!(
+                "`clscope {}` on input {number} of seed {}: {}, {:.1} s: {}; kept in {}",
+                run[0].to_string_lossy(),
+                args.seed,
+                output.status,
+                begin.elapsed().as_secs_f64(),
+                String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default(),
+                kept.display()
+            );
+        }
+    }
+    Ok(runs.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_traces_are_sound_and_stay_so_when_mended() {
+        for mut files in made() {
+            for (name, bytes) in &mut files {
+                let before = bytes.clone();
+                mend(name, bytes);
+                assert!(*bytes == before, "mending changed the sound file {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_the_same_for_the_same_seed() {
+        let corpus = made();
+        let [a, b] = [7, 7].map(|seed| damaged(&corpus[1], &corpus, &mut Random(seed)));
+        assert!(a == b);
+        assert!(a != damaged(&corpus[1], &corpus, &mut Random(8)));
+    }
+
+    // A part of every test run; the command runs for longer.
+    #[test]
+    fn damaged_traces_never_panic() {
+        let corpus = made();
+        let mut random = Random(42);
+        for _ in 0..1_000 {
+            analyse(&damaged(&corpus[random.below(corpus.len())], &corpus, &mut random));
+        }
+    }
+}

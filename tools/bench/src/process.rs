@@ -1,0 +1,208 @@
+//! Running one process in one way - bare, or with the recorder - and taking its figures. Refuses to keep traces longer
+//! than it is asked to.
+
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Where things are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Places {
+    /// The recorder [default: libclscope.so beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub recorder: Option<PathBuf>,
+    /// Folder of the compiled fixtures (tests/fixtures/build.sh makes it) [default: beside this program]
+    #[arg(long, value_name = "DIR")]
+    pub fixtures: Option<PathBuf>,
+    /// Use the fake OpenCL library of the fixtures instead of the machine's
+    #[arg(long)]
+    pub fake: bool,
+    /// Where traces are written for the moment; the file system counts
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub scratch: PathBuf,
+}
+
+impl Places {
+    fn beside(name: &str) -> Result<PathBuf> {
+        let own = std::env::current_exe()?;
+        Ok(own.parent().unwrap_or(Path::new(".")).join(name))
+    }
+
+    /// The recorder's path, absolute.
+    pub fn recorder(&self) -> Result<PathBuf> {
+        let path = match &self.recorder {
+            Some(path) => path.clone(),
+            None => Self::beside("libclscope.so")?,
+        };
+        path.canonicalize().with_context(|| format!("no recorder at {}: build it, or name it with --recorder", path.display()))
+    }
+
+    /// A fixture's path.
+    pub fn fixture(&self, name: &str) -> Result<PathBuf> {
+        let path = match &self.fixtures {
+            Some(directory) => directory.join(name),
+            None => Self::beside(name)?,
+        };
+        path.canonicalize().with_context(|| {
+            format!("no fixture {}: `sh tests/fixtures/build.sh DIR {name}` makes it, --fixtures DIR names the folder", path.display())
+        })
+    }
+
+    /// A temporary folder on the file system that traces are to be written to.
+    pub fn scratch(&self) -> Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix("clscope-bench-")
+            .tempdir_in(&self.scratch)
+            .with_context(|| format!("could not make a folder in {}: name another with --scratch", self.scratch.display()))
+    }
+}
+
+/// How the recorder gets into a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Not at all.
+    Bare,
+    /// LD_PRELOAD.
+    Preload,
+    /// OPENCL_LAYERS.
+    Layer,
+}
+
+/// What one run gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The lines `name figure figure...` of its output.
+    pub figures: BTreeMap<String, Vec<f64>>,
+    /// From start to end, in nanoseconds.
+    pub wall: f64,
+    /// User and system time, in nanoseconds.
+    pub cpu: f64,
+    /// Bytes of its trace.
+    pub trace_bytes: u64,
+}
+
+/// One way to run something.
+pub struct Runner<'a> {
+    /// Where things are.
+    pub places: &'a Places,
+    /// How the recorder gets in.
+    pub way: Way,
+    /// Variables on top.
+    pub settings: Vec<(String, String)>,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner without further settings.
+    pub fn new(places: &'a Places, way: Way) -> Self {
+        Self { places, way, settings: Vec::new() }
+    }
+
+    /// With a device-timing method.
+    pub fn method(mut self, method: &str) -> Self {
+        self.settings.push((clscope_trace::settings::DEVICE_TIMING.to_owned(), method.to_owned()));
+        self
+    }
+
+    /// The environment of this way, with the trace at `trace`.
+    pub fn prepare(&self, command: &mut Command, trace: &Path) -> Result<()> {
+        command.env_remove("LD_PRELOAD").env_remove("OPENCL_LAYERS").env(clscope_trace::settings::TRACE, trace);
+        match self.way {
+            Way::Bare => {}
+            Way::Preload => drop(command.env("LD_PRELOAD", self.places.recorder()?)),
+            Way::Layer => drop(command.env("OPENCL_LAYERS", self.places.recorder()?)),
+        }
+        if self.places.fake {
+            let library = self.places.fixture("fake/libOpenCL.so.1")?;
+            command.env("LD_LIBRARY_PATH", library.parent().unwrap_or(Path::new("/")));
+        }
+        for (name, value) in &self.settings {
+            command.env(name, value);
+        }
+        Ok(())
+    }
+
+    /// Runs `program` to its end.
+    ///
+    /// # Errors
+    /// If it cannot be started or does not end with 0.
+    pub fn run(&self, program: &Path, arguments: &[String]) -> Result<Outcome> {
+        let scratch = self.places.scratch()?;
+        let trace = scratch.path().join("t.clscope");
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.prepare(&mut command, &trace)?;
+        let begin = Instant::now();
+        let mut child = command.spawn().with_context(|| format!("could not start {}", program.display()))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let complaints = std::thread::spawn(move || read(stderr));
+        let text = read(stdout);
+        let (status, cpu) = wait(child.id())?;
+        let wall = begin.elapsed().as_nanos() as f64;
+        let complaints = complaints.join().unwrap_or_default();
+        if status != 0 {
+            let tail: Vec<&str> = complaints.lines().rev().take(5).collect();
+            bail!("{} ended with wait status {status:#x}: {}", program.display(), tail.into_iter().rev().collect::<Vec<_>>().join(" | "));
+        }
+        Ok(Outcome { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
+    }
+}
+
+fn read(pipe: Option<impl std::io::Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Waits for a child of ours: its wait status, and its user and system time in nanoseconds.
+pub fn wait(pid: u32) -> Result<(i32, f64)> {
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to locals; the child is ours and not waited for elsewhere.
+        let waited = unsafe { libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage) };
+        if waited >= 0 {
+            break;
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error).context("could not wait for the application");
+        }
+    }
+    let time = |t: libc::timeval| t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3;
+    Ok((status, time(usage.ru_utime) + time(usage.ru_stime)))
+}
+
+/// Lines that begin with a word and go on with numbers only.
+fn figures(text: &str) -> BTreeMap<String, Vec<f64>> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let numbers = words.map(str::parse).collect::<Result<Vec<f64>, _>>().ok()?;
+        (!numbers.is_empty()).then_some((name, numbers))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Bytes of the files in a folder, 0 if it does not exist.
+pub fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.metadata().ok()).filter(std::fs::Metadata::is_file).map(|m| m.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_lines_of_a_word_and_numbers() {
+        let found = figures("floor 18.5 19\nno figures here\nbare 1 2 3 4\nalone\n");
+        assert_eq!(found.len(), 2);
+        assert_eq!(found["floor"], [18.5, 19.0]);
+        assert_eq!(found["bare"], [1.0, 2.0, 3.0, 4.0]);
+    }
+}
