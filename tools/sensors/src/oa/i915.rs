@@ -8,7 +8,7 @@ use super::config::{ConfigId, Registers, Uuid, find_loaded};
 use super::device::Device;
 use super::error::OaError;
 use super::format::Format;
-use super::time::{ClockPair, engine_shift, narrowest, period_ns};
+use super::time::{ClockPair, engine_shift, narrowest};
 use super::topology::Topology;
 use super::uapi;
 use crate::files::{Files, Roots};
@@ -222,7 +222,7 @@ impl<'a> I915<'a> {
         }
         const CLOEXEC_NONBLOCK: u32 = 3;
         self.device.open_stream(&mut uapi::perf_open(CLOEXEC_NONBLOCK, &properties)).map_err(|e| {
-            let rate = self.clocks().ok().and_then(|(hz, _)| period_ns(options.exponent, hz)).map(|ns| 1_000_000_000 / ns.max(1));
+            let rate = self.clocks().ok().and_then(|(hz, _)| hz.checked_shr(options.exponent.saturating_add(1)));
             let limit = sysctl(self.files, self.roots, "dev.i915.oa_max_sample_rate").and_then(|t| t.parse().ok());
             match (e.raw_os_error(), rate, limit) {
                 (Some(libc::EACCES), Some(wanted_hz), Some(limit_hz)) if wanted_hz > limit_hz => {

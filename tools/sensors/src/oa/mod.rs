@@ -14,11 +14,15 @@
 //! | [`uapi`], [`device`], [`topology`] | the kernel's structures, the boundary to it, what a GPU has |
 //! | [`i915`], [`xe`] | the two drivers: clocks, configurations, streams, and what their errors mean |
 //! | [`source`], [`sampling`] | the trait of all counter sources; OA streams behind it |
-//! | [`testing`] | synthesised reports |
+//! | [`cpu`] | perf events of a process's threads |
+//! | [`spans`] | counts of kernels out of counts of windows |
+//! | [`testing`], [`emulator`] | synthesised reports; a scripted GPU |
 
 pub mod accumulate;
 pub mod config;
+pub mod cpu;
 pub mod device;
+pub mod emulator;
 pub mod error;
 pub mod flex;
 pub mod format;
@@ -26,6 +30,7 @@ pub mod i915;
 pub mod report;
 pub mod sampling;
 pub mod source;
+pub mod spans;
 pub mod stream;
 pub mod testing;
 pub mod time;
@@ -33,7 +38,12 @@ pub mod topology;
 pub mod uapi;
 pub mod xe;
 
+#[cfg(test)]
+mod tests;
+
 pub use accumulate::{Accumulator, Continuity, Counts, Interval, Tally};
 pub use error::OaError;
 pub use format::{Counter, Format, Group, Layout, Reading};
 pub use report::{Generation, Hertz, Reason, Report};
+pub use sampling::OaSampler;
+pub use source::{CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
