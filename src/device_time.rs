@@ -327,7 +327,9 @@ impl Calls {
 
 /// Harvests entries from the front while `known` says that they are complete; those that turn out not to be stay.
 /// For queues that finish out of order entries are looked at one by one.
-fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: impl Fn(&Calls, &Entry) -> bool) {
+///
+/// `observed` is when the application learnt of the completion; where nobody told, the moment behind each question counts.
+fn harvest_while(t: &Thread, queue: &Queue, observed: Option<u64>, most: usize, known: impl Fn(&Calls, &Entry) -> bool) {
     let Some(process) = sink::process() else { return };
     if process.device.stopped.load(Ordering::SeqCst) {
         return;
@@ -348,7 +350,7 @@ fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: i
                 break;
             }
             done += 1;
-            if let Seen::NotYet = calls.harvest(t, &entry, observed) {
+            if let Seen::NotYet = calls.harvest(t, &entry, observed.unwrap_or_else(sink::now)) {
                 kept.push_back(entry);
                 if !queue.out_of_order {
                     break;
@@ -363,20 +365,20 @@ fn harvest_while(t: &Thread, queue: &Queue, observed: u64, most: usize, known: i
     if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
         sampler.harvested(done as u64, sink::now().wrapping_sub(begin));
     }
-    sink::maybe_anchor(observed);
+    sink::maybe_anchor(sink::now());
 }
 
 /// The queue has finished every command that was enqueued before `limit` was the next command id.
 pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
-    harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command < limit);
+    harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command < limit);
 }
 
 /// A command of the queue is known complete; on an in-order queue so is what stands before it.
-fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+pub fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
     if queue.out_of_order {
-        harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command == command);
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command == command);
     } else {
-        harvest_while(t, queue, observed, usize::MAX, |_, entry| entry.command <= command);
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command <= command);
     }
 }
 
@@ -403,21 +405,24 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) {
     }
 }
 
-/// A blocking call returned: its command is complete. Some runtimes let the call return a moment before the event says so; the
-/// application, which asked for no profiling, would have seen it complete: we wait out that moment.
-pub fn blocked(t: &Thread, queue: &Queue, event: H, command: u64, observed: u64) {
-    if guard::unseen(|| Calls::of(queue)?.status(event)).is_some_and(|s| s > CL_COMPLETE)
-        && let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
-    {
-        // SAFETY: one live event.
-        guard::unseen(|| unsafe { wait(1, &event) });
-    }
-    harvest_until(t, queue, command, observed);
+/// A blocking call returned, so its command is complete. Some runtimes let the call return a moment before the event says so; the
+/// application, which asked for no profiling, would have seen it complete: we wait out that moment. Gives the host time at which it was complete.
+pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
+    guard::unseen(|| {
+        if Calls::of(queue).and_then(|c| c.status(event)).is_some_and(|s| s > CL_COMPLETE)
+            && let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+        {
+            // SAFETY: one live event.
+            unsafe { wait(1, &event) };
+            return sink::now();
+        }
+        end
+    })
 }
 
 /// Harvests what is complete at the front of a queue, asking the runtime.
 pub fn look(t: &Thread, queue: &Queue, most: usize) {
-    harvest_while(t, queue, sink::now(), most, |calls, entry| calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
+    harvest_while(t, queue, None, most, |calls, entry| calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
 }
 
 /// Harvests what is complete on the queues of a context: the application is about to see reference counts.

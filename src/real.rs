@@ -47,6 +47,13 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
     if !here.is_null() {
         return here;
     }
+    if EXTENSIONS.contains(&slot) {
+        let there = beside(slot, function);
+        if !there.is_null() {
+            set(slot, function, there);
+            return there;
+        }
+    }
     for layer in LAYERS {
         let there = known(layer, function);
         if !there.is_null() {
@@ -54,6 +61,28 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
         }
     }
     get(PRELOAD, function)
+}
+
+/// The function in the loader that the slot's other functions come from, where they come from a loader: with two in
+/// a process each must get its own handles back.
+#[cold]
+fn beside(slot: usize, function: u16) -> *mut c_void {
+    let Some(name) = FUNCTIONS.get(function as usize).map(|f| f.name) else { return std::ptr::null_mut() };
+    let Some(neighbour) = (0..COUNT as u16).map(|f| known(slot, f)).find(|f| !f.is_null()) else { return std::ptr::null_mut() };
+    // SAFETY: an all-zero Dl_info is valid; dladdr accepts any address.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; a name of the dynamic linker is a C string.
+    unsafe {
+        if libc::dladdr(neighbour, &mut info) == 0
+            || info.dli_fname.is_null()
+            || !CStr::from_ptr(info.dli_fname).to_bytes().windows(6).any(|w| w == b"OpenCL")
+        {
+            return std::ptr::null_mut();
+        }
+        let loader = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        let found = if loader.is_null() { std::ptr::null_mut() } else { libc::dlsym(loader, name.as_ptr()) };
+        if is_ours(found) { std::ptr::null_mut() } else { found }
+    }
 }
 
 #[cold]

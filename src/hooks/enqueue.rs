@@ -176,9 +176,11 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
         objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
     }
     if let (true, Some(queue)) = (timed, queue) {
+        // Asked before the event is handed over: afterwards any thread may harvest and release it.
+        let complete = what.blocking.then(|| device_time::blocked(queue, event, end));
         device_time::enqueued(t, queue, event, command, plan.ours);
-        if what.blocking {
-            device_time::blocked(t, queue, event, command, end);
+        if let Some(observed) = complete {
+            device_time::harvest_until(t, queue, command, observed);
         }
     }
 }

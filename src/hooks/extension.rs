@@ -5,6 +5,16 @@ use crate::table::{COUNT, FUNCTIONS};
 use crate::{exports, guard, objects, real};
 use std::ffi::CStr;
 
+/// What the audit shim asks: the function to bind in place of the one at `bound` that a loader defines as `name`.
+///
+/// # Safety
+/// `name` is a C string, `bound` the address of that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clscope_bind(name: P, bound: H) -> H {
+    // SAFETY: the caller's promise.
+    guard::protect(bound, || unsafe { replacement(name, bound) })
+}
+
 /// The pointer to give to the application in place of `theirs`.
 ///
 /// # Safety

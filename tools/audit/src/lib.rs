@@ -11,7 +11,7 @@
 
 mod elf;
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use elf::{LinkMap, Sym, Tables};
 
 /// What an object is; kept in the cookie that ld.so holds for it.
@@ -37,6 +37,15 @@ const LAV_CURRENT: u32 = 2;
 
 /// The recorder's link map, null while it is not loaded. ld.so keeps the map as long as the object.
 static RECORDER: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Whether all objects of the start are loaded and relocated: before that no code of the recorder may run.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// ld.so is about to hand over to the application.
+#[unsafe(no_mangle)]
+pub extern "C" fn la_preinit(_cookie: *mut usize) {
+    STARTED.store(true, Ordering::Release);
+}
 
 /// Handshake: the interface version we speak, or 0 to be unloaded.
 #[unsafe(no_mangle)]
@@ -128,7 +137,15 @@ pub unsafe extern "C" fn la_symbind64(
         if recorder.is_null() {
             return bound;
         }
-        Tables::of(&*recorder).and_then(|tables| tables.function(name)).unwrap_or(bound)
+        let Some(tables) = Tables::of(&*recorder) else { return bound };
+        // With two loaders in a process each keeps its own calls: the recorder is told what the name was bound to.
+        match tables.function(c"clscope_bind".as_ptr().cast()) {
+            Some(bind) if STARTED.load(Ordering::Acquire) => {
+                let bind: unsafe extern "C" fn(*const u8, usize) -> usize = core::mem::transmute(bind);
+                bind(name, bound)
+            }
+            _ => tables.function(name).unwrap_or(bound),
+        }
     }
 }
 
