@@ -5,6 +5,9 @@ use crate::{apps, cheap, enqueue, load};
 use anyhow::Result;
 use clap::ValueEnum;
 
+/// Every device-timing method of the recorder.
+const METHODS: [&str; 6] = ["off", "sample", "auto", "event", "callback", "sync"];
+
 /// Options of `cost`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -14,7 +17,7 @@ pub struct Args {
     #[command(flatten)]
     pub places: Places,
     /// Tables to make
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Section::Cheap, Section::Launches, Section::Load, Section::Apps])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Section::Cheap, Section::Launches, Section::Stream, Section::Load, Section::Apps])]
     pub section: Vec<Section>,
     /// Pairs of runs, bare and recorded in turns
     #[arg(long, default_value_t = 9)]
@@ -32,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0)]
     pub spin: u64,
     /// Device-timing methods
-    #[arg(long, value_delimiter = ',', default_values_t = ["off".to_owned(), "event".to_owned(), "callback".to_owned(), "sync".to_owned()])]
+    #[arg(long, value_delimiter = ',', default_values_t = METHODS.map(str::to_owned))]
     pub methods: Vec<String>,
     /// Measure the layer too; the loader must know layers
     #[arg(long)]
@@ -52,6 +55,8 @@ pub enum Section {
     Cheap,
     /// Launches, and bytes.
     Launches,
+    /// A stream of launches, and how much slower it becomes.
+    Stream,
     /// Size and load time.
     Load,
     /// Whole applications.
@@ -67,6 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
         match section {
             Section::Cheap => cheap::run(args)?,
             Section::Launches => enqueue::run(args)?,
+            Section::Stream => enqueue::stream(args)?,
             Section::Load => load::run(args)?,
             Section::Apps => apps::run(args)?,
         }

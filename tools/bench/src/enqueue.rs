@@ -88,6 +88,48 @@ pub fn run(args: &cost::Args) -> Result<()> {
     bytes(args)
 }
 
+/// How much slower a stream of launches becomes that the application itself asks nothing of: `bare` alone, so that the
+/// methods which adapt see this stream only.
+pub fn stream(args: &cost::Args) -> Result<()> {
+    let program = args.places.fixture("enqueue_bench")?;
+    let mut rows = Vec::new();
+    for threads in &args.threads {
+        let launches = (args.launches * 4).to_string();
+        let arguments = [launches, "1000".into(), "bare".into(), format!("threads={threads}"), format!("spin={}", args.spin)];
+        let mut samples = vec![<[Sample; 4]>::default(); args.methods.len()];
+        let mut bare_total = Sample::default();
+        for _ in 0..args.pairs {
+            let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
+            bare_total.push(bare.figures["bare"][TOTAL]);
+            for (method, samples) in args.methods.iter().zip(&mut samples) {
+                let with = Runner::new(&args.places, Way::Preload).method(method).run(&program, &arguments)?;
+                let added = |figure: usize| with.figures["bare"][figure] - bare.figures["bare"][figure];
+                samples[0].push(added(ENQUEUE));
+                samples[1].push(added(TOTAL));
+                samples[2].push(100.0 * added(TOTAL) / bare.figures["bare"][TOTAL]);
+                samples[3].push(with.trace_bytes as f64 / (4.0 * args.launches as f64 * f64::from(*threads)));
+            }
+        }
+        for (method, samples) in args.methods.iter().zip(&samples) {
+            let mut row = vec![method.clone(), threads.to_string(), table::digits(bare_total.median())];
+            row.extend(samples.iter().map(Sample::show));
+            rows.push(row);
+        }
+    }
+    let title = format!("A stream of launches of one kernel (spin={}), median of pairs (quartiles)", args.spin);
+    let heads = [
+        "method",
+        "threads",
+        "bare ns per launch",
+        "enqueue: added ns",
+        "launch with finish: added ns",
+        "slower by %",
+        "trace bytes per launch",
+    ];
+    table::print(&title, &heads, &rows);
+    Ok(())
+}
+
 /// Bytes per record from the size of traces.
 fn bytes(args: &cost::Args) -> Result<()> {
     let mut rows = Vec::new();
