@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 /// Device-timing method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DeviceTiming {
+    /// Every command, until that costs more than the budget; from then on as sample
+    Auto,
+    /// A random part of the launches, within the budget; totals are estimates with intervals
+    Sample,
     /// Events are harvested when the application waits
     Event,
     /// A completion callback on each command
@@ -60,9 +64,12 @@ pub struct Args {
     /// Replace the trace that is in the directory
     #[arg(short, long)]
     force: bool,
-    /// How device times are taken [default: event]
+    /// How device times are taken [default: auto]
     #[arg(long, value_name = "METHOD", value_enum)]
     device_timing: Option<DeviceTiming>,
+    /// Share of the application's own time, in percent, that sampled device timing may cost [default: 1]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    budget: Option<String>,
     /// Ways in which the recorder is brought in, comma-separated [default: all that work]
     #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
     inject: Vec<Way>,
@@ -109,6 +116,14 @@ fn parse_size(text: &str) -> Result<String, String> {
     }
 }
 
+/// A percentage, with or without its sign; handed on as written once it is known to be right.
+fn parse_percent(text: &str) -> Result<String, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(text.to_owned()),
+        _ => Err("expected a percentage above 0 and up to 100: 1%".to_owned()),
+    }
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -126,6 +141,7 @@ impl Args {
         }
         let texts = [(settings::KERNELS, &self.kernels), (settings::GROUPS, &self.groups)];
         set.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
         if self.start_paused {
             set.insert(settings::START_PAUSED, "1".into());
