@@ -236,7 +236,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 enqueued.more_waits = more_waits;
             }
             // Why a command is not timed stands right behind it, so that it need not wait in memory.
-            if enqueued.record.flags & flag::TIMED == 0
+            if enqueued.record.flags & (flag::TIMED | flag::NOT_SAMPLED) == 0
                 && let Some((_, Record::Untimed { command, reason, detail })) = cursor.head
                 && command == enqueued.record.id
             {
@@ -303,8 +303,15 @@ impl<'t, 'a> Merge<'t, 'a> {
             let event = self.done(process, pending, at, outcome);
             self.ready.push_back(event);
         } else if command.flags & flag::TIMED == 0 {
-            let by_flag = if command.flags & flag::NOT_SAMPLED != 0 { Untimed::NotSampled } else { Untimed::TimingOff };
-            let (reason, detail) = told.unwrap_or((by_flag, 0));
+            // Without a record of its own the reason is the process's method.
+            let unsaid = if command.flags & flag::NOT_SAMPLED != 0 {
+                Untimed::NotSampled
+            } else if self.trace.process(process).definitions.process.device_timing == "off" {
+                Untimed::TimingOff
+            } else {
+                Untimed::Unknown
+            };
+            let (reason, detail) = told.unwrap_or((unsaid, 0));
             let outcome = Outcome::Untimed { reason, detail };
             self.ready.push_back(Event::Command(Command { process, thread, call, enqueued: pending.enqueued, outcome }));
         } else {

@@ -168,6 +168,8 @@ pub struct CommandSpec<'a> {
     pub kind: CommandKind,
     /// Flags.
     pub flags: u8,
+    /// Further argument, or the launch's probability.
+    pub extra: u32,
     /// Bytes.
     pub bytes: u64,
     /// Wait list.
@@ -188,10 +190,18 @@ impl<'a> CommandSpec<'a> {
             geometry: 1,
             kind: CommandKind::NdRange,
             flags: flag::TIMED,
+            extra: 0,
             bytes: 0,
             waits: &[],
             result: 0,
         }
+    }
+
+    /// A launch that was chosen for timing with this probability, or left out.
+    #[must_use]
+    pub fn sampled(id: u64, queue: u32, kernel: u32, probability: f32, timed: bool) -> Self {
+        let flags = if timed { flag::TIMED } else { flag::NOT_SAMPLED };
+        Self { flags, extra: record::probability_bits(probability), ..Self::kernel(id, queue, kernel) }
     }
 
     /// A timed read or write of a buffer.
@@ -213,7 +223,7 @@ impl<'a> CommandSpec<'a> {
             geometry: self.geometry,
             kind: self.kind,
             flags: self.flags,
-            extra: 0,
+            extra: self.extra,
             bytes: self.bytes,
             waits: Waits(waits),
         }

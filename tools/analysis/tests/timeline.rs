@@ -119,6 +119,32 @@ fn what_never_ended_says_why() {
 }
 
 #[test]
+fn commands_without_an_outcome_of_their_own_take_the_methods_reason() {
+    for (method, wanted) in [("off", Untimed::TimingOff), ("event", Untimed::Unknown), ("sample", Untimed::Unknown)] {
+        let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+        if let Some(clscope_trace::defs::Def::Process(process)) = p.defs.first_mut() {
+            process.device_timing = method.into();
+        }
+        let silent = CommandSpec { flags: 0, ..CommandSpec::transfer(1, 1, clscope_trace::record::CommandKind::ReadBuffer, 64) };
+        p.thread(0).enqueue(1_000, 2_000, &silent);
+        p.thread(0).enqueue(3_000, 4_000, &CommandSpec::sampled(2, 1, 1, 0.25, false));
+        p.exit(9_000, 0);
+        let bytes = [p.build()];
+        let trace = open(&bytes);
+        let mut events = trace.events(None);
+        let mut seen = Vec::new();
+        while let Some(event) = events.next() {
+            if let Event::Command(c) = event {
+                assert_eq!(events.in_flight(), 0, "it is given at once");
+                seen.push((c.outcome, c.enqueued.record.probability()));
+            }
+        }
+        let untimed = |reason| Outcome::Untimed { reason, detail: 0 };
+        assert_eq!(seen, [(untimed(wanted), Some(1.0)), (untimed(Untimed::NotSampled), Some(0.25))], "{method}");
+    }
+}
+
+#[test]
 fn long_wait_lists_are_whole_and_ids_are_resolved() {
     let waits: Vec<u32> = (0..1_000).collect();
     let id = (7 << 32) | 500;

@@ -20,6 +20,14 @@
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 32 `Snapshot`, 33 `Calibration`, 34 `SpanBias`, 35 `HostWait` | reserved |
 //!
+//! A kernel launch's `extra` is the probability with which it was chosen for timing, as f32 bits; 0 means that it was
+//! certain. It stands with launches that were timed and with those that were left out ([`flag::NOT_SAMPLED`]), so that
+//! totals can be estimated without bias. Other commands keep a further argument of their function there (map flags).
+//!
+//! Which commands an outcome follows for is in the flags: [`flag::TIMED`] promises a `Timing` or an `Untimed`;
+//! [`flag::NOT_SAMPLED`] says that there is none. A command with neither may have an `Untimed` right behind it that
+//! says why; where it has not, timing was off for the whole process (its definition names the method).
+//!
 //! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never reused, and an entry
 //! means the newest such id not after the waiting command. A record's time is its end; see the crate's page.
 
@@ -64,7 +72,7 @@ pub mod flag {
     pub const TIMED: u8 = 4;
     /// The application itself created the queue with profiling.
     pub const APP_PROFILING: u8 = 8;
-    /// Left out by the sampling method.
+    /// Left out by the sampling method: no outcome follows.
     pub const NOT_SAMPLED: u8 = 16;
     /// The call had to be repeated as the application wrote it: our event or profiling bit was refused.
     pub const REPEATED: u8 = 32;
@@ -286,12 +294,30 @@ pub struct Command<'a> {
     pub kind: CommandKind,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// A further argument of the function (map flags, ...).
+    /// Kernels: f32 bits of the probability with which it was chosen for timing, 0 if certain; see
+    /// [`probability`](Self::probability). Others: a further argument of the function (map flags, ...).
     pub extra: u32,
     /// Bytes moved, 0 if none or unknown.
     pub bytes: u64,
     /// Wait list.
     pub waits: Waits<'a>,
+}
+
+impl Command<'_> {
+    /// Probability with which the launch was chosen for timing: in (0, 1], 1 for what is always timed. `None` where the
+    /// record holds no probability.
+    pub fn probability(&self) -> Option<f64> {
+        if !self.kind.is_kernel() || self.extra == 0 {
+            return Some(1.0);
+        }
+        let p = f32::from_bits(self.extra);
+        (p > 0.0 && p <= 1.0).then_some(f64::from(p))
+    }
+}
+
+/// `extra` of a kernel launch chosen with this probability, in (0, 1].
+pub fn probability_bits(probability: f32) -> u32 {
+    if probability < 1.0 { probability.to_bits() } else { 0 }
 }
 
 /// Kept arguments, one u64 each.
@@ -530,6 +556,36 @@ mod tests {
         };
         let (_, words) = timing(3, [10, 20, 30, 40], 0);
         assert!(size_of_val(&command(&c, 0)) + words * 8 <= 96);
+    }
+
+    #[test]
+    fn probabilities_are_told_by_kernels_alone() {
+        let command = |kind, extra| Command {
+            function: 1,
+            duration: 2,
+            result: 0,
+            id: 3,
+            queue: 4,
+            object: 5,
+            object2: 6,
+            geometry: 7,
+            kind,
+            flags: 0,
+            extra,
+            bytes: 8,
+            waits: Waits(&[]),
+        };
+        for (kind, extra, probability) in [
+            (CommandKind::NdRange, 0, Some(1.0)),
+            (CommandKind::NdRange, probability_bits(1.0), Some(1.0)),
+            (CommandKind::Task, probability_bits(0.25), Some(0.25)),
+            (CommandKind::NdRange, f32::NAN.to_bits(), None),
+            (CommandKind::NdRange, 2f32.to_bits(), None),
+            (CommandKind::NdRange, (-0.5f32).to_bits(), None),
+            (CommandKind::MapBuffer, 3, Some(1.0)),
+        ] {
+            assert_eq!(command(kind, extra).probability(), probability, "{kind:?} {extra:#x}");
+        }
     }
 
     #[test]
