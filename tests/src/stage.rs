@@ -137,8 +137,11 @@ impl Stage {
     #[track_caller]
     #[must_use]
     pub fn record(&self, mode: Mode, line: &str) -> (Finished, Recorded) {
-        let finished = self.app(mode, "t", line).run();
         let trace = self.trace("t");
+        if trace.exists() {
+            std::fs::remove_dir_all(&trace).expect("remove the trace of an earlier run");
+        }
+        let finished = self.app(mode, "t", line).run();
         assert!(trace.is_dir(), "{mode:?} {line}: no trace\n--- stdout\n{}--- stderr\n{}", finished.stdout, finished.stderr);
         let recorded = Recorded::read(&[&trace]);
         (finished, recorded)

@@ -19,7 +19,7 @@ fn every_call_and_command_of_a_linked_application() {
             for (index, command) in process.commands.iter().take(10).enumerate() {
                 assert_eq!(command.kind, CommandKind::NdRange);
                 assert_eq!(command.function, "clEnqueueNDRangeKernel", "{mode:?} {index}");
-                assert_eq!(command.global, Some([1024, 1, 1]), "{mode:?}");
+                assert_eq!(command.global.map(|g| g[0]), Some(1024), "{mode:?}");
                 assert_eq!((command.local, command.dimensions), (None, 1), "{mode:?}");
                 assert!(!command.app_event && command.waits.is_empty(), "{mode:?} {command:?}");
             }
@@ -156,7 +156,10 @@ fn calls_after_a_longjmp_out_of_a_callback_are_still_seen() {
         let bare = stage.app(Mode::Bare, "bare", "longjmp_callback").run().success();
         let (with, recorded) = stage.record(Mode::Preload, "longjmp_callback");
         assert_eq!(with.seen(), bare.seen());
-        assert_eq!(recorded.only().count("clReleaseContext"), 1, "the last call of the application");
+        let process = recorded.only();
+        // What comes after the jump: the application releases nothing.
+        assert_eq!((process.launches(None), process.count("clEnqueueReadBuffer")), (5, 1));
+        process.assert_all_timed();
     }
 }
 
@@ -189,6 +192,7 @@ fn errors_of_the_runtime_are_recorded_and_passed_on() {
     let bare = stage.app(Mode::Bare, "bare", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
     assert_eq!(bare.status.code(), Some(3));
     for mode in [Mode::Preload, Mode::Record] {
+        let _ = std::fs::remove_dir_all(stage.trace("t"));
         let with = stage.app(mode, "t", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
         assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
         assert!(with.stderr.contains("gave -54"), "{}", with.stderr);
