@@ -131,6 +131,8 @@ pub struct Timeline {
     pub host_of: Vec<usize>,
     /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if any anchor tells.
     pub wall_offset_ns: Option<i64>,
+    /// Per host, its raw time to the reference's; `None` where they are the same, or it could not be placed.
+    to_reference: Vec<Option<Line>>,
 }
 
 /// Processes that share CLOCK_MONOTONIC_RAW.
@@ -173,6 +175,23 @@ fn rising(corners: impl Iterator<Item = (u64, i64)>) -> (Vec<(u64, i64)>, u64) {
 }
 
 impl Timeline {
+    /// The host with this boot id.
+    #[must_use]
+    pub fn host_with_boot(&self, boot: [u8; 16]) -> Option<usize> {
+        self.hosts.iter().position(|host| host.boot == boot)
+    }
+
+    /// A time of a host's CLOCK_MONOTONIC_RAW on the timeline; `None` where that host could not be placed. For readings
+    /// of sensors, which no process recorded. `hint` as in [`ProcessClock::at`].
+    #[must_use]
+    pub fn raw(&self, host: usize, raw: u64, hint: &mut usize) -> Option<HostNs> {
+        self.hosts.get(host)?.bound_ns?;
+        match self.to_reference.get(host)? {
+            Some(line) => Some(HostNs(line.at(raw, hint))),
+            None => i64::try_from(raw).ok().map(HostNs),
+        }
+    }
+
     /// Places the processes. What cannot be placed is told in `issues`, one list per process.
     #[must_use]
     pub fn new(processes: &[Process<'_>], issues: &mut [Vec<IssueKind>]) -> Self {
@@ -196,6 +215,7 @@ impl Timeline {
             clocks: vec![unknown_clock(); processes.len()],
             hosts: Vec::new(),
             host_of: vec![0; processes.len()],
+            to_reference: Vec::with_capacity(boots.len()),
             wall_offset_ns: boots.first().and_then(|b| b.anchors.first()).map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
         };
         let reference = boots.first().and_then(Boot::raw_to_wall);
@@ -226,6 +246,7 @@ impl Timeline {
                     .collect();
                 out.clocks[member] = process_clock(clock, &anchors, to_reference.as_ref(), &mut issues[member]);
             }
+            out.to_reference.push(to_reference.map(|(line, _)| line));
         }
         out
     }

@@ -149,7 +149,6 @@ impl TraceFiles {
     }
 
     /// Sensor files of all directories: name and bytes.
-    #[allow(dead_code, reason = "for the sections about energy")]
     pub fn sensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.directories.iter().flat_map(|d| &d.sensors).map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }

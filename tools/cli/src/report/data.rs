@@ -41,6 +41,8 @@ pub struct Report {
     pub waits: Vec<Function>,
     /// Why devices were idle between commands.
     pub idle: Vec<Idle>,
+    /// Joules, where the caller attributed them.
+    pub energy: Option<crate::energy::result::Energy>,
     pub issues: Vec<Finding>,
 }
 
@@ -352,6 +354,7 @@ impl Report {
             functions: functions.iter().map(|(name, f)| function(name, &f.time, &f.errors, call_ns)).collect(),
             waits: stats.waits(trace).iter().map(|(name, w)| function(name, &w.time, &Default::default(), call_ns)).collect(),
             idle: idle.into_iter().map(|(cause, ns)| Idle { cause, ns, share: share(u128::from(ns), u128::from(idle_ns)) }).collect(),
+            energy: None,
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
         };
         // What explains most comes first, names settle ties.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod data;
+mod energy;
 mod rows;
 mod table;
 mod text;
@@ -43,6 +44,8 @@ pub struct Args {
     /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word matches anywhere
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub energy: crate::energy::attribute::Options,
 }
 
 /// Output format.
@@ -61,6 +64,8 @@ pub enum Format {
 pub enum Section {
     /// Kernels by device time.
     Kernels,
+    /// Joules per kernel.
+    Energy,
     /// Transfers and other commands.
     Transfers,
     /// Command queues.
@@ -193,6 +198,7 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(&trace, &alignment);
     let mut report = Report::new(files.names(), &trace, &alignment, &stats);
     sort(&mut report, args.sort);
+    report.energy = Some(crate::energy::of(&files, &trace, &alignment, &args.energy)?);
     let shown = Shown::of(args);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {

@@ -39,6 +39,63 @@ fn function(f: &Function) -> Vec<String> {
     row
 }
 
+const ENERGY: [&str; 24] = [
+    "section",
+    "name",
+    "kind",
+    "device",
+    "formula",
+    "launches",
+    "busy_s",
+    "joules",
+    "joules_low",
+    "joules_high",
+    "joules_per_launch",
+    "joules_per_launch_low",
+    "joules_per_launch_high",
+    "watts",
+    "watts_low",
+    "watts_high",
+    "dynamic_joules",
+    "idle_joules",
+    "energy_delay_js",
+    "method",
+    "identifiability",
+    "needed_s",
+    "group",
+    "reference_watts",
+];
+
+fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let mut rows = Vec::new();
+    for device in report.energy.iter().flat_map(|e| &e.devices) {
+        for c in device.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)) {
+            let mut row = vec!["energy".to_owned(), c.name.clone(), c.kind.to_owned(), device.device.clone(), device.formula.to_owned()];
+            row.extend([c.launches.to_string(), c.busy_seconds.to_string()]);
+            for e in [c.joules, c.joules_per_launch, c.watts] {
+                row.extend([optional(e.map(|e| e.value)), optional(e.map(|e| e.low)), optional(e.map(|e| e.high))]);
+            }
+            row.extend([c.dynamic_joules, c.idle_joules, c.energy_delay].map(optional));
+            row.extend([optional(c.method), c.identifiability.to_owned(), optional(c.needed_seconds), optional(c.group)]);
+            row.push(optional(c.reference_watts.map(|w| w.value)));
+            rows.push(row);
+        }
+        // What no kernel cost: so that the column of joules adds up to what was measured.
+        for (name, joules) in device
+            .floors
+            .iter()
+            .map(|f| (format!("floor: {}", f.name), f.joules))
+            .chain([("unattributed".to_owned(), device.unattributed_joules)])
+        {
+            let mut row = vec!["energy".to_owned(), name, "rest".to_owned(), device.device.clone(), device.formula.to_owned()];
+            row.extend([String::new(), String::new(), joules.to_string()]);
+            row.resize(ENERGY.len(), String::new());
+            rows.push(row);
+        }
+    }
+    (ENERGY.to_vec(), rows)
+}
+
 /// Writes the chosen sections.
 ///
 /// # Errors
@@ -58,6 +115,7 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
                 let rows: Vec<_> = report.kernels.iter().filter(|k| shown.matches(&k.name)).map(|k| commands("kernels", k)).collect();
                 (command_header(), rows)
             }
+            Section::Energy => energy(report, shown),
             Section::Transfers => {
                 let rows = report.transfers.iter().map(|t| commands("transfers", t));
                 (command_header(), rows.chain(report.other_commands.iter().map(|c| commands("other", c))).collect())

@@ -11,6 +11,11 @@ pub fn render(report: &Report, shown: &Shown) -> String {
     for section in &shown.sections {
         match section {
             Section::Kernels => kernels(report, shown, &mut out),
+            Section::Energy => {
+                if let Some(energy) = &report.energy {
+                    super::energy::render(energy, shown, &mut out);
+                }
+            }
             Section::Transfers => transfers(report, shown, &mut out),
             Section::Queues => queues(report, shown, &mut out),
             Section::Idle => idle(report, shown, &mut out),

@@ -1,0 +1,346 @@
+//! Owns the way from a device to the readings that speak of its power: which sensors are its own, which formula forms its
+//! power of them, and the series that results. Refuses to mix planes of different hosts or a card's with a processor's.
+
+use super::activity::{Device, Kind, normal_pci, normal_uuid};
+use super::readings::{Readings, Sensor};
+use clscope_analysis::energy::{HostNs, ResponseModel, Series};
+use clscope_sensors::gpu_power::{Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select};
+use clscope_trace::sensors::Quantity;
+
+/// Windows of combined planes, seconds: long against the millisecond at which each of them steps by itself.
+const WINDOW_S: f64 = 0.05;
+/// Windows of the containment test, seconds.
+const TEST_S: f64 = 1.0;
+/// Slowest update of a counter that is taken where the sampler could not measure it, seconds.
+const RAPL_PERIOD_S: f64 = 0.001;
+
+/// Power of one device.
+pub struct Power<'r> {
+    /// Name of the formula: `nvml`, `pkg`, ...
+    pub formula: &'static str,
+    /// Written out.
+    pub equation: &'static str,
+    /// What the figure includes.
+    pub includes: String,
+    /// Why this formula.
+    pub reason: String,
+    /// How the sensor was matched to the device.
+    pub matched: String,
+    /// The series that it is formed of, for people.
+    pub sources: Vec<String>,
+    /// The readings, combined.
+    pub series: Series,
+    /// What is known of its response.
+    pub response: ResponseModel,
+    /// Step between its readings, seconds.
+    pub period: f64,
+    /// Time after the end of a load for which readings still show it, seconds.
+    pub settle: f64,
+    /// A counter of the same quantity as the samples, to agree with.
+    pub counter: Option<&'r Sensor>,
+}
+
+/// The planes of a host's processor, or a device's own sensors.
+fn usable<'r>(readings: &'r Readings, host: usize) -> impl Iterator<Item = &'r Sensor> {
+    readings.sensors.iter().filter(move |s| s.host == host && s.dead.is_none() && s.points.len() > 1)
+}
+
+fn is_power(sensor: &Sensor) -> bool {
+    matches!(sensor.series.quantity, Quantity::Energy | Quantity::Power)
+}
+
+/// Whether a sensor is this device's, and how that is known.
+fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
+    let series = &sensor.series;
+    if series.pci.is_none() && series.uuid.is_none() && series.device.is_none() {
+        return None;
+    }
+    if let (Some(a), Some(b)) = (&device.pci, series.pci.as_deref().and_then(normal_pci)) {
+        return (*a == b).then(|| format!("PCI address {a}"));
+    }
+    if let (Some(a), Some(b)) = (&device.uuid, series.uuid.as_deref().and_then(normal_uuid)) {
+        return (*a == b).then(|| format!("UUID {b}"));
+    }
+    let name = series.device.as_deref()?;
+    (alone && (device.name.contains(name) || name.contains(&device.name))).then(|| format!("name {name}, the only GPU of it"))
+}
+
+fn name(sensor: &Sensor) -> String {
+    format!("{} {}", sensor.series.source, sensor.series.name)
+}
+
+/// Median step between points that change, seconds.
+fn period(sensor: &Sensor) -> f64 {
+    if let Some(ns) = sensor.period_ns {
+        return ns * 1e-9;
+    }
+    let mut last = None;
+    let mut steps: Vec<f64> = Vec::new();
+    for (at, value) in &sensor.points {
+        match last {
+            Some((_, before)) if before == *value => {}
+            Some((from, _)) => {
+                steps.push((at.0 - from) as f64 * 1e-9);
+                last = Some((at.0, *value));
+            }
+            None => last = Some((at.0, *value)),
+        }
+    }
+    let middle = steps.len() / 2;
+    if steps.is_empty() { 0.0 } else { *steps.select_nth_unstable_by(middle, f64::total_cmp).1 }
+}
+
+/// One sensor as a series with its response.
+fn single(sensor: &Sensor) -> (Series, ResponseModel, f64, f64) {
+    let period = period(sensor);
+    let points = sensor.points.clone();
+    match sensor.series.quantity {
+        Quantity::Energy => {
+            let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
+            (Series::Cumulative(points), ResponseModel::counter(period), period, 3.0 * period)
+        }
+        _ => match sensor.series.window_ns {
+            Some(ns) => {
+                let window = ns as f64 * 1e-9;
+                (Series::Instant(points), ResponseModel::averaged_samples(period, window.max(period)), period, 2.0 * window)
+            }
+            None => (Series::Instant(points), ResponseModel::lagged_samples(period), period, 6.0 * period),
+        },
+    }
+}
+
+/// Energy since the first reading at any time between readings: linear.
+pub fn at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
+    let next = points.partition_point(|p| p.0 < time);
+    let (after, before) = (points.get(next)?, next.checked_sub(1).and_then(|i| points.get(i)));
+    Some(match before {
+        _ if after.0 == time => after.1,
+        Some(before) => before.1 + (after.1 - before.1) * (time.0 - before.0.0) as f64 / (after.0.0 - before.0.0) as f64,
+        None => return None,
+    })
+}
+
+/// Sum of several counters with signs, as means over windows.
+fn combined(terms: &[(f64, &Sensor)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
+    let first = terms.iter().filter_map(|(_, s)| s.points.first()).map(|p| p.0.0).max().unwrap_or(0);
+    let last = terms.iter().filter_map(|(_, s)| s.points.last()).map(|p| p.0.0).min().unwrap_or(0);
+    let step = (window * 1e9) as i64;
+    let mut out = Vec::new();
+    let energy = |time: i64| terms.iter().map(|(sign, s)| at(&s.points, HostNs(time)).map(|e| sign * e)).sum::<Option<f64>>();
+    let mut from = first;
+    let mut before = energy(from);
+    while from + step <= last {
+        let after = energy(from + step);
+        if let (Some(a), Some(b)) = (before, after) {
+            out.push((HostNs(from), HostNs(from + step), (b - a) / window));
+        }
+        before = after;
+        from += step;
+    }
+    out
+}
+
+/// The planes of one host's processors: every package's counter of each plane.
+struct Processor<'r> {
+    planes: Vec<(&'static str, Vec<&'r Sensor>)>,
+}
+
+impl<'r> Processor<'r> {
+    fn of(readings: &'r Readings, host: usize) -> Self {
+        let rapl = |plane: &str| -> Vec<&Sensor> {
+            usable(readings, host)
+                .filter(|s| s.series.quantity == Quantity::Energy && s.series.pci.is_none() && s.series.device.is_none())
+                .filter(|s| s.series.plane == plane)
+                .collect()
+        };
+        Self { planes: ["PKG", "PP0", "PP1", "DRAM"].map(|plane| (plane, rapl(plane))).into() }
+    }
+
+    fn get(&self, plane: &str) -> Option<&[&'r Sensor]> {
+        self.planes.iter().find(|(name, sensors)| *name == plane && !sensors.is_empty()).map(|(_, s)| &s[..])
+    }
+
+    /// All packages' terms of a plane; a plane that some package lacks is no sum.
+    fn terms(&self, plane: &str, sign: f64) -> Option<Vec<(f64, &'r Sensor)>> {
+        let packages = self.get("PKG").map_or(0, <[_]>::len);
+        let sensors = self.get(plane)?;
+        (packages == 0 || plane == "PP1" || sensors.len() == packages).then(|| sensors.iter().map(|s| (sign, *s)).collect())
+    }
+
+    fn formula(&self, formula: Formula) -> Option<Vec<(f64, &'r Sensor)>> {
+        let mut terms = Vec::new();
+        let wanted: &[(&str, f64)] = match formula {
+            Formula::Pp1 => &[("PP1", 1.0)],
+            Formula::PkgPp0 => &[("PKG", 1.0), ("PP0", -1.0)],
+            Formula::PkgPp0Dram => &[("PKG", 1.0), ("PP0", -1.0), ("DRAM", -1.0)],
+            Formula::Nvml | Formula::Hwmon => return None,
+        };
+        for (plane, sign) in wanted {
+            terms.extend(self.terms(plane, *sign)?);
+        }
+        Some(terms)
+    }
+}
+
+fn of_terms<'r>(terms: &[(f64, &'r Sensor)]) -> (Series, ResponseModel, f64, f64) {
+    match terms {
+        [(1.0, one)] => single(one),
+        _ => {
+            let series = Series::WindowMean(combined(terms, WINDOW_S));
+            (series, ResponseModel::shifted_windows(WINDOW_S / 10.0), WINDOW_S, 2.0 * WINDOW_S)
+        }
+    }
+}
+
+/// Where a GPU sits, as far as the trace tells.
+fn place(device: &Device, has_own: bool) -> GpuPlace {
+    let vendor = device.vendor.to_lowercase();
+    if has_own && !vendor.contains("intel") || vendor.contains("nvidia") {
+        return GpuPlace::Discrete;
+    }
+    match &device.pci {
+        // Root-complex devices sit on bus 0; cards behind a bridge do not.
+        Some(pci) if pci.get(5..7) == Some("00") => GpuPlace::Integrated,
+        Some(_) if has_own => GpuPlace::Discrete,
+        None if vendor.contains("intel") && !has_own => GpuPlace::Integrated,
+        _ => GpuPlace::Unknown,
+    }
+}
+
+/// The power of a device; `Err` says why there is none. `wanted` narrows its own sensors by name.
+pub fn of<'r>(
+    device: &Device,
+    devices: &[Device],
+    readings: &'r Readings,
+    choice: Choice,
+    wanted: Option<&str>,
+) -> Result<Power<'r>, String> {
+    let processor = Processor::of(readings, device.host);
+    let named = |s: &&Sensor| wanted.is_none_or(|w| name(s).contains(w));
+    if device.kind == Kind::Cpu {
+        let terms = processor.terms("PKG", 1.0).ok_or("no working counter of the processor package (PKG)")?;
+        let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
+        if terms.is_empty() {
+            return Err("no sensor has the name asked for".to_owned());
+        }
+        let (series, response, period, settle) = of_terms(&terms);
+        return Ok(Power {
+            formula: "pkg",
+            equation: "P_CPU = P_PKG",
+            includes: "the processor package: cores, caches, memory controller, an integrated GPU; other programs too".to_owned(),
+            reason: "what there is for a processor".to_owned(),
+            matched: format!("{} of this host", if terms.len() > 1 { "all packages" } else { "the package" }),
+            sources: terms.iter().map(|(_, s)| name(s)).collect(),
+            series,
+            response,
+            period,
+            settle,
+            counter: (terms.len() == 1).then(|| terms[0].1),
+        });
+    }
+    let alone = devices.iter().filter(|d| d.host == device.host && d.kind == Kind::Gpu).count() == 1;
+    let mut matched = String::new();
+    let mut mine: Vec<&Sensor> = Vec::new();
+    for sensor in
+        usable(readings, device.host).filter(|s| is_power(s) && ["GPU", "GPU card", "CPU and GPU"].contains(&s.series.plane.as_str()))
+    {
+        // A series without any device, from a recorded file, speaks of the one GPU there is.
+        let anybody = sensor.series.pci.is_none() && sensor.series.uuid.is_none() && sensor.series.device.is_none() && alone;
+        if let Some(how) = own(device, sensor, alone).or_else(|| anybody.then(|| "the only GPU and the only GPU sensor".to_owned())) {
+            matched = how;
+            mine.push(sensor);
+        }
+    }
+    let nvml: Vec<&Sensor> = mine.iter().copied().filter(|s| s.series.source.starts_with("nvml") || s.series.source == "replay").collect();
+    let hwmon: Vec<&Sensor> = mine.iter().copied().filter(|s| s.series.source.starts_with("hwmon")).collect();
+    let works = |sensors: Option<&[&Sensor]>| sensors.filter(|s| !s.is_empty()).map(|_| 0.0);
+    let planes = Planes {
+        pkg: works(processor.get("PKG")),
+        pp0: works(processor.get("PP0")),
+        pp1: works(processor.get("PP1")),
+        dram: works(processor.get("DRAM")),
+        nvml: works(Some(&nvml)),
+        hwmon: works(Some(&hwmon)),
+    };
+    let selected = select(choice, place(device, !mine.is_empty()), &planes).map_err(|e| e.to_string())?;
+    let formula = selected.formula;
+    let mut counter = None;
+    let (series, response, period, settle, sources, includes) = match formula {
+        Formula::Nvml | Formula::Hwmon => {
+            let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
+            let best = candidates.iter().copied().filter(named).min_by_key(|s| rank(s)).ok_or("no sensor has the name asked for")?;
+            counter = candidates.iter().copied().find(|s| s.series.quantity == Quantity::Energy && s.series.plane == best.series.plane);
+            let (series, response, period, settle) = single(best);
+            let includes = best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
+            (series, response, period, settle, vec![name(best)], includes)
+        }
+        _ => {
+            matched = "the processor's planes, since the GPU is part of it".to_owned();
+            let terms = processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
+            let (series, response, period, settle) = of_terms(&terms);
+            if let [(_, one)] = terms[..] {
+                counter = Some(one);
+            }
+            (series, response, period, settle, terms.iter().map(|(_, s)| name(s)).collect(), formula.includes().to_owned())
+        }
+    };
+    Ok(Power {
+        formula: formula.name(),
+        equation: formula.equation(),
+        includes,
+        reason: selected.reason,
+        matched,
+        sources,
+        series,
+        response,
+        period,
+        settle,
+        counter,
+    })
+}
+
+/// The driver's samples first, then instant power, then counters, then averages.
+fn rank(sensor: &Sensor) -> u8 {
+    match (sensor.series.quantity, sensor.series.window_ns) {
+        _ if sensor.series.name == "power-samples" => 0,
+        (Quantity::Energy, _) if sensor.series.source.starts_with("hwmon") => u8::from(sensor.series.plane != "GPU"),
+        (Quantity::Power, None) => 2,
+        (Quantity::Energy, _) => 3,
+        _ => 4,
+    }
+}
+
+/// The reference formula's power, where its three domains exist; for devices in the processor only.
+pub fn reference<'r>(device: &Device, readings: &'r Readings) -> Option<(Series, ResponseModel)> {
+    let processor = Processor::of(readings, device.host);
+    if device.kind != Kind::Gpu || place(device, false) == GpuPlace::Discrete {
+        return None;
+    }
+    let (series, response, ..) = of_terms(&processor.formula(Formula::PkgPp0Dram)?);
+    Some((series, response))
+}
+
+/// What the containment test says of a host's processor.
+pub fn containment(readings: &Readings, host: usize) -> Containment {
+    let processor = Processor::of(readings, host);
+    let mut test = ContainmentTest::default();
+    let windows = |plane: &str| processor.terms(plane, 1.0).map(|terms| (combined(&terms, TEST_S), terms));
+    let (Some((pkg, of_pkg)), Some((pp0, _)), Some((dram, _))) = (windows("PKG"), windows("PP0"), windows("DRAM")) else {
+        return test.verdict();
+    };
+    let pp1 = windows("PP1").map(|w| w.0);
+    // Two updates of each plane may be on the wrong side of a window's edge.
+    let step = of_pkg.iter().map(|(_, s)| period(s)).fold(RAPL_PERIOD_S, f64::max);
+    for (i, (at, _, pkg)) in pkg.iter().enumerate() {
+        let near = |of: &[(HostNs, HostNs, f64)]| of.iter().find(|w| (w.0.0 - at.0).abs() < 100_000_000).map(|w| w.2);
+        let planes = Planes {
+            pkg: Some(*pkg),
+            pp0: pp0.get(i).copied().filter(|w| w.0 == *at).map(|w| w.2).or_else(|| near(&pp0)),
+            dram: near(&dram),
+            pp1: pp1.as_deref().and_then(near),
+            ..Planes::default()
+        };
+        test.window(&planes, 4.0 * step / TEST_S * (pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs())));
+    }
+    test.verdict()
+}

@@ -1,0 +1,223 @@
+//! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what happened to them, what
+//! was looked for in vain, what sampling cost. A host sampled twice is used once. Refuses to choose among series.
+
+use super::store;
+use clscope_analysis::Trace;
+use clscope_analysis::energy::HostNs;
+use clscope_sensors::{Range, Source};
+use clscope_trace::sensors::{Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost};
+use clscope_trace::{FileHeader, FileKind};
+use std::collections::{BTreeMap, HashMap};
+
+/// One series with its readings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sensor {
+    /// Host, as an index into the timeline's.
+    pub host: usize,
+    /// What it is.
+    pub series: Series,
+    /// Time and value in joules, watts, or the quantity's unit; in order of time.
+    pub points: Vec<(HostNs, f64)>,
+    /// Update period as the sampler measured it, ns.
+    pub period_ns: Option<f64>,
+    /// Why it is not to be used: it never moved.
+    pub dead: Option<String>,
+}
+
+/// What sampling found beside readings.
+#[derive(Debug, Clone, Default)]
+pub struct Readings {
+    /// Series of all hosts.
+    pub sensors: Vec<Sensor>,
+    /// Interfaces that were looked for.
+    pub findings: Vec<Finding>,
+    /// What happened, with the name of the series or source.
+    pub events: Vec<(String, Event)>,
+    /// Cost of sampling, per file.
+    pub costs: Vec<Cost>,
+    /// The same by source, of all files.
+    pub sources: Vec<SourceCost>,
+    /// When the application ran, by host: from the first start to the last end.
+    pub application: BTreeMap<usize, (HostNs, HostNs)>,
+    /// Files that could not be read, with the reason.
+    pub unreadable: Vec<String>,
+    /// Files that repeat what another has.
+    pub repeated: usize,
+    /// Whether there was any file at all.
+    pub any: bool,
+}
+
+/// One file, before it is joined with others.
+#[derive(Default)]
+struct File {
+    sensors: Vec<Sensor>,
+    rest: Readings,
+}
+
+/// A stored number in joules, watts, or its own unit.
+fn value(quantity: Quantity, stored: u64) -> f64 {
+    let number = quantity.number(stored);
+    match quantity {
+        Quantity::Energy | Quantity::Power => number * 1e-6,
+        Quantity::Temperature => number * 1e-3,
+        _ => number,
+    }
+}
+
+fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
+    let header = FileHeader::decode_as(bytes, FileKind::Sensors).map_err(|e| e.to_string())?;
+    let host = trace.timeline.host_with_boot(header.boot).ok_or("it was read on a host that no process of the trace ran on")?;
+    let mut hint = 0;
+    let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
+    let mut file = File::default();
+    let mut place: HashMap<u32, usize> = HashMap::new();
+    let mut records = Records::new(bytes);
+    let mut sources: BTreeMap<String, SourceCost> = BTreeMap::new();
+    let (mut cost, mut started, mut ended) = (None, None, None);
+    for record in records.by_ref() {
+        match record {
+            Record::Series(series) => {
+                place.insert(series.id, file.sensors.len());
+                file.sensors.push(Sensor { host, series, points: Vec::new(), period_ns: None, dead: None });
+            }
+            Record::Readings(readings) => {
+                let Some(sensor) = place.get(&readings.series).and_then(|i| file.sensors.get_mut(*i)) else { continue };
+                let quantity = sensor.series.quantity;
+                // A mean over a span stands for its middle.
+                let time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
+                let mut time = time;
+                sensor.points.extend(readings.iter().filter_map(|r| Some((time(&r)?, value(quantity, r.value)))));
+            }
+            Record::Updates(updates) => {
+                if let Some(sensor) = place.get(&updates.series).and_then(|i| file.sensors.get_mut(*i)) {
+                    sensor.period_ns = (updates.none.is_empty() && updates.period_ns > 0.0).then_some(updates.period_ns);
+                }
+            }
+            Record::Event(event) => {
+                let sensor = event.series.and_then(|s| place.get(&s)).and_then(|i| file.sensors.get_mut(*i));
+                let mut name = event.source.clone();
+                if let Some(sensor) = sensor {
+                    name = format!("{} {}", sensor.series.source, sensor.series.name);
+                    match event.code.as_str() {
+                        "dead" => sensor.dead = Some(event.text.clone()),
+                        "works" => sensor.dead = None,
+                        _ => {}
+                    }
+                }
+                match event.code.as_str() {
+                    "application-started" => started = at(event.time),
+                    "application-ended" => ended = at(event.time),
+                    _ => file.rest.events.push((name, event)),
+                }
+            }
+            Record::Cost(c) => cost = Some(c),
+            Record::SourceCost(c) => drop(sources.insert(c.source.clone(), c)),
+            Record::Finding(finding) => file.rest.findings.push(finding),
+            Record::Anchor(_) | Record::Unknown { .. } => {}
+        }
+    }
+    file.rest.costs.extend(cost);
+    file.rest.sources.extend(sources.into_values());
+    if let (Some(started), Some(ended)) = (started, ended) {
+        file.rest.application.insert(host, (started, ended));
+    }
+    for sensor in &mut file.sensors {
+        if !sensor.points.is_sorted_by_key(|p| p.0) {
+            sensor.points.sort_by_key(|p| p.0);
+        }
+    }
+    Ok(file)
+}
+
+impl Readings {
+    /// From the files of a trace: name and bytes.
+    pub fn of<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8])>) -> Self {
+        let mut out = Self::default();
+        let mut read_files: Vec<File> = Vec::new();
+        for (name, bytes) in files {
+            out.any = true;
+            match read(trace, bytes) {
+                Ok(file) => read_files.push(file),
+                Err(why) => out.unreadable.push(format!("{name}: {why}")),
+            }
+        }
+        // The longest series first: what another file has of the same time is then left out.
+        let length = |f: &File| f.sensors.iter().filter_map(|s| Some(s.points.last()?.0.0 - s.points.first()?.0.0)).max().unwrap_or(0);
+        read_files.sort_by_key(|f| std::cmp::Reverse(length(f)));
+        for file in read_files {
+            out.join(file);
+        }
+        out
+    }
+
+    fn join(&mut self, file: File) {
+        let mut repeated = false;
+        for mut sensor in file.sensors {
+            let key = |s: &Sensor| (s.host, s.series.source.clone(), s.series.name.clone(), s.series.pci.clone());
+            let Some(known) = self.sensors.iter_mut().find(|s| key(s) == key(&sensor)) else {
+                self.sensors.push(sensor);
+                continue;
+            };
+            let (Some(first), Some(last)) = (known.points.first().copied(), known.points.last().copied()) else {
+                *known = sensor;
+                continue;
+            };
+            let before = sensor.points.len();
+            sensor.points.retain(|p| p.0 < first.0 || p.0 > last.0);
+            repeated |= sensor.points.len() < before;
+            known.points.append(&mut sensor.points);
+            known.points.sort_by_key(|p| p.0);
+            if sensor.dead.is_none() {
+                known.dead = None;
+            }
+        }
+        self.repeated += usize::from(repeated);
+        for (host, (started, ended)) in file.rest.application {
+            let known = self.application.entry(host).or_insert((started, ended));
+            *known = (known.0.min(started), known.1.max(ended));
+        }
+        self.findings.extend(file.rest.findings);
+        self.events.extend(file.rest.events);
+        self.costs.extend(file.rest.costs);
+        self.sources.extend(file.rest.sources);
+    }
+
+    /// From a file of recorded readings, whose times are CLOCK_MONOTONIC_RAW of the trace's first host.
+    ///
+    /// # Errors
+    /// The source's.
+    pub fn replay(mut source: impl Source) -> Result<Self, clscope_sensors::SensorError> {
+        let mut out = Self { any: true, ..Self::default() };
+        let domains = source.domains().to_vec();
+        for (id, domain) in (0u32..).zip(&domains) {
+            let series = store::series(id, source.name(), domain);
+            out.sensors.push(Sensor { host: 0, series, points: Vec::new(), period_ns: None, dead: None });
+        }
+        let mut accumulators: Vec<_> = domains
+            .iter()
+            .map(|d| match d.quantity {
+                clscope_sensors::Quantity::Energy { unit, range } => {
+                    let range = if let Range::Wraps(at) = range { Range::Wraps(at) } else { Range::Endless };
+                    Some(clscope_sensors::accumulator::Accumulator::new(unit, range))
+                }
+                _ => None,
+            })
+            .collect();
+        let sensors = &mut out.sensors;
+        source.read(&mut || clscope_sensors::RawNs(u64::MAX), &mut |mut reading| {
+            let Some(sensor) = sensors.get_mut(reading.domain.0) else { return };
+            if let (Some(Some(accumulator)), clscope_sensors::Value::Counter(counts)) =
+                (accumulators.get_mut(reading.domain.0), reading.value)
+            {
+                accumulator.push(reading.stamp.mid(), counts);
+                reading.value = clscope_sensors::Value::Energy(accumulator.total());
+            }
+            let stored = store::reading(&reading);
+            sensor.points.push((HostNs(stored.time as i64), value(sensor.series.quantity, stored.value)));
+        })?;
+        for sensor in sensors {
+            sensor.points.sort_by_key(|p| p.0);
+        }
+        Ok(out)
+    }
+}

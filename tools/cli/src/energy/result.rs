@@ -1,0 +1,221 @@
+//! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines show. Joules, watts and
+//! seconds; an estimate is a value with the ends of its 95 % interval; what is not known is null.
+
+use serde::Serialize;
+
+/// A value with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Half of the interval's width.
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// `factor` times as much.
+    pub fn times(&self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
+
+/// Energy of a whole trace.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Energy {
+    /// Why there is no figure at all; null where there is one.
+    pub absent: Option<String>,
+    pub devices: Vec<DeviceEnergy>,
+    /// Devices that ran something and have no sensor.
+    pub unmeasured: Vec<Unmeasured>,
+    /// Energy counters over the application's life.
+    pub application: Vec<CounterEnergy>,
+    pub sampler: Option<Sampler>,
+    /// What happened to sensors, and what was wrong with files of readings.
+    pub notes: Vec<String>,
+    /// Interfaces that do not work, and why.
+    pub interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Unmeasured {
+    pub device: String,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Interface {
+    pub name: String,
+    pub state: String,
+    pub why: String,
+    pub remedy: Option<String>,
+}
+
+/// A counter's difference over the application's life.
+#[derive(Debug, Clone, Serialize)]
+pub struct CounterEnergy {
+    pub sensor: String,
+    pub plane: String,
+    pub includes: Option<String>,
+    pub joules: f64,
+    /// Largest error of the two readings' places: the counter's steps at both ends.
+    pub within: f64,
+    pub seconds: f64,
+    /// Of a counter beside samples: their integral over the same time, over `joules`, less one.
+    pub samples_differ: Option<f64>,
+}
+
+/// What sampling cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sampler {
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    /// Share of one core.
+    pub share: f64,
+    pub sources: Vec<Source>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Source {
+    pub name: String,
+    pub reads: u64,
+    pub failures: u64,
+    pub cpu_seconds: f64,
+    pub every_seconds: f64,
+    pub missing: u64,
+    pub duplicates: u64,
+    pub late: u64,
+    pub refused: u64,
+    pub lost: bool,
+}
+
+/// Energy of one device.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceEnergy {
+    pub device: String,
+    pub host: String,
+    pub pci: Option<String>,
+    pub processes: Vec<String>,
+    /// `nvml`, `hwmon`, `pp1`, `pkg-pp0`, `pkg-pp0-dram` or `pkg`.
+    pub formula: &'static str,
+    pub equation: &'static str,
+    pub includes: String,
+    /// Why this formula.
+    pub reason: String,
+    /// How the sensor was matched to the device.
+    pub matched: String,
+    pub sensors: Vec<String>,
+    /// Why nothing could be attributed; null where it was.
+    pub failed: Option<String>,
+    pub measured_joules: f64,
+    pub seconds: f64,
+    pub mean_watts: Option<f64>,
+    pub unattributed_joules: f64,
+    pub classes: Vec<Class>,
+    pub groups: Vec<Group>,
+    pub floors: Vec<Floor>,
+    pub gaps: Option<Gaps>,
+    pub iteration: Option<Iteration>,
+    pub response: Option<Response>,
+    pub drift: Option<Drift>,
+    pub residual_watts: Option<f64>,
+    pub residual_correlation: Option<f64>,
+    pub readings: usize,
+    /// Commands that ran without a known place in time.
+    pub unplaced: u64,
+    /// The reference formula pkg-pp0-dram where its domains exist: its energy over the same time.
+    pub reference_joules: Option<f64>,
+    /// What the self-test says of DRAM being part of PKG.
+    pub containment: Option<String>,
+    /// Warnings about this device's figures.
+    pub notes: Vec<String>,
+}
+
+/// One class of commands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Class {
+    pub name: String,
+    /// `kernel` or `transfer`.
+    pub kind: &'static str,
+    pub launches: f64,
+    /// Busy time, overlaps shared.
+    pub busy_seconds: f64,
+    /// Busy time while the sensor was read: what `joules` is for.
+    pub covered_seconds: f64,
+    pub joules: Option<Estimate>,
+    pub joules_per_launch: Option<Estimate>,
+    pub watts: Option<Estimate>,
+    /// Parts of `joules`: what running added, and what the named floors draw anyway.
+    pub dynamic_joules: Option<f64>,
+    pub idle_joules: Option<f64>,
+    /// Joule seconds of one launch.
+    pub energy_delay: Option<f64>,
+    /// `integrated`, `regressed` or `replayed`.
+    pub method: Option<&'static str>,
+    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
+    pub identifiability: &'static str,
+    /// Length of run at this mix for an interval of 5 %.
+    pub needed_seconds: Option<f64>,
+    /// Index into `groups`.
+    pub group: Option<usize>,
+    /// Watts by pkg-pp0-dram, where its domains exist.
+    pub reference_watts: Option<Estimate>,
+    /// For comparison: the sensor integrated over the spans as if it responded at once.
+    pub plain_watts: Option<f64>,
+    /// For comparison: the same of the mean of the last second.
+    pub second_average_watts: Option<f64>,
+    /// The direct reading while it ran alone for long, over the fit, less one.
+    pub integrated_differs: Option<f64>,
+}
+
+/// Classes that have one figure together.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    pub names: Vec<String>,
+    pub busy_seconds: f64,
+    pub joules: Estimate,
+    pub watts: Estimate,
+    pub with_floor: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Floor {
+    /// 0 is the one that holds between launches.
+    pub state: usize,
+    pub name: &'static str,
+    pub watts: Option<Estimate>,
+    pub idle_seconds: f64,
+    pub joules: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Gaps {
+    pub seconds: f64,
+    pub joules: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Iteration {
+    pub kernel: String,
+    pub iterations: usize,
+    pub joules: Estimate,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Response {
+    pub period_seconds: f64,
+    pub window_seconds: f64,
+    pub lag_seconds: f64,
+    pub delay_seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Drift {
+    pub relative: f64,
+    pub half_width: f64,
+    pub noticed: bool,
+}

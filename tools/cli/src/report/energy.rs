@@ -1,0 +1,184 @@
+//! Owns the energy section of the report for people: joules per kernel with what they rest on, floors, sums, and why
+//! there is none where there is none.
+
+use super::Shown;
+use super::table::{Table, percent, time};
+use crate::energy::result::{Class, DeviceEnergy, Energy, Estimate};
+use std::fmt::Write;
+
+/// Three significant digits with an SI prefix.
+fn si(value: f64, unit: &str) -> String {
+    let (scaled, prefix) = match value.abs() {
+        0.0 => (0.0, ""),
+        x if x < 1e-6 => (value * 1e9, "n"),
+        x if x < 1e-3 => (value * 1e6, "u"),
+        x if x < 1.0 => (value * 1e3, "m"),
+        x if x < 1e4 => (value, ""),
+        _ => (value * 1e-3, "k"),
+    };
+    let text = match scaled.abs() {
+        x if x < 9.995 => format!("{scaled:.2}"),
+        x if x < 99.95 => format!("{scaled:.1}"),
+        _ => format!("{scaled:.0}"),
+    };
+    format!("{text}{prefix}{unit}")
+}
+
+/// A half-width as a share of its value.
+fn plus_minus(of: &Estimate) -> String {
+    if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
+}
+
+fn dash(of: Option<String>) -> String {
+    of.unwrap_or_else(|| "-".to_owned())
+}
+
+/// The section.
+pub fn render(energy: &Energy, shown: &Shown, out: &mut String) {
+    if let Some(why) = &energy.absent {
+        let _ = writeln!(out, "\nEnergy: absent: {why}");
+    }
+    for device in &energy.devices {
+        one(device, shown, out);
+    }
+    for other in energy.unmeasured.iter().filter(|_| energy.absent.is_none()) {
+        let _ = writeln!(out, "\nEnergy of {}: absent: {}", other.device, other.why);
+    }
+    if !energy.application.is_empty() {
+        out.push_str("\nEnergy counters from start to end of the application\n");
+        let mut table = Table::new(&["energy", "within", "mean", "samples", "counter"]);
+        for c in &energy.application {
+            let includes = c.includes.as_ref().map_or_else(String::new, |i| format!(": {i}"));
+            let differ = dash(c.samples_differ.map(|d| format!("{:+.2}%", d * 100.0)));
+            let name = format!("{} ({}{includes})", c.sensor, c.plane);
+            table.row(vec![si(c.joules, "J"), si(c.within, "J"), si(c.joules / c.seconds, "W"), differ, name]);
+        }
+        out.push_str(&table.render(shown.width));
+    }
+    if let Some(s) = energy.sampler.as_ref().filter(|_| energy.absent.is_none()) {
+        let cpu = time(s.cpu_seconds * 1e9);
+        let _ = writeln!(out, "  Sampling took {cpu} of CPU time in {}: {} of a core", time(s.seconds * 1e9), percent(Some(s.share)));
+    }
+    for note in &energy.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+}
+
+fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
+    let mean = dash(d.mean_watts.map(|w| si(w, "W")));
+    let _ = writeln!(out, "\nEnergy of {}: {} in {}, {mean} mean", d.device, si(d.measured_joules, "J"), time(d.seconds * 1e9));
+    let _ = writeln!(out, "  {} by {} ({}), matched by {}: {}", d.equation, d.formula, d.includes, d.matched, d.reason);
+    if let Some(reference) = d.reference_joules {
+        let _ = writeln!(out, "  by the reference formula pkg-pp0-dram: {}", si(reference, "J"));
+    }
+    if let Some(verdict) = &d.containment {
+        let _ = writeln!(out, "  DRAM inside PKG: {verdict}");
+    }
+    if let Some(why) = &d.failed {
+        let _ = writeln!(out, "  not attributed: {why}");
+        notes(d, out);
+        return;
+    }
+    let rows: Vec<&Class> = d.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
+    let order = |c: &&Class| c.joules.map_or(-1.0, |j| j.value);
+    let mut rows = rows;
+    rows.sort_by(|a, b| order(b).total_cmp(&order(a)));
+    let reference = rows.iter().any(|c| c.reference_watts.is_some());
+    let mut titles = vec!["share", "energy", "launches", "J/launch", "power", "+-", "dynamic", "idle"];
+    if reference {
+        titles.push("pkg-pp0-dram");
+    }
+    titles.extend(["known", "by", "kernel or transfer"]);
+    let mut table = Table::new(&titles);
+    let limit = shown.limit(rows.len());
+    for c in &rows[..limit] {
+        let share = c.joules.filter(|_| d.measured_joules > 0.0).map(|j| j.value / d.measured_joules);
+        let mut cells = vec![
+            percent(share),
+            dash(c.joules.map(|j| si(j.value, "J"))),
+            format!("{:.0}", c.launches),
+            dash(c.joules_per_launch.map(|j| si(j.value, "J"))),
+            dash(c.watts.map(|w| si(w.value, "W"))),
+            dash(c.watts.as_ref().map(plus_minus)),
+            dash(c.dynamic_joules.map(|j| si(j, "J"))),
+            dash(c.idle_joules.map(|j| si(j, "J"))),
+        ];
+        if reference {
+            cells.push(dash(c.reference_watts.map(|w| si(w.value, "W"))));
+        }
+        cells.push(known(c));
+        cells.push(c.method.unwrap_or("-").to_owned());
+        cells.push(c.name.clone());
+        table.row(cells);
+    }
+    out.push_str(&table.render(shown.width));
+    if rows.len() > limit {
+        let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
+    }
+    for g in d.groups.iter().filter(|g| g.names.len() > 1 || g.with_floor) {
+        let floor = if g.with_floor { " and the floor" } else { "" };
+        let names = g.names.join(" + ");
+        let _ = writeln!(
+            out,
+            "  only the sum can be told: {names}{floor}: {} +- {}, {} while any of them runs",
+            si(g.joules.value, "J"),
+            plus_minus(&g.joules),
+            si(g.watts.value, "W")
+        );
+    }
+    for f in &d.floors {
+        let level = f.watts.map_or_else(|| "not known".to_owned(), |w| format!("{} +- {}", si(w.value, "W"), si(w.half(), "W")));
+        let _ = writeln!(out, "  floor {}: {level}; idle for {}: {}", f.name, time(f.idle_seconds * 1e9), si(f.joules, "J"));
+    }
+    if let Some(g) = &d.gaps {
+        let _ = writeln!(out, "  gaps between launches: {}, {}", time(g.seconds * 1e9), si(g.joules, "J"));
+    }
+    let part = if d.measured_joules > 0.0 { percent(Some(d.unattributed_joules / d.measured_joules)) } else { "-".to_owned() };
+    let _ = writeln!(out, "  unattributed: {} ({part})", si(d.unattributed_joules, "J"));
+    if let Some(i) = &d.iteration {
+        let _ = writeln!(
+            out,
+            "  iteration ({}): {} +- {} in {}, {} of them",
+            i.kernel,
+            si(i.joules.value, "J"),
+            plus_minus(&i.joules),
+            time(i.seconds * 1e9),
+            i.iterations
+        );
+    }
+    let delays: Vec<String> = rows
+        .iter()
+        .filter(|c| c.kind == "kernel")
+        .filter_map(|c| Some(format!("{} {}", c.name, si(c.energy_delay?, "Js"))))
+        .take(3)
+        .collect();
+    if !delays.is_empty() {
+        let _ = writeln!(out, "  energy-delay product of a launch: {}", delays.join(", "));
+    }
+    if let Some(r) = &d.response {
+        let _ = writeln!(
+            out,
+            "  sensor {}: a reading every {}, window {}, lag {}, delay {}; {} readings",
+            d.sensors.join(", "),
+            time(r.period_seconds * 1e9),
+            time(r.window_seconds * 1e9),
+            time(r.lag_seconds * 1e9),
+            time(r.delay_seconds * 1e9),
+            d.readings
+        );
+    }
+    notes(d, out);
+}
+
+fn known(c: &Class) -> String {
+    match (c.identifiability, c.needed_seconds) {
+        ("weak" | "not-at-all", Some(s)) => format!("{}, needs {}", c.identifiability, time(s * 1e9)),
+        (text, _) => text.to_owned(),
+    }
+}
+
+fn notes(d: &DeviceEnergy, out: &mut String) {
+    for note in &d.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+}
