@@ -35,6 +35,9 @@ record() {
     return $code
 }
 
+# Every launch timed, but for the runs that are about sampling.
+all=(--device-timing event)
+
 # report NAME SUFFIX [OPTION...]: put off until all recordings are made
 report() {
     echo "'$bin/clscope' report '$work/$1.clscope' --format json --limit 0 ${*:3} > '$out/$1$2.json' 2> '$out/$1$2.err'" >> "$jobs"
@@ -43,12 +46,12 @@ report() {
 "$bin/clscope" doctor > "$out/doctor.txt" 2>&1
 nvidia-smi > "$out/nvidia-smi.txt" 2>&1
 # Warms the device up: its power rises with its temperature.
-record warm-up -- mix 10 99
+record warm-up "${all[@]}" -- mix 10 99
 for kernel in fp32 fp64 memory sparse; do
-    record "alone-$kernel" -- alone $kernel 10 && report "alone-$kernel" "" --energy-window 5..11
+    record "alone-$kernel" "${all[@]}" -- alone $kernel 10 && report "alone-$kernel" "" --energy-window 5..11
 done
 for seed in $(seq "${MIXES:-3}"); do
-    record "mix-$seed" -- mix 60 "$seed" && {
+    record "mix-$seed" "${all[@]}" -- mix 60 "$seed" && {
         report "mix-$seed" ""
         for from in 8 13 18 23 28 33 38 43 48 53; do
             report "mix-$seed" ".$from" --energy-window $from..$((from + 5))
@@ -58,10 +61,10 @@ done
 if "$bin/clscope" record --help | grep -q 'sample'; then
     record sampled-1 --device-timing sample -- mix 60 11 && report sampled-1 ""
 fi
-record steady -- steady-mix 10 && report steady ""
-record eight-1 -- eight 60 1 && report eight-1 ""
+record steady "${all[@]}" -- steady-mix 10 && report steady ""
+record eight-1 "${all[@]}" -- eight 60 1 && report eight-1 ""
 for kernel in $("$bin/energy_mix" list | grep '^e_'); do
-    record "alone-$kernel" -- alone "$kernel" 6 && report "alone-$kernel" "" --energy-window 4..7.5
+    record "alone-$kernel" "${all[@]}" -- alone "$kernel" 6 && report "alone-$kernel" "" --energy-window 4..7.5
 done
 echo "$SECONDS s: reports"
 xargs -P 12 -I{} bash -c '{}' < "$jobs"
