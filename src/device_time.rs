@@ -51,6 +51,10 @@ pub struct Queue {
     /// The application's references.
     pub references: AtomicI64,
     pending: Pending,
+    /// Harvests so far: while the application harvests by itself, nobody else needs to look.
+    harvests: AtomicU64,
+    /// What `harvests` was when the reaper came by.
+    harvests_seen: AtomicU64,
     /// Taken off `pending` and not complete yet; only harvesters touch it.
     backlog: Mutex<VecDeque<Entry>>,
 }
@@ -136,6 +140,8 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         made: new.made,
         references: AtomicI64::new(1),
         pending: Pending::new(),
+        harvests: AtomicU64::new(0),
+        harvests_seen: AtomicU64::new(0),
         backlog: Mutex::new(VecDeque::new()),
     }));
     queues.push(queue);
@@ -362,6 +368,7 @@ fn harvest_while(t: &Thread, queue: &Queue, observed: Option<u64>, most: usize, 
     while let Some(entry) = kept.pop_back() {
         backlog.push_front(entry);
     }
+    queue.harvests.fetch_add(u64::from(done > 0), Ordering::Relaxed);
     if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
         sampler.harvested(done as u64, sink::now().wrapping_sub(begin));
     }
@@ -423,6 +430,15 @@ pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
 /// Harvests what is complete at the front of a queue, asking the runtime.
 pub fn look(t: &Thread, queue: &Queue, most: usize) {
     harvest_while(t, queue, None, most, |calls, entry| calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
+}
+
+/// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends with the driver's own lock.
+fn look_if_left_alone(t: &Thread, queue: &Queue) {
+    let harvests = queue.harvests.load(Ordering::Relaxed);
+    if queue.harvests_seen.swap(harvests, Ordering::Relaxed) == harvests {
+        look(t, queue, usize::MAX);
+        queue.harvests_seen.store(queue.harvests.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// Harvests what is complete on the queues of a context: the application is about to see reference counts.

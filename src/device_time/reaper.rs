@@ -1,7 +1,7 @@
 //! Looks after commands that the application never waits for: a thread of ours, started with the first timed command,
 //! asleep while nothing is old. It is a backstop: polling a busy queue contends with the driver's own lock.
 
-use super::{look, queues_of};
+use super::{look_if_left_alone, queues_of};
 use crate::guard;
 use crate::sink;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -63,7 +63,7 @@ impl Reaper {
             let queues = queues_of(None);
             guard::protect((), || {
                 for queue in &queues {
-                    look(t, queue, usize::MAX);
+                    look_if_left_alone(t, queue);
                 }
             });
             self.in_opencl.store(false, Ordering::SeqCst);

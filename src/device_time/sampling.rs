@@ -11,11 +11,13 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Launches of a kernel that are always timed.
-const ALWAYS: u64 = 32;
+const ALWAYS: u64 = 16;
+/// Of the launches behind them about this many are timed for every factor of e in their number.
+const KEPT: u64 = 8;
 /// The probability is set anew after so many launches.
-const PERIOD: u64 = 512;
+const PERIOD: u64 = 256;
 /// Launches whose price decides whether `auto` needs to know more.
-const TRIAL: u64 = 1024;
+const TRIAL: u64 = 256;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
 const LONGEST_NS: u64 = 100_000;
 /// Least probability: below it a kernel would be forgotten.
@@ -106,8 +108,8 @@ impl Sampler {
         if !self.sampling.load(Ordering::Relaxed) || nth < ALWAYS {
             return (true, 0.0);
         }
-        // A kernel of n launches so far keeps about ALWAYS * ln(n) of them.
-        let rare = ((ALWAYS << 32) / (nth + 1)) as u32;
+        // A kernel of n launches so far keeps about KEPT * ln(n) of them.
+        let rare = ((KEPT << 32) / (nth + 1)) as u32;
         let threshold = self.probability.load(Ordering::Relaxed).max(rare);
         (random() < threshold, (f64::from(threshold) / 4_294_967_296.0) as f32)
     }
@@ -160,7 +162,7 @@ impl Sampler {
             None => {
                 if launches >= TRIAL && (timed + harvest) > budget * per_launch {
                     self.sampling.store(true, Ordering::Relaxed);
-                    self.probability.store(u32::MAX / 2, Ordering::Relaxed);
+                    self.probability.store(u32::MAX / 8, Ordering::Relaxed);
                 }
             }
             Some(untimed) => {
@@ -169,7 +171,7 @@ impl Sampler {
                 let probability = f64::from(self.probability.load(Ordering::Relaxed)) / 4_294_967_296.0;
                 let own = (per_launch - probability * price).max(per_launch / 4.0);
                 let next = if price > 0.0 { (budget * own / price).clamp(LEAST, 1.0) } else { 1.0 };
-                if next < 1.0 && probability >= 0.5 {
+                if next < 1.0 {
                     super::super::diag::note(
                         "sampled-timing",
                         &format!(
