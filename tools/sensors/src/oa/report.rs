@@ -40,6 +40,40 @@ impl Generation {
     }
 }
 
+impl Generation {
+    /// By a PCI device id, from the ranges of published id lists; `None` for ids that are not in them. Whether
+    /// it is one of the low-power parts with six threads per EU comes with it.
+    #[must_use]
+    pub fn of_device(id: u32) -> Option<(Generation, bool)> {
+        let known = match id {
+            0x0a84 | 0x1a84 | 0x1a85 | 0x5a84 | 0x5a85 | 0x3184 | 0x3185 => (Generation::Gen9, true),
+            0x22b0..=0x22b3 => (Generation::Gen8, false),
+            _ => match id >> 8 {
+                0x04 | 0x0a | 0x0c | 0x0d => (Generation::Gen7, false),
+                0x16 => (Generation::Gen8, false),
+                0x19 | 0x59 | 0x3e | 0x9b | 0x87 => (Generation::Gen9, false),
+                0x8a | 0x45 | 0x4e => (Generation::Gen11, false),
+                0x9a | 0x4c | 0x46 | 0x49 | 0xa7 => (Generation::Gen12, false),
+                0x4f | 0x56 | 0x7d => (Generation::Xe, false),
+                0x64 | 0xe2 => (Generation::Xe2, false),
+                _ => return None,
+            },
+        };
+        Some(known)
+    }
+
+    /// The format to ask for: all that the generation's reports can hold.
+    #[must_use]
+    pub fn widest_format(self) -> super::Format {
+        match self {
+            Generation::Gen7 => super::Format::HswA45B8C8,
+            Generation::Gen8 | Generation::Gen9 | Generation::Gen11 | Generation::Gen12 => super::Format::A32u40A4u32B8C8,
+            Generation::Xe => super::Format::A24u40A14u32B8C8,
+            Generation::Xe2 => super::Format::Pec64u64,
+        }
+    }
+}
+
 /// Why a report was written (RPT_ID from bit 19). Several bits may be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reason(pub u8);
@@ -312,6 +346,26 @@ mod tests {
         // 63 steps are the 1050 MHz of the reference's GPU.
         assert_eq!(ratio(63).0 / 1_000_000, 1050);
         assert_eq!(Reason(0b1001).words(), "timer + context switch");
+    }
+
+    #[test]
+    fn devices_have_generations() {
+        let table = [
+            (0x5916, Some((Generation::Gen9, false))),
+            (0x3185, Some((Generation::Gen9, true))),
+            (0x0a84, Some((Generation::Gen9, true))),
+            (0x0a16, Some((Generation::Gen7, false))),
+            (0x9a49, Some((Generation::Gen12, false))),
+            (0x56a0, Some((Generation::Xe, false))),
+            (0x64a0, Some((Generation::Xe2, false))),
+            (0x1234, None),
+        ];
+        for (id, want) in table {
+            assert_eq!(Generation::of_device(id), want, "{id:#x}");
+        }
+        assert_eq!(Generation::by_name("KBL"), Some(Generation::Gen9));
+        assert_eq!(Generation::by_name("gen13"), None);
+        assert_eq!(Generation::Xe.widest_format(), Format::A24u40A14u32B8C8);
     }
 
     #[test]
