@@ -74,6 +74,7 @@ pub enum IssueKind {
     Untimed { commands: u64, reason: Untimed },
     OrphanTimings { timings: u64 },
     ImpossibleStamps { commands: u64 },
+    BadProbabilities { commands: u64 },
     Unaligned { device: String },
     QueuedNotUsed { device: String },
     ClockSteps { device: String, steps: u64 },
@@ -111,6 +112,7 @@ impl IssueKind {
             Self::Untimed { .. } => "untimed-commands",
             Self::OrphanTimings { .. } => "orphan-timings",
             Self::ImpossibleStamps { .. } => "impossible-stamps",
+            Self::BadProbabilities { .. } => "bad-probabilities",
             Self::Unaligned { .. } => "unaligned-device",
             Self::QueuedNotUsed { .. } => "queued-not-used",
             Self::ClockSteps { .. } => "clock-steps",
@@ -179,6 +181,7 @@ impl IssueKind {
             Self::Untimed { reason: Untimed::Failed, .. } => "the application's commands failed: see the API errors",
             Self::OrphanTimings { .. } => "their enqueue calls lie in a part of the trace that is missing",
             Self::ImpossibleStamps { .. } => "the runtime's profiling stamps are out of order; record with --device-timing sync to compare",
+            Self::BadProbabilities { .. } => "they count as certain; the recorder or the file is damaged, so mistrust the estimates",
             Self::Unaligned { .. } => "its spans are placed between enqueue and completion, with that as their bound",
             Self::Clamped { .. } => "they were moved inside the time between enqueue and completion; their durations were kept",
             Self::NotEnded => "all that was complete by then is here",
@@ -235,6 +238,9 @@ impl fmt::Display for IssueKind {
             Self::OrphanTimings { timings } => write!(f, "{} of commands that are not in the trace", count(*timings, "device time")),
             Self::ImpossibleStamps { commands } => {
                 write!(f, "{} with stamps out of order, left untimed", count(*commands, "command"))
+            }
+            Self::BadProbabilities { commands } => {
+                write!(f, "{} with a sampling probability that is none", count(*commands, "launch").replace("launchs", "launches"))
             }
             Self::Unaligned { device } => write!(f, "{device}: its clock could not be aligned with the host's"),
             Self::QueuedNotUsed { device } => write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call"),

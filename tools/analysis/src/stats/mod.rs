@@ -1,9 +1,11 @@
 //! Owns the sums of a trace: kernels, transfers, API functions, queues, devices, what has no time and why. One pass, in
 //! bounded memory: it grows with the number of kernels, functions and queues, not with events. Durations are exact in
-//! count, total, least and most; percentiles are within [`sketch::RELATIVE_ERROR`]. Refuses to scale or correct: what was
-//! not timed is counted, never estimated here.
+//! count, total, least and most; percentiles are within [`sketch::RELATIVE_ERROR`]. Launches that sampled timing left
+//! out are estimated beside them, with intervals ([`estimate`]). Refuses to scale or correct in silence: exact sums hold
+//! what was timed and nothing else, and what has no time for another reason is counted, never estimated.
 
 pub mod busy;
+pub mod estimate;
 pub mod sketch;
 
 use crate::Trace;
@@ -16,8 +18,12 @@ use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
+use estimate::{Estimate, Sampled};
 use sketch::Distribution;
 use std::collections::BTreeMap;
+
+/// Name of the calibration that holds a device's span bias.
+pub const SPAN_BIAS: &str = "span-bias-ns";
 
 /// Sums over commands of one class.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,10 +36,39 @@ pub struct CommandSums {
     pub bytes: u64,
     /// Bytes of the timed ones.
     pub timed_bytes: u64,
+    /// What estimates need, for kernels of processes that sampled.
+    pub sampled: Option<Box<Sampled>>,
+    /// What of the spans is the runtime's own work, as far as it was measured.
+    pub bias: Bias,
+}
+
+/// Time inside spans that is the runtime's own work, as calibrations in the trace tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bias {
+    /// Launches whose device has a calibration.
+    pub launches: u64,
+    /// Their bias together, nanoseconds.
+    pub ns: f64,
+    /// Half-width of its 95 % interval.
+    pub uncertainty_ns: f64,
 }
 
 impl CommandSums {
     fn merge(&mut self, other: &Self) {
+        match (&mut self.sampled, &other.sampled) {
+            (Some(own), Some(other)) => own.merge(other),
+            (own @ None, Some(other)) => {
+                let mut all = other.clone();
+                all.merge_certain(&self.time);
+                *own = Some(all);
+            }
+            (Some(own), None) => own.merge_certain(&other.time),
+            (None, None) => {}
+        }
+        self.bias.launches += other.bias.launches;
+        self.bias.ns += other.bias.ns;
+        // One calibration errs alike for all that it is applied to.
+        self.bias.uncertainty_ns += other.bias.uncertainty_ns;
         self.count += other.count;
         self.bytes += other.bytes;
         self.timed_bytes += other.timed_bytes;
@@ -44,6 +79,43 @@ impl CommandSums {
     #[must_use]
     pub fn untimed(&self) -> u64 {
         self.count - self.time.count()
+    }
+
+    /// Launches that sampled timing left out.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.sampled.as_ref().map_or(0, |s| s.left_out())
+    }
+
+    /// Launches whose time is known or estimated.
+    #[must_use]
+    pub fn covered(&self) -> u64 {
+        self.time.count() + self.left_out()
+    }
+
+    /// What estimates are made from, where launches were left out by chance.
+    #[must_use]
+    pub fn estimated(&self) -> Option<&Sampled> {
+        self.sampled.as_deref().filter(|s| s.left_out() > 0)
+    }
+
+    /// Time of all launches but those without time for another reason: exact where all were timed, else estimated.
+    /// `None` where nothing is known.
+    #[must_use]
+    pub fn total(&self) -> Option<Estimate> {
+        match self.estimated() {
+            Some(sampled) => sampled.total(),
+            None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
+        }
+    }
+
+    /// The total less the span bias, if that was measured for all of the launches.
+    #[must_use]
+    pub fn corrected(&self) -> Option<Estimate> {
+        let total = self.total()?;
+        let Bias { launches, ns, uncertainty_ns } = self.bias;
+        (launches > 0 && launches == self.covered())
+            .then(|| total.plus(Estimate { value: -ns, low: -ns - uncertainty_ns, high: -ns + uncertainty_ns }))
     }
 
     /// Gigabytes (10^9) per second over the timed commands, if they took any time.
@@ -77,6 +149,10 @@ pub struct QueueSums {
     pub execution: Distribution,
     /// Aligned END to when the host knew, nanoseconds.
     pub notice: Distribution,
+    /// Launches that sampled timing left out: busy, idle and gaps are then not known, only estimated.
+    pub left_out: u64,
+    /// START to END of what ran no kernel, nanoseconds.
+    others_ns: u128,
 }
 
 /// A device of a process.
@@ -86,6 +162,8 @@ pub struct DeviceSums {
     pub busy: Busy,
     /// Clock error bounds of its spans, nanoseconds.
     pub bounds: Distribution,
+    /// Launches that sampled timing left out, as in [`QueueSums::left_out`].
+    pub left_out: u64,
 }
 
 /// Commands without time, by reason, of one process.
@@ -97,6 +175,8 @@ pub struct Missing {
     pub unfinished: BTreeMap<Unfinished, u64>,
     /// Records dropped.
     pub dropped: BTreeMap<DropReason, u64>,
+    /// Launches whose probability is none; they count as certain.
+    pub bad_probabilities: u64,
 }
 
 /// What the host spent its time waiting in.
@@ -106,7 +186,7 @@ pub struct WaitSums {
     pub time: Distribution,
 }
 
-/// Class of a kernel: process, kernel id, device id.
+/// Class of a kernel: process, kernel id, queue id.
 type KernelKey = (ProcessIndex, u32, u32);
 
 /// The sums of a trace, with the ids of its processes.
@@ -151,6 +231,8 @@ struct Pass {
     /// Queue -> device and clock device.
     queue_devices: IdMap<(u32, u32)>,
     waiting: Vec<Vec<bool>>,
+    /// Per process, whether its method may leave launches out.
+    sampling: Vec<bool>,
 }
 
 fn key(process: ProcessIndex, id: u32) -> u64 {
@@ -183,6 +265,7 @@ impl Stats {
                 waiting[usize::from(function.id)] = function.group == "wait";
             }
             pass.waiting.push(waiting);
+            pass.sampling.push(!matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off"));
         }
         let mut events = trace.events(Some(alignment));
         for event in events.by_ref() {
@@ -249,7 +332,7 @@ impl Stats {
         let record = &command.enqueued.record;
         let (process, queue) = (command.process, record.queue);
         let lead = pass.leads.remove(&wide_key(process, record.id)).unwrap_or(Lead { enqueue: command.call.begin, function: None });
-        let (device, clock_device) = pass.queue_devices.get(&key(process, queue)).copied().unwrap_or((0, 0));
+        let clock_device = pass.queue_devices.get(&key(process, queue)).map_or(0, |d| d.1);
         let missing = &mut self.missing[process.0 as usize];
         let mut time = None;
         match &command.outcome {
@@ -269,17 +352,42 @@ impl Stats {
                 sums.timed_bytes += record.bytes;
             }
         };
+        let left_out = matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
         if record.kind.is_kernel() {
-            put(self.kernels.entry((process, record.object, device)).or_default());
+            let sums = self.kernels.entry((process, record.object, queue)).or_default();
+            put(sums);
+            if left_out || pass.sampling[process.0 as usize] {
+                let certain = &sums.time;
+                let sampled = sums.sampled.get_or_insert_with(|| {
+                    // Launches seen before are certain, but for the one just added.
+                    let mut sampled = Box::<Sampled>::default();
+                    if duration.is_none() {
+                        sampled.merge_certain(certain);
+                    }
+                    sampled
+                });
+                if left_out {
+                    sampled.leave_out();
+                } else if let Some(duration) = duration {
+                    let probability = record.probability();
+                    self.missing[process.0 as usize].bad_probabilities += u64::from(probability.is_none());
+                    sampled.add(duration, probability.unwrap_or(1.0));
+                }
+            }
         }
         put(self.commands.entry(record.kind).or_default());
         let sums = self.queues.entry((process, queue)).or_default();
         sums.count += 1;
+        if left_out {
+            sums.left_out += 1;
+            self.devices.entry((process, clock_device)).or_default().left_out += 1;
+        }
         let Some(times) = time else { return };
         let [queued, submit, start, end] = times.raw.map(|s| s.0);
         sums.queue_wait.add(submit - queued);
         sums.submit_wait.add(start - submit);
         sums.execution.add(end - start);
+        sums.others_ns += if record.kind.is_kernel() { 0 } else { u128::from(end - start) };
         if let Some(placed) = &times.placed {
             let span = placed.span();
             sums.notice.add(times.observed.since(span.end));
@@ -295,11 +403,34 @@ impl Stats {
     #[must_use]
     pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {
         let mut out: BTreeMap<(String, String), CommandSums> = BTreeMap::new();
-        for ((process, kernel, device), sums) in &self.kernels {
+        for ((process, kernel, queue), sums) in &self.kernels {
             let d = &trace.process(*process).definitions;
-            out.entry((d.kernel_name(*kernel).into_owned(), d.device_name(*device).into_owned())).or_default().merge(sums);
+            let device = d.queues.get(queue).map_or(0, |q| q.device);
+            let mut sums = sums.clone();
+            // A sub-device has its own calibration or that of the device it is a part of.
+            let bias = |id: u32| d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id);
+            if let Some(bias) = bias(device).or_else(|| d.clock_device(*queue).and_then(bias)) {
+                let n = sums.covered();
+                sums.bias = Bias { launches: n, ns: n as f64 * bias.value, uncertainty_ns: n as f64 * bias.uncertainty };
+            }
+            out.entry((d.kernel_name(*kernel).into_owned(), d.device_name(device).into_owned())).or_default().merge(&sums);
         }
         out
+    }
+
+    /// Time in which a queue ran commands, if its launches did not overlap: the sum of their durations, estimated where
+    /// some were left out. `None` where nothing is known of a kernel that it ran.
+    #[must_use]
+    pub fn queue_time(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
+        let others = Estimate::exact(self.queues.get(&(process, queue))?.others_ns as f64);
+        let kernels = self.kernels.iter().filter(|((p, _, q), sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
+        kernels.map(|(_, sums)| sums.total()).try_fold(others, |sum, total| Some(sum.plus(total?)))
+    }
+
+    /// Kernel launches: all, those timed, and those left out by chance.
+    #[must_use]
+    pub fn launches(&self) -> (u64, u64, u64) {
+        self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| (all + s.count, timed + s.time.count(), left + s.left_out()))
     }
 
     /// Transfers by direction and kind.
@@ -346,7 +477,8 @@ impl Stats {
     #[must_use]
     pub fn idle_causes(&self, trace: &Trace<'_>) -> Vec<(String, u64)> {
         let mut out: BTreeMap<String, u64> = BTreeMap::new();
-        for ((process, _), device) in &self.devices {
+        // Between the timed launches of a sample others ran, which are no idleness.
+        for ((process, _), device) in self.devices.iter().filter(|(_, d)| d.left_out == 0) {
             for (cause, ns) in &device.busy.causes {
                 let name = match cause {
                     IdleCause::HostCall(f) => format!("host in {}", trace.process(*process).definitions.function_name(*f)),
@@ -371,6 +503,9 @@ impl Stats {
             missing.dropped.iter().for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
             missing.untimed.iter().for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
             missing.unfinished.iter().for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));
+            if missing.bad_probabilities > 0 {
+                add(IssueKind::BadProbabilities { commands: missing.bad_probabilities });
+            }
         }
         if self.timed == 0
             && let Some(first) = trace.processes.first()

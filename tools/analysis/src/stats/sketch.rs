@@ -24,13 +24,13 @@ pub struct Distribution {
 
 /// Values below 2^(BITS+1) have a bin each.
 #[inline]
-fn bin(value: u64) -> usize {
+pub(super) fn bin(value: u64) -> usize {
     let exponent = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
     ((u64::from(exponent) << BITS) + (value >> exponent)) as usize
 }
 
 /// Middle of a bin.
-fn middle(bin: usize) -> f64 {
+pub(super) fn middle(bin: usize) -> f64 {
     let exponent = (bin >> BITS).saturating_sub(1) as u32;
     let lead = (bin - ((exponent as usize) << BITS)) as f64;
     let width = f64::from(exponent).exp2();
@@ -77,6 +77,11 @@ impl Distribution {
         for (i, n) in other.bins.iter().enumerate().filter(|(_, n)| **n > 0) {
             *self.slot(other.first + i) += n;
         }
+    }
+
+    /// Bins that hold values, and how many.
+    pub(super) fn bins(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.bins.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (self.first + i, *n))
     }
 
     /// Number of values.

@@ -1,0 +1,497 @@
+//! Owns estimates of what sampled timing did not see: totals, means and percentiles of all launches of a class from
+//! those that were timed, each with its 95 % interval. Refuses to hide that they are estimates, and to guess where not
+//! one launch was timed.
+//!
+//! Every launch was chosen by itself, with a probability of its own that the trace tells (Poisson sampling):
+//!
+//! * Launches that were **certain** to be timed (the first of each kernel, rare kernels) are added as they are.
+//! * The rest is estimated by the ratio estimator (Hajek 1971): its known number of launches, times the mean of the timed
+//!   ones weighted by 1/p. Its variance is that of Poisson sampling about the mean: the sum over timed launches of
+//!   (1-p)/p^2 (y - mean)^2 (Sarndal, Swensson, Wretman: Model Assisted Survey Sampling, 5.7 and 5.10).
+//! * Durations are skewed, and so is the estimate: the interval is corrected for its third cumulant by Hall's
+//!   transformation (1992), with Student's quantile at the effective sample size.
+//! * With fewer than [`FEW`] timed launches beside the certain ones the design alone tells too little. Then the
+//!   certain ones count as a sample of the same launches, and the interval is a prediction for the rest
+//!   ([`Basis::Model`]).
+//! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
+
+use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
+
+/// Timed launches beside the certain ones below which the design alone is not relied on.
+pub const FEW: u64 = 10;
+
+/// A figure with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// A figure that is known.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self { value, low: value, high: value }
+    }
+
+    /// The longer of the interval's two sides.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.value - self.low).max(self.high - self.value)
+    }
+
+    /// Times a number that is known and not negative.
+    #[must_use]
+    pub fn times(self, n: f64) -> Self {
+        Self { value: self.value * n, low: self.low * n, high: self.high * n }
+    }
+
+    /// Plus an estimate of independent launches: the sides add as standard deviations do.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let side = |a: f64, b: f64| a.hypot(b);
+        let value = self.value + other.value;
+        Self {
+            value,
+            low: value - side(self.value - self.low, other.value - other.low),
+            high: value + side(self.high - self.value, other.high - other.value),
+        }
+    }
+
+    /// Its share of itself plus independent `others`, between 0 and 1; `None` where all is nothing.
+    #[must_use]
+    pub fn share(self, others: Self) -> Option<Self> {
+        let whole = self.value + others.value;
+        if whole <= 0.0 {
+            return None;
+        }
+        let value = self.value / whole;
+        // First order: the share rises with the own total by (1 - share), and falls with the others' by the share.
+        let side = |own: f64, other: f64| ((1.0 - value) * own).hypot(value * other) / whole;
+        Some(Self {
+            value,
+            low: (value - side(self.value - self.low, others.high - others.value)).max(0.0),
+            high: (value + side(self.high - self.value, others.value - others.low)).min(1.0),
+        })
+    }
+}
+
+/// What an interval rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Every launch of the class was timed: no interval is needed.
+    Complete,
+    /// The chance by which launches were chosen, and nothing else.
+    Design,
+    /// That the timed launches are like the others: too few were chosen by chance.
+    Model,
+}
+
+/// Sums of powers of durations about a pivot, weighted.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Powers([f64; 4]);
+
+impl Powers {
+    fn add(&mut self, weight: f64, d: f64) {
+        let mut power = weight;
+        for sum in &mut self.0 {
+            *sum += power;
+            power *= d;
+        }
+    }
+
+    /// The same sums about a pivot lower by `shift`.
+    fn moved(&self, shift: f64) -> Self {
+        let [a, b, c, d] = self.0;
+        let s = shift;
+        Self([a, b + a * s, c + 2.0 * b * s + a * s * s, d + 3.0 * c * s + 3.0 * b * s * s + a * s * s * s])
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] + other.0[i]))
+    }
+
+    /// Second and third sums about `mean`, which is relative to the pivot.
+    fn central(&self, mean: f64) -> (f64, f64) {
+        let moved = self.moved(-mean).0;
+        (moved[2].max(0.0), moved[3])
+    }
+}
+
+/// Durations of the launches of one class under sampling. Memory is bounded as that of a sketch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sampled {
+    /// Launches that the estimate is for: timed, or left out by chance.
+    launches: u64,
+    /// Launches left out by chance.
+    left_out: u64,
+    certain: u64,
+    certain_total: f64,
+    /// Timed launches that were not certain, and their total.
+    chosen: u64,
+    chosen_total: f64,
+    pivot: f64,
+    /// Certain ones, each once.
+    plain: Powers,
+    /// Weights 1/p.
+    ratio: Powers,
+    /// Weights (1-p)/p^2: the variance.
+    second: Powers,
+    /// Weights (1-p)(1-2p)/p^3: the third cumulant.
+    third: Powers,
+    /// Sum of squares of (1-p)/p^2.
+    second_squared: f64,
+    /// Chosen ones once each.
+    once: Powers,
+    first_bin: usize,
+    /// Per bin: weight, and weight of the variance.
+    bins: Vec<(f64, f64)>,
+}
+
+impl Sampled {
+    /// Adds a launch that was left out by chance.
+    pub fn leave_out(&mut self) {
+        self.launches += 1;
+        self.left_out += 1;
+    }
+
+    /// Adds a timed launch that had been chosen with probability `p`, in (0, 1].
+    pub fn add(&mut self, duration: u64, p: f64) {
+        let y = duration as f64;
+        if self.certain + self.chosen == 0 {
+            self.pivot = y;
+        }
+        self.launches += 1;
+        let d = y - self.pivot;
+        let (weight, variance) = (1.0 / p, (1.0 - p) / (p * p));
+        if p >= 1.0 {
+            self.certain += 1;
+            self.certain_total += y;
+            self.plain.add(1.0, d);
+        } else {
+            self.chosen += 1;
+            self.chosen_total += y;
+            self.once.add(1.0, d);
+            self.ratio.add(weight, d);
+            self.second.add(variance, d);
+            self.third.add(variance * (1.0 - 2.0 * p) / p, d);
+            self.second_squared += variance * variance;
+        }
+        let slot = self.slot(bin(duration));
+        slot.0 += weight;
+        slot.1 += variance;
+    }
+
+    fn slot(&mut self, bin: usize) -> &mut (f64, f64) {
+        if self.bins.is_empty() {
+            self.first_bin = bin;
+        } else if bin < self.first_bin {
+            let more = self.first_bin - bin;
+            self.bins.splice(0..0, std::iter::repeat_n((0.0, 0.0), more));
+            self.first_bin = bin;
+        }
+        let index = bin - self.first_bin;
+        if index >= self.bins.len() {
+            self.bins.resize(index + 1, (0.0, 0.0));
+        }
+        &mut self.bins[index]
+    }
+
+    /// Adds all launches of another.
+    pub fn merge(&mut self, other: &Self) {
+        if self.certain + self.chosen == 0 {
+            self.pivot = other.pivot;
+        }
+        let shift = other.pivot - self.pivot;
+        for (own, others) in [
+            (&mut self.plain, &other.plain),
+            (&mut self.ratio, &other.ratio),
+            (&mut self.second, &other.second),
+            (&mut self.third, &other.third),
+            (&mut self.once, &other.once),
+        ] {
+            *own = own.plus(&others.moved(shift));
+        }
+        self.launches += other.launches;
+        self.left_out += other.left_out;
+        self.certain += other.certain;
+        self.certain_total += other.certain_total;
+        self.chosen += other.chosen;
+        self.chosen_total += other.chosen_total;
+        self.second_squared += other.second_squared;
+        for (i, (weight, variance)) in other.bins.iter().enumerate().filter(|(_, b)| b.0 > 0.0) {
+            let slot = self.slot(other.first_bin + i);
+            slot.0 += weight;
+            slot.1 += variance;
+        }
+    }
+
+    /// Adds timed launches that were certain, from their distribution: its spread is told by the sketch alone.
+    pub fn merge_certain(&mut self, timed: &Distribution) {
+        if self.timed() == 0
+            && let Some(first) = timed.min()
+        {
+            self.pivot = first as f64;
+        }
+        self.launches += timed.count();
+        self.certain += timed.count();
+        self.certain_total += timed.total() as f64;
+        for (number, n) in timed.bins() {
+            self.plain.add(n as f64, middle(number) - self.pivot);
+            self.slot(number).0 += n as f64;
+        }
+    }
+
+    /// Launches that the estimates are for.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.launches
+    }
+
+    /// Launches left out by chance.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Launches that were timed.
+    #[must_use]
+    pub fn timed(&self) -> u64 {
+        self.certain + self.chosen
+    }
+
+    /// What the intervals rest on; `None` where nothing was timed.
+    #[must_use]
+    pub fn basis(&self) -> Option<Basis> {
+        if self.timed() == 0 {
+            None
+        } else if self.left_out == 0 {
+            Some(Basis::Complete)
+        } else if self.chosen >= FEW {
+            Some(Basis::Design)
+        } else {
+            Some(Basis::Model)
+        }
+    }
+
+    /// Total of all launches; `None` where nothing was timed, or a single launch says nothing of the others' spread.
+    #[must_use]
+    pub fn total(&self) -> Option<Estimate> {
+        let known = self.certain_total + self.chosen_total;
+        let estimate = match self.basis()? {
+            Basis::Complete => return Some(Estimate::exact(known)),
+            Basis::Design => self.by_design(),
+            Basis::Model => self.by_model()?,
+        };
+        // What was timed is certain.
+        Some(Estimate { low: estimate.low.max(known).min(estimate.value), ..estimate })
+    }
+
+    fn by_design(&self) -> Estimate {
+        let others = (self.launches - self.certain) as f64;
+        let [weight, first, ..] = self.ratio.0;
+        let mean = first / weight;
+        let value = self.certain_total + others * (self.pivot + mean);
+        let scale = others / weight;
+        let effective = self.second.0[0].powi(2) / self.second_squared;
+        // The mean was taken from the same launches: as for any variance, one degree of freedom goes.
+        let correction = effective / (effective - 1.0).max(1.0);
+        let variance = scale * scale * self.second.central(mean).0 * correction;
+        let sd = variance.sqrt();
+        let third = scale.powi(3) * self.third.central(mean).1;
+        let skewness = if sd > 0.0 { third / (variance * sd) } else { 0.0 };
+        let t = student(effective - 1.0);
+        Estimate { value, low: value - sd * hall(t, skewness), high: value - sd * hall(-t, skewness) }
+    }
+
+    fn by_model(&self) -> Option<Estimate> {
+        let all = self.plain.plus(&self.once);
+        let n = all.0[0];
+        if n < 2.0 {
+            return None;
+        }
+        let mean = all.0[1] / n;
+        let (squares, cubes) = all.central(mean);
+        let spread = (squares / (n - 1.0)).sqrt();
+        let m = self.left_out as f64;
+        let value = self.certain_total + self.chosen_total + m * (self.pivot + mean);
+        let sd = spread * (m + m * m / n).sqrt();
+        // Of the mean's error m/sqrt(n) and the rest's own sqrt(m), skewed to opposite sides.
+        let skewness = if spread > 0.0 { cubes / n / spread.powi(3) * (m.powi(3) / (n * n) - m) / (m + m * m / n).powf(1.5) } else { 0.0 };
+        let t = student(n - 1.0);
+        Some(Estimate { value, low: value - sd * hall(t, skewness), high: value - sd * hall(-t, skewness) })
+    }
+
+    /// Mean over all launches.
+    #[must_use]
+    pub fn mean(&self) -> Option<Estimate> {
+        Some(self.total()?.times(1.0 / self.launches as f64))
+    }
+
+    /// The duration below or at which a share `q` of all launches lies. The interval includes the sketch's error.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<Estimate> {
+        self.basis()?;
+        let weight: f64 = self.bins.iter().map(|b| b.0).sum();
+        let variance: f64 = self.bins.iter().map(|b| b.1).sum();
+        let at = |share: f64| {
+            let mut seen = 0.0;
+            let mut last = self.first_bin;
+            for (i, (w, _)) in self.bins.iter().enumerate().filter(|(_, b)| b.0 > 0.0) {
+                seen += w;
+                last = self.first_bin + i;
+                // A billionth absorbs the rounding of the sums.
+                if seen >= share * weight * (1.0 - 1e-9) {
+                    break;
+                }
+            }
+            (middle(last), last)
+        };
+        let (value, found) = at(q);
+        let below: f64 = self.bins.iter().take(found + 1 - self.first_bin).map(|b| b.1).sum();
+        let sd = ((1.0 - q).powi(2) * below + q * q * (variance - below).max(0.0)).sqrt() / weight;
+        let effective = if self.second_squared > 0.0 { self.second.0[0].powi(2) / self.second_squared } else { f64::INFINITY };
+        // Where chance chose next to none, the variance is not known either: no percentile is then.
+        if self.basis() == Some(Basis::Model) {
+            return Some(Estimate { value, low: middle(self.first_bin), high: f64::INFINITY });
+        }
+        let side = student(effective - 1.0) * sd;
+        let low = at((q - side).max(0.0)).0 * (1.0 - RELATIVE_ERROR);
+        let high = if q + side >= 1.0 && self.left_out > 0 { f64::INFINITY } else { at(q + side).0 * (1.0 + RELATIVE_ERROR) };
+        Some(Estimate { value, low: low.min(value), high })
+    }
+}
+
+/// Where Hall's transformed statistic is at `t`: the standardized error below which it lies with that probability.
+/// `skewness` is that of the estimate itself.
+fn hall(t: f64, skewness: f64) -> f64 {
+    // Beyond this the expansion is not one any more, and the third cumulant of a few launches is mostly noise.
+    let a = skewness.clamp(-1.2, 1.2);
+    if a.abs() < 1e-6 {
+        return t;
+    }
+    3.0 / a * ((1.0 + a * (t - a / 6.0)).cbrt() - 1.0)
+}
+
+/// 97.5 % quantile of Student's distribution (Cornish-Fisher expansion in 1/df, Abramowitz and Stegun 26.7.5; within 1 %
+/// from three degrees on).
+fn student(df: f64) -> f64 {
+    let z = 1.959_964;
+    let n = df.max(1.0);
+    let z3 = z * z * z;
+    let z5 = z3 * z * z;
+    let z7 = z5 * z * z;
+    z + (z3 + z) / (4.0 * n)
+        + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * n * n)
+        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * n * n * n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn students_quantiles_are_those_of_the_table() {
+        for (df, quantile) in [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)] {
+            assert!((student(df) / quantile - 1.0).abs() < 0.02, "{df}: {}", student(df));
+        }
+        assert!((hall(1.5, 1e-5) - 1.5).abs() < 1e-4, "without skewness nothing is changed");
+        assert!(hall(1.96, 0.5) < 1.96 && hall(-1.96, 0.5) < -1.96, "an estimate skewed to high values is low more often");
+    }
+
+    #[test]
+    fn what_is_all_timed_is_exact_and_what_is_not_timed_is_unknown() {
+        let mut all = Sampled::default();
+        assert_eq!((all.basis(), all.total(), all.quantile(0.5)), (None, None, None));
+        all.leave_out();
+        assert_eq!((all.basis(), all.total()), (None, None));
+        let mut all = Sampled::default();
+        [3, 5, 9].iter().for_each(|d| all.add(*d, 1.0));
+        all.add(7, 0.25);
+        assert_eq!((all.basis(), all.total()), (Some(Basis::Complete), Some(Estimate::exact(24.0))));
+        let mut one = Sampled::default();
+        one.add(5, 1.0);
+        one.leave_out();
+        assert_eq!((one.basis(), one.total()), (Some(Basis::Model), None), "one launch tells no spread");
+    }
+
+    #[test]
+    fn too_few_chosen_launches_are_said_to_rest_on_a_model() {
+        let mut few = Sampled::default();
+        (0..32).for_each(|i| few.add(1_000 + i, 1.0));
+        (0..400).for_each(|_| few.leave_out());
+        few.add(1_016, 0.01);
+        let total = few.total().expect("timed");
+        assert_eq!((few.basis(), few.launches(), few.timed()), (Some(Basis::Model), 433, 33));
+        assert!(total.low < 433.0 * 1_016.0 && total.high > 433.0 * 1_016.0 && total.half_width() < 0.05 * total.value, "{total:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn merging_changes_nothing(
+            launches in prop::collection::vec((1u64..1 << 40, 0.001f64..1.4, any::<bool>()), 1..120),
+            cut in 0usize..120,
+        ) {
+            let (mut all, mut a, mut b) = (Sampled::default(), Sampled::default(), Sampled::default());
+            for (i, (duration, p, timed)) in launches.iter().enumerate() {
+                for s in [&mut all, if i < cut { &mut a } else { &mut b }] {
+                    if *timed { s.add(*duration, p.min(1.0)) } else { s.leave_out() }
+                }
+            }
+            a.merge(&b);
+            prop_assert_eq!((a.launches(), a.timed(), a.left_out(), a.basis()), (all.launches(), all.timed(), all.left_out(), all.basis()));
+            let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * (a.abs() + b.abs()) + 1e-6;
+            match (a.total(), all.total()) {
+                (Some(a), Some(b)) => prop_assert!(near(a.value, b.value) && near(a.low, b.low) && near(a.high, b.high), "{:?} {:?}", a, b),
+                (a, b) => prop_assert_eq!(a, b),
+            }
+            if let Some(t) = all.total() {
+                prop_assert!(t.low <= t.value && t.value <= t.high, "{:?}", t);
+            }
+            for q in [0.0, 0.5, 0.99] {
+                if let Some(e) = all.quantile(q) {
+                    prop_assert!(e.low <= e.value && e.value <= e.high, "{:?}", e);
+                }
+            }
+        }
+    }
+
+    /// A generator whose failures repeat.
+    fn random(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    #[test]
+    fn totals_and_medians_lie_inside_their_intervals_about_95_times_in_a_hundred() {
+        let mut state = 7;
+        // One in eight takes four times as long, and the rest spread by half.
+        let durations: Vec<u64> =
+            (0..4_000).map(|i| ((1.0 + random(&mut state) / 2.0) * if i % 8 == 3 { 20_000.0 } else { 5_000.0 }) as u64).collect();
+        let truth: f64 = durations.iter().map(|d| *d as f64).sum();
+        let mut sorted = durations.clone();
+        sorted.sort_unstable();
+        let median = sorted[durations.len() / 2 - 1] as f64;
+        let trials = 500;
+        let (mut totals, mut medians) = (0, 0);
+        for _ in 0..trials {
+            let mut s = Sampled::default();
+            for (i, d) in durations.iter().enumerate() {
+                let p = if i < 32 { 1.0 } else { 0.02 + 0.03 * (i as f64 / 4_000.0) };
+                if random(&mut state) < p { s.add(*d, p) } else { s.leave_out() }
+            }
+            let (total, middle) = (s.total().expect("timed"), s.quantile(0.5).expect("timed"));
+            totals += u64::from(total.low <= truth && truth <= total.high);
+            medians += u64::from(middle.low <= median && median <= middle.high);
+        }
+        // Three standard deviations of a binomial count round 95 %; a median's interval is rounded up to whole launches.
+        let off = 3.0 * (0.95 * 0.05 * trials as f64).sqrt();
+        assert!((totals as f64 - 0.95 * trials as f64).abs() <= off, "{totals} of {trials}");
+        assert!(medians as f64 >= 0.95 * trials as f64 - off, "{medians} of {trials}");
+    }
+}
