@@ -1,1 +1,163 @@
-//! Begun.
+//! Real applications, unmodified: clinfo, clpeak, a PyOpenCL program with the loader that its wheel bundles, and a face
+//! detection on OpenCV's OpenCL path.
+
+use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
+use std::path::{Path, PathBuf};
+
+fn program(path: &str) -> Option<PathBuf> {
+    let found = Path::new(path).exists().then(|| path.into());
+    if found.is_none() {
+        skip(&format!("{path} is not installed"), true);
+    }
+    found
+}
+
+/// A variable of the set-up script that names a file.
+fn given(name: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(name).map(PathBuf::from).filter(|p| p.exists());
+    if found.is_none() {
+        skip(&format!("{name} names no file: tools/setup/test.sh sets it"), true);
+    }
+    found
+}
+
+#[test]
+fn clinfo_prints_the_same() {
+    let Some(clinfo) = program("/usr/bin/clinfo") else { return };
+    for runtime in Runtime::real() {
+        for arguments in [&[][..], &["--raw"], &["--list"]] {
+            let stage = Stage::new(runtime.clone());
+            // Free memory and the like change from run to run even without us.
+            let bare: Vec<_> = (0..2).map(|_| stage.program(Mode::Bare, "bare", &clinfo).args(arguments).run().success().stdout).collect();
+            let steady = |text: &str| -> Vec<String> {
+                let pairs = bare[0].lines().zip(bare[1].lines()).zip(text.lines());
+                pairs.filter(|((a, b), _)| a == b).map(|(_, c)| c.to_owned()).collect()
+            };
+            for mode in Mode::RECORDING {
+                let with = stage.program(mode, "t", &clinfo).args(arguments).run().success();
+                assert_eq!(with.stdout.lines().count(), bare[0].lines().count(), "{mode:?} {runtime:?}");
+                assert_eq!(steady(&with.stdout), steady(&bare[0]), "{mode:?} {runtime:?} {arguments:?}");
+                // It opens its loader by dlopen, so a preload alone is not in its way.
+                if mode != Mode::Preload {
+                    let recorded = Recorded::read(&[&stage.trace("t")]);
+                    assert!(recorded.processes.iter().all(|p| p.count("clGetPlatformIDs") >= 1), "{mode:?}");
+                }
+                let _ = std::fs::remove_dir_all(stage.trace("t"));
+            }
+        }
+    }
+}
+
+#[test]
+fn clpeak_is_recorded_with_every_launch_timed() {
+    let Some(clpeak) = program("/usr/bin/clpeak") else { return };
+    for mode in Mode::RECORDING {
+        let stage = Stage::new(Runtime::Pocl);
+        let with = stage.program(mode, "t", &clpeak).arg("--kernel-latency").run().success();
+        assert!(with.stdout.contains("Kernel launch latency"), "{}", with.stdout);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        let process = recorded.only();
+        assert!(process.launches(None) > 100, "{mode:?}: {}", process.launches(None));
+        process.assert_all_timed();
+        process.assert_causal();
+    }
+}
+
+#[test]
+fn pyopencl_with_its_own_loader_is_recorded() {
+    let Some(python) = given("CLSCOPE_TEST_PYTHON") else { return };
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let script = stage.join("app.py");
+        std::fs::write(&script, PYOPENCL).unwrap();
+        let run = |mode, name: &str| {
+            let run = stage.program(mode, name, &python).arg(&script).env("PYOPENCL_NO_CACHE", "1");
+            run.env("PYOPENCL_CTX", "0").env("XDG_CACHE_HOME", stage.path()).run().success()
+        };
+        let bare = run(Mode::Bare, "bare");
+        assert!(bare.stdout.contains("right"), "{}", bare.stdout);
+        for mode in Mode::RECORDING {
+            let name = format!("{mode:?}");
+            let with = run(mode, &name);
+            assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+            let recorded = Recorded::read(&[&stage.trace(&name)]);
+            let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
+            assert_eq!(process.launches(Some("twice")), 20, "{mode:?} on {:?}", stage.runtime);
+            process.assert_all_timed();
+            process.assert_causal();
+            let queue = process.definitions.queues.values().next().unwrap();
+            assert_eq!(queue.properties & 2, 2, "the application asked for profiling itself");
+            assert!(!queue.profiling_added);
+        }
+    }
+}
+
+const PYOPENCL: &str = r#"
+import numpy as np, pyopencl as cl
+context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+values = np.arange(4096, dtype=np.int32)
+buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=values)
+program = cl.Program(context, "kernel void twice(global int *a) { a[get_global_id(0)] *= 2; }").build()
+kernel = cl.Kernel(program, "twice")
+events = [kernel(queue, values.shape, None, buffer) for _ in range(20)]
+cl.enqueue_copy(queue, values, buffer)
+queue.finish()
+ordered = all(e.profile.queued <= e.profile.submit <= e.profile.start <= e.profile.end for e in events)
+print("right" if (values == (np.arange(4096, dtype=np.int64) << 20).astype(np.int32)).all() and ordered else "wrong")
+print(queue.properties, events[0].get_info(cl.event_info.REFERENCE_COUNT))
+"#;
+
+/// OpenCV opens its loader by dlopen: every way but the preload sees all of it.
+#[test]
+fn face_detection_runs_on_opencl_and_finds_every_face() {
+    let (Some(python), Some(photograph)) = (program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH")) else { return };
+    let script = artifacts::root().join("tools/setup/face_detect.py");
+    let stage = Stage::new(Runtime::Pocl);
+    let run = |mode, name: &str, option: Option<&str>| {
+        let run = stage.program(mode, name, &python).arg(&script).args(option).arg(&photograph);
+        run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0").run().success()
+    };
+    let host = run(Mode::Bare, "host", Some("--no-opencl"));
+    let bare = run(Mode::Bare, "bare", None);
+    assert_eq!(bare.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", bare.stdout);
+    assert_eq!(host.stdout.lines().count(), bare.stdout.lines().count());
+    for mode in Mode::DLOPEN {
+        let name = format!("{mode:?}");
+        let with = run(mode, &name, None);
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+        let recorded = Recorded::read(&[&stage.trace(&name)]);
+        let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
+        assert!(process.launches(None) >= 30, "{mode:?}: {} launches", process.launches(None));
+        assert!(process.commands.iter().any(|c| c.kernel.as_deref().is_some_and(|k| k.contains("lbp") || k.contains("LBP"))), "{mode:?}");
+        process.assert_all_timed();
+        process.assert_causal();
+        assert_eq!(process.dropped, 0);
+    }
+    let report = stage.clscope(["report", "Record.clscope", "--format", "json"]).run().success();
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    assert!(report["kernels"].as_array().is_some_and(|k| !k.is_empty()), "{report}");
+    stage.clscope(["export", "chrome", "Record.clscope", "-o", "faces.json"]).run().success();
+    let timeline: serde_json::Value = serde_json::from_slice(&std::fs::read(stage.join("faces.json")).unwrap()).unwrap();
+    assert!(timeline["traceEvents"].as_array().is_some_and(|e| e.len() > 500));
+}
+
+/// The Haar cascade takes its OpenCL path on devices of this vendor.
+#[test]
+fn opencv_is_recorded_on_the_second_runtime_too() {
+    let (Some(intel), Some(python), Some(photograph)) = (Runtime::intel(), program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH")) else {
+        return;
+    };
+    let script = artifacts::root().join("tools/setup/face_detect.py");
+    let stage = Stage::new(intel);
+    for mode in Mode::DLOPEN {
+        let name = format!("{mode:?}");
+        let with = stage.program(mode, &name, &python).arg(&script).arg(&photograph).env("OPENCV_OPENCL_DEVICE", ":CPU:").run().success();
+        assert_eq!(with.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", with.stdout);
+        let recorded = Recorded::read(&[&stage.trace(&name)]);
+        let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
+        assert!(process.launches(None) >= 30, "{mode:?}: {} launches", process.launches(None));
+        process.assert_all_timed();
+        process.assert_causal();
+    }
+}

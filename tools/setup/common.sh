@@ -1,0 +1,91 @@
+# What the set-up scripts share: installing Debian packages quietly, and finding a cargo that is new enough. To be sourced
+# by bash. It installs only what is missing, and prints what it does on stderr.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# What the scripts fetch for themselves, kept between runs; outside the source tree's tracked files.
+target=${CARGO_TARGET_DIR:-$here/target}
+cache=$target/setup
+
+say() { echo "setup: $*" >&2; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else
+        say "need root for: $* (run this as root, or install sudo)"
+        return 1
+    fi
+}
+
+# packages NAME...: installs those that are not there.
+packages() {
+    local missing=() name
+    for name in "$@"; do
+        dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q "ok installed" || missing+=("$name")
+    done
+    [ ${#missing[@]} = 0 ] && return 0
+    say "installing ${missing[*]}"
+    local log
+    log=$(mktemp)
+    if ! { as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        cat "$log" >&2
+        say "apt-get failed, see above"
+        rm -f "$log"
+        return 1
+    fi
+    rm -f "$log"
+}
+
+# Whether `$1 --version` says 1.85 or newer.
+new_enough() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n 's/^[a-z]* \([0-9]*\.[0-9]*\).*/\1/p')
+    [ -n "$version" ] && [ "$(printf '%s\n1.85\n' "$version" | sort -V | head -n 1)" = 1.85 ]
+}
+
+# Sets CARGO, and RUSTC where it is not the one beside it. Debian 12's own cargo is older than the project needs.
+find_cargo() {
+    local candidate
+    for candidate in "${CARGO:-}" cargo "$HOME/.cargo/bin/cargo"; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+            CARGO=$(command -v "$candidate")
+            PATH=$(dirname "$CARGO"):$PATH
+            export CARGO PATH
+            return 0
+        fi
+    done
+    packages rustc-web cargo-web || return 1
+    # These packages put cargo and rustc in the usual place, in place of the older ones.
+    if command -v cargo >/dev/null && new_enough cargo; then
+        CARGO=$(command -v cargo)
+        export CARGO
+        return 0
+    fi
+    say "no cargo of version 1.85 or newer: install Rust from your distribution or with rustup"
+    return 1
+}
+
+# build_release: recorder, command and audit shim, side by side in $target/release.
+build_release() {
+    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --quiet --release -p clscope -p clscope-cli &&
+        CARGO_TARGET_DIR=$target "$CARGO" build --quiet --release --manifest-path tools/audit/Cargo.toml)
+}
+
+# photograph: prints the path of a photograph of a face that is free to use. It comes with scikit-image; the package is
+# only unpacked, for this one picture.
+photograph() {
+    local face=$cache/photographs/astronaut.png fetched
+    if [ ! -f "$face" ]; then
+        fetched=$(mktemp -d)
+        # apt reads and writes as a user of its own.
+        chmod 777 "$fetched"
+        if ! (cd "$fetched" && apt-get download -qq python3-skimage) >/dev/null 2>&1; then
+            as_root apt-get update -qq >/dev/null || return 1
+            (cd "$fetched" && apt-get download -qq python3-skimage) >/dev/null || return 1
+        fi
+        dpkg-deb -x "$fetched"/python3-skimage_*.deb "$fetched/unpacked" || return 1
+        mkdir -p "$cache/photographs"
+        cp "$fetched/unpacked/usr/lib/python3/dist-packages/skimage/data/astronaut.png" "$face" || return 1
+        rm -rf "$fetched"
+    fi
+    echo "$face"
+}

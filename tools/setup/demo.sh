@@ -1,0 +1,27 @@
+#!/bin/bash
+# demo.sh [FOLDER]: installs what is needed on Debian 12 (as root, or with sudo), builds clscope, profiles a face detection
+# on OpenCV's OpenCL path, prints the report and leaves a timeline. The trace goes to FOLDER, else the working directory.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+folder=${1:-$PWD}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+packages ca-certificates gcc libc6-dev pocl-opencl-icd ocl-icd-libopencl1 python3-opencv opencv-data
+find_cargo
+say "building clscope (a few minutes the first time)"
+build_release
+
+say "fetching a photograph"
+face=$(photograph)
+
+cd "$folder"
+clscope=$target/release/clscope
+# OpenCV takes the CPU device of PoCL only when told to. Python is Debian's, whose OpenCV this is.
+OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd OPENCV_OPENCL_DEVICE=:CPU: \
+    "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face"
+"$clscope" report face_detect.clscope
+"$clscope" export chrome face_detect.clscope -o face_detect.json
+echo
+echo "Timeline: $folder/face_detect.json (open it at https://ui.perfetto.dev, in chrome://tracing or with speedscope)"
+echo "Trace:    $folder/face_detect.clscope (again: $clscope report $folder/face_detect.clscope)"

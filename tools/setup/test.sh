@@ -1,0 +1,37 @@
+#!/bin/bash
+# test.sh [ARGUMENT...]: installs what the tests need on Debian 12 (as root, or with sudo) and runs all of them. Arguments
+# go to the test runner (cargo nextest where it is installed, else cargo test).
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages ca-certificates gcc libc6-dev binutils strace pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers \
+    clinfo clpeak python3 python3-venv python3-opencv opencv-data util-linux
+find_cargo
+
+# Wheels: PyOpenCL with the loader it bundles, and Intel's runtime for CPUs, a second implementation of OpenCL.
+venv=$cache/python
+wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0"
+if [ "$(cat "$venv/wheels" 2>/dev/null)" != "$wheels" ]; then
+    say "installing wheels: $wheels"
+    mkdir -p "$cache"
+    rm -rf "$venv"
+    /usr/bin/python3 -m venv "$venv"
+    # shellcheck disable=SC2086
+    "$venv/bin/pip" install --quiet --disable-pip-version-check $wheels
+    echo "$wheels" >"$venv/wheels"
+fi
+# The wheel's own .icd file holds a placeholder in the place of its path.
+library=$(find "$venv/lib" -name libintelocl.so | head -n 1)
+[ -n "$library" ] || { say "the wheel intel-opencl-rt has no libintelocl.so"; exit 1; }
+echo "$library" >"$cache/intel.icd"
+
+export CLSCOPE_TEST_INTEL_ICD=$cache/intel.icd CLSCOPE_TEST_PYTHON=$venv/bin/python CLSCOPE_TEST_STRICT=1
+face=$(photograph)
+export CLSCOPE_TEST_PHOTOGRAPH=$face
+cd "$here"
+if "$CARGO" nextest --version >/dev/null 2>&1; then
+    "$CARGO" nextest run --workspace --no-fail-fast "$@"
+    "$CARGO" test --workspace --doc --quiet
+else
+    "$CARGO" test --workspace --no-fail-fast "$@"
+fi
