@@ -1,0 +1,120 @@
+// Latency hiding: a chain of dependent instructions in every work-item, as many groups on a compute unit as their local
+// memory leaves room for. ILP independent chains run in each item.
+//   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
+//   -DILP=1|2|4    -DALPHA=n     n dependent additions after every memory access (STREAM, RANDOM)
+//   -DCONFLICT=1|2 words between neighbours in LOCAL
+// Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), shape (bits
+// of the chain, LOCAL words), pad: local memory that is only there to limit how many groups fit.
+// A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
+
+#ifndef ALPHA
+#define ALPHA 0
+#endif
+
+kernel void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
+{
+    const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
+#if defined(KIND_ADD) || defined(KIND_SPECIAL)
+    float x[ILP];
+    for (uint k = 0; k < ILP; k++) {
+        x[k] = (float)((i + k) % 4u + 1u);
+    }
+    for (uint j = 0; j < trips; j++) {
+#if defined(KIND_ADD)
+#define LINK(k) x[k] = x[k] + step;
+#else
+#define LINK(k) x[k] = rsqrt(x[k]);
+#endif
+#if ILP == 1
+        TIMES16(LINK(0))
+#elif ILP == 2
+        TIMES16(LINK(0) LINK(1))
+#else
+        TIMES16(LINK(0) LINK(1) LINK(2) LINK(3))
+#endif
+    }
+    float sum = 0.0f;
+    for (uint k = 0; k < ILP; k++) {
+        sum += x[k];
+    }
+    out[i] = as_uint(sum);
+#else
+#if defined(KIND_LOCAL)
+    local uint *t = pad;
+    for (uint k = l; k <= mask; k += (uint)get_local_size(0)) {
+        t[k] = (k + 32u * CONFLICT) & mask;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    global const uint *t = table;
+#endif
+    uint at[ILP];
+    for (uint k = 0; k < ILP; k++) {
+#if defined(KIND_LOCAL)
+        at[k] = (l * CONFLICT + k * 64u) & mask;
+#else
+        at[k] = (i + k * (uint)get_global_size(0)) & mask;
+#endif
+    }
+    // Opaque to the compiler, always 0: additions to it cannot be folded into the address.
+    const uint none = mask & 0u;
+    for (uint j = 0; j < trips; j++) {
+#if ALPHA > 0
+        for (uint n = 0; n < 16; n++) {
+            for (uint k = 0; k < ILP; k++) {
+                at[k] = t[at[k]];
+            }
+            // The sum is a float, as in the table of the arithmetic's own latency, and comes out unchanged: step is 0.
+            float y = (float)at[0];
+            for (uint m = 0; m < ALPHA / 16; m++) {
+                TIMES16(y = y + step;)
+            }
+            for (uint m = 0; m < ALPHA % 16; m++) {
+                y = y + step;
+            }
+            at[0] += (uint)(y != (float)at[0]) + none;
+        }
+#else
+#define LINK(k) at[k] = t[at[k]];
+#if ILP == 1
+        TIMES16(LINK(0))
+#elif ILP == 2
+        TIMES16(LINK(0) LINK(1))
+#else
+        TIMES16(LINK(0) LINK(1) LINK(2) LINK(3))
+#endif
+#endif
+    }
+    uint sum = 0;
+    for (uint k = 0; k < ILP; k++) {
+        sum += at[k];
+    }
+    out[i] = sum;
+#endif
+}
+
+// How many groups run at the same time: each counts itself in, works for a while and counts itself out; the largest count seen stays
+// in counters[1].
+kernel void resident(global volatile int *counters, uint trips, local uint *pad)
+{
+    if (get_local_id(0) == 0) {
+        pad[0] = 0;
+        const int now = atomic_inc(&counters[0]) + 1;
+        atomic_max(&counters[1], now);
+        uint x = (uint)get_group_id(0) | 1u;
+        for (uint j = 0; j < trips; j++) {
+            x = x * 1664525u + 1013904223u;
+            pad[0] ^= x;
+        }
+        // Never true, but the loop above must have ended to know.
+        atomic_sub(&counters[0], pad[0] == 0xFFFFFFFFu && trips == 0xFFFFFFFFu ? 2 : 1);
+    }
+}
+
+// Links a table: word w leads `hop` words on (RANDOM = 0), or along a permutation without short cycles (RANDOM = 1): a
+// linear congruential step, full period by Hull and Dobell: multiplier 1 modulo 4, odd increment.
+kernel void lay(global uint *table, uint mask, uint hop, uint random)
+{
+    const uint i = (uint)get_global_id(0);
+    table[i] = random ? (i * 1664525u + 1013904223u) & mask : (i + hop) & mask;
+}

@@ -1,0 +1,101 @@
+// Memory throughput on uint x WIDTH. `trips` elements of WIDTH words per work-item, one global size apart from each
+// other, so that neighbours always touch neighbours; the buffers hold trips x global size elements.
+// Word w of the source is w * 2654435761 (kernel `fill`), so that every result tells which words it came from.
+// A correct run: copies equal their source; `put` leaves each element's number; the reading kernels leave in every work-item's
+// element the sum (modulo 2^32) over the elements that the host's own index arithmetic names.
+
+kernel void fill(global uint *words)
+{
+    const uint i = (uint)get_global_id(0);
+    words[i] = i * 2654435761u;
+}
+
+// The copy loop of the reference work: the same element again and again. It measures the cache nearest to it.
+kernel void copy_loop(global VECTOR *to, global const VECTOR *from, uint trips)
+{
+    const size_t i = get_global_id(0);
+    volatile global VECTOR *out = to;
+    volatile global const VECTOR *in = from;
+    for (uint j = 0; j < trips; j++) {
+        out[i] = in[i];
+    }
+}
+
+kernel void copy(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+{
+    const size_t i = get_global_id(0), n = get_global_size(0);
+#pragma unroll 4
+    for (uint j = 0; j < trips; j++) {
+        to[i + j * n] = from[i + j * n];
+    }
+}
+
+kernel void put(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+{
+    const size_t i = get_global_id(0), n = get_global_size(0);
+#pragma unroll 4
+    for (uint j = 0; j < trips; j++) {
+        to[i + j * n] = (VECTOR)((uint)(i + j * n));
+    }
+}
+
+kernel void get(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+{
+    const size_t i = get_global_id(0), n = get_global_size(0);
+    VECTOR sum = (VECTOR)(0);
+#pragma unroll 8
+    for (uint j = 0; j < trips; j++) {
+        sum += from[i + j * n];
+    }
+    to[i] = sum;
+}
+
+// Neighbours are `stride` elements apart; every element is still read once. The number of elements is a power of two.
+kernel void strided(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint stride)
+{
+    const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);
+    const uint total = n * trips, columns = total / stride;
+    VECTOR sum = (VECTOR)(0);
+#pragma unroll 8
+    for (uint j = 0; j < trips; j++) {
+        const uint e = i + j * n;
+        sum += from[(e % columns) * stride + e / columns];
+    }
+    to[i] = sum;
+}
+
+// Element numbers go through a multiply-xor permutation of [0, total): no two neighbours stay together.
+kernel void scattered(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+{
+    const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);
+    const uint mask = n * trips - 1u;
+    VECTOR sum = (VECTOR)(0);
+#pragma unroll 8
+    for (uint j = 0; j < trips; j++) {
+        uint e = (i + j * n) & mask;
+        e = (e * 0x9E3779B1u) & mask;
+        e ^= e >> 7;
+        e = (e * 0x85EBCA6Bu) & mask;
+        sum += from[e];
+    }
+    to[i] = sum;
+}
+
+// Local memory: every work-item reads words CONFLICT apart from its neighbours' (1: every bank its own; 2: two items
+// to a bank, and so on, for devices whose banks are one word wide). LOCAL_WORDS is a power of two.
+kernel void shared_reads(global uint *to, global const uint *from, uint trips, local uint *tile)
+{
+    const uint l = (uint)get_local_id(0);
+    for (uint k = l; k < LOCAL_WORDS; k += (uint)get_local_size(0)) {
+        tile[k] = k * 2654435761u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint sum = 0;
+    uint at = l * CONFLICT;
+    for (uint j = 0; j < trips; j++) {
+        TIMES16(sum ^= tile[at & (LOCAL_WORDS - 1)]; at += 32 * CONFLICT;)
+        // The sum shifts the next round, in a way the host repeats, so that no round can be hoisted out of the loop.
+        at += (sum >> 31) * 32 * CONFLICT;
+    }
+    to[get_global_id(0)] = sum;
+}

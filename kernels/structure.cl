@@ -1,0 +1,99 @@
+// The structure of a device, seen from the time that simple loops take. One kernel per question; all are run over a range
+// of groups, group sizes or sizes of the question, and the host looks for the points where the time changes its ways.
+// Every kernel leaves what the host computes for the same loop; the racing ones state what they may leave instead.
+
+// Pipeline depth, batches, cores, the saw-tooth: a chain of dependent steps. Leaves the chain's value.
+kernel void steps(global uint *out, uint trips)
+{
+    uint x = (uint)get_global_id(0) + 1u;
+    for (uint j = 0; j < trips; j++) {
+        TIMES16(x = x * 1664525u + 1013904223u;)
+    }
+    out[get_global_id(0)] = x;
+}
+
+// Fusion and vector units: PAIRS independent chains of a multiplication and an addition each (VECTOR wide).
+// -DSPLIT does the two on different variables, so that they could never fuse. Leaves the chains' sum.
+#ifdef PAIRS
+kernel void pairs(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
+{
+    VECTOR x[PAIRS], y[PAIRS];
+    for (uint k = 0; k < PAIRS; k++) {
+        x[k] = (VECTOR)((SCALAR)(k + 1u));
+        y[k] = (VECTOR)((SCALAR)(k + 2u));
+    }
+    const VECTOR vp = (VECTOR)(p), vq = (VECTOR)(q);
+    for (uint j = 0; j < trips; j++) {
+#pragma unroll
+        for (uint k = 0; k < PAIRS; k++) {
+#ifdef SPLIT
+            TIMES8(x[k] = x[k] * vp; y[k] = y[k] + vq;)
+#else
+            TIMES8(x[k] = x[k] * vp + vq;)
+#endif
+        }
+    }
+    VECTOR sum = (VECTOR)(0);
+    for (uint k = 0; k < PAIRS; k++) {
+#ifdef SPLIT
+        sum += x[k] + y[k];
+#else
+        sum += x[k];
+#endif
+    }
+    out[get_global_id(0)] = sum;
+}
+#endif
+
+// Register file: LIVE variables that are all alive through the loop. Leaves their sum.
+#ifdef LIVE
+kernel void registers(global uint *out, uint trips, uint p)
+{
+    uint x[LIVE];
+    const uint i = (uint)get_global_id(0);
+#pragma unroll
+    for (uint k = 0; k < LIVE; k++) {
+        x[k] = i + k;
+    }
+    for (uint j = 0; j < trips; j++) {
+#pragma unroll
+        for (uint k = 0; k < LIVE; k++) {
+            x[k] = x[k] * p + x[(k + 1) % LIVE];
+        }
+    }
+    uint sum = 0;
+#pragma unroll
+    for (uint k = 0; k < LIVE; k++) {
+        sum += x[k];
+    }
+    out[i] = sum;
+}
+#endif
+
+// Store and load delay: the same loop with a store, with a dependent load, with neither. Leave trips - 1, the word that the
+// loads lead to, and trips.
+kernel void store(global volatile uint *out, uint trips)
+{
+    for (uint j = 0; j < trips; j++) {
+        out[get_global_id(0)] = j;
+    }
+}
+kernel void load(global volatile uint *out, uint trips)
+{
+    uint at = (uint)get_global_id(0);
+    for (uint j = 0; j < trips; j++) {
+        at = out[at];
+    }
+    out[get_global_id(0)] = at;
+}
+
+// Races and false sharing: every item adds 1 to the word at (id / group) * GAP + (id % group) * SPREAD, `trips` times.
+// Words of one's own (SPREAD > 0) must end at trips exactly; a shared word (SPREAD = 0, GAP = 0) ends anywhere from 1 to trips x items:
+// how far below the upper end tells how much the device loses.
+kernel void add_ones(global volatile uint *out, uint trips, uint gap, uint spread)
+{
+    const uint at = (uint)get_group_id(0) * gap + (uint)get_local_id(0) * spread;
+    for (uint j = 0; j < trips; j++) {
+        out[at] = out[at] + 1u;
+    }
+}

@@ -1,0 +1,205 @@
+//! `clscope bench`: the microbenchmarks. Owns the command line, the progress bar and what is printed and written; refuses to measure:
+//! that is `clscope-microbench`.
+
+mod list;
+mod output;
+
+use crate::output::say;
+use crate::system;
+use anyhow::{Context, Result, bail};
+use clscope_microbench::bench::Settings;
+use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list as devices};
+use clscope_microbench::results::{CaseResult, Status};
+use clscope_microbench::run::{self, Choice, Watch};
+use clscope_microbench::suite::SUITES;
+use indicatif::{ProgressBar, ProgressStyle};
+use list::Sizes;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Arguments of `clscope bench`.
+#[derive(Debug, clap::Args)]
+#[command(
+    before_help = "Examples:
+  clscope bench                               the quick choice of every suite on the first GPU
+  clscope bench flop power --device 1         two suites on the second device of --list-devices
+  clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
+  clscope bench --full -o results             everything, with plots in the directory `results`",
+    after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
+)]
+pub struct Args {
+    /// Suites to run; all without any. `--list` names them
+    #[arg(value_name = "SUITE")]
+    suites: Vec<String>,
+    /// Device: its number in `--list-devices`, or a part of its name
+    #[arg(short, long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// List the suites and the cases they would run
+    #[arg(short, long)]
+    list: bool,
+    /// List the OpenCL devices
+    #[arg(long)]
+    list_devices: bool,
+    /// Run only cases whose name holds this; `*` stands for anything
+    #[arg(short, long, value_name = "CASE")]
+    choose: Vec<String>,
+    /// Work-groups: numbers and ranges, such as 1,2,8 or 1..64 or 1..=64:4
+    #[arg(long, alias = "global", value_name = "N")]
+    blocks: Option<Sizes>,
+    /// Work-items of a group: numbers and ranges
+    #[arg(long, alias = "local", value_name = "N")]
+    tpb: Option<Sizes>,
+    /// Let the compiler fuse a product and a sum (-cl-mad-enable)
+    #[arg(long)]
+    enable_fma: bool,
+    /// Timed launches of each case
+    #[arg(short, long, value_name = "N", default_value_t = 10)]
+    repeat: usize,
+    /// Watch power over ten windows and give their median
+    #[arg(long)]
+    power_smoothing: bool,
+    /// Compare the results of timed launches with the host too, not only those of a short one
+    #[arg(short, long)]
+    validate: bool,
+    /// All variants and finer sweeps: takes many minutes
+    #[arg(long)]
+    full: bool,
+    /// Peak in GFLOP/s that shares are given of, instead of what the device's units and clock give
+    #[arg(long, value_name = "GFLOPS")]
+    peak: Option<f64>,
+    /// Directory for results.json, results.csv and plots
+    #[arg(short = 'o', long, alias = "dump", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the kernels' sources and end
+    #[arg(long)]
+    dump_kernel: bool,
+    /// Print results.json on standard output instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Do not read power sensors
+    #[arg(long)]
+    no_sensors: bool,
+    /// Build every program anew instead of taking binaries of earlier runs
+    #[arg(short, long)]
+    build: bool,
+    /// The OpenCL library to open
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    opencl: Option<String>,
+}
+
+/// Where binaries are kept: the user's cache directory (XDG Base Directory Specification).
+fn cache_directory() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("clscope").join("bench"))
+}
+
+fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device> {
+    const NONE: &str = "no OpenCL device here; `clscope doctor` says why";
+    let Some(wanted) = wanted else {
+        // A run takes minutes: the GPU is what people mean, where there is one.
+        return all.iter().find(|d| d.facts.kind == DeviceKind::Gpu).or(all.first()).context(NONE);
+    };
+    let found = match wanted.parse::<usize>() {
+        Ok(number) => all.get(number),
+        Err(_) => all.iter().find(|d| d.facts.name.to_lowercase().contains(&wanted.to_lowercase())),
+    };
+    found.with_context(|| format!("no device is called {wanted}; `clscope bench --list-devices` names {}", all.len()))
+}
+
+struct Progress {
+    bar: ProgressBar,
+    /// Set by the first interrupt; a second one ends the program at once.
+    stop: &'static AtomicBool,
+}
+
+impl Watch for Progress {
+    fn begin(&mut self, id: &str, done: usize, total: usize) {
+        self.bar.set_length(total as u64);
+        self.bar.set_position(done as u64);
+        self.bar.set_message(id.to_owned());
+    }
+    fn end(&mut self, result: &CaseResult) {
+        if matches!(result.status, Status::Wrong | Status::Failed) {
+            let reason = result.reason.as_deref().unwrap_or("no reason given");
+            self.bar.suspend(|| say(format_args!("{}: {reason}", result.id)));
+        }
+    }
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the subcommand. The exit code is a failure where the device computed wrong results or OpenCL failed.
+///
+/// # Errors
+/// Where no device can be opened, an argument names nothing, or results cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.dump_kernel {
+        output::kernels();
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(unknown) = args.suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
+        let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
+        bail!("there is no suite {unknown}; the suites are {}", names.join(", "));
+    }
+    let opencl = OpenCl::open(args.opencl.as_deref())?;
+    let all = devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    if args.list_devices {
+        output::devices(&all);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let device = choose_device(&all, args.device.as_deref())?;
+    let settings = Settings {
+        full: args.full,
+        blocks: args.blocks.clone().map(|s| s.0).unwrap_or_default(),
+        tpb: args.tpb.clone().map(|s| s.0).unwrap_or_default(),
+        enable_fma: args.enable_fma,
+        repeat: args.repeat.max(1),
+        power_smoothing: args.power_smoothing,
+        validate: args.validate,
+        cache: if args.build { None } else { cache_directory() },
+        ..Settings::default()
+    };
+    let choice = Choice { suites: args.suites.clone(), cases: args.choose.clone(), no_sensors: args.no_sensors, peak: args.peak };
+    let chosen = run::cases(device, &settings, &choice);
+    if args.list {
+        output::cases(&device.facts, &chosen);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if chosen.is_empty() {
+        bail!("no case is called {}; `clscope bench --list` names them", args.choose.join(" or "));
+    }
+    drop(chosen);
+    if let Some(directory) = &args.output {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    }
+    say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}") {
+        bar.set_style(style);
+    }
+    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
+    let mut progress = Progress { bar, stop };
+    let results = run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
+    progress.bar.finish_and_clear();
+    if results.interrupted {
+        say("interrupted: what was measured until then follows");
+    }
+    if args.json {
+        output::json(&results)?;
+    } else {
+        output::tables(&results)?;
+    }
+    if let Some(directory) = &args.output {
+        output::write(&results, directory)?;
+        say(format_args!("results are in {}", directory.display()));
+    }
+    let bad = results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();
+    if bad > 0 {
+        bail!("{bad} of {} cases gave wrong results or failed; they have no figures", results.cases.len());
+    }
+    Ok(if results.interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,156 @@
+//! What `bench` prints and writes. Owns tables and files; refuses to compute figures.
+#![forbid(unsafe_code)]
+
+use crate::output::write_whole;
+use anyhow::{Context, Result};
+use clscope_microbench::cl::{Device, DeviceFacts};
+use clscope_microbench::results::{CaseResult, Figure, Results, Status, write_csv};
+use clscope_microbench::source::Source;
+use clscope_microbench::suite::{Case, SUITES, Suite};
+use std::io::Write;
+use std::path::Path;
+
+/// The sources of all kernels.
+pub fn kernels() {
+    for source in [Source::Flop, Source::Memory, Source::Classes, Source::Latency, Source::Structure] {
+        println!("// ---- {}\n{}", source.name(), source.text());
+    }
+}
+
+/// The devices with their numbers.
+pub fn devices(all: &[Device]) {
+    for (number, device) in all.iter().enumerate() {
+        let f = &device.facts;
+        println!("{number}  {} | {} | {} | {} compute units", f.name, f.platform, f.version, f.compute_units);
+    }
+    if all.is_empty() {
+        println!("no OpenCL device; `clscope doctor` says why");
+    }
+}
+
+/// The suites and the chosen cases.
+pub fn cases(device: &DeviceFacts, chosen: &[(&Suite, Vec<Case>)]) {
+    println!("Suites:");
+    for suite in &SUITES {
+        println!("  {:10} {}", suite.name, suite.about);
+    }
+    println!("\nCases on {}:", device.name);
+    for case in chosen.iter().flat_map(|(_, cases)| cases) {
+        println!("  {}", case.id);
+    }
+}
+
+fn number(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => "?".to_owned(),
+        a if a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 0.1 || a == 0.0 => format!("{x:.3}"),
+        _ => format!("{x:.3e}"),
+    }
+}
+
+fn shown(figure: &Figure) -> String {
+    let e = figure.estimate;
+    let spread = if e.half().is_finite() { format!(" ±{}", number(e.half())) } else { String::new() };
+    format!("{}{spread} {}", number(e.value), figure.unit)
+}
+
+/// The figures a line of the table shows, in this order, as far as a case has them.
+const COLUMNS: [&str; 8] = [
+    "rate",
+    "bandwidth",
+    "power",
+    "efficiency",
+    "energy_per_operation",
+    "energy_per_instruction",
+    "share_of_peak",
+    "share_of_peak_at_stated_clock",
+];
+
+fn line(case: &CaseResult) -> String {
+    let known = COLUMNS.iter().filter_map(|name| case.figure(name));
+    let other = || case.figures.iter().filter(|f| !COLUMNS.contains(&f.name.as_str()) && f.name != "clock").take(4);
+    let mut parts: Vec<String> = known
+        .map(|f| {
+            let of = match f.name.as_str() {
+                "share_of_peak" => " of peak",
+                "share_of_peak_at_stated_clock" => " of peak at the stated clock",
+                _ => "",
+            };
+            format!("{}{of}", shown(f))
+        })
+        .collect();
+    if parts.is_empty() {
+        parts = other().map(|f| format!("{} {}", f.name, shown(f))).collect();
+    }
+    parts.extend(case.notes.iter().map(|note| format!("[{note}]")));
+    parts.join(" | ")
+}
+
+/// Everything for people.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn tables(results: &Results) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let f = &results.device;
+    let clock = f.max_clock_mhz.map_or_else(|| "clock not stated".to_owned(), |mhz| format!("{mhz} MHz stated"));
+    writeln!(out, "{} | {} | driver {} | {} compute units, {clock}", f.name, f.platform, f.driver, f.compute_units)?;
+    writeln!(out, "power: {}\nfigures are means with 95 % intervals", results.power_source)?;
+    for suite in &SUITES {
+        let ours: Vec<&CaseResult> = results.cases.iter().filter(|c| c.suite == suite.name).collect();
+        if ours.is_empty() {
+            continue;
+        }
+        writeln!(out, "\n{}: {}", suite.name, suite.about)?;
+        // Sweeps are for plots and findings; as lines they would bury the rest.
+        let listed = |c: &&&CaseResult| c.parameter("sweep").is_none() && suite.name != "transfer";
+        let width = ours.iter().filter(listed).map(|c| c.id.len()).max().unwrap_or(0);
+        for case in ours.iter().filter(|c| listed(c) && c.status == Status::Measured) {
+            writeln!(out, "  {:width$}  {}", case.id, line(case))?;
+        }
+        let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
+        for case in ours.iter().filter(|c| c.status == Status::NotAvailable) {
+            let reason = case.reason.as_deref().unwrap_or("no reason given");
+            match missing.iter_mut().find(|(r, _)| *r == reason) {
+                Some((_, ids)) => ids.push(&case.id),
+                None => missing.push((reason, vec![&case.id])),
+            }
+        }
+        for (reason, ids) in missing {
+            let rest = if ids.len() > 1 { format!(" and {} more", ids.len() - 1) } else { String::new() };
+            writeln!(out, "  not available: {}{rest}: {reason}", ids[0])?;
+        }
+        for case in ours.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)) {
+            writeln!(out, "  ERROR {}: {}", case.id, case.reason.as_deref().unwrap_or("no reason given"))?;
+        }
+        let prefix = format!("{}/", suite.name);
+        for finding in results.findings.iter().filter(|f| f.name.starts_with(&prefix)) {
+            let sure = finding.confidence.map_or_else(String::new, |c| format!(" (confidence {:.1} %)", c * 100.0));
+            writeln!(out, "  => {}{sure}", finding.text)?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The results as JSON on standard output.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn json(results: &Results) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, results).context("cannot write the results")?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Files: JSON and CSV.
+///
+/// # Errors
+/// Where a file cannot be written.
+pub fn write(results: &Results, directory: &Path) -> Result<()> {
+    write_whole(&directory.join("results.json"), |out| Ok(serde_json::to_writer_pretty(out, results)?))?;
+    write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))
+}

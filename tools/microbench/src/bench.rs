@@ -1,0 +1,420 @@
+//! Runs jobs on a device: builds, checks, calibrates, times, repeats. Owns the device session and the order of these steps;
+//! refuses to give a time for a kernel whose result is wrong.
+
+use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Kernel, Program, Session};
+use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
+use crate::power::Window;
+use crate::results::Timing;
+use crate::source::{self, BinaryCache, Source};
+use crate::stats;
+use clscope_clock::monotonic_raw;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// What the user asked for, and how thorough to be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Everything, not the quick choice.
+    pub full: bool,
+    /// Tiny sizes: for simulators and tests.
+    pub tiny: bool,
+    /// Work-groups to run; empty: what fits the device.
+    pub blocks: Vec<usize>,
+    /// Work-items of a group; empty: what fits the device.
+    pub tpb: Vec<usize>,
+    /// Let the compiler fuse a product and a sum (-cl-mad-enable).
+    pub enable_fma: bool,
+    /// Timed launches of a case.
+    pub repeat: usize,
+    /// Ten power windows and their median, as the reference tool does.
+    pub power_smoothing: bool,
+    /// Check timed launches too, not only the short one before.
+    pub validate: bool,
+    /// Where binaries are kept.
+    pub cache: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            full: false,
+            tiny: false,
+            blocks: Vec::new(),
+            tpb: Vec::new(),
+            enable_fma: false,
+            repeat: 10,
+            power_smoothing: false,
+            validate: false,
+            cache: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a timed launch should last, nanoseconds.
+    #[must_use]
+    pub fn launch_ns(&self) -> u64 {
+        match (self.tiny, self.full) {
+            (true, _) => 50_000,
+            (_, true) => 10_000_000,
+            _ => 3_000_000,
+        }
+    }
+
+    /// How long power is watched, nanoseconds.
+    #[must_use]
+    pub fn window_ns(&self) -> u64 {
+        match (self.tiny, self.full) {
+            (true, _) => 2_000_000,
+            (_, true) => 4_000_000_000,
+            _ => 1_200_000_000,
+        }
+    }
+}
+
+/// Why a case has no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// The device lacks something, or its compiler refused.
+    #[error("{reason}")]
+    NotAvailable {
+        /// What.
+        reason: String,
+        /// The compiler's words.
+        log: Option<String>,
+    },
+    /// The device computed something else than the host.
+    #[error("wrong result: {0}")]
+    Wrong(String),
+    /// OpenCL failed.
+    #[error(transparent)]
+    Cl(ClError),
+    /// The user ended the run.
+    #[error("the run was ended")]
+    Interrupted,
+}
+
+impl From<ClError> for CaseError {
+    fn from(error: ClError) -> CaseError {
+        if error.is_lack_of_resources() {
+            return CaseError::NotAvailable { reason: error.to_string(), log: None };
+        }
+        match error {
+            ClError::Build { ref log, .. } => CaseError::NotAvailable { reason: error.to_string(), log: Some(log.clone()) },
+            error => CaseError::Cl(error),
+        }
+    }
+}
+
+/// What a job gave.
+pub struct Measured {
+    /// Geometry and times.
+    pub timing: Timing,
+    /// What was launched.
+    pub geometry: Geometry,
+    /// When it ran, for clocks and throttling.
+    pub span: Window,
+    /// Windows of steady running, if power was wanted.
+    pub windows: Vec<Window>,
+}
+
+/// A device being measured.
+pub struct Bench<'a> {
+    /// The session.
+    pub session: Session,
+    /// The options.
+    pub settings: Settings,
+    stop: &'a dyn Fn() -> bool,
+    cache: Option<BinaryCache>,
+    programs: HashMap<(Source, String), Rc<Program>>,
+    pool: Vec<Option<Rc<Buffer>>>,
+}
+
+/// Programs kept built at a time; beyond it the oldest go all at once.
+const PROGRAMS: usize = 64;
+/// A launch is never calibrated to more turns than this.
+const MOST_TRIPS: u64 = 1 << 28;
+
+impl<'a> Bench<'a> {
+    /// A bench on `session`; `stop` is asked between launches.
+    #[must_use]
+    pub fn new(session: Session, settings: Settings, stop: &'a dyn Fn() -> bool) -> Bench<'a> {
+        let cache = settings.cache.as_deref().map(BinaryCache::new);
+        Bench { session, settings, stop, cache, programs: HashMap::new(), pool: Vec::new() }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn facts(&self) -> &DeviceFacts {
+        self.session.facts()
+    }
+
+    /// Whether the user wants to stop.
+    ///
+    /// # Errors
+    /// [`CaseError::Interrupted`] if so.
+    pub fn check_stop(&self) -> Result<(), CaseError> {
+        if (self.stop)() { Err(CaseError::Interrupted) } else { Ok(()) }
+    }
+
+    fn options(&self, defines: &[String]) -> String {
+        let mut options = defines.join(" ");
+        if self.settings.enable_fma {
+            options.push_str(" -cl-mad-enable -DCONTRACT");
+        }
+        options
+    }
+
+    fn kernel(&mut self, source: Source, entry: &str, defines: &[String]) -> Result<Kernel, CaseError> {
+        let key = (source, self.options(defines));
+        if self.programs.len() >= PROGRAMS {
+            self.programs.clear();
+        }
+        let program = match self.programs.get(&key) {
+            Some(program) => Rc::clone(program),
+            None => {
+                let program = Rc::new(source::program(&self.session, self.cache.as_ref(), source, &key.1)?);
+                self.programs.insert(key, Rc::clone(&program));
+                program
+            }
+        };
+        Ok(self.session.kernel(&program, entry)?)
+    }
+
+    /// Buffers of at least these sizes, kept between cases.
+    ///
+    /// # Errors
+    /// [`CaseError::NotAvailable`] where the device has no room.
+    pub fn buffers(&mut self, sizes: &[usize]) -> Result<Vec<Rc<Buffer>>, CaseError> {
+        let largest = self.facts().largest_buffer;
+        let mut out = Vec::new();
+        for (slot, &bytes) in sizes.iter().enumerate() {
+            if bytes as u64 > largest {
+                let reason = format!("a buffer of {bytes} bytes is needed, the device allows {largest}");
+                return Err(CaseError::NotAvailable { reason, log: None });
+            }
+            if self.pool.len() <= slot {
+                self.pool.resize(slot + 1, None);
+            }
+            let held = self.pool[slot].take().filter(|b| b.bytes() >= bytes);
+            let buffer = match held {
+                Some(buffer) => buffer,
+                None => Rc::new(self.session.buffer(bytes, false)?),
+            };
+            self.pool[slot] = Some(Rc::clone(&buffer));
+            out.push(buffer);
+        }
+        Ok(out)
+    }
+
+    fn set(&self, kernel: &Kernel, args: &[Arg], buffers: &[Rc<Buffer>], trips: u32) -> Result<(), CaseError> {
+        for (index, arg) in (0..).zip(args) {
+            let bytes = trips.to_ne_bytes();
+            let value = match arg {
+                Arg::Buffer(n) => Argument::Buffer(&buffers[*n]),
+                Arg::Trips => Argument::Bytes(&bytes),
+                Arg::Value(bytes) => Argument::Bytes(bytes),
+                Arg::Local(bytes) => Argument::Local(*bytes),
+            };
+            kernel.set(index, &value)?;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, fills: &[Fill], buffers: &[Rc<Buffer>]) -> Result<(), CaseError> {
+        for fill in fills {
+            match fill {
+                Fill::Pattern { buffer, pattern, bytes } => self.session.fill(&buffers[*buffer], pattern, *bytes)?,
+                Fill::Kernel { source, entry, defines, args, items } => {
+                    let kernel = self.kernel(*source, entry, defines)?;
+                    self.set(&kernel, args, buffers, 0)?;
+                    let group = group_that_divides(*items, kernel.largest_group().min(256));
+                    self.session.launch(&kernel, *items, group)?;
+                    self.session.finish()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `job`; `power` asks for windows of steady running too.
+    ///
+    /// # Errors
+    /// Why there is no figure.
+    pub fn measure(&mut self, job: &Job, power: bool) -> Result<Measured, CaseError> {
+        self.check_stop()?;
+        if let Some(reason) = job.needs.iter().find_map(|need: &Need| need.missing(self.facts())) {
+            return Err(CaseError::NotAvailable { reason, log: None });
+        }
+        let kernel = self.kernel(job.source, job.entry, &job.defines)?;
+        let mut group = job.group;
+        if group > kernel.largest_group() {
+            if !job.may_shrink {
+                let reason = format!("groups of {group} are needed, this kernel takes {} on the device", kernel.largest_group());
+                return Err(CaseError::NotAvailable { reason, log: None });
+            }
+            group = kernel.largest_group();
+        }
+        let buffers = self.buffers(&job.buffers)?;
+        let at = |trips| Geometry { groups: job.groups, group, trips };
+
+        // The checked launch: short, with the arguments that tell most.
+        self.fill(&job.fills, &buffers)?;
+        self.set(&kernel, &job.args, &buffers, job.check_trips)?;
+        for (index, bytes) in &job.check_args {
+            kernel.set(*index, &Argument::Bytes(bytes))?;
+        }
+        let first = self.once(&kernel, at(job.check_trips))?;
+        self.verify(job, &buffers, at(job.check_trips))?;
+
+        let trips = match job.trips {
+            Trips::Fixed(trips) => trips,
+            Trips::Lasting(ns) => self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?,
+        };
+        let geometry = at(trips);
+        if !job.check_args.is_empty() || !job.fills.is_empty() {
+            self.fill(&job.fills, &buffers)?;
+        }
+        self.set(&kernel, &job.args, &buffers, trips)?;
+        let from = Window::opens();
+        let (samples, warm_up) = self.repeat(&kernel, geometry)?;
+        let span = from.closes(samples.len());
+        let time_ns = stats::summarise(&samples).ok_or(CaseError::Interrupted)?;
+        let mut verified = "a short launch";
+        if self.settings.validate {
+            self.fill(&job.fills, &buffers)?;
+            self.once(&kernel, geometry)?;
+            self.verify(job, &buffers, geometry)?;
+            verified = "a short and a timed launch";
+        }
+        let mut windows = Vec::new();
+        if power {
+            let count = if self.settings.power_smoothing { 10 } else { 1 };
+            for _ in 0..count {
+                windows.push(self.steady(&kernel, geometry, time_ns.median)?);
+            }
+        }
+        let timing = Timing {
+            groups: geometry.groups,
+            group_size: geometry.group,
+            trips,
+            time_ns,
+            warm_up,
+            private_bytes: kernel.private_bytes(),
+            verified,
+        };
+        Ok(Measured { timing, geometry, span, windows })
+    }
+
+    fn once(&self, kernel: &Kernel, geometry: Geometry) -> Result<f64, CaseError> {
+        self.check_stop()?;
+        let event = self.session.launch(kernel, geometry.items(), geometry.group)?;
+        self.session.finish()?;
+        Ok(event.nanoseconds()? as f64)
+    }
+
+    fn verify(&self, job: &Job, buffers: &[Rc<Buffer>], geometry: Geometry) -> Result<(), CaseError> {
+        let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry })?;
+        wrong.map_or(Ok(()), |what| Err(CaseError::Wrong(what)))
+    }
+
+    fn calibrate(
+        &self,
+        job: &Job,
+        kernel: &Kernel,
+        buffers: &[Rc<Buffer>],
+        start: Geometry,
+        first: f64,
+        target_ns: u64,
+    ) -> Result<u32, CaseError> {
+        let target = target_ns as f64;
+        let (mut trips, mut time) = (u64::from(start.trips.max(1)), first);
+        // A tenth of the target is long enough to extrapolate from: what a launch costs beside its loop is small by then.
+        while time < target / 10.0 && trips < MOST_TRIPS {
+            let grow = (target / 5.0 / time.max(1.0)).clamp(2.0, 64.0);
+            trips = ((trips as f64 * grow) as u64).min(MOST_TRIPS);
+            self.set(kernel, &job.args, buffers, trips as u32)?;
+            time = self.once(kernel, Geometry { trips: trips as u32, ..start })?;
+        }
+        Ok((trips as f64 * target / time.max(1.0)).clamp(1.0, MOST_TRIPS as f64) as u32)
+    }
+
+    /// Times launches: as many as asked for behind the warm-up.
+    fn repeat(&self, kernel: &Kernel, geometry: Geometry) -> Result<(Vec<f64>, usize), CaseError> {
+        const FIRST: usize = 2;
+        let wanted = self.settings.repeat.max(1);
+        let mut samples = Vec::with_capacity(wanted + FIRST);
+        let begun = monotonic_raw().0;
+        for n in 0..wanted + FIRST {
+            samples.push(self.once(kernel, geometry)?);
+            // A case that is slow for reasons of its own must not hold up the rest: three samples, or 5 seconds.
+            if n >= FIRST + 3 && monotonic_raw().0 - begun > 5_000_000_000 {
+                break;
+            }
+        }
+        let warm_up = stats::warm_up(&samples).max(FIRST.min(samples.len().saturating_sub(1)));
+        samples.drain(..warm_up);
+        Ok((samples, warm_up))
+    }
+
+    /// Keeps the device busy with this launch for as long as power is watched.
+    fn steady(&self, kernel: &Kernel, geometry: Geometry, launch_ns: f64) -> Result<Window, CaseError> {
+        let goal = self.settings.window_ns();
+        let from = Window::opens();
+        let begun = monotonic_raw().0;
+        let batch = (50e6 / launch_ns.max(1000.0)).clamp(1.0, 1000.0) as usize;
+        let mut launches = 0;
+        while monotonic_raw().0 - begun < goal {
+            self.check_stop()?;
+            for _ in 0..batch {
+                self.session.launch(kernel, geometry.items(), geometry.group)?;
+            }
+            // A batch lasts some 50 ms, so the gap until the next one is a matter of parts in a thousand.
+            self.session.finish()?;
+            launches += batch;
+        }
+        Ok(from.closes(launches))
+    }
+
+    /// Waits with nothing running, as the floor that dynamic energy stands on.
+    ///
+    /// # Errors
+    /// [`CaseError::Interrupted`].
+    pub fn floor(&self) -> Result<Window, CaseError> {
+        let from = Window::opens();
+        let until = monotonic_raw().0 + self.settings.window_ns();
+        while monotonic_raw().0 < until {
+            self.check_stop()?;
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok(from.closes(0))
+    }
+
+    /// Launches once with explicit arguments, for probes; the buffers are the caller's.
+    ///
+    /// # Errors
+    /// As for [`Bench::measure`].
+    pub fn probe(
+        &mut self,
+        source: Source,
+        entry: &str,
+        defines: &[String],
+        args: &[Arg],
+        buffers: &[Rc<Buffer>],
+        geometry: Geometry,
+    ) -> Result<f64, CaseError> {
+        let kernel = self.kernel(source, entry, defines)?;
+        self.set(&kernel, args, buffers, geometry.trips)?;
+        self.once(&kernel, geometry)
+    }
+}
+
+/// The largest group up to `most` that divides `items`, by halving.
+fn group_that_divides(items: usize, most: usize) -> usize {
+    let mut group = most.max(1).next_power_of_two();
+    while group > most.max(1) || items % group != 0 {
+        group /= 2;
+    }
+    group.max(1)
+}

@@ -1,0 +1,74 @@
+//! The OpenCL entry points that measuring needs, opened at run time. Owns the raw signatures and the look-up;
+//! refuses everything else: handles with owners live in the parent module.
+
+use libloading::Library;
+use std::ffi::{c_char, c_void};
+
+/// `cl_int`.
+pub type Status = i32;
+/// Any OpenCL handle.
+pub type Handle = *mut c_void;
+
+macro_rules! entry_points {
+    ($($field:ident = $name:literal ( $($arg:ty),* ) -> $ret:ty;)*) => {
+        /// The entry points, resolved once.
+        pub struct Api {
+            $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
+            // Declared last, dropped last: the pointers above point into it.
+            _library: Library,
+        }
+
+        impl Api {
+            /// Opens `path` and finds every entry point in it.
+            pub(super) fn open(path: &str) -> Result<Api, libloading::Error> {
+                // SAFETY: an OpenCL loader's initialisers are those every OpenCL program runs.
+                let library = unsafe { Library::new(path)? };
+                $(
+                    // SAFETY: the symbol has the type that the OpenCL 1.2 specification gives it.
+                    let $field = unsafe { *library.get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
+                )*
+                Ok(Api { $($field,)* _library: library })
+            }
+        }
+    };
+}
+
+type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
+type BuildNotify = Option<unsafe extern "C" fn(Handle, *mut c_void)>;
+
+entry_points! {
+    get_platform_ids = "clGetPlatformIDs"(u32, *mut Handle, *mut u32) -> Status;
+    get_platform_info = "clGetPlatformInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    get_device_ids = "clGetDeviceIDs"(Handle, u64, u32, *mut Handle, *mut u32) -> Status;
+    get_device_info = "clGetDeviceInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    create_context = "clCreateContext"(*const isize, u32, *const Handle, Notify, *mut c_void, *mut Status) -> Handle;
+    release_context = "clReleaseContext"(Handle) -> Status;
+    create_queue = "clCreateCommandQueue"(Handle, Handle, u64, *mut Status) -> Handle;
+    release_queue = "clReleaseCommandQueue"(Handle) -> Status;
+    create_buffer = "clCreateBuffer"(Handle, u64, usize, *mut c_void, *mut Status) -> Handle;
+    release_mem = "clReleaseMemObject"(Handle) -> Status;
+    create_program = "clCreateProgramWithSource"(Handle, u32, *const *const c_char, *const usize, *mut Status) -> Handle;
+    create_program_binary =
+        "clCreateProgramWithBinary"(Handle, u32, *const Handle, *const usize, *const *const u8, *mut Status, *mut Status) -> Handle;
+    build_program = "clBuildProgram"(Handle, u32, *const Handle, *const c_char, BuildNotify, *mut c_void) -> Status;
+    get_build_info = "clGetProgramBuildInfo"(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    get_program_info = "clGetProgramInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    release_program = "clReleaseProgram"(Handle) -> Status;
+    create_kernel = "clCreateKernel"(Handle, *const c_char, *mut Status) -> Handle;
+    release_kernel = "clReleaseKernel"(Handle) -> Status;
+    set_kernel_arg = "clSetKernelArg"(Handle, u32, usize, *const c_void) -> Status;
+    get_work_group_info = "clGetKernelWorkGroupInfo"(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    enqueue_kernel =
+        "clEnqueueNDRangeKernel"(Handle, Handle, u32, *const usize, *const usize, *const usize, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_read = "clEnqueueReadBuffer"(Handle, Handle, u32, usize, usize, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_write = "clEnqueueWriteBuffer"(Handle, Handle, u32, usize, usize, *const c_void, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_copy = "clEnqueueCopyBuffer"(Handle, Handle, Handle, usize, usize, usize, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_fill = "clEnqueueFillBuffer"(Handle, Handle, *const c_void, usize, usize, usize, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_map =
+        "clEnqueueMapBuffer"(Handle, Handle, u32, u64, usize, usize, u32, *const Handle, *mut Handle, *mut Status) -> *mut c_void;
+    enqueue_unmap = "clEnqueueUnmapMemObject"(Handle, Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
+    flush = "clFlush"(Handle) -> Status;
+    finish = "clFinish"(Handle) -> Status;
+    get_profiling = "clGetEventProfilingInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    release_event = "clReleaseEvent"(Handle) -> Status;
+}

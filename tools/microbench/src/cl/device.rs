@@ -1,0 +1,193 @@
+//! What a device says about itself. Owns the queries and their decoding; refuses to guess: what a device does not say
+//! is absent.
+
+use super::api::{Api, Handle};
+use super::{ClError, OpenCl, checked, info, text};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Kinds of devices that differ in how they are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// CL_DEVICE_TYPE_CPU.
+    Cpu,
+    /// CL_DEVICE_TYPE_GPU.
+    Gpu,
+    /// Anything else.
+    Other,
+}
+
+/// The facts a result is read with.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceFacts {
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// CL_DEVICE_VENDOR.
+    pub vendor: String,
+    /// CL_PLATFORM_NAME.
+    pub platform: String,
+    /// CL_DEVICE_VERSION.
+    pub version: String,
+    /// CL_DRIVER_VERSION.
+    pub driver: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// CL_DEVICE_MAX_COMPUTE_UNITS.
+    pub compute_units: u32,
+    /// CL_DEVICE_MAX_CLOCK_FREQUENCY, MHz; absent where the device says 0.
+    pub max_clock_mhz: Option<u32>,
+    /// CL_DEVICE_MAX_WORK_GROUP_SIZE.
+    pub max_group: usize,
+    /// CL_DEVICE_GLOBAL_MEM_SIZE, bytes.
+    pub global_bytes: u64,
+    /// CL_DEVICE_MAX_MEM_ALLOC_SIZE, bytes.
+    pub largest_buffer: u64,
+    /// CL_DEVICE_LOCAL_MEM_SIZE, bytes.
+    pub local_bytes: u64,
+    /// CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, bytes.
+    pub cache_bytes: u64,
+    /// Whether half arithmetic is there (cl_khr_fp16).
+    pub has_half: bool,
+    /// Whether double arithmetic is there (cl_khr_fp64 or CL_DEVICE_DOUBLE_FP_CONFIG).
+    pub has_double: bool,
+    /// Whether single FMA is there at all (CL_FP_FMA).
+    pub has_fma: bool,
+    /// CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT.
+    pub preferred_float_width: u32,
+    /// CL_DEVICE_HOST_UNIFIED_MEMORY.
+    pub shares_host_memory: bool,
+    /// PCI address as "0000:00:02.0", where an extension gives it.
+    pub pci: Option<String>,
+    /// NVIDIA's compute capability, where cl_nv_device_attribute_query gives it.
+    pub nv_capability: Option<(u32, u32)>,
+    /// NVIDIA's warp size, from the same extension.
+    pub nv_warp: Option<u32>,
+    /// Intel's EUs: slices x sub-slices x EUs, from cl_intel_device_attribute_query.
+    pub intel_units: Option<u32>,
+    /// CL_DEVICE_EXTENSIONS.
+    pub extensions: String,
+}
+
+/// A device that can be opened.
+#[derive(Clone)]
+pub struct Device {
+    pub(super) api: Arc<Api>,
+    pub(super) id: Handle,
+    /// What it says about itself.
+    pub facts: DeviceFacts,
+}
+
+struct Query<'a> {
+    api: &'a Api,
+    id: Handle,
+}
+
+impl Query<'_> {
+    fn bytes(&self, what: u32) -> Result<Vec<u8>, ClError> {
+        info("clGetDeviceInfo", &format!("query {what:#x}"), |size, value, needed| {
+            // SAFETY: `value` has room for `size` bytes.
+            unsafe { (self.api.get_device_info)(self.id, what, size, value, needed) }
+        })
+    }
+    fn text(&self, what: u32) -> String {
+        self.bytes(what).map(text).unwrap_or_default()
+    }
+    fn u32(&self, what: u32) -> Option<u32> {
+        self.bytes(what).ok()?.try_into().ok().map(u32::from_ne_bytes)
+    }
+    fn u64(&self, what: u32) -> Option<u64> {
+        self.bytes(what).ok()?.try_into().ok().map(u64::from_ne_bytes)
+    }
+    fn u32s<const N: usize>(&self, what: u32) -> Option<[u32; N]> {
+        let bytes = self.bytes(what).ok()?;
+        let mut words = bytes.chunks_exact(4).filter_map(|c| c.try_into().ok().map(u32::from_ne_bytes));
+        let mut out = [0; N];
+        for slot in &mut out {
+            *slot = words.next()?;
+        }
+        Some(out)
+    }
+
+    fn facts(&self, platform: &str) -> DeviceFacts {
+        let extensions = self.text(0x1030);
+        let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+        let kind = match self.u64(0x1000).unwrap_or(0) {
+            t if t & 4 != 0 => DeviceKind::Gpu,
+            t if t & 2 != 0 => DeviceKind::Cpu,
+            _ => DeviceKind::Other,
+        };
+        // cl_khr_pci_bus_info gives {domain, bus, device, function}; NVIDIA's own query bus and slot << 3 | function.
+        let khr_pci = || self.u32s::<4>(0x410F).map(|[domain, bus, device, function]| (domain, bus, device, function));
+        let nv_pci = || {
+            let slot = self.u32(0x4009)?;
+            Some((self.u32(0x400A).unwrap_or(0), self.u32(0x4008)?, slot >> 3, slot & 7))
+        };
+        let has_nv = has("cl_nv_device_attribute_query");
+        let pci = has("cl_khr_pci_bus_info").then(khr_pci).flatten().or_else(|| has_nv.then(nv_pci).flatten());
+        let intel_units =
+            has("cl_intel_device_attribute_query").then(|| Some(self.u32(0x4252)? * self.u32(0x4253)? * self.u32(0x4254)?)).flatten();
+        DeviceFacts {
+            name: self.text(0x102B),
+            vendor: self.text(0x102C),
+            platform: platform.to_owned(),
+            version: self.text(0x102F),
+            driver: self.text(0x102D),
+            kind,
+            compute_units: self.u32(0x1002).unwrap_or(1).max(1),
+            max_clock_mhz: self.u32(0x100C).filter(|&mhz| mhz > 0),
+            max_group: self.u64(0x1004).and_then(|n| usize::try_from(n).ok()).unwrap_or(1).max(1),
+            global_bytes: self.u64(0x101F).unwrap_or(0),
+            largest_buffer: self.u64(0x1010).unwrap_or(0),
+            local_bytes: self.u64(0x1023).unwrap_or(0),
+            cache_bytes: self.u64(0x101E).unwrap_or(0),
+            has_half: has("cl_khr_fp16"),
+            has_double: has("cl_khr_fp64") || self.u64(0x1032).is_some_and(|config| config != 0),
+            has_fma: self.u64(0x101B).is_some_and(|config| config & (1 << 5) != 0),
+            preferred_float_width: self.u32(0x100A).unwrap_or(1),
+            shares_host_memory: self.u32(0x1035).unwrap_or(0) != 0,
+            pci: pci.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function}")),
+            nv_capability: has_nv.then(|| Some((self.u32(0x4000)?, self.u32(0x4001)?))).flatten(),
+            nv_warp: has_nv.then(|| self.u32(0x4003)).flatten(),
+            intel_units,
+            extensions,
+        }
+    }
+}
+
+/// Every device of every platform, in the loader's order.
+///
+/// # Errors
+/// What the loader returned. A platform without devices is no error.
+pub fn list(cl: &OpenCl) -> Result<Vec<Device>, ClError> {
+    let api = &cl.0;
+    let mut count = 0;
+    // SAFETY: only the count is asked for.
+    checked("clGetPlatformIDs", "the loader", unsafe { (api.get_platform_ids)(0, std::ptr::null_mut(), &mut count) })?;
+    let mut platforms = vec![std::ptr::null_mut(); count as usize];
+    // SAFETY: room for `count` handles.
+    checked("clGetPlatformIDs", "the loader", unsafe { (api.get_platform_ids)(count, platforms.as_mut_ptr(), std::ptr::null_mut()) })?;
+    let mut devices = Vec::new();
+    for platform in platforms {
+        let name = info("clGetPlatformInfo", "a platform", |size, value, needed| {
+            // SAFETY: `value` has room for `size` bytes.
+            unsafe { (api.get_platform_info)(platform, 0x0902, size, value, needed) }
+        });
+        let name = name.map(text).unwrap_or_default();
+        const ALL: u64 = 0xFFFF_FFFF;
+        let mut count = 0;
+        // SAFETY: only the count is asked for.
+        if unsafe { (api.get_device_ids)(platform, ALL, 0, std::ptr::null_mut(), &mut count) } != 0 {
+            continue; // CL_DEVICE_NOT_FOUND: a driver without its hardware
+        }
+        let mut ids = vec![std::ptr::null_mut(); count as usize];
+        // SAFETY: room for `count` handles.
+        let code = unsafe { (api.get_device_ids)(platform, ALL, count, ids.as_mut_ptr(), std::ptr::null_mut()) };
+        checked("clGetDeviceIDs", &name, code)?;
+        for id in ids {
+            let facts = Query { api, id }.facts(&name);
+            devices.push(Device { api: Arc::clone(api), id, facts });
+        }
+    }
+    Ok(devices)
+}

@@ -1,0 +1,28 @@
+//! Microbenchmarks of OpenCL devices: arithmetic, memory, transfers, power, energy per instruction, latency hiding and structure.
+//!
+//! Owns the kernels' host side: variants, host references, the runner, statistics, fits, change points, results and plots. Refuses to
+//! link OpenCL (it is opened at run time), to print, and to give a figure for a kernel whose result is wrong.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`cl`] | OpenCL, opened at run time; all unsafe code |
+//! | [`source`], [`job`], [`bench`] | kernels and their cached binaries; what to measure; how it is measured |
+//! | [`suite`] | the suites: variants, references, conclusions |
+//! | [`run`] | a whole run |
+//! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
+//! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
+//! | [`results`] | the schema |
+
+pub mod bench;
+pub mod change;
+pub mod cl;
+pub mod fit;
+pub mod half;
+pub mod job;
+pub mod peak;
+pub mod power;
+pub mod results;
+pub mod run;
+pub mod source;
+pub mod stats;
+pub mod suite;

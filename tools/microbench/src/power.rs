@@ -1,0 +1,306 @@
+//! Power of the device while it was measured. Owns the sampling thread, the choice of the device's sensor among those of the
+//! machine, and the mean of a window; refuses to give watts for a device whose sensor is not known.
+#![forbid(unsafe_code)]
+
+use crate::cl::{DeviceFacts, DeviceKind};
+use crate::stats::{self, Estimate};
+use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
+use clscope_sensors::rapl::perf::Kernel as PerfKernel;
+use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
+use clscope_sensors::source::{Domain, Quantity, Reading, Value};
+use clscope_sensors::units::Watts;
+use clscope_sensors::{Clock, RawNs, RealtimeNs, Roots, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// A stretch of time on both clocks that sensors stamp with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    raw: (u64, u64),
+    real: (u64, u64),
+    /// Launches in it.
+    pub launches: usize,
+}
+
+impl Window {
+    /// A window that begins now.
+    #[must_use]
+    pub fn opens() -> Window {
+        let now = (clscope_clock::monotonic_raw().0, clscope_clock::realtime().0);
+        Window { raw: (now.0, now.0), real: (now.1, now.1), launches: 0 }
+    }
+
+    /// The same, ending now.
+    #[must_use]
+    pub fn closes(self, launches: usize) -> Window {
+        let now = Window::opens();
+        Window { raw: (self.raw.0, now.raw.1), real: (self.real.0, now.real.1), launches }
+    }
+
+    /// Nanoseconds.
+    #[must_use]
+    pub fn length_ns(self) -> u64 {
+        self.raw.1.saturating_sub(self.raw.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Clocks;
+
+impl Clock for Clocks {
+    fn raw(&mut self) -> RawNs {
+        RawNs(clscope_clock::monotonic_raw().0)
+    }
+    fn realtime(&mut self) -> Option<RealtimeNs> {
+        Some(RealtimeNs(clscope_clock::realtime().0))
+    }
+}
+
+struct Series {
+    source: String,
+    domain: Domain,
+    /// Time (of the source's own clock where it stamps), value.
+    readings: Vec<(u64, Value)>,
+    own_clock: bool,
+    dead: bool,
+}
+
+/// All readings of a run.
+#[derive(Default)]
+pub struct Readings {
+    series: Vec<Series>,
+}
+
+impl Sink for Readings {
+    fn series(&mut self, _: SeriesId, source: &str, domain: &Domain) {
+        self.series.push(Series { source: source.to_owned(), domain: domain.clone(), readings: Vec::new(), own_clock: false, dead: false });
+    }
+    fn reading(&mut self, id: SeriesId, reading: &Reading) {
+        let Some(series) = self.series.get_mut(id.0 as usize) else { return };
+        series.own_clock = reading.source_time.is_some();
+        let at = reading.source_time.map_or(reading.stamp.mid().0, |t| t.0);
+        series.readings.push((at, reading.value));
+    }
+    fn event(&mut self, event: Event<'_>) {
+        let (id, dead) = match event {
+            Event::Works(id) => (id, false),
+            Event::Dead { series, .. } => (series, true),
+            _ => return,
+        };
+        if let Some(series) = self.series.get_mut(id.0 as usize) {
+            series.dead = dead;
+        }
+    }
+}
+
+/// The sampling thread.
+pub struct Sensors {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Readings>,
+    refusals: Vec<String>,
+}
+
+impl Sensors {
+    /// Opens what the machine has and starts sampling.
+    ///
+    /// # Errors
+    /// Why no thread could be started.
+    pub fn start() -> std::io::Result<Sensors> {
+        let mut opened = clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
+        match clscope_nvml::load(None) {
+            Ok((api, devices)) => {
+                let (sources, findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm: false });
+                opened.sources.extend(sources);
+                opened.findings.extend(findings);
+            }
+            Err(finding) => opened.findings.push(*finding),
+        }
+        let failed = opened.findings.iter().filter(|f| f.remedy.is_some());
+        let refusals = failed.map(|f| format!("{}: {}", f.name, f.remedy.as_deref().unwrap_or_default())).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let sources = opened.sources;
+        let thread = std::thread::Builder::new().name("sensors".to_owned()).spawn(move || {
+            let mut readings = Readings::default();
+            let mut sampler = Sampler::new(sources, Settings::default(), &mut readings);
+            sampler.run(&mut SystemHost(Clocks), &mut readings, &|| seen.load(Ordering::Relaxed));
+            readings
+        })?;
+        Ok(Sensors { stop, thread, refusals })
+    }
+
+    /// Ends sampling; the last reading lies behind this call.
+    #[must_use]
+    pub fn finish(self, device: &DeviceFacts) -> Power {
+        // A driver that keeps a ring of samples publishes the newest some tens of milliseconds late.
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        self.stop.store(true, Ordering::Relaxed);
+        let readings = self.thread.join().unwrap_or_default();
+        Power::new(readings, device, &self.refusals)
+    }
+}
+
+/// The device's own sensors among all readings.
+pub struct Power {
+    readings: Readings,
+    /// The series that make its power: (index, sign).
+    terms: Vec<(usize, f64)>,
+    clock: Option<usize>,
+    reasons: Option<usize>,
+    source: String,
+}
+
+/// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms, on the fastest) and clocks settle.
+const SETTLE_NS: u64 = 200_000_000;
+
+impl Power {
+    fn new(readings: Readings, device: &DeviceFacts, refusals: &[String]) -> Power {
+        let mut power = Power { readings, terms: Vec::new(), clock: None, reasons: None, source: String::new() };
+        let described = match device.kind {
+            DeviceKind::Cpu => power.choose_cpu(),
+            _ => power.choose_gpu(device),
+        };
+        power.source = described.unwrap_or_else(|why| {
+            let because = if refusals.is_empty() { String::new() } else { format!(" ({})", refusals.join("; ")) };
+            format!("none: {why}{because}")
+        });
+        power
+    }
+
+    /// The sensor in words, or why there is none.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    fn alive(&self) -> impl Iterator<Item = (usize, &Series)> {
+        self.readings.series.iter().enumerate().filter(|(_, s)| !s.dead && !s.readings.is_empty())
+    }
+
+    fn choose_cpu(&mut self) -> Result<String, String> {
+        let plane = clscope_sensors::source::Plane::Package;
+        let packages: Vec<usize> = self.alive().filter(|(_, s)| s.domain.plane.as_ref() == Some(&plane)).map(|(i, _)| i).collect();
+        if packages.is_empty() {
+            return Err("no sensor of the processor package works here".to_owned());
+        }
+        self.terms = packages.iter().map(|&i| (i, 1.0)).collect();
+        Ok(format!("RAPL PKG of {} package(s): cores, caches and memory controllers, not DRAM", packages.len()))
+    }
+
+    fn choose_gpu(&mut self, device: &DeviceFacts) -> Result<String, String> {
+        // The same address is written with 4 or 8 digits of domain, in either case: bus, device and function are its tail.
+        let tail = |pci: &str| pci.to_ascii_lowercase().chars().rev().take(7).collect::<String>();
+        let own = |s: &Series| match (&device.pci, s.domain.device.as_ref().and_then(|d| d.pci.as_ref())) {
+            (Some(a), Some(b)) => tail(a) == tail(b),
+            // Without addresses on both sides the name must do: a board's name is part of its OpenCL name, or the reverse.
+            _ => {
+                s.domain.device.as_ref().and_then(|d| d.name.as_ref()).is_some_and(|n| device.name.contains(n) || n.contains(&device.name))
+            }
+        };
+        let find = |wanted: fn(&Quantity) -> bool, name: &str| {
+            self.alive().find(|(_, s)| own(s) && wanted(&s.domain.quantity) && s.domain.name.contains(name)).map(|(i, _)| i)
+        };
+        let clock = find(|q| matches!(q, Quantity::Clock), "sm-clock").or_else(|| find(|q| matches!(q, Quantity::Clock), ""));
+        let reasons = find(|q| matches!(q, Quantity::Flags), "");
+        // The planes that work, and the series behind each: the best sensor of a board comes first among its own.
+        let mut planes: Planes<Watts> = Planes::default();
+        let mut behind: Planes<Watts> = Planes::default();
+        for (index, series) in self.alive() {
+            let measures = matches!(series.domain.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
+            let Some(plane) = series.domain.plane.as_ref().filter(|_| measures) else { continue };
+            let nvml = series.source.contains("nvml") || series.domain.name.contains("power-samples");
+            let on_board = nvml || series.domain.device.is_some();
+            if on_board && !own(series) {
+                continue;
+            }
+            if let (Some(place), Some(number)) = (slot(&mut planes, plane, nvml), slot(&mut behind, plane, nvml))
+                && place.is_none()
+            {
+                *place = Some(Watts(1.0));
+                *number = Some(Watts(index as f64));
+            }
+        }
+        let place = if device.shares_host_memory { GpuPlace::Integrated } else { GpuPlace::Discrete };
+        let Selected { formula, .. } =
+            select(Default::default(), place, &planes).map_err(|_| "no sensor of this GPU was found".to_owned())?;
+        let number = |p: Option<Watts>| p.map(|w| w.0 as usize);
+        let terms = match formula {
+            Formula::Pp1 => vec![(number(behind.pp1), 1.0)],
+            Formula::PkgPp0 => vec![(number(behind.pkg), 1.0), (number(behind.pp0), -1.0)],
+            Formula::PkgPp0Dram => vec![(number(behind.pkg), 1.0), (number(behind.pp0), -1.0), (number(behind.dram), -1.0)],
+            Formula::Nvml => vec![(number(behind.nvml), 1.0)],
+            Formula::Hwmon => vec![(number(behind.hwmon), 1.0)],
+        };
+        let terms: Vec<(usize, f64)> = terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
+        let first = terms.first().map(|t| &self.readings.series[t.0]);
+        let described = first.map_or_else(String::new, |s| format!("{} of {}", s.domain.name, s.source));
+        let text = format!("{formula}: {} ({described}); it includes {}", formula.equation(), formula.includes());
+        (self.terms, self.clock, self.reasons) = (terms, clock, reasons);
+        Ok(text)
+    }
+
+    fn one(&self, index: usize, window: Window) -> Option<Estimate> {
+        let series = &self.readings.series[index];
+        let (from, to) = if series.own_clock { window.real } else { window.raw };
+        let settle = SETTLE_NS.min(to.saturating_sub(from) / 4);
+        let inside: Vec<(u64, f64)> =
+            series.readings.iter().filter(|r| (from + settle..=to).contains(&r.0)).map(|r| (r.0, r.1.magnitude())).collect();
+        match series.domain.quantity {
+            Quantity::Energy { .. } => {
+                // Microjoules over nanoseconds; each end is uncertain by half an update.
+                let (first, last) = (inside.first()?, inside.last()?);
+                let length = (last.0 - first.0) as f64;
+                let steps: Vec<&[(u64, f64)]> = inside.windows(2).filter(|w| w[1].1 > w[0].1).collect();
+                if steps.len() < 3 {
+                    return None;
+                }
+                let update = length / steps.len() as f64;
+                let watts = (last.1 - first.1) * 1e3 / length;
+                Some(Estimate::symmetric(watts, watts * update / length))
+            }
+            _ => {
+                let watts: Vec<f64> = inside.iter().map(|r| r.1 * 1e-6).collect();
+                (watts.len() >= 4).then(|| stats::mean_of_series(&watts)).flatten()
+            }
+        }
+    }
+
+    /// Mean watts in a window; nothing where the sensor gave too few readings.
+    #[must_use]
+    pub fn watts(&self, window: Window) -> Option<Estimate> {
+        let mut total: Option<Estimate> = None;
+        for &(index, sign) in &self.terms {
+            let part = self.one(index, window)?;
+            let (sum, spread) = total.map_or((0.0, 0.0), |t| (t.value, t.half()));
+            total = Some(Estimate::symmetric(sum + sign * part.value, spread.hypot(part.half())));
+        }
+        total
+    }
+
+    /// Mean clock in MHz during a window, or the readings next to it where none fell inside.
+    #[must_use]
+    pub fn clock_mhz(&self, window: Window) -> Option<Estimate> {
+        let (inside, near) = self.around(self.clock?, window);
+        stats::mean(&inside).filter(|e| e.half().is_finite()).or_else(|| {
+            let all: Vec<f64> = inside.into_iter().chain(near).collect();
+            stats::mean(&all)
+        })
+    }
+
+    /// Clock event reasons seen during a window, as bits.
+    #[must_use]
+    pub fn reasons(&self, window: Window) -> Option<u64> {
+        let (inside, near) = self.around(self.reasons?, window);
+        Some(inside.into_iter().chain(near).fold(0, |bits, b| bits | b as u64))
+    }
+
+    fn around(&self, index: usize, window: Window) -> (Vec<f64>, Option<f64>) {
+        let series = &self.readings.series[index];
+        let (from, to) = if series.own_clock { window.real } else { window.raw };
+        let inside = series.readings.iter().filter(|r| (from..=to).contains(&r.0)).map(|r| r.1.magnitude()).collect();
+        const NEAR_NS: u64 = 300_000_000;
+        let near = series.readings.iter().find(|r| r.0 > to).filter(|r| r.0 - to < NEAR_NS).map(|r| r.1.magnitude());
+        (inside, near)
+    }
+}

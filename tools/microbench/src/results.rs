@@ -1,0 +1,188 @@
+//! What a run leaves behind: the schema of its JSON, and the same as CSV. Owns the shape of results; refuses to
+//! measure and to format for people.
+//!
+//! `results.json` is one object: `schema` ("clscope-bench/1"), `device`, `settings`, `cases`, `findings`, `sensors`. Every case has an
+//! `id`, its `suite`, its `parameters`, and a `status`: `measured`, `not_available` (with `reason`, and `build_log` where a compiler
+//! spoke), `wrong` (the device computed something else: there are no figures then), `failed` (an OpenCL call) or `interrupted`.
+//! Times are nanoseconds of the device's clock; every figure has its unit and its 95 % interval (`low`, `high`); an end
+//! that is not known is null.
+#![forbid(unsafe_code)]
+
+use crate::cl::DeviceFacts;
+use crate::stats::{Estimate, Summary};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// The name of the schema and its version.
+pub const SCHEMA: &str = "clscope-bench/1";
+
+/// What became of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It ran, and its results are right.
+    Measured,
+    /// This device or runtime cannot run it.
+    NotAvailable,
+    /// It ran and computed something else than the host.
+    Wrong,
+    /// OpenCL failed in a way that does not look like a missing feature.
+    Failed,
+    /// The run was ended before or while it ran.
+    Interrupted,
+}
+
+/// A number with unit and interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is: "rate", "bandwidth", "power", "efficiency", "energy_per_instruction"...
+    pub name: String,
+    /// Its unit, as printed.
+    pub unit: &'static str,
+    /// The value and its 95 % interval.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+}
+
+impl Figure {
+    /// A figure.
+    #[must_use]
+    pub fn new(name: impl Into<String>, unit: &'static str, estimate: Estimate) -> Figure {
+        Figure { name: name.into(), unit, estimate }
+    }
+}
+
+/// Geometry and times of a case that ran a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Timing {
+    /// Work-groups.
+    pub groups: usize,
+    /// Work-items of a group.
+    pub group_size: usize,
+    /// Turns of the kernel's loop.
+    pub trips: u32,
+    /// Nanoseconds of a launch.
+    pub time_ns: Summary,
+    /// Launches thrown away as warm-up.
+    pub warm_up: usize,
+    /// Bytes of private memory per work-item, where the runtime says so.
+    pub private_bytes: Option<u64>,
+    /// Which results were compared with the host's.
+    pub verified: &'static str,
+}
+
+/// One case of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CaseResult {
+    /// Unique name, suite first.
+    pub id: String,
+    /// The suite.
+    pub suite: &'static str,
+    /// What tells it from its neighbours.
+    pub parameters: BTreeMap<&'static str, Value>,
+    /// What became of it.
+    pub status: Status,
+    /// Why, where it did not give figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The compiler's words, where it refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_log: Option<String>,
+    /// Geometry and times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// What it gave.
+    pub figures: Vec<Figure>,
+    /// What disturbed it: throttling, clocks that moved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl CaseResult {
+    /// The figure of that name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|f| f.name == name)
+    }
+
+    /// A parameter as text.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.get(name).and_then(Value::as_str)
+    }
+
+    /// A parameter as a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.parameters.get(name).and_then(Value::as_f64)
+    }
+}
+
+/// Something that was found out from several cases.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What, as an identifier: "structure/saw_tooth".
+    pub name: String,
+    /// The same for people, as a sentence.
+    pub text: String,
+    /// Its numbers.
+    pub figures: Vec<Figure>,
+    /// 1 - p, where a test stands behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// How it was found.
+    pub method: &'static str,
+}
+
+/// All of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Version of this program.
+    pub version: &'static str,
+    /// What was measured.
+    pub device: DeviceFacts,
+    /// The options in force.
+    pub settings: BTreeMap<&'static str, Value>,
+    /// Every case, in the order it ran.
+    pub cases: Vec<CaseResult>,
+    /// What follows from them.
+    pub findings: Vec<Finding>,
+    /// The power sensor that was used, or why there is none.
+    pub power_source: String,
+    /// Whether the user ended the run early.
+    pub interrupted: bool,
+}
+
+/// Writes one row per figure, and one row without a figure for every case that gave none.
+///
+/// # Errors
+/// What the writer returned.
+pub fn write_csv(results: &Results, out: impl Write) -> Result<(), csv::Error> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(["case", "suite", "status", "figure", "value", "low", "high", "unit", "groups", "group_size", "trips", "reason"])?;
+    for case in &results.cases {
+        let status = serde_json::to_value(case.status).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+        let geometry = case.timing.as_ref().map(|t| [t.groups.to_string(), t.group_size.to_string(), t.trips.to_string()]);
+        let [groups, size, trips] = geometry.unwrap_or_default();
+        let reason = case.reason.as_deref().unwrap_or_default();
+        let mut row = |figure: [&str; 5]| {
+            let head = [case.id.as_str(), case.suite, &status];
+            let tail = [groups.as_str(), &size, &trips, reason];
+            csv.write_record(head.into_iter().chain(figure).chain(tail))
+        };
+        if case.figures.is_empty() {
+            row([""; 5])?;
+        }
+        for figure in &case.figures {
+            let number = |x: f64| if x.is_finite() { x.to_string() } else { String::new() };
+            let e = figure.estimate;
+            row([&figure.name, &number(e.value), &number(e.low), &number(e.high), figure.unit])?;
+        }
+    }
+    csv.flush()?;
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! A whole run: chooses suites and cases, runs them one by one, turns sensor readings into power figures and writes nothing. Owns
+//! the order and what an interruption leaves; refuses to print.
+#![forbid(unsafe_code)]
+
+use crate::bench::{Bench, CaseError, Settings};
+use crate::cl::{ClError, Device, Session};
+use crate::job::Scalar;
+use crate::peak;
+use crate::power::{Power, Sensors, Window};
+use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
+use crate::stats::{self, Estimate};
+use crate::suite::{Case, Gave, SUITES, Suite, power::FLOOR};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Who watches a run.
+pub trait Watch {
+    /// A case begins: number `done` of `total`.
+    fn begin(&mut self, id: &str, done: usize, total: usize);
+    /// A case ended; power is not known yet.
+    fn end(&mut self, result: &CaseResult);
+    /// Whether to stop.
+    fn stop(&self) -> bool;
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Suites by name; empty: all.
+    pub suites: Vec<String>,
+    /// Only cases whose id has one of these parts; empty: all. `*` stands for anything.
+    pub cases: Vec<String>,
+    /// No sensors, whatever the suite wants.
+    pub no_sensors: bool,
+    /// The peak in GFLOP/s that shares are given of, instead of the device's own.
+    pub peak: Option<f64>,
+}
+
+/// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between.
+#[must_use]
+pub fn matches(id: &str, pattern: &str) -> bool {
+    let mut rest = id;
+    for part in pattern.split('*') {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// The suites and cases of a choice on a device.
+#[must_use]
+pub fn cases(device: &Device, settings: &Settings, choice: &Choice) -> Vec<(&'static Suite, Vec<Case>)> {
+    static ALL: [Suite; SUITES.len()] = SUITES;
+    let wanted = |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
+    let chosen = |case: &Case| choice.cases.is_empty() || case.id == FLOOR || choice.cases.iter().any(|p| matches(&case.id, p));
+    ALL.iter()
+        .filter(wanted)
+        .map(|suite| (suite, (suite.cases)(&device.facts, settings).into_iter().filter(chosen).collect::<Vec<Case>>()))
+        .filter(|(_, cases)| cases.iter().any(|c| c.id != FLOOR))
+        .collect()
+}
+
+struct Pending {
+    case: usize,
+    span: Option<Window>,
+    windows: Vec<Window>,
+}
+
+/// Runs a choice on a device.
+///
+/// # Errors
+/// Where the device cannot be opened at all; whatever a case meets is in its result.
+pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dyn Watch) -> Result<Results, ClError> {
+    let suites = cases(device, settings, choice);
+    let total = suites.iter().map(|(_, cases)| cases.len()).sum();
+    let wants = !choice.no_sensors && suites.iter().any(|(suite, _)| suite.wants_power);
+    let sensors = wants.then(Sensors::start).and_then(Result::ok);
+    let session = Session::new(device)?;
+    let mut results = Results {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        device: device.facts.clone(),
+        settings: described(settings, choice),
+        cases: Vec::new(),
+        findings: Vec::new(),
+        power_source: "not asked for".to_owned(),
+        interrupted: false,
+    };
+    let mut pending = Vec::new();
+    let flag = std::cell::Cell::new(false);
+    let mut done = 0;
+    {
+        // The watcher is asked through a cell-free path: it is borrowed only between cases, the flag inside them.
+        let shared = std::cell::RefCell::new(&mut *watch);
+        let stop = || {
+            if shared.borrow().stop() {
+                flag.set(true);
+            }
+            flag.get()
+        };
+        let mut bench = Bench::new(session, settings.clone(), &stop);
+        for (suite, cases) in &suites {
+            for case in cases {
+                if flag.get() {
+                    break;
+                }
+                shared.borrow_mut().begin(&case.id, done, total);
+                let (result, gave) = one(&mut bench, suite, case);
+                done += 1;
+                shared.borrow_mut().end(&result);
+                results.cases.push(result);
+                if let Some(gave) = gave {
+                    pending.push(Pending { case: results.cases.len() - 1, span: gave.span, windows: gave.windows });
+                }
+            }
+        }
+    }
+    results.interrupted = flag.get();
+    if let Some(sensors) = sensors {
+        let power = sensors.finish(&device.facts);
+        power.source().clone_into(&mut results.power_source);
+        resolve(&mut results, &pending, &power);
+    } else if wants {
+        "none: the sampling thread could not be started".clone_into(&mut results.power_source);
+    }
+    shares(&mut results, choice.peak);
+    for (suite, _) in &suites {
+        let ours: Vec<CaseResult> =
+            results.cases.iter().filter(|c| c.suite == suite.name && c.status == Status::Measured).cloned().collect();
+        results.findings.extend((suite.conclude)(&device.facts, &ours));
+    }
+    Ok(results)
+}
+
+fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, serde_json::Value> {
+    BTreeMap::from([
+        ("full", json!(settings.full)),
+        ("blocks", json!(settings.blocks)),
+        ("tpb", json!(settings.tpb)),
+        ("enable_fma", json!(settings.enable_fma)),
+        ("repeat", json!(settings.repeat)),
+        ("power_smoothing", json!(settings.power_smoothing)),
+        ("validate", json!(settings.validate)),
+        ("suites", json!(choice.suites)),
+        ("choose", json!(choice.cases)),
+        ("peak_gflops", json!(choice.peak)),
+    ])
+}
+
+fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option<Gave>) {
+    let mut result = CaseResult {
+        id: case.id.clone(),
+        suite: suite.name,
+        parameters: case.parameters.clone(),
+        status: Status::Measured,
+        reason: None,
+        build_log: None,
+        timing: None,
+        figures: Vec::new(),
+        notes: Vec::new(),
+    };
+    match (case.run)(bench) {
+        Ok(mut gave) => {
+            result.timing = gave.timing.take();
+            result.figures = std::mem::take(&mut gave.figures);
+            result.notes = std::mem::take(&mut gave.notes);
+            (result, Some(gave))
+        }
+        Err(error) => {
+            result.reason = Some(error.to_string());
+            (result.status, result.build_log) = match error {
+                CaseError::NotAvailable { log, .. } => (Status::NotAvailable, log),
+                CaseError::Wrong(_) => (Status::Wrong, None),
+                CaseError::Cl(_) => (Status::Failed, None),
+                CaseError::Interrupted => (Status::Interrupted, None),
+            };
+            (result, None)
+        }
+    }
+}
+
+/// Adds clocks, throttling and power to the cases.
+fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
+    let windows_of = |windows: &[Window]| -> Option<Estimate> {
+        let watts: Vec<Estimate> = windows.iter().filter_map(|&w| power.watts(w)).collect();
+        match watts.as_slice() {
+            [] => None,
+            [one] => Some(*one),
+            // Power smoothing: the median of the windows, with the spread of their mean.
+            many => {
+                let values: Vec<f64> = many.iter().map(|e| e.value).collect();
+                let half = stats::mean(&values)?.half();
+                stats::median(&values).map(|m| Estimate::symmetric(m, half))
+            }
+        }
+    };
+    let floor = pending.iter().find(|p| results.cases[p.case].id == FLOOR).and_then(|p| windows_of(&p.windows));
+    for p in pending {
+        let case = &mut results.cases[p.case];
+        let span = p.windows.first().copied().or(p.span);
+        if let Some(clock) = span.and_then(|s| power.clock_mhz(s)) {
+            case.figures.push(Figure::new("clock", "MHz", clock));
+        }
+        let throttled = span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
+        case.notes.extend(clscope_nvml::reasons::words(throttled));
+        if p.windows.is_empty() {
+            continue;
+        }
+        let Some(watts) = windows_of(&p.windows) else {
+            case.notes.push("no power: the sensor gave too few readings in the window, or there is none".to_owned());
+            continue;
+        };
+        case.figures.push(Figure::new("power", "W", watts));
+        let Some(rate) = case.figure("rate").cloned() else { continue };
+        let per_watt = if rate.unit == "GFLOP/s" { "GFLOP/s/W" } else { "GOP/s/W" };
+        case.figures.push(Figure::new("efficiency", per_watt, rate.estimate.over(watts)));
+        // Watts per 1e9 operations a second are nanojoules; a thousand of them picojoules.
+        case.figures.push(Figure::new("energy_per_operation", "pJ", watts.over(rate.estimate).times(1000.0)));
+        if let Some(floor) = floor {
+            let dynamic = watts.minus(floor);
+            case.figures.push(Figure::new("dynamic_power", "W", dynamic));
+            case.figures.push(Figure::new("dynamic_energy_per_operation", "pJ", dynamic.over(rate.estimate).times(1000.0)));
+        }
+    }
+}
+
+/// Adds the share of the peak to every floating-point rate.
+fn shares(results: &mut Results, given: Option<f64>) {
+    for case in &mut results.cases {
+        let Some(rate) = case.figure("rate").filter(|f| f.unit == "GFLOP/s").map(|f| f.estimate) else { continue };
+        let scalar = Scalar::ALL.into_iter().find(|s| case.parameter("type") == Some(s.name()));
+        let Some(scalar) = scalar.filter(|_| matches!(case.suite, "flop" | "power")) else { continue };
+        let (peak, name) = match (given, peak::of(&results.device, scalar)) {
+            (Some(gflops), _) => (gflops, "share_of_peak"),
+            (None, Some(peak)) => {
+                let observed = case.figure("clock").map(|f| f.estimate.value);
+                let (mhz, name) = match (observed, results.device.max_clock_mhz) {
+                    (Some(mhz), _) => (mhz, "share_of_peak"),
+                    (None, Some(mhz)) => (f64::from(mhz), "share_of_peak_at_stated_clock"),
+                    (None, None) => continue,
+                };
+                (peak.operations_per_cycle * mhz * 1e-3, name)
+            }
+            (None, None) => continue,
+        };
+        case.figures.push(Figure::new(name, "%", rate.times(100.0 / peak)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_by_table() {
+        let id = "flop/private/float/mad/vect4";
+        for (pattern, want) in
+            [("mad", true), ("flop/*/vect4", true), ("float*double", false), ("", true), ("vect4*mad", false), ("fma", false)]
+        {
+            assert_eq!(matches(id, pattern), want, "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The kernels and the cache of their binaries. Owns the sources (files in kernels/, part of this program) and the key of the
+//! cache; refuses to trust a cached file whose key is not the whole of what it was built from.
+
+use crate::cl::{ClError, DeviceFacts, Program, Session};
+use std::path::{Path, PathBuf};
+
+/// A file of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// kernels/flop.cl.
+    Flop,
+    /// kernels/memory.cl.
+    Memory,
+    /// kernels/classes.cl.
+    Classes,
+    /// kernels/latency.cl.
+    Latency,
+    /// kernels/structure.cl.
+    Structure,
+}
+
+impl Source {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Flop => "flop.cl",
+            Source::Memory => "memory.cl",
+            Source::Classes => "classes.cl",
+            Source::Latency => "latency.cl",
+            Source::Structure => "structure.cl",
+        }
+    }
+
+    /// What the compiler gets: the shared part, then the file.
+    #[must_use]
+    pub fn text(self) -> String {
+        const COMMON: &str = include_str!("../../../kernels/common.clh");
+        let own = match self {
+            Source::Flop => include_str!("../../../kernels/flop.cl"),
+            Source::Memory => include_str!("../../../kernels/memory.cl"),
+            Source::Classes => include_str!("../../../kernels/classes.cl"),
+            Source::Latency => include_str!("../../../kernels/latency.cl"),
+            Source::Structure => include_str!("../../../kernels/structure.cl"),
+        };
+        format!("{COMMON}\n#line 1\n{own}")
+    }
+}
+
+/// Where binaries are kept between runs.
+#[derive(Clone, Debug)]
+pub struct BinaryCache(PathBuf);
+
+impl BinaryCache {
+    /// A cache in `directory`, which is made when something is first kept.
+    #[must_use]
+    pub fn new(directory: &Path) -> BinaryCache {
+        BinaryCache(directory.to_owned())
+    }
+
+    /// Everything a binary depends on. It is stored in front of the binary and compared whole, so that the file's name may be a
+    /// short hash.
+    fn key(device: &DeviceFacts, source: &str, options: &str) -> String {
+        let DeviceFacts { name, vendor, platform, version, driver, .. } = device;
+        format!("clscope-bench 1\n{platform}\n{vendor}\n{name}\n{version}\n{driver}\n{options}\n{source}\n\0")
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        // FNV-1a, 64 bits.
+        let hash = key.bytes().fold(0xCBF2_9CE4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
+        self.0.join(format!("{hash:016x}.bin"))
+    }
+}
+
+/// Builds a program, or loads it where the same was built before. A cache that cannot be read or written only costs time.
+///
+/// # Errors
+/// What the build returned.
+pub fn program(session: &Session, cache: Option<&BinaryCache>, source: Source, options: &str) -> Result<Program, ClError> {
+    let text = source.text();
+    let Some(cache) = cache else { return session.build(source.name(), &text, options) };
+    let key = BinaryCache::key(session.facts(), &text, options);
+    let path = cache.path(&key);
+    if let Ok(file) = std::fs::read(&path)
+        && let Some(binary) = file.strip_prefix(key.as_bytes())
+        && let Ok(program) = session.load(source.name(), binary, options)
+    {
+        return Ok(program);
+    }
+    let program = session.build(source.name(), &text, options)?;
+    if let Some(binary) = program.binary() {
+        let _ = keep(&path, key.as_bytes(), &binary);
+    }
+    Ok(program)
+}
+
+/// Writes under a temporary name and renames: two runs at once must not read halves.
+fn keep(path: &Path, key: &[u8], binary: &[u8]) -> std::io::Result<()> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    std::fs::create_dir_all(directory)?;
+    let temporary = path.with_extension(std::process::id().to_string());
+    let written = std::fs::write(&temporary, [key, binary].concat()).and_then(|()| std::fs::rename(&temporary, path));
+    written.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}

@@ -1,0 +1,229 @@
+//! From repeated samples to one figure with its interval. Owns warm-up, outliers and the t interval; refuses to round
+//! or to print.
+#![forbid(unsafe_code)]
+
+use serde::Serialize;
+
+/// A figure with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// An estimate with a half width that is the same on both sides.
+    #[must_use]
+    pub fn symmetric(value: f64, half: f64) -> Estimate {
+        Estimate { value, low: value - half, high: value + half }
+    }
+
+    /// `scale / self`, as a rate follows from a time. Meaningful for intervals that do not hold 0.
+    #[must_use]
+    pub fn reciprocal(self, scale: f64) -> Estimate {
+        Estimate { value: scale / self.value, low: scale / self.high, high: scale / self.low }
+    }
+
+    /// `self` times a number that is exact and not negative.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Estimate {
+        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+
+    /// Half the interval.
+    #[must_use]
+    pub fn half(self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// `self / other` for independent errors (first order: relative widths add in squares).
+    #[must_use]
+    pub fn over(self, other: Estimate) -> Estimate {
+        let value = self.value / other.value;
+        let half = ((self.half() / other.value).powi(2) + (value * other.half() / other.value).powi(2)).sqrt();
+        Estimate::symmetric(value, half)
+    }
+
+    /// `self - other` for independent errors.
+    #[must_use]
+    pub fn minus(self, other: Estimate) -> Estimate {
+        Estimate::symmetric(self.value - other.value, self.half().hypot(other.half()))
+    }
+}
+
+/// What repeated timing gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Mean of the samples that are no outliers, with its t interval.
+    pub mean: Estimate,
+    /// Median of all samples after warm-up.
+    pub median: f64,
+    /// Smallest sample after warm-up.
+    pub min: f64,
+    /// Largest sample after warm-up.
+    pub max: f64,
+    /// Samples after warm-up.
+    pub samples: usize,
+    /// Samples that were left out as outliers.
+    pub outliers: usize,
+}
+
+/// Samples further than this from the median, in robust standard deviations, are outliers (Iglewicz and Hoaglin 1993).
+const OUTLIER_Z: f64 = 3.5;
+/// Robust deviations below this share of the median count as this share: clocks step, and equal samples have none.
+const FINEST_SPREAD: f64 = 1e-3;
+
+/// The middle of sorted values.
+fn middle(sorted: &[f64]) -> f64 {
+    let n = sorted.len();
+    if n % 2 == 1 { sorted[n / 2] } else { f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]) }
+}
+
+/// The median, if there are values.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some(middle(&sorted))
+}
+
+/// Sums samples up; nothing where there are none.
+#[must_use]
+pub fn summarise(samples: &[f64]) -> Option<Summary> {
+    let centre = median(samples)?;
+    let deviations: Vec<f64> = samples.iter().map(|x| (x - centre).abs()).collect();
+    // 1.4826 makes the median deviation of a normal distribution its standard deviation.
+    let spread = (1.4826 * median(&deviations)?).max(FINEST_SPREAD * centre.abs());
+    let kept: Vec<f64> = samples.iter().copied().filter(|x| (x - centre).abs() <= OUTLIER_Z * spread).collect();
+    let fold = |f: fn(f64, f64) -> f64| samples.iter().copied().reduce(f).unwrap_or(centre);
+    Some(Summary {
+        mean: mean(&kept)?,
+        median: centre,
+        min: fold(f64::min),
+        max: fold(f64::max),
+        samples: samples.len(),
+        outliers: samples.len() - kept.len(),
+    })
+}
+
+/// Mean and t interval. One sample gives an interval without ends (infinite), never one of width 0.
+#[must_use]
+pub fn mean(values: &[f64]) -> Option<Estimate> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    if n == 1 {
+        return Some(Estimate::symmetric(mean, f64::INFINITY));
+    }
+    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    Some(Estimate::symmetric(mean, t95(n - 1) * (variance / n as f64).sqrt()))
+}
+
+/// Mean of a series whose neighbours resemble each other: the interval is that of batch means (8 batches), so that
+/// slow wandering counts as uncertainty.
+#[must_use]
+pub fn mean_of_series(values: &[f64]) -> Option<Estimate> {
+    const BATCHES: usize = 8;
+    let n = values.len();
+    if n < 2 * BATCHES {
+        return mean(values);
+    }
+    let batches: Vec<f64> = (0..BATCHES)
+        .map(|b| &values[b * n / BATCHES..(b + 1) * n / BATCHES])
+        .map(|batch| batch.iter().sum::<f64>() / batch.len() as f64)
+        .collect();
+    let half = mean(&batches)?.half();
+    Some(Estimate::symmetric(values.iter().sum::<f64>() / n as f64, half))
+}
+
+/// Two-sided 95 % quantile of Student's t (tables of the distribution; between entries the next smaller one, which is wider).
+#[must_use]
+pub fn t95(freedom: usize) -> f64 {
+    const SMALL: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
+        2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    ];
+    match freedom {
+        0 => f64::INFINITY,
+        1..=30 => SMALL[freedom - 1],
+        31..=60 => 2.042,
+        61..=120 => 2.000,
+        _ => 1.980,
+    }
+}
+
+/// How many of the first samples are warm-up: the prefix that lies further above the median of the second half than that half's
+/// own spread explains. Never more than half.
+#[must_use]
+pub fn warm_up(samples: &[f64]) -> usize {
+    let half = samples.len() / 2;
+    let late = &samples[half..];
+    let Some(centre) = median(late) else { return 0 };
+    let deviations: Vec<f64> = late.iter().map(|x| (x - centre).abs()).collect();
+    let spread = (1.4826 * median(&deviations).unwrap_or(0.0)).max(FINEST_SPREAD * centre.abs());
+    samples[..half].iter().take_while(|x| **x > centre + OUTLIER_Z * spread).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn figures_by_table() {
+        let s = summarise(&[10.0, 11.0, 9.0, 10.0, 50.0]).unwrap();
+        assert_eq!((s.samples, s.outliers, s.median), (5, 1, 10.0));
+        assert!((s.mean.value - 10.0).abs() < 1e-12);
+        // s = sqrt(2/3), n = 4: half = 3.182 * 0.408.
+        assert!((s.mean.half() - 3.182 * (2.0f64 / 3.0 / 4.0).sqrt()).abs() < 1e-9);
+        assert!(summarise(&[]).is_none());
+        assert!(summarise(&[3.0]).unwrap().mean.half().is_infinite(), "one sample has no interval");
+        assert_eq!(warm_up(&[30.0, 20.0, 10.1, 10.0, 10.1, 9.9, 10.0, 10.05]), 2);
+        assert_eq!(warm_up(&[10.0, 10.1, 10.0, 9.9]), 0);
+        assert_eq!(warm_up(&[]), 0);
+    }
+
+    #[test]
+    fn rates_turn_intervals_round() {
+        let rate = Estimate { value: 2.0, low: 1.0, high: 4.0 }.reciprocal(8.0);
+        assert_eq!(rate, Estimate { value: 4.0, low: 2.0, high: 8.0 });
+        let ratio = Estimate::symmetric(10.0, 1.0).over(Estimate::symmetric(5.0, 0.0));
+        assert_eq!((ratio.value, ratio.half()), (2.0, 0.2));
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_hold_their_estimate(samples in prop::collection::vec(0.1f64..1e9, 1..60)) {
+            let s = summarise(&samples).unwrap();
+            prop_assert!(s.mean.low <= s.mean.value && s.mean.value <= s.mean.high);
+            prop_assert!(s.min <= s.median && s.median <= s.max);
+            prop_assert!(s.outliers < s.samples);
+            prop_assert!(warm_up(&samples) <= samples.len() / 2);
+        }
+
+        /// A series of independent values: the interval of batch means covers the truth about as often as it says.
+        #[test]
+        fn batch_means_cover(seed in any::<u64>()) {
+            let mut state = seed;
+            let mut uniform = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 11) as f64 / (1u64 << 53) as f64
+            };
+            let covered = (0..200).filter(|_| {
+                let series: Vec<f64> = (0..64).map(|_| uniform()).collect();
+                let e = mean_of_series(&series).unwrap();
+                e.low <= 0.5 && 0.5 <= e.high
+            }).count();
+            prop_assert!(covered >= 170, "{covered} of 200");
+        }
+    }
+}

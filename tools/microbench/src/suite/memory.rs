@@ -1,0 +1,368 @@
+//! Memory throughput (kernels/memory.cl): streams, strides and scattered reads over buffers larger than the caches, the copy loop
+//! of the reference work, and local memory. Owns the variants, their host references and the counting of bytes.
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite, default_group};
+use crate::bench::{Bench, CaseError, Measured, Settings};
+use crate::cl::{ClError, DeviceFacts, DeviceKind};
+use crate::job::{Arg, Fill, Job, Need, Outcome, Trips};
+use crate::results::{CaseResult, Figure, Finding};
+use crate::source::Source;
+use crate::stats;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "memory",
+    about: "bandwidth of global and local memory by access pattern and SIMD width",
+    wants_power: true,
+    cases,
+    conclude,
+};
+
+/// What word `w` of the source holds.
+#[must_use]
+pub fn word(w: u32) -> u32 {
+    w.wrapping_mul(2_654_435_761)
+}
+
+/// The access patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The reference's loop: the same element again and again.
+    CopyLoop,
+    /// Every element once, to its place in another buffer.
+    Copy,
+    /// Writes alone.
+    Write,
+    /// Reads alone.
+    Read,
+    /// Reads, neighbours this many elements apart.
+    Stride(u32),
+    /// Reads through a permutation.
+    Random,
+    /// Local memory, neighbours this many words apart.
+    Local(u32),
+}
+
+impl Pattern {
+    fn entry(self) -> &'static str {
+        match self {
+            Pattern::CopyLoop => "copy_loop",
+            Pattern::Copy => "copy",
+            Pattern::Write => "put",
+            Pattern::Read => "get",
+            Pattern::Stride(_) => "strided",
+            Pattern::Random => "scattered",
+            Pattern::Local(_) => "shared_reads",
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Pattern::CopyLoop => "copy_loop".to_owned(),
+            Pattern::Copy => "copy".to_owned(),
+            Pattern::Write => "write".to_owned(),
+            Pattern::Read => "read".to_owned(),
+            Pattern::Stride(by) => format!("stride{by}"),
+            Pattern::Random => "random".to_owned(),
+            Pattern::Local(1) => "local".to_owned(),
+            Pattern::Local(by) => format!("local_conflict{by}"),
+        }
+    }
+}
+
+/// One variant.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// Words of an element.
+    pub width: usize,
+    /// Elements of a work-item (turns of the loop).
+    pub trips: u32,
+    /// Work-groups.
+    pub groups: usize,
+    /// Work-items of a group.
+    pub group: usize,
+}
+
+/// Words of local memory that the local pattern uses.
+const LOCAL_WORDS: u32 = 4096;
+/// Work-items that a check looks at, besides the last ones.
+const LOOKED_AT: usize = 4096;
+
+impl Variant {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let width = if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
+        format!("memory/{}/{width}/x{}", self.pattern.name(), self.trips)
+    }
+
+    fn items(&self) -> usize {
+        self.groups * self.group
+    }
+
+    fn elements(&self) -> usize {
+        if matches!(self.pattern, Pattern::CopyLoop | Pattern::Local(_)) { self.items() } else { self.items() * self.trips as usize }
+    }
+
+    /// Bytes that a launch of `trips` turns moves, both directions counted.
+    #[must_use]
+    pub fn bytes(&self, trips: u32) -> f64 {
+        let element = 4.0 * self.width as f64;
+        let moved = self.items() as f64 * f64::from(trips) * element;
+        match self.pattern {
+            Pattern::Copy | Pattern::CopyLoop => 2.0 * moved,
+            Pattern::Local(_) => 16.0 * moved,
+            // The sums that the readers leave are a matter of 1 / trips, and counted: they are moved too.
+            Pattern::Read | Pattern::Stride(_) | Pattern::Random => moved + self.items() as f64 * element,
+            Pattern::Write => moved,
+        }
+    }
+
+    /// What work-item `i` leaves in lane `lane` of its element, for the patterns that reduce.
+    fn sum(&self, i: u32, lane: u32, trips: u32) -> u32 {
+        let n = self.items() as u32;
+        let total = n.wrapping_mul(self.trips);
+        let width = self.width as u32;
+        let at = |e: u32| match self.pattern {
+            Pattern::Stride(by) => (e % (total / by)) * by + e / (total / by),
+            Pattern::Random => {
+                let mask = total.wrapping_sub(1);
+                let mut e = (e & mask).wrapping_mul(0x9E37_79B1) & mask;
+                e ^= e >> 7;
+                e.wrapping_mul(0x85EB_CA6B) & mask
+            }
+            _ => e,
+        };
+        (0..trips).fold(0u32, |sum, j| sum.wrapping_add(word(at(i.wrapping_add(j.wrapping_mul(n))).wrapping_mul(width).wrapping_add(lane))))
+    }
+
+    fn local(&self, l: u32, trips: u32, by: u32) -> u32 {
+        let (mut sum, mut at) = (0u32, l.wrapping_mul(by));
+        for _ in 0..trips {
+            for _ in 0..16 {
+                sum ^= word(at & (LOCAL_WORDS - 1));
+                at = at.wrapping_add(32 * by);
+            }
+            at = at.wrapping_add((sum >> 31).wrapping_mul(32 * by));
+        }
+        sum
+    }
+
+    fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
+        let trips = outcome.geometry.trips;
+        let element = 4 * self.width;
+        let results = match self.pattern {
+            Pattern::Copy | Pattern::Write => self.elements(),
+            _ => self.items(),
+        };
+        let some = LOOKED_AT.min(results);
+        for first in [0, (results - some) / 2, results - some] {
+            let words = outcome.read(0, first * element, some * element)?;
+            for (k, bytes) in words.chunks_exact(4).enumerate() {
+                let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+                let (i, lane) = ((first + k / self.width) as u32, (k % self.width) as u32);
+                let own = i.wrapping_mul(self.width as u32).wrapping_add(lane);
+                let want = match self.pattern {
+                    Pattern::Copy | Pattern::CopyLoop => word(own),
+                    Pattern::Write => i,
+                    // Local results repeat from group to group; long ones are left to the short launch.
+                    Pattern::Local(_) if trips > 4096 => continue,
+                    Pattern::Local(by) => self.local(i % outcome.geometry.group as u32, trips, by),
+                    _ => self.sum(i, lane, trips),
+                };
+                if got != want {
+                    return Ok(Some(format!("lane {lane} of element {i} is {got:#x} where the host gets {want:#x}")));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn job(self, settings: &Settings) -> Job {
+        let bytes = self.elements() * 4 * self.width;
+        let mut defines = vec!["-DSCALAR=uint".to_owned(), format!("-DWIDTH={}", self.width)];
+        let mut args = vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Trips];
+        let mut needs = Vec::new();
+        defines.push(format!("-DLOCAL_WORDS={LOCAL_WORDS}"));
+        let (mut trips, mut check_trips) = (Trips::Fixed(self.trips), self.trips);
+        let conflict = if let Pattern::Local(by) = self.pattern { by } else { 1 };
+        defines.push(format!("-DCONFLICT={conflict}"));
+        match self.pattern {
+            Pattern::Stride(by) => args.push(Arg::uint(by)),
+            Pattern::Local(_) => {
+                args.push(Arg::Local(4 * LOCAL_WORDS as usize));
+                needs.push(Need::Local(4 * u64::from(LOCAL_WORDS)));
+                (trips, check_trips) = (Trips::Lasting(settings.launch_ns()), 5);
+            }
+            Pattern::CopyLoop => (trips, check_trips) = (Trips::Lasting(settings.launch_ns()), 3),
+            _ => {}
+        }
+        Job {
+            source: Source::Memory,
+            entry: self.pattern.entry(),
+            defines: defines.clone(),
+            needs,
+            groups: self.groups,
+            group: self.group,
+            may_shrink: false,
+            buffers: vec![bytes, bytes],
+            fills: vec![
+                Fill::Pattern { buffer: 0, pattern: vec![0xA5; 4], bytes },
+                Fill::Kernel { source: Source::Memory, entry: "fill", defines, args: vec![Arg::Buffer(1)], items: bytes / 4 },
+            ],
+            args,
+            trips,
+            check_trips,
+            check: Box::new(move |outcome| self.compare(outcome)),
+            check_args: Vec::new(),
+        }
+    }
+}
+
+/// Bytes of each of the two big buffers: a power of two, well above the caches, within a quarter of the memory.
+#[must_use]
+pub fn stream_bytes(device: &DeviceFacts, settings: &Settings) -> usize {
+    let wanted: u64 = match (settings.tiny, device.kind) {
+        (true, _) => 1 << 18,
+        (_, DeviceKind::Gpu) => 1 << 30,
+        _ => (8 * device.cache_bytes).clamp(64 << 20, 256 << 20),
+    };
+    let most = device.largest_buffer.min(device.global_bytes / 8).max(1 << 16);
+    let bytes = wanted.min(most);
+    1usize << bytes.ilog2()
+}
+
+fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
+    // Sizes that are no power of two would leave elements without a work-item.
+    let group = 1usize << settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings)).max(1).ilog2();
+    let bytes = stream_bytes(device, settings);
+    let mut variants = Vec::new();
+    let mut stream = |pattern: Pattern, width: usize, trips: u32| {
+        let items = bytes / (4 * width) / trips as usize;
+        let group = group.min(items.max(1));
+        variants.push(Variant { pattern, width, trips, groups: (items / group).max(1), group });
+    };
+    let thorough = settings.full || settings.tiny;
+    let widths: &[usize] = &[1, 2, 4, 8, 16];
+    for &width in widths {
+        stream(Pattern::Copy, width, 1);
+        if thorough || width == 4 {
+            stream(Pattern::Copy, width, 4);
+            stream(Pattern::Write, width, 1);
+        }
+        if thorough || matches!(width, 1 | 4) {
+            stream(Pattern::Read, width, 16);
+        }
+    }
+    let strides: &[u32] = if thorough { &[2, 4, 8, 16, 32, 64, 256, 1024] } else { &[2, 4, 8, 32] };
+    for &by in strides {
+        stream(Pattern::Stride(by), 1, 16);
+    }
+    for &width in if thorough { &[1, 2, 4, 8, 16][..] } else { &[1, 4] } {
+        stream(Pattern::Random, width, 16);
+    }
+    let (groups, _) = super::geometry(device, settings);
+    for &width in widths {
+        variants.push(Variant { pattern: Pattern::CopyLoop, width, trips: 3, groups, group });
+    }
+    for by in [1, 2, 4, 8, 16, 32] {
+        variants.push(Variant { pattern: Pattern::Local(by), width: 1, trips: 5, groups, group });
+    }
+    variants
+}
+
+fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
+    let Measured { timing, geometry, span, windows } = bench.measure(&variant.job(&bench.settings), false)?;
+    let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)));
+    Ok(Gave { timing: Some(timing), figures: vec![rate], span: Some(span), windows, notes: Vec::new() })
+}
+
+/// The runtime's own copy between buffers of the device, to compare with.
+fn vendor_copy(bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+    let bytes = stream_bytes(bench.facts(), &bench.settings);
+    let buffers = bench.buffers(&[bytes, bytes])?;
+    let mut samples = Vec::new();
+    for _ in 0..bench.settings.repeat + 2 {
+        bench.check_stop()?;
+        let event = bench.session.copy(&buffers[1], &buffers[0], bytes)?;
+        bench.session.finish()?;
+        samples.push(event.nanoseconds()? as f64);
+    }
+    samples.drain(..2);
+    let summary = stats::summarise(&samples).ok_or(CaseError::Interrupted)?;
+    let rate = Figure::new("bandwidth", "GB/s", summary.mean.reciprocal(2.0 * bytes as f64));
+    Ok(Gave { figures: vec![rate], ..Gave::default() })
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let mut cases: Vec<Case> = variants(device, settings)
+        .into_iter()
+        .map(|variant| {
+            let parameters = BTreeMap::from([
+                ("pattern", json!(variant.pattern.name())),
+                ("width", json!(variant.width)),
+                ("elements_per_item", json!(variant.trips)),
+            ]);
+            Case { id: variant.id(), suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) }
+        })
+        .collect();
+    let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);
+    cases.push(Case { id: "memory/runtime_copy".to_owned(), suite: SUITE.name, parameters, run: Box::new(vendor_copy) });
+    cases
+}
+
+/// The best copy beside the runtime's own.
+fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let best = |of: &[&str]| {
+        let some = results.iter().filter(|r| r.parameter("pattern").is_some_and(|p| of.contains(&p)));
+        some.filter_map(|r| Some((r, r.figure("bandwidth")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+    };
+    let mut findings = Vec::new();
+    if let Some((case, figure)) = best(&["copy", "read", "write"]) {
+        let text = format!("best streaming bandwidth {:.1} GB/s ({})", figure.estimate.value, case.id);
+        let figures = vec![figure.clone()];
+        findings.push(Finding { name: "memory/best_stream".to_owned(), text, figures, confidence: None, method: "largest mean" });
+    }
+    if let (Some((case, own)), Some((_, theirs))) = (best(&["copy"]), best(&["runtime_copy"])) {
+        let share = own.estimate.over(theirs.estimate).times(100.0);
+        let text = format!(
+            "{} reaches {:.1} GB/s, {:.1} % of the {:.1} GB/s of the runtime's own copy",
+            case.id, own.estimate.value, share.value, theirs.estimate.value
+        );
+        let figures = vec![Figure::new("share", "%", share)];
+        findings.push(Finding { name: "memory/copy_share".to_owned(), text, figures, confidence: None, method: "ratio of means" });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(pattern: Pattern) -> Variant {
+        Variant { pattern, width: 1, trips: 4, groups: 16, group: 16 }
+    }
+
+    /// Strides and permutations must visit every element once: only then is the byte count true.
+    #[test]
+    fn every_element_is_read_once() {
+        let all = (0..1024).fold(0u32, |sum, w| sum.wrapping_add(word(w)));
+        for pattern in [Pattern::Read, Pattern::Stride(8), Pattern::Random] {
+            let v = variant(pattern);
+            let total = (0..256).fold(0u32, |sum, i| sum.wrapping_add(v.sum(i, 0, 4)));
+            assert_eq!(total, all, "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_by_table() {
+        for (pattern, want) in [(Pattern::Copy, 8192.0), (Pattern::Write, 4096.0), (Pattern::Read, 5120.0), (Pattern::Local(2), 65536.0)] {
+            assert_eq!(variant(pattern).bytes(4), want, "{pattern:?}");
+        }
+    }
+}

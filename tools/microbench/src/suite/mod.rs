@@ -1,0 +1,88 @@
+//! The suites: which cases there are for a device, and what follows from their results. Owns the vocabulary of cases;
+//! refuses to run them: the runner does.
+#![forbid(unsafe_code)]
+
+pub mod flop;
+pub mod memory;
+pub mod power;
+pub mod transfer;
+
+use crate::bench::{Bench, CaseError, Settings};
+use crate::cl::{DeviceFacts, DeviceKind};
+use crate::power::Window;
+use crate::results::{CaseResult, Figure, Finding, Timing};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a case gave.
+#[derive(Default)]
+pub struct Gave {
+    /// Geometry and times, where one kernel was measured.
+    pub timing: Option<Timing>,
+    /// Figures known without sensors.
+    pub figures: Vec<Figure>,
+    /// When it ran.
+    pub span: Option<Window>,
+    /// When power was watched.
+    pub windows: Vec<Window>,
+    /// Observations for the reader.
+    pub notes: Vec<String>,
+}
+
+/// Runs one case.
+pub type Run = Box<dyn Fn(&mut Bench<'_>) -> Result<Gave, CaseError>>;
+
+/// One case.
+pub struct Case {
+    /// Unique name, suite first.
+    pub id: String,
+    /// The suite.
+    pub suite: &'static str,
+    /// What tells it from its neighbours.
+    pub parameters: BTreeMap<&'static str, Value>,
+    /// How to run it.
+    pub run: Run,
+}
+
+/// A suite.
+pub struct Suite {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Whether power is part of it: sensors are started then.
+    pub wants_power: bool,
+    /// Its cases on a device.
+    pub cases: fn(&DeviceFacts, &Settings) -> Vec<Case>,
+    /// What follows from its results.
+    pub conclude: fn(&DeviceFacts, &[CaseResult]) -> Vec<Finding>,
+}
+
+/// All suites, in the order they run.
+pub const SUITES: [Suite; 4] = [flop::SUITE, memory::SUITE, transfer::SUITE, power::SUITE];
+
+/// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
+#[must_use]
+pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
+    let group = settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings));
+    let per_unit = match (settings.tiny, device.kind) {
+        (true, _) => 1,
+        // Many waves of groups: the last, partly filled one costs little then, whatever the occupancy.
+        (_, DeviceKind::Gpu) => 64,
+        _ => 8,
+    };
+    let groups = settings.blocks.last().copied().unwrap_or(device.compute_units as usize * per_unit);
+    (groups.max(1), group.max(1))
+}
+
+/// The size of groups where the user names none.
+#[must_use]
+pub fn default_group(device: &DeviceFacts, settings: &Settings) -> usize {
+    let wanted = if settings.tiny { 16 } else { 256 };
+    wanted.min(device.max_group)
+}
+
+/// Nothing follows.
+fn nothing(_: &DeviceFacts, _: &[CaseResult]) -> Vec<Finding> {
+    Vec::new()
+}

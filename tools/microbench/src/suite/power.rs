@@ -1,0 +1,69 @@
+//! Power of arithmetic: the FLOP kernels with turns scaled so that run time is alike over SIMD widths and spans many updates of the
+//! sensor (seeds/000 algorithm 8). Owns the choice of variants; the kernel, its check and its count are those of the FLOP suite.
+#![forbid(unsafe_code)]
+
+use super::flop::{Op, Shape, Variant};
+use super::{Case, Gave, Suite, geometry};
+use crate::bench::{Bench, Settings};
+use crate::cl::DeviceFacts;
+use crate::job::Scalar;
+use crate::results::{CaseResult, Finding};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite =
+    Suite { name: "power", about: "watts and operations per joule of arithmetic by SIMD width", wants_power: true, cases, conclude };
+
+/// The case whose window is the floor of dynamic energy.
+pub const FLOOR: &str = "power/floor";
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let (groups, group) = geometry(device, settings);
+    let mut cases = Vec::new();
+    for scalar in [Scalar::Float, Scalar::Double, Scalar::Half, Scalar::Int] {
+        for op in [Op::Mad, Op::Fma, Op::Add, Op::Mul, Op::Sub, Op::Div] {
+            for width in [1, 2, 4, 8, 16] {
+                let quick = match scalar {
+                    Scalar::Float | Scalar::Double => op == Op::Fma || op == Op::Add && width == 1,
+                    Scalar::Half => op == Op::Fma && width == 2,
+                    Scalar::Int => op == Op::Mad && width == 1,
+                };
+                let exists = scalar != Scalar::Int || op != Op::Fma;
+                if !exists || !(settings.full || quick) {
+                    continue;
+                }
+                let variant = Variant { shape: Shape::Private, scalar, op, width };
+                let parameters = BTreeMap::from([("type", json!(scalar.name())), ("operation", json!(op.name())), ("width", json!(width))]);
+                let run = move |bench: &mut Bench<'_>| super::flop::run(bench, variant, groups, group, true);
+                let id = variant.id().replacen("flop/private", SUITE.name, 1);
+                cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(run) });
+            }
+        }
+    }
+    // Behind a load, so that clocks are still up: the context's floor, not deep idle.
+    let floor = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
+    cases.push(Case { id: FLOOR.to_owned(), suite: SUITE.name, parameters: BTreeMap::new(), run: Box::new(floor) });
+    cases
+}
+
+/// The most efficient width of each type.
+fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for scalar in Scalar::ALL {
+        let ours = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()));
+        let best = ours.filter_map(|r| Some((r, r.figure("efficiency")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
+        if let Some((case, figure)) = best {
+            let text = format!("most efficient in {}: {} with {:.2} {}", scalar.name(), case.id, figure.estimate.value, figure.unit);
+            let figures = vec![figure.clone()];
+            findings.push(Finding {
+                name: format!("power/best/{}", scalar.name()),
+                text,
+                figures,
+                confidence: None,
+                method: "largest mean",
+            });
+        }
+    }
+    findings
+}

@@ -1,0 +1,161 @@
+//! Transfers between host and device: pageable, pinned and mapped memory, both directions, 1 byte to 1 GiB. Owns the timing by the
+//! host's clock (what an application waits for) and the fit time = latency + size / bandwidth (Hockney 1994; seeds/004 eq. 6.10).
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite};
+use crate::bench::{Bench, CaseError, Settings};
+use crate::cl::DeviceFacts;
+use crate::fit;
+use crate::results::{CaseResult, Figure, Finding};
+use crate::stats;
+use clscope_clock::monotonic_raw;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "transfer",
+    about: "host-device transfers: pageable, pinned, mapped, 1 B to 1 GiB, as latency + size / bandwidth",
+    wants_power: false,
+    cases,
+    conclude,
+};
+
+/// Which host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    Pageable,
+    Pinned,
+    Mapped,
+}
+
+const HOSTS: [(Host, &str); 3] = [(Host::Pageable, "pageable"), (Host::Pinned, "pinned"), (Host::Mapped, "mapped")];
+const DIRECTIONS: [(bool, &str); 2] = [(true, "to_device"), (false, "to_host")];
+
+/// One blocking transfer; nanoseconds of the host's clock.
+fn once(
+    bench: &Bench<'_>,
+    host: Host,
+    to_device: bool,
+    bytes: usize,
+    memory: &mut [u8],
+    buffer: &crate::cl::Buffer,
+) -> Result<f64, CaseError> {
+    let memory = &mut memory[..bytes];
+    let begun = monotonic_raw().0;
+    match (host, to_device) {
+        (Host::Mapped, _) => bench.session.map(buffer, to_device, bytes, |mapped| {
+            if to_device { mapped.copy_from_slice(memory) } else { memory.copy_from_slice(mapped) }
+        })?,
+        (_, true) => drop(bench.session.write(buffer, 0, memory)?),
+        (_, false) => drop(bench.session.read(buffer, 0, memory)?),
+    }
+    Ok((monotonic_raw().0 - begun) as f64)
+}
+
+/// Bytes that tell their place, different for every round.
+fn mark(memory: &mut [u8], round: u8) {
+    for (i, byte) in memory.iter_mut().enumerate() {
+        *byte = (i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round;
+    }
+}
+
+fn measure(bench: &mut Bench<'_>, host: Host, to_device: bool, bytes: usize) -> Result<Gave, CaseError> {
+    let buffer = match host {
+        Host::Mapped => bench.session.buffer(bytes, true)?,
+        _ => bench.session.buffer(bytes, false)?,
+    };
+    // Pinned memory is what a mapped buffer of the runtime's own allocation gives; it stays mapped while it is used.
+    let mut samples = Vec::new();
+    let repeat = bench.settings.repeat.max(3) + 2;
+    let session = &bench.session;
+    let mut all = |memory: &mut [u8]| -> Result<Option<usize>, CaseError> {
+        mark(memory, 0x5C);
+        drop(session.write(&buffer, 0, memory)?);
+        if !to_device {
+            memory.fill(0);
+        } else {
+            mark(memory, 0x3A);
+        }
+        let begun = monotonic_raw().0;
+        for n in 0..repeat {
+            bench.check_stop()?;
+            samples.push(once(bench, host, to_device, bytes, memory, &buffer)?);
+            if n >= 4 && monotonic_raw().0 - begun > 500_000_000 {
+                break;
+            }
+        }
+        if to_device {
+            drop(session.read(&buffer, 0, memory)?);
+        }
+        let round = if to_device { 0x3A } else { 0x5C };
+        Ok(memory.iter().enumerate().position(|(i, &byte)| byte != ((i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round)))
+    };
+    let wrong = if host == Host::Pinned {
+        let staging = session.buffer(bytes, true)?;
+        session.map(&staging, true, bytes, |memory| all(memory))??
+    } else {
+        all(&mut vec![0; bytes])?
+    };
+    if let Some(at) = wrong {
+        return Err(CaseError::Wrong(format!("byte {at} of {bytes} did not arrive")));
+    }
+    let warm_up = stats::warm_up(&samples).max(1);
+    let summary = stats::summarise(&samples[warm_up..]).ok_or(CaseError::Interrupted)?;
+    let time = Figure::new("time", "ns", summary.mean);
+    let bandwidth = Figure::new("bandwidth", "GB/s", summary.mean.reciprocal(bytes as f64));
+    Ok(Gave { figures: vec![bandwidth, time], ..Gave::default() })
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let (step, last) = match (settings.tiny, settings.full) {
+        (true, _) => (6, 18),
+        (_, true) => (1, 30),
+        _ => (3, 27),
+    };
+    let most = device.largest_buffer.min(device.global_bytes / 8);
+    let mut cases = Vec::new();
+    for (host, host_name) in HOSTS {
+        for (to_device, direction) in DIRECTIONS {
+            for exponent in (0..=last).step_by(step).filter(|e| 1u64 << e <= most) {
+                let bytes = 1usize << exponent;
+                let parameters = BTreeMap::from([("memory", json!(host_name)), ("direction", json!(direction)), ("bytes", json!(bytes))]);
+                let run = move |bench: &mut Bench<'_>| measure(bench, host, to_device, bytes);
+                cases.push(Case {
+                    id: format!("transfer/{host_name}/{direction}/{bytes}"),
+                    suite: SUITE.name,
+                    parameters,
+                    run: Box::new(run),
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (_, memory) in HOSTS {
+        for (_, direction) in DIRECTIONS {
+            let ours = results.iter().filter(|r| r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction));
+            let points: Vec<(f64, f64)> = ours.filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value))).collect();
+            let Some(line) = fit::line(&points, true) else { continue };
+            let latency = line.intercept.times(1e-3);
+            let bandwidth = line.slope.reciprocal(1.0);
+            let text = format!(
+                "{memory} {direction}: {:.2} us + size / {:.2} GB/s (misfit {:.0} % of the time)",
+                latency.value,
+                bandwidth.value,
+                line.misfit * 100.0
+            );
+            let figures = vec![Figure::new("latency", "us", latency), Figure::new("bandwidth", "GB/s", bandwidth), misfit(line.misfit)];
+            let name = format!("transfer/{memory}/{direction}");
+            findings.push(Finding { name, text, figures, confidence: None, method: "least squares of relative errors" });
+        }
+    }
+    findings
+}
+
+fn misfit(share: f64) -> Figure {
+    Figure::new("misfit", "%", stats::Estimate::symmetric(share * 100.0, 0.0))
+}
