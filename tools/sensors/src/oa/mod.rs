@@ -14,6 +14,8 @@
 //! | [`uapi`], [`device`], [`topology`] | the kernel's structures, the boundary to it, what a GPU has |
 //! | [`i915`], [`xe`] | the two drivers: clocks, configurations, streams, and what their errors mean |
 //! | [`source`], [`sampling`] | the trait of all counter sources; OA streams behind it |
+//! | [`open`] | from a card to a running sampler in one step |
+//! | [`means`] | sources of means over windows (NVIDIA's GPM) as counter sources |
 //! | [`cpu`] | perf events of a process's threads |
 //! | [`spans`] | counts of kernels out of counts of windows |
 //! | [`testing`], [`emulator`] | synthesised reports; a scripted GPU |
@@ -27,6 +29,8 @@ pub mod error;
 pub mod flex;
 pub mod format;
 pub mod i915;
+pub mod means;
+pub mod open;
 pub mod report;
 pub mod sampling;
 pub mod source;

@@ -181,7 +181,9 @@ impl State {
         let Some(interval) = self.accumulator.push(report) else { return };
         let Interval { begin, end, counts, continuity, context, may_have_wrapped_twice, .. } = interval;
         let begin_stamp = self.last_end.or_else(|| self.placement.place(begin, bits, seen));
-        let end_stamp = self.placement.place(end, bits, seen);
+        // A new pair of clocks may move the line back by more than a short window is long: time stands then.
+        let not_before = |end: Stamp| begin_stamp.filter(|b| b.mid() > end.mid()).unwrap_or(end);
+        let end_stamp = self.placement.place(end, bits, seen).map(not_before);
         self.last_end = end_stamp;
         self.health.maybe_wrapped_twice += u64::from(may_have_wrapped_twice);
         self.health.unplaced += u64::from(end_stamp.is_none());

@@ -147,16 +147,33 @@ impl Placement {
                 (a.mid().plus(ns), a.uncertainty_ns().max(b.uncertainty_ns()))
             }
             (Some((a, ta)), None) => {
-                let ns = ticks_to_ns(ticks - ta, self.hz)?;
-                (a.mid().plus(ns), a.uncertainty_ns() + ns / (1_000_000 / self.ppm))
+                let (ns, error) = self.carried_on(ticks - ta)?;
+                (a.mid().plus(ns), a.uncertainty_ns() + error)
             }
             (None, Some((b, tb))) => {
-                let ns = ticks_to_ns(tb - ticks, self.hz)?;
-                (RawNs(b.mid().0.saturating_sub(ns)), b.uncertainty_ns() + ns / (1_000_000 / self.ppm))
+                let (ns, error) = self.carried_on(tb - ticks)?;
+                (RawNs(b.mid().0.saturating_sub(ns)), b.uncertainty_ns() + error)
             }
             (None, None) => return None,
         };
         Some(Stamp { before: RawNs(mid.0.saturating_sub(error)), after: mid.plus(error) })
+    }
+
+    /// Nanoseconds of `ticks` outside all pairs, and what they may err: by the rate that the pairs show, if
+    /// they span half a second or more, else by the nominal frequency.
+    fn carried_on(&self, ticks: u64) -> Option<(u64, u64)> {
+        const SPAN_NS: u64 = 500_000_000;
+        if let (Some((a, ta)), Some((b, tb))) = (self.pairs.front(), self.pairs.back()) {
+            let (span, whole) = (b.mid().since(a.mid()), tb.saturating_sub(*ta));
+            if span >= SPAN_NS && whole > 0 {
+                let scaled = |n: u64| u64::try_from(u128::from(n) * u128::from(ticks) / u128::from(whole)).unwrap_or(u64::MAX);
+                // The rate errs by what the two ends may; a crystal wanders by a part in a million beside.
+                let ns = scaled(span);
+                return Some((ns, scaled(a.uncertainty_ns() + b.uncertainty_ns()).saturating_add(ns / 1_000_000)));
+            }
+        }
+        let ns = ticks_to_ns(ticks, self.hz)?;
+        Some((ns, ns / (1_000_000 / self.ppm)))
     }
 }
 
@@ -219,10 +236,26 @@ mod tests {
         assert_eq!((middle.mid(), middle.uncertainty_ns()), (RawNs(100_500_000_000), 500));
         let later = at(start + 3 * hz, 102_500_000_000);
         assert_eq!(later.mid(), RawNs(103_000_000_000));
-        assert_eq!(later.uncertainty_ns(), 500 + 200_000);
+        // Two seconds at a rate known to 1000 ns in one, and a part in a million.
+        assert_eq!(later.uncertainty_ns(), 500 + 2000 + 2000);
         let earlier = at(start - hz, 99_900_000_000);
         assert_eq!(earlier.mid(), RawNs(99_000_000_000));
         assert_eq!(Placement::new(hz).place(1, 32, RawNs(0)), None);
+    }
+
+    #[test]
+    fn a_crystal_off_its_nominal_frequency_is_followed() {
+        // 80 parts in a million fast.
+        let (hz, real) = (12_000_000u64, 12_000_960u64);
+        let mut placement = Placement::new(hz);
+        let pair = |second: u64| ClockPair { host: Stamp::exact(RawNs(second * 1_000_000_000)), ticks: second * real, bits: 36 };
+        placement.add(pair(10));
+        // With one pair only the nominal frequency is known, and the error covers what it is off.
+        let alone = placement.place(11 * real & 0xffff_ffff, 32, RawNs(11_000_000_000)).unwrap();
+        assert!(alone.before.0 <= 11_000_000_000 && 11_000_000_000 <= alone.after.0 && alone.mid() != RawNs(11_000_000_000), "{alone:?}");
+        placement.add(pair(11));
+        let next = placement.place(12 * real & 0xffff_ffff, 32, RawNs(12_000_000_000)).unwrap();
+        assert_eq!((next.mid(), next.uncertainty_ns()), (RawNs(12_000_000_000), 1000));
     }
 
     #[test]
