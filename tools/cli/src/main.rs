@@ -1,12 +1,14 @@
 //! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with the whole chain of
 //! causes, prefixed, on stderr. Refuses to do any work itself.
 
+mod bench;
 mod doctor;
 mod dump;
 mod energy;
 mod export;
 mod merge;
 mod output;
+mod overhead;
 mod probe;
 mod record;
 mod report;
@@ -49,8 +51,14 @@ enum Command {
     Merge(merge::Args),
     /// Write a timeline for a viewer
     Export(export::Args),
+    /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
+    Bench(Box<bench::Args>),
     /// Say what works on this machine, what does not, and how to mend it
     Doctor(doctor::Args),
+    /// Measure what recording costs on this machine
+    Overhead(overhead::Args),
+    /// Give energy counters that only root may read to the members of a group (started as root)
+    Sensord(energy::sensord::Args),
     /// List the environment variables that the recorder reads
     Settings,
     /// Tries a loader or driver in a process of its own; `doctor` asks
@@ -58,6 +66,12 @@ enum Command {
     Probe {
         /// What to find out about what
         question: Vec<std::ffi::OsString>,
+    },
+    /// Measures the recorder in a process of its own; `overhead` asks
+    #[command(name = overhead::SUBCOMMAND, hide = true)]
+    SelfTest {
+        /// libclscope.so
+        recorder: std::path::PathBuf,
     },
 }
 
@@ -73,7 +87,11 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Sensord(args) => energy::sensord::run(&args),
+        Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::SelfTest { recorder } => Ok(overhead::child(&recorder)),
         Command::Probe { question } => Ok(probe::answer(&question)),
         Command::Settings => {
             print_settings();

@@ -46,6 +46,33 @@ pub fn credentials() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
+/// Becomes another user with one group, for good: no capability is left and none can be gained by executing a file.
+pub fn become_user(user: u32, group: u32) -> io::Result<()> {
+    let done = |rc: libc::c_int| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: plain calls; the list of groups is one number that lives through its call. Changing all ids of a process
+    // that was root clears its capabilities (capabilities(7)), and glibc changes those of every thread.
+    unsafe {
+        done(libc::setgroups(1, &group))?;
+        done(libc::setresgid(group, group, group))?;
+        done(libc::setresuid(user, user, user))?;
+        done(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+    }
+    // A kernel that let us keep the way back would be no reason to go on.
+    // SAFETY: as above.
+    if unsafe { libc::setresuid(0, 0, 0) } == 0 { Err(io::Error::other("root could be had back")) } else { Ok(()) }
+}
+
+/// The listening socket that a service manager opened for this process (sd_listen_fds(3)).
+pub fn inherited_listener() -> Option<std::os::unix::net::UnixListener> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? != 1 {
+        return None;
+    }
+    // SAFETY: the protocol gives descriptor 3 to the process whose id the variable names, and nothing in this process has
+    // used it: the variable's process id is ours, not a parent's.
+    Some(unsafe { std::os::fd::FromRawFd::from_raw_fd(3) })
+}
+
 fn c_path(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
@@ -265,4 +292,23 @@ pub fn local_time_stamp(seconds: i64) -> String {
         tm
     };
     format!("{:04}{:02}{:02}-{:02}{:02}{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec)
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_interrupt(_: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Makes the first SIGINT set the flag that is returned; a second one ends the process as ever.
+pub fn interrupt_flag() -> io::Result<&'static AtomicBool> {
+    // SAFETY: zeros are a valid sigaction; the handler only stores to an atomic; SA_RESETHAND brings the default back.
+    let code = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note_interrupt as *const () as usize;
+        action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut())
+    };
+    if code == 0 { Ok(&INTERRUPTED) } else { Err(io::Error::last_os_error()) }
 }

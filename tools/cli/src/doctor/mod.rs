@@ -4,6 +4,7 @@
 
 mod loaders;
 mod machine;
+mod sensors;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -20,6 +21,11 @@ pub struct Args {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    #[command(flatten)]
+    sensors: crate::energy::sources::Options,
+    /// Measure how often sensors update and how late they follow: four seconds, with a load on one core
+    #[arg(long)]
+    calibrate: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -80,7 +86,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     findings.extend(loaders::examine());
     findings.extend(machine::clock());
     findings.extend(machine::files());
-    findings.extend(sensors());
+    findings.extend(sensors::examine(&args.sensors, args.calibrate));
     let worst = findings.iter().map(|f| f.status).max().unwrap_or(Status::Ok);
     let mut out = std::io::stdout().lock();
     match args.format {
@@ -92,11 +98,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Format::Text => out.write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes()).context("cannot print")?,
     }
     Ok(if worst == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Sensors and counters. This is the place where their libraries' findings are turned into ours.
-fn sensors() -> Vec<Finding> {
-    Vec::new()
 }
 
 fn text(findings: &[Finding], colour: bool) -> String {

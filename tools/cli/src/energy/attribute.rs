@@ -247,6 +247,7 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power<'_>, readings: &Rea
         host: trace.timeline.hosts.get(device.host).map(|h| h.name.clone()).unwrap_or_default(),
         pci: device.pci.clone(),
         processes: device.members.iter().map(|m| trace.process(m.0).label.clone()).collect(),
+        members: device.members.clone(),
         formula: power.formula,
         equation: power.equation,
         includes: power.includes.clone(),

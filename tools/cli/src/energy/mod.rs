@@ -8,6 +8,7 @@ pub mod attribute;
 pub mod power;
 pub mod readings;
 pub mod result;
+pub mod sensord;
 pub mod sources;
 pub mod store;
 
@@ -18,11 +19,16 @@ use clscope_analysis::align::Alignment;
 use clscope_sensors::gpu_power::Choice;
 use clscope_sensors::replay::{Pacing, Replay};
 
-/// Energy of opened traces.
+/// Energy of opened traces, and the readings it rests on.
 ///
 /// # Errors
 /// If a file of readings that the user named cannot be read.
-pub fn of(files: &TraceFiles, trace: &Trace<'_>, alignment: &Alignment, options: &attribute::Options) -> Result<result::Energy> {
+pub fn of(
+    files: &TraceFiles,
+    trace: &Trace<'_>,
+    alignment: &Alignment,
+    options: &attribute::Options,
+) -> Result<(result::Energy, readings::Readings)> {
     let readings = match &options.readings {
         Some(path) => {
             let replay = Replay::open(path, Pacing::AtOnce).with_context(|| format!("cannot take readings from {}", path.display()))?;
@@ -31,5 +37,5 @@ pub fn of(files: &TraceFiles, trace: &Trace<'_>, alignment: &Alignment, options:
         None => readings::Readings::of(trace, files.sensors()),
     };
     let recorded: Option<Choice> = files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
-    Ok(attribute::of(trace, alignment, &readings, recorded, options))
+    Ok((attribute::of(trace, alignment, &readings, recorded, options), readings))
 }

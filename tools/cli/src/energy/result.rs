@@ -99,6 +99,9 @@ pub struct DeviceEnergy {
     pub host: String,
     pub pci: Option<String>,
     pub processes: Vec<String>,
+    /// (process, device id) of each.
+    #[serde(skip)]
+    pub members: Vec<(clscope_analysis::time::ProcessIndex, u32)>,
     /// `nvml`, `hwmon`, `pp1`, `pkg-pp0`, `pkg-pp0-dram` or `pkg`.
     pub formula: &'static str,
     pub equation: &'static str,

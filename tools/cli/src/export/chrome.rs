@@ -6,6 +6,7 @@
 //! instant (`i`). Commands without an end are instants on their queue: any length drawn for them would be invented.
 
 use super::layout::{Layout, Named, Track};
+use super::power::{Power, digits};
 use anyhow::Result;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -34,26 +35,41 @@ pub struct Summary {
     pub issues: Vec<Issue>,
 }
 
-/// Writes the whole document, with the arguments of calls and commands or without.
-///
-/// # Errors
-/// If `out` cannot be written.
-pub fn write(trace: &Trace<'_>, sources: &[String], with_args: bool, out: &mut impl Write) -> Result<Summary> {
-    let alignment = trace.align();
-    let events = Events { trace, alignment: &alignment, with_args, summary: RefCell::default(), tally: RefCell::default() };
-    let mut serializer = serde_json::Serializer::new(&mut *out);
-    let mut document = serializer.serialize_map(None)?;
-    document.serialize_entry("displayTimeUnit", "ns")?;
-    document.serialize_entry("traceEvents", &events)?;
-    let mut summary = events.summary.take();
-    summary.issues = trace.issues_after(&events.tally.take(), Some(&alignment));
-    document.serialize_entry("otherData", &other_data(trace, sources, &summary.issues))?;
-    SerializeMap::end(document)?;
-    out.write_all(b"\n")?;
-    Ok(summary)
+/// A timeline to be written.
+pub struct Document<'t, 'a> {
+    /// What was recorded.
+    pub trace: &'t Trace<'a>,
+    /// Its device clocks.
+    pub alignment: &'t Alignment,
+    /// Its sensors.
+    pub power: &'t Power,
+    /// Names of the trace directories.
+    pub sources: &'t [String],
+    /// Whether calls and commands have their arguments.
+    pub with_args: bool,
 }
 
-fn other_data(trace: &Trace<'_>, sources: &[String], issues: &[Issue]) -> Value {
+impl Document<'_, '_> {
+    /// Writes the whole document.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn write(&self, out: &mut impl Write) -> Result<Summary> {
+        let events = Events { document: self, summary: RefCell::default(), tally: RefCell::default() };
+        let mut serializer = serde_json::Serializer::new(&mut *out);
+        let mut document = serializer.serialize_map(None)?;
+        document.serialize_entry("displayTimeUnit", "ns")?;
+        document.serialize_entry("traceEvents", &events)?;
+        let mut summary = events.summary.take();
+        summary.issues = self.trace.issues_after(&events.tally.take(), Some(self.alignment));
+        document.serialize_entry("otherData", &other_data(self, &summary.issues))?;
+        SerializeMap::end(document)?;
+        out.write_all(b"\n")?;
+        Ok(summary)
+    }
+}
+
+fn other_data(document: &Document<'_, '_>, issues: &[Issue]) -> Value {
     let told: Vec<String> = issues
         .iter()
         .filter(|issue| issue.kind.severity() >= Severity::Warning)
@@ -64,18 +80,17 @@ fn other_data(trace: &Trace<'_>, sources: &[String], issues: &[Issue]) -> Value 
         .collect();
     json!({
         "clscope": env!("CARGO_PKG_VERSION"),
-        "traces": sources,
-        "origin_ns": trace.origin().0,
+        "traces": document.sources,
+        "origin_ns": document.trace.origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
+        "energy": document.power.told,
         "warnings": told,
     })
 }
 
 /// The array of events; serializing it reads the trace once.
 struct Events<'t, 'a> {
-    trace: &'t Trace<'a>,
-    alignment: &'t Alignment,
-    with_args: bool,
+    document: &'t Document<'t, 'a>,
     summary: RefCell<Summary>,
     tally: RefCell<Vec<Tally>>,
 }
@@ -135,11 +150,12 @@ fn microseconds(ns: i64) -> f64 {
 
 impl Serialize for Events<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let trace = self.trace;
+        let Document { trace, alignment, power, with_args, .. } = *self.document;
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
             trace,
-            with_args: self.with_args,
+            power,
+            with_args,
             layout: Layout::new(trace),
             origin: trace.origin(),
             end: trace.bounds().map_or(trace.origin(), |b| b.end),
@@ -147,7 +163,8 @@ impl Serialize for Events<'_, '_> {
             summary: Summary::default(),
         };
         pen.new_tracks()?;
-        let mut events = trace.events(Some(self.alignment));
+        pen.counters()?;
+        let mut events = trace.events(Some(alignment));
         for event in events.by_ref() {
             pen.event(&event)?;
         }
@@ -160,6 +177,7 @@ impl Serialize for Events<'_, '_> {
 struct Pen<'t, 'a, S> {
     out: S,
     trace: &'t Trace<'a>,
+    power: &'t Power,
     with_args: bool,
     layout: Layout,
     origin: HostNs,
@@ -194,6 +212,26 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             let mut entry = Entry::new("M", track, names[1], "");
             entry.args.insert("sort_index".into(), order.into());
             self.put(entry)?;
+        }
+        Ok(())
+    }
+
+    /// A track per sensor, in a group of their own.
+    fn counters(&mut self) -> std::result::Result<(), S::Error> {
+        let (power, origin) = (self.power, self.origin);
+        if power.counters.is_empty() {
+            return Ok(());
+        }
+        let group = self.layout.sensors();
+        self.new_tracks()?;
+        for counter in &power.counters {
+            // Readings from before the first call would make the timeline begin with emptiness.
+            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin) {
+                let mut entry = Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
+                entry.ts = self.at(*time);
+                entry.args.insert(counter.unit.into(), digits(*value).into());
+                self.put(entry)?;
+            }
         }
         Ok(())
     }
@@ -250,7 +288,11 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         if let Kept::Enqueue(enqueued) = &call.kept {
             describe(enqueued, definitions, &mut entry.args);
             entry.args.insert("blocking".into(), enqueued.has(flag::BLOCKING).into());
-            if enqueued.record.extra != 0 {
+            if enqueued.has(flag::NOT_SAMPLED) {
+                // There is no span for it: the call is all that is drawn.
+                entry.args.insert("device_time".into(), "not sampled: the launch was counted, not timed".into());
+            }
+            if enqueued.record.extra != 0 && !enqueued.record.kind.is_kernel() {
                 entry.args.insert("flags".into(), format!("{:#x}", enqueued.record.extra).into());
             }
             let waits: Vec<Value> = enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();
@@ -313,6 +355,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             let rate = command.enqueued.record.bytes as f64 / span.duration() as f64;
             args.insert("GB_per_s".into(), ((rate * 1000.0).round() / 1000.0).into());
         }
+        self.power.describe(trace, command, span.duration(), args);
         args.insert("clock_error_ns".into(), placed.bound_ns.into());
         if placed.clamped_ns != 0 {
             args.insert("moved_ns".into(), placed.clamped_ns.into());
@@ -395,6 +438,9 @@ fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, args: &mut Map<S
     }
     if record.bytes > 0 {
         args.insert("bytes".into(), record.bytes.into());
+    }
+    if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
+        args.insert("sampling_probability".into(), probability.into());
     }
 }
 

@@ -95,6 +95,13 @@ impl Layout {
         out
     }
 
+    /// A group for sensors, below all others.
+    pub fn sensors(&mut self) -> u32 {
+        let pid = self.id(0);
+        self.new.push(Named::Group { pid, name: "sensors".to_owned(), order: u32::MAX >> 1 });
+        pid
+    }
+
     /// `wanted` where it is free, else a number above any real id.
     fn id(&mut self, wanted: u32) -> u32 {
         let mut id = wanted;

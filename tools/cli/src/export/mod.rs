@@ -5,6 +5,7 @@
 mod chrome;
 mod lanes;
 mod layout;
+mod power;
 
 use crate::output::{self, say};
 use crate::trace_files::TraceFiles;
@@ -46,6 +47,8 @@ struct Chrome {
     /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by name alone
     #[arg(long)]
     no_args: bool,
+    #[command(flatten)]
+    energy: crate::energy::attribute::Options,
 }
 
 /// Writes the timeline.
@@ -56,14 +59,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
+    let alignment = trace.align();
+    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
+    let power = power::Power::new(&readings, &energy);
+    drop(readings);
+    let names = files.names();
+    let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, sources: &names, with_args: !args.no_args };
     let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
         let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
-        let summary = chrome::write(&trace, &files.names(), !args.no_args, &mut out).context("cannot write the timeline to stdout")?;
+        let summary = document.write(&mut out).context("cannot write the timeline to stdout")?;
         std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
         (summary, None)
     } else {
         let target = args.output.clone().unwrap_or_else(|| default_output(&files));
-        let summary = output::write_whole(&target, |out| chrome::write(&trace, &files.names(), !args.no_args, out))?;
+        let summary = output::write_whole(&target, |out| document.write(out))?;
         (summary, Some(target))
     };
     let worst = summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();

@@ -1,0 +1,155 @@
+//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks and temperatures, and the joules of
+//! each device span. Refuses to draw power between readings that are missing.
+
+use crate::energy::activity::{By, class_name};
+use crate::energy::readings::{Readings, Sensor};
+use crate::energy::result::{Energy, Estimate};
+use clscope_analysis::Trace;
+use clscope_analysis::event::Command;
+use clscope_analysis::time::HostNs;
+use clscope_trace::sensors::Quantity;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL counter.
+const STRETCH_NS: i64 = 10_000_000;
+
+/// A track of figures.
+pub struct Counter {
+    /// Its name, with the unit.
+    pub name: String,
+    /// The unit: the name of the figure on the track.
+    pub unit: &'static str,
+    /// From when on which value holds.
+    pub points: Vec<(HostNs, f64)>,
+}
+
+/// Power of device spans: mean watts by (process, device, class, is it a kernel).
+#[derive(Default)]
+pub struct Power {
+    watts: HashMap<(u32, u32), HashMap<(String, bool), Estimate>>,
+    /// Tracks.
+    pub counters: Vec<Counter>,
+    /// For the document's head: how the figures were obtained.
+    pub told: Value,
+}
+
+fn counter(sensor: &Sensor) -> Option<Counter> {
+    let series = &sensor.series;
+    let plane = if series.plane.is_empty() || series.name.contains(&series.plane) { String::new() } else { format!(" {}", series.plane) };
+    let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    let (unit, points) = match series.quantity {
+        Quantity::Energy => {
+            let mut points: Vec<(HostNs, f64)> = Vec::new();
+            let mut from = *sensor.points.first()?;
+            for point in &sensor.points {
+                let length = point.0.0 - from.0.0;
+                // A counter read faster than it steps: wait for a change.
+                if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
+                    if point.1 >= from.1 {
+                        points.push((at(&from.0), (point.1 - from.1) / (length as f64 * 1e-9)));
+                    }
+                    from = *point;
+                }
+            }
+            // The last value holds to the last reading only.
+            points.push((at(&from.0), points.last()?.1));
+            ("W", points)
+        }
+        Quantity::Power => ("W", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Clock => ("MHz", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Temperature => ("C", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Percent => ("%", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Bandwidth => ("MiB/s", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        _ => return None,
+    };
+    Some(Counter { name: format!("{} {}{plane} ({unit})", series.source, series.name), unit, points })
+}
+
+impl Power {
+    /// From a trace's readings and energy.
+    pub fn new(readings: &Readings, energy: &Energy) -> Self {
+        let mut out = Self { counters: readings.sensors.iter().filter_map(counter).collect(), ..Self::default() };
+        let mut told = Vec::new();
+        for device in &energy.devices {
+            let figures: HashMap<(String, bool), Estimate> =
+                device.classes.iter().filter_map(|c| Some(((c.name.clone(), c.kind == "kernel"), c.watts?))).collect();
+            for (process, id) in &device.members {
+                out.watts.insert((process.0, *id), figures.clone());
+            }
+            told.push(serde_json::json!({
+                "device": device.device,
+                "formula": device.formula,
+                "equation": device.equation,
+                "includes": device.includes,
+                "measured_J": device.measured_joules,
+                "unattributed_J": device.unattributed_joules,
+                "pkg_pp0_dram_J": device.reference_joules,
+                "not_attributed": device.failed,
+            }));
+        }
+        out.told = match &energy.absent {
+            Some(why) => serde_json::json!({ "absent": why }),
+            None => told.into(),
+        };
+        out
+    }
+
+    /// Adds a span's energy to its arguments: joules and watts with half-widths of their 95 % intervals.
+    pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
+        if self.watts.is_empty() {
+            return;
+        }
+        let definitions = &trace.process(command.process).definitions;
+        let Some(device) = definitions.clock_device(command.enqueued.record.queue) else { return };
+        let Some(figures) = self.watts.get(&(command.process.0, device)) else { return };
+        let Some(watts) = class_name(trace, command, By::Kernel).and_then(|class| figures.get(&class)) else { return };
+        let seconds = duration_ns as f64 * 1e-9;
+        args.insert("energy_J".into(), digits(watts.value * seconds).into());
+        args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds).into());
+        args.insert("power_W".into(), digits(watts.value).into());
+        args.insert("power_plus_minus_W".into(), digits(watts.half()).into());
+    }
+}
+
+/// Four significant digits: more are noise, and cost bytes in every span.
+pub fn digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_trace::sensors::Series;
+
+    #[test]
+    fn counters_become_watts_and_gaps_in_time_keep_energy() {
+        let ns = clscope_analysis::energy::HostNs;
+        // 20 W, read every millisecond; then 5 W.
+        let points =
+            (0..100).map(|ms| (ns(ms * 1_000_000), if ms < 50 { ms as f64 * 0.02 } else { 1.0 + (ms - 50) as f64 * 0.005 })).collect();
+        let series = Series {
+            quantity: Quantity::Energy,
+            source: "powercap".into(),
+            name: "package-0".into(),
+            plane: "PKG".into(),
+            ..Default::default()
+        };
+        let sensor = Sensor { host: 0, series, points, period_ns: None, dead: None };
+        let track = counter(&sensor).unwrap();
+        assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
+        assert!((track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6, "{:?}", track.points);
+    }
+
+    #[test]
+    fn four_digits_are_kept() {
+        for (value, want) in [(123_456.0, 123_500.0), (0.000_123_456, 0.000_123_5), (0.0, 0.0), (f64::NAN, 0.0), (-1.23456, -1.235)] {
+            assert!((digits(value) - want).abs() < 1e-9 * value.abs().max(1.0) || digits(value) == want, "{value}");
+        }
+    }
+}
