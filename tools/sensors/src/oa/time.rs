@@ -251,10 +251,10 @@ mod tests {
         let pair = |second: u64| ClockPair { host: Stamp::exact(RawNs(second * 1_000_000_000)), ticks: second * real, bits: 36 };
         placement.add(pair(10));
         // With one pair only the nominal frequency is known, and the error covers what it is off.
-        let alone = placement.place(11 * real & 0xffff_ffff, 32, RawNs(11_000_000_000)).unwrap();
+        let alone = placement.place((11 * real) & 0xffff_ffff, 32, RawNs(11_000_000_000)).unwrap();
         assert!(alone.before.0 <= 11_000_000_000 && 11_000_000_000 <= alone.after.0 && alone.mid() != RawNs(11_000_000_000), "{alone:?}");
         placement.add(pair(11));
-        let next = placement.place(12 * real & 0xffff_ffff, 32, RawNs(12_000_000_000)).unwrap();
+        let next = placement.place((12 * real) & 0xffff_ffff, 32, RawNs(12_000_000_000)).unwrap();
         assert_eq!((next.mid(), next.uncertainty_ns()), (RawNs(12_000_000_000), 1000));
     }
 
