@@ -7,7 +7,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`format`], [`report`] | layouts of reports and the fields of their headers |
+//! | [`mod@format`], [`report`] | layouts of reports and the fields of their headers |
 //! | [`stream`], [`accumulate`] | records out of bytes, deltas and totals out of reports |
 //! | [`time`] | ticks and nanoseconds, sampling exponents, a report's place on the host's clock |
 //! | [`config`], [`flex`] | configurations by UUID, programmable EU counters |

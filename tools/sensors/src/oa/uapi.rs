@@ -23,7 +23,7 @@ pub mod request {
     pub const I915_PERF_REMOVE_CONFIG: u32 = 0x4008_6478;
     /// OBSERVATION {u64 extensions, u64 type, u64 op, *param}.
     pub const XE_OBSERVATION: u32 = 0x4020_644b;
-    /// DEVICE_QUERY {u64 extensions, u32 query, u32 size, *data, u64[2]}.
+    /// DEVICE_QUERY `{u64 extensions, u32 query, u32 size, *data, u64[2]}`.
     pub const XE_DEVICE_QUERY: u32 = 0xc028_6440;
     /// On a stream: begin.
     pub const STREAM_ENABLE: u32 = 0x6900;
