@@ -102,7 +102,8 @@ pub struct Files {
     /// Whether rings lie in the mapped file.
     pub rings_survive: bool,
     defs: Kept,
-    defs_end: AtomicU64,
+    /// Where the next definition goes. Held while it is written: only the last definition of a killed process may be torn.
+    defs_end: Mutex<u64>,
     defs_failed: AtomicBool,
     ring: Option<Kept>,
     /// The first page of the ring file, or of anonymous memory.
@@ -160,7 +161,7 @@ impl Files {
             first_anchor: first_anchor.clone(),
             rings_survive: ring.is_some(),
             defs,
-            defs_end: AtomicU64::new(0),
+            defs_end: Mutex::new(0),
             defs_failed: AtomicBool::new(false),
             ring,
             control: control.map_err(|e| format!("no memory for the control page: {e}"))?,
@@ -195,8 +196,10 @@ impl Files {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let at = self.defs_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.defs.write_at(bytes, at)
+        let mut end = self.defs_end.lock();
+        self.defs.write_at(bytes, *end)?;
+        *end += bytes.len() as u64;
+        Ok(())
     }
 
     /// Appends a definition.
