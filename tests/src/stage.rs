@@ -113,7 +113,8 @@ impl Stage {
             Mode::Record => Run::new(a.clscope(), self.path()).args(["record", "-q", "-f", "-o"]).arg(&trace).arg("--").arg(program),
             _ => Run::new(program, self.path()),
         };
-        let run = self.runtime.select(run);
+        // Complete timing: what the default method leaves out depends on what the machine can afford.
+        let run = self.runtime.select(run).env("CLSCOPE_DEVICE_TIMING", "event");
         match mode {
             Mode::Bare | Mode::Record => run,
             Mode::Preload => run.env("LD_PRELOAD", a.recorder()).env("CLSCOPE_TRACE", trace),
@@ -137,10 +138,8 @@ impl Stage {
     #[track_caller]
     #[must_use]
     pub fn record(&self, mode: Mode, line: &str) -> (Finished, Recorded) {
+        self.forget("t");
         let trace = self.trace("t");
-        if trace.exists() {
-            std::fs::remove_dir_all(&trace).expect("remove the trace of an earlier run");
-        }
         let finished = self.app(mode, "t", line).run();
         assert!(trace.is_dir(), "{mode:?} {line}: no trace\n--- stdout\n{}--- stderr\n{}", finished.stdout, finished.stderr);
         let recorded = Recorded::read(&[&trace]);
@@ -151,6 +150,17 @@ impl Stage {
     #[must_use]
     pub fn trace(&self, name: &str) -> PathBuf {
         self.join(&format!("{name}.clscope"))
+    }
+
+    /// Takes away the trace of that name.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn forget(&self, name: &str) {
+        let trace = self.trace(name);
+        if trace.exists() {
+            std::fs::remove_dir_all(trace).expect("remove the trace of an earlier run");
+        }
     }
 
     /// The command, with arguments.

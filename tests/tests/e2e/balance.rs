@@ -108,7 +108,7 @@ fn every_handle_is_released() {
 
 #[test]
 fn every_method_of_timing_releases_what_it_takes() {
-    for method in ["event", "callback", "sync", "off"] {
+    for method in ["event", "callback", "sync", "off", "sample", "auto"] {
         for line in APPS {
             let stage = Stage::new(Runtime::FakeLoader);
             let with = run(&stage, Mode::Preload, line, &[("CLSCOPE_DEVICE_TIMING", method)]);

@@ -192,7 +192,7 @@ fn errors_of_the_runtime_are_recorded_and_passed_on() {
     let bare = stage.app(Mode::Bare, "bare", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
     assert_eq!(bare.status.code(), Some(3));
     for mode in [Mode::Preload, Mode::Record] {
-        let _ = std::fs::remove_dir_all(stage.trace("t"));
+        stage.forget("t");
         let with = stage.app(mode, "t", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
         assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
         assert!(with.stderr.contains("gave -54"), "{}", with.stderr);
@@ -220,7 +220,7 @@ fn commands_that_fail_on_the_device_say_so() {
 #[test]
 fn each_timing_method_times_every_command_it_promises_to() {
     for runtime in Runtime::real() {
-        for method in ["event", "callback", "sync", "off"] {
+        for method in ["event", "callback", "sync", "off", "sample", "auto"] {
             let stage = Stage::new(runtime.clone());
             let with = stage.app(Mode::Preload, "t", "linked 100").env("CLSCOPE_DEVICE_TIMING", method).run().success();
             assert!(with.stdout.contains("right"));
@@ -229,6 +229,11 @@ fn each_timing_method_times_every_command_it_promises_to() {
             assert_eq!(process.commands.len(), 101, "{method} {runtime:?}");
             if method == "off" {
                 assert!(process.commands.iter().all(|c| matches!(c.end_state, End::Untimed(Untimed::TimingOff, _))), "{runtime:?}");
+            } else if matches!(method, "sample" | "auto") {
+                let left_out = |c: &clscope_tests::Command| matches!(c.end_state, End::Untimed(Untimed::NotSampled, _));
+                assert!(process.commands.iter().all(|c| c.raw().is_some() || left_out(c)), "{method} {runtime:?}");
+                assert!(process.commands.iter().any(|c| c.raw().is_some()), "{method}: the first launches are always timed");
+                process.assert_causal();
             } else {
                 process.assert_all_timed();
                 process.assert_causal();
@@ -241,7 +246,7 @@ fn each_timing_method_times_every_command_it_promises_to() {
 #[test]
 fn no_timing_method_waits_for_commands_behind_a_user_event() {
     for runtime in Runtime::real() {
-        for method in ["event", "callback", "sync"] {
+        for method in ["event", "callback", "sync", "sample", "auto"] {
             let stage = Stage::new(runtime.clone());
             let bare = stage.app(Mode::Bare, "bare", "user_event_gate 20").run().success();
             let with = stage.app(Mode::Preload, "t", "user_event_gate 20").env("CLSCOPE_DEVICE_TIMING", method).limit(60).run();

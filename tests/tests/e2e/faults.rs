@@ -1,1 +1,250 @@
-//! Begun.
+//! Failures of ours are ours: no room, no permission, a limit. The application runs on as without us, the loss is said once
+//! and is in the trace. And bad input to `record`: said in words, with the next step.
+
+use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+fn root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A small file system of its own, unmounted at the end.
+struct Tmpfs(std::path::PathBuf);
+
+impl Tmpfs {
+    fn new(at: &Path, size: &str) -> Option<Self> {
+        std::fs::create_dir(at).unwrap();
+        let mounted =
+            root() && Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(at).output().is_ok_and(|o| o.status.success());
+        if !mounted {
+            skip("a small file system cannot be mounted here (it needs root)", false);
+        }
+        mounted.then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_recording_and_not_the_application() {
+    for (size, line) in [("size=32k", "linked 10"), ("size=512k", "threads cheap 2 100000"), ("size=2m", "threads cheap 2 400000")] {
+        let stage = Stage::new(Runtime::Pocl);
+        let Some(disk) = Tmpfs::new(&stage.join("disk"), size) else { return };
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for mode in [Mode::Preload, Mode::Layer] {
+            let trace = disk.0.join(format!("{mode:?}.clscope"));
+            let with = stage.app(mode, "t", line).env("CLSCOPE_TRACE", &trace).run();
+            assert_eq!(with.seen(), bare.seen(), "{mode:?} {size}: {}", with.stderr);
+            let said = with.stderr.lines().filter(|l| l.starts_with("clscope")).count();
+            assert_eq!(said, 1, "{mode:?} {size}: once, and no more\n{}", with.stderr);
+            if size != "size=32k" {
+                let recorded = Recorded::read(&[&trace]);
+                let process = recorded.only();
+                assert!(process.dropped > 0 || !process.definitions.warnings.is_empty(), "{mode:?} {size}: the loss is in the trace");
+                assert!(process.count("clSetKernelArg") > 100, "{mode:?} {size}: what had room is there");
+            }
+            let _ = std::fs::remove_dir_all(&trace);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_the_application_fills_is_no_trap() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=4m") else { return };
+    let bare = stage.app(Mode::Bare, "bare", "threads cheap 2 200000").run().success();
+    // Nothing is left but a few pages.
+    std::fs::write(disk.0.join("filler"), vec![1u8; (4 << 20) - (96 << 10)]).unwrap();
+    let with = stage.app(Mode::Preload, "t", "threads cheap 2 200000").env("CLSCOPE_TRACE", disk.0.join("t.clscope")).run();
+    assert_eq!(with.seen(), bare.seen(), "a mapped page that cannot be had would be SIGBUS: {}", with.stderr);
+}
+
+#[test]
+fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
+    for limit in [0, 4096, 100_000, 1_000_000] {
+        for runtime in [Runtime::Pocl, Runtime::FakeDriver] {
+            let stage = Stage::new(runtime);
+            // The runtime's caches are filled by the first run.
+            stage.app(Mode::Bare, "bare", "threads cheap 2 100000").run().success();
+            let limited = |mode| stage.app(mode, "t", "threads cheap 2 100000").resource_limit(libc::RLIMIT_FSIZE, limit).run();
+            let bare = limited(Mode::Bare);
+            // What the harness catches the output in is a file too.
+            if limit == 0 {
+                assert_eq!(limited(Mode::Preload).status.code(), bare.status.code(), "{limit}");
+                continue;
+            }
+            let with = limited(Mode::Preload);
+            assert_eq!(with.seen(), bare.seen(), "{limit}: {}", with.stderr);
+            // With the smallest limits the runtime's own files end the application, without us as well.
+            assert!(!bare.status.success() || with.stderr.contains("clscope"), "{limit}: it is said\n{}", with.stderr);
+        }
+    }
+}
+
+/// Runs as nobody where the tests run as root: root may write everywhere.
+#[test]
+fn a_directory_without_permission_is_said_and_does_not_stop_the_application() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    // Everything that the program needs must be open to everybody.
+    std::fs::set_permissions(stage.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let closed = stage.join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o555)).unwrap();
+    let copies = stage.join("copies");
+    std::fs::create_dir(&copies).unwrap();
+    let a = artifacts();
+    for file in [a.recorder(), a.fixture("linked"), a.fixture("fake/libOpenCL.so.1")] {
+        std::fs::copy(&file, copies.join(file.file_name().unwrap())).unwrap();
+    }
+    let run = |recording: bool, trace: &Path| {
+        let mut run = if root() {
+            stage
+                .program(Mode::Bare, "bare", "setpriv")
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                .arg(copies.join("linked"))
+        } else {
+            stage.program(Mode::Bare, "bare", copies.join("linked"))
+        };
+        run = run.env("LD_LIBRARY_PATH", &copies).folder(&closed);
+        if recording {
+            run = run.env("LD_PRELOAD", copies.join("libclscope.so"));
+            if !trace.as_os_str().is_empty() {
+                run = run.env("CLSCOPE_TRACE", trace);
+            }
+        }
+        run.run()
+    };
+    let bare = run(false, Path::new(""));
+    assert_eq!(bare.status.code(), Some(0), "{}", bare.stderr);
+    for trace in [Path::new(""), Path::new("t.clscope"), Path::new("/proc/no/such.clscope"), Path::new("/dev/null/t.clscope")] {
+        let with = run(true, trace);
+        assert_eq!(with.seen(), bare.seen(), "{}: {}", trace.display(), with.stderr);
+        let lines: Vec<_> = with.stderr.lines().collect();
+        assert_eq!(lines.len(), 1, "said once: {lines:?}");
+        assert!(lines[0].starts_with("clscope"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_trace_path_that_is_a_file_is_said() {
+    let stage = Stage::new(Runtime::Pocl);
+    std::fs::write(stage.trace("t"), "mine").unwrap();
+    let with = stage.app(Mode::Preload, "t", "linked 3").run().success();
+    assert!(with.stderr.contains("t.clscope"), "{}", with.stderr);
+    assert_eq!(std::fs::read_to_string(stage.trace("t")).unwrap(), "mine");
+}
+
+#[test]
+fn few_descriptors_do_not_stop_the_application() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    let bare = stage.app(Mode::Bare, "bare", "threads cheap 2 20000").run().success();
+    // Below a handful of spare ones it is the runtime that gets none.
+    for descriptors in [3, 12, 16, 24] {
+        let limited = |mode| stage.app(mode, "t", "threads cheap 2 20000").resource_limit(libc::RLIMIT_NOFILE, descriptors).run();
+        let without = limited(Mode::Bare);
+        if without.status.success() {
+            let with = limited(Mode::Preload);
+            assert_eq!(with.seen(), bare.seen(), "{descriptors} descriptors: {}", with.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_application_without_any_opencl_loader_behaves_the_same() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare = stage.app(Mode::Bare, "bare", "dlopen_by_name libNoSuchOpenCL.so.1 local").run();
+    assert_eq!(bare.status.code(), Some(4));
+    for mode in Mode::RECORDING {
+        let with = stage.app(mode, "t", "dlopen_by_name libNoSuchOpenCL.so.1 local").run();
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+    }
+}
+
+#[test]
+fn an_application_without_a_platform_behaves_the_same_and_is_recorded() {
+    let stage = Stage::new(Runtime::Pocl);
+    let empty = stage.join("no-drivers");
+    std::fs::create_dir(&empty).unwrap();
+    let bare = stage.app(Mode::Bare, "bare", "linked 3").env("OCL_ICD_VENDORS", &empty).run();
+    assert_eq!(bare.status.code(), Some(5));
+    for mode in Mode::RECORDING {
+        let name = format!("{mode:?}");
+        let with = stage.app(mode, &name, "linked 3").env("OCL_ICD_VENDORS", &empty).run();
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}");
+        assert_eq!(with.stderr.lines().last(), bare.stderr.lines().last(), "the application's own message is unchanged");
+        if mode == Mode::Preload {
+            let recorded = Recorded::read(&[&stage.trace(&name)]);
+            let process = recorded.only();
+            let call = process.calls.iter().find(|c| c.name == "clGetPlatformIDs").unwrap();
+            assert_eq!(call.result, -1001, "CL_PLATFORM_NOT_FOUND_KHR is recorded");
+        }
+    }
+}
+
+#[test]
+fn record_says_what_is_wrong_with_its_application() {
+    let stage = Stage::new(Runtime::Pocl);
+    std::fs::write(stage.join("text"), "no program").unwrap();
+    for (arguments, code, word) in [
+        (&["record", "--", "no-such-program"][..], 127, "no-such-program"),
+        (&["record", "--", "./text"], 126, "text"),
+        (&["record", "--no-such-option", "--", "true"], 2, "--no-such-option"),
+        (&["record"], 2, "APP"),
+        (&["record", "--device-timing", "sundial", "--", "true"], 2, "sundial"),
+        (&["no-such-command"], 2, "no-such-command"),
+    ] {
+        let finished = stage.clscope(arguments).run();
+        assert_eq!(finished.status.code(), Some(code), "{arguments:?}: {}", finished.stderr);
+        assert!(finished.stderr.contains(word), "{arguments:?}: {}", finished.stderr);
+        assert_eq!(finished.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn record_says_why_a_static_application_left_nothing() {
+    let stage = Stage::new(Runtime::Pocl);
+    let source = stage.join("static.c");
+    std::fs::write(&source, "int main(void) { return 3; }").unwrap();
+    let app = stage.join("static");
+    let built = Command::new("gcc").args(["-static", "-o"]).arg(&app).arg(&source).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let finished = stage.clscope(["record", "-o", "t", "--", "./static"]).run();
+    assert_eq!(finished.status.code(), Some(3));
+    assert!(finished.stderr.contains("static"), "{}", finished.stderr);
+}
+
+#[test]
+fn record_says_why_an_application_without_opencl_left_nothing() {
+    let stage = Stage::new(Runtime::Pocl);
+    let finished = stage.clscope(["record", "-o", "t", "--", "/bin/true"]).run();
+    assert_eq!(finished.status.code(), Some(0));
+    assert!(finished.stderr.contains("OpenCL"), "{}", finished.stderr);
+}
+
+#[test]
+fn standard_input_goes_to_the_application() {
+    let stage = Stage::new(Runtime::Pocl);
+    std::fs::write(stage.join("in"), "line one\nline two\n").unwrap();
+    let input = std::fs::File::open(stage.join("in")).unwrap();
+    let finished = stage.program(Mode::Record, "t", "/bin/cat").stdin(input).run().success();
+    assert_eq!(finished.stdout, "line one\nline two\n");
+}
+
+#[test]
+fn the_traces_size_is_kept_below_a_limit_and_the_newest_part_is_there() {
+    let stage = Stage::new(Runtime::Pocl);
+    let with = stage.app(Mode::Preload, "t", "threads cheap 2 500000").env("CLSCOPE_MAX_SIZE", "8M").run().success();
+    assert!(with.stdout.contains("0 wrong"));
+    let bytes: u64 = std::fs::read_dir(stage.trace("t")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes <= 10 << 20, "{bytes} bytes, of which definitions and rings are a part");
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    assert_eq!(recorded.only().count("clReleaseContext"), 1, "the last call is there");
+    assert!(recorded.issue_codes().contains(&"oldest-part-rotated"), "{:?}", recorded.issue_codes());
+}

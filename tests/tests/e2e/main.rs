@@ -5,6 +5,7 @@ mod balance;
 mod conform;
 mod contents;
 mod endings;
+mod energy;
 mod faults;
 mod goldens;
 mod hostile_traces;

@@ -42,7 +42,7 @@ fn clinfo_prints_the_same() {
                     let recorded = Recorded::read(&[&stage.trace("t")]);
                     assert!(recorded.processes.iter().all(|p| p.count("clGetPlatformIDs") >= 1), "{mode:?}");
                 }
-                let _ = std::fs::remove_dir_all(stage.trace("t"));
+                stage.forget("t");
             }
         }
     }
@@ -130,8 +130,7 @@ fn face_detection_runs_on_opencl_and_finds_every_face() {
         let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
         assert!(process.launches(None) >= 30, "{mode:?}: {} launches", process.launches(None));
         assert!(process.commands.iter().any(|c| c.kernel.as_deref().is_some_and(|k| k.contains("lbp") || k.contains("LBP"))), "{mode:?}");
-        process.assert_all_timed();
-        process.assert_causal();
+        assert_launches_timed(process);
         assert_eq!(process.dropped, 0);
     }
     let report = stage.clscope(["report", "Record.clscope", "--format", "json"]).run().success();
@@ -145,19 +144,33 @@ fn face_detection_runs_on_opencl_and_finds_every_face() {
 /// The Haar cascade takes its OpenCL path on devices of this vendor.
 #[test]
 fn opencv_is_recorded_on_the_second_runtime_too() {
-    let (Some(intel), Some(python), Some(photograph)) = (Runtime::intel(), program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH")) else {
+    let (Some(intel), Some(python), Some(photograph)) = (Runtime::intel(), program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH"))
+    else {
         return;
     };
     let script = artifacts::root().join("tools/setup/face_detect.py");
+    let Runtime::Intel(icd) = &intel else { return };
+    // Debian's OpenCV brings an older TBB into the process than the runtime needs: the runtime's own comes first.
+    let library = std::fs::read_to_string(icd).unwrap();
+    let libraries = Path::new(library.trim()).parent().unwrap().to_owned();
     let stage = Stage::new(intel);
     for mode in Mode::DLOPEN {
         let name = format!("{mode:?}");
-        let with = stage.program(mode, &name, &python).arg(&script).arg(&photograph).env("OPENCV_OPENCL_DEVICE", ":CPU:").run().success();
+        let run = stage.program(mode, &name, &python).arg(&script).arg("--haar").arg(&photograph).env("LD_LIBRARY_PATH", &libraries);
+        let with = run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0").run().success();
         assert_eq!(with.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", with.stdout);
         let recorded = Recorded::read(&[&stage.trace(&name)]);
         let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
-        assert!(process.launches(None) >= 30, "{mode:?}: {} launches", process.launches(None));
-        process.assert_all_timed();
-        process.assert_causal();
+        assert!(process.launches(Some("runHaarClassifier")) >= 5, "{mode:?}: {} launches", process.launches(None));
+        assert_launches_timed(process);
     }
+}
+
+/// OpenCV ends without waiting for its last commands, which are no launches.
+#[track_caller]
+fn assert_launches_timed(process: &clscope_tests::Process) {
+    for command in process.commands.iter().filter(|c| c.kind.is_kernel()) {
+        assert!(command.raw().is_some(), "{command:?}");
+    }
+    process.assert_causal();
 }

@@ -1,0 +1,311 @@
+//! Joules per kernel, the whole way: sensors are read while an application runs, stored, and attributed. The sensors are
+//! emulated trees that change meanwhile, and recorded readings whose truth is known.
+
+use clscope_tests::{Mode, Runtime, Stage};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Watts of the emulated package; its cores, its graphics plane and its memory.
+const WATTS: [(&str, &str, f64); 4] = [
+    ("intel-rapl:0", "package-0", 20.0),
+    ("intel-rapl:0:0", "core", 12.0),
+    ("intel-rapl:0:1", "uncore", 3.0),
+    ("intel-rapl:0:2", "dram", 1.5),
+];
+/// Where the emulated counters wrap, in microjoules: within each test's run.
+const RANGE: u64 = 25_000_000;
+
+/// An emulated powercap tree whose counters rise while it lives.
+struct Tree {
+    root: PathBuf,
+    counters: Vec<(File, f64)>,
+}
+
+impl Tree {
+    fn new(root: &Path) -> Self {
+        let mut counters = Vec::new();
+        for (zone, name, watts) in WATTS {
+            let folder = root.join("sys/class/powercap").join(zone);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("name"), format!("{name}\n")).unwrap();
+            std::fs::write(folder.join("max_energy_range_uj"), format!("{RANGE}\n")).unwrap();
+            let file = File::create(folder.join("energy_uj")).unwrap();
+            counters.push((file, watts));
+        }
+        let tree = Self { root: root.to_owned(), counters };
+        tree.show(0.0, 0);
+        tree
+    }
+
+    /// Lets the counters show the energy of so many seconds, less `back` microjoules. All digits are written by one call,
+    /// so that a reader never sees a part of them.
+    fn show(&self, seconds: f64, back: u64) {
+        for (file, watts) in &self.counters {
+            let energy = (seconds * watts * 1e6) as u64 + RANGE - 4_000_000 - back;
+            file.write_all_at(format!("{:012}\n", energy % RANGE).as_bytes(), 0).unwrap();
+        }
+    }
+
+    /// Runs `body` while the counters rise; `fault` of the seconds gives how far they stand back.
+    fn rising<T>(&self, fault: impl Fn(f64) -> u64 + Send + Sync, body: impl FnOnce() -> T) -> T {
+        let ended = AtomicBool::new(false);
+        let from = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    let seconds = from.elapsed().as_secs_f64();
+                    self.show(seconds, fault(seconds));
+                    std::thread::yield_now();
+                }
+            });
+            let result = body();
+            ended.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+}
+
+fn energy(stage: &Stage, arguments: &[&str]) -> Value {
+    let trace = stage.trace("t").display().to_string();
+    let finished = stage.clscope(["report", &trace, "--format", "json"]).args(arguments).run().success();
+    let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert!(report["kernels"].as_array().is_some_and(|k| !k.is_empty()), "the rest of the report is there: {report}");
+    report["energy"].clone()
+}
+
+/// Records two_powers with options.
+fn record(stage: &Stage, options: &[&str], milliseconds: u32) {
+    let app = clscope_tests::artifacts().fixture("two_powers").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    let all = ["record", "-q", "-f", "-o", &trace, "--device-timing", "event"];
+    stage.clscope(all.iter().chain(options)).args(["--", &app]).arg(milliseconds.to_string()).run().success();
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or_else(|| panic!("a number is missing: {of}"))
+}
+
+/// Groups, floors and the rest are what was measured, to rounding.
+fn assert_conserved(device: &Value) {
+    let sum = |list: &Value, field: fn(&Value) -> &Value| list.as_array().unwrap().iter().map(|x| number(field(x))).sum::<f64>();
+    let parts = sum(&device["groups"], |g| &g["joules"]["value"]) + sum(&device["floors"], |f| &f["joules"]);
+    let all = parts + number(&device["unattributed_joules"]);
+    let measured = number(&device["measured_joules"]);
+    assert!((all / measured - 1.0).abs() < 1e-9, "{all} of {measured}");
+}
+
+#[test]
+fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::new(&stage.join("tree"));
+    let root = tree.root.display().to_string();
+    tree.rising(|_| 0, || record(&stage, &["--sysfs-root", &root, "--idle-window", "0.3"], 2500));
+    let energy = energy(&stage, &[]);
+    assert_eq!(energy["absent"], Value::Null, "{energy}");
+    let device = &energy["devices"][0];
+    assert_eq!((device["formula"].as_str(), device["failed"].as_str()), (Some("pkg"), None), "{device}");
+    assert_conserved(device);
+    // The same power whatever runs. Wide bounds: a busy machine may keep the counters from rising for a while.
+    let watts = number(&device["mean_watts"]);
+    assert!((watts / 20.0 - 1.0).abs() < 0.1, "{watts} W");
+    for counter in energy["application"].as_array().unwrap() {
+        let name = counter["sensor"].as_str().unwrap();
+        let (_, _, watts) = WATTS.iter().find(|w| name.ends_with(w.1)).unwrap_or_else(|| panic!("{name}"));
+        let mean = number(&counter["joules"]) / number(&counter["seconds"]);
+        assert!((mean / watts - 1.0).abs() < 0.1, "{name}: {mean} W");
+    }
+    let names: Vec<_> = device["classes"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"alpha") && names.contains(&"beta"), "{names:?}");
+    assert!(number(&energy["sampler"]["cpu_seconds"]) > 0.0);
+    // For people, too.
+    let text = stage.clscope(["report", &stage.trace("t").display().to_string(), "--section", "energy"]).run().success().stdout;
+    assert!(text.contains("P_CPU = P_PKG") && text.contains("alpha") && text.contains("floor"), "{text}");
+}
+
+#[test]
+fn a_counter_that_goes_backwards_is_told_and_costs_only_a_gap() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::new(&stage.join("tree"));
+    let root = tree.root.display().to_string();
+    // Two seconds in, everything counted so far is lost, as on a reset.
+    let reset = |seconds: f64| if seconds > 2.0 { 3_000_000 } else { 0 };
+    tree.rising(reset, || record(&stage, &["--sysfs-root", &root], 2500));
+    let energy = energy(&stage, &[]);
+    let notes = energy["notes"].to_string();
+    assert!(notes.contains("jumped"), "{notes}");
+    let device = &energy["devices"][0];
+    let watts = number(&device["mean_watts"]);
+    assert!((10.0..30.0).contains(&watts), "{watts} W, {notes}");
+    assert_conserved(device);
+}
+
+#[test]
+fn without_sensors_the_report_says_why_and_has_everything_else() {
+    let stage = Stage::new(Runtime::Pocl);
+    let empty = stage.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (options, want) in [(vec!["--sensors", "off"], "--sensors off"), (vec!["--sysfs-root", empty.to_str().unwrap()], "no sensor")] {
+        record(&stage, &options, 50);
+        let energy = energy(&stage, &[]);
+        let why = energy["absent"].as_str().unwrap_or_else(|| panic!("{energy}"));
+        assert!(why.contains(want), "{why}");
+        assert_eq!(energy["devices"], Value::Array(Vec::new()));
+    }
+    // Preloaded alone there is no sampler, and the report says so.
+    stage.app(Mode::Preload, "p", "two_powers 50").run().success();
+    let trace = stage.trace("p").display().to_string();
+    let text = stage.clscope(["report", &trace]).run().success().stdout;
+    assert!(text.contains("Energy: absent: no sensors were read"), "{text}");
+}
+
+/// A stretch of device time: begin and end in ns of CLOCK_MONOTONIC_RAW, and the kernel.
+type Span = (f64, f64, String);
+
+fn spans(stage: &Stage) -> Vec<Span> {
+    let out = stage.join("t.json");
+    stage.clscope(["export", "chrome", &stage.trace("t").display().to_string(), "-o", &out.display().to_string()]).run().success();
+    let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
+    let origin = number(&document["otherData"]["origin_ns"]);
+    let mut spans: Vec<Span> = document["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["cat"] == "device,kernel")
+        .map(|e| {
+            let begin = origin + number(&e["ts"]) * 1e3;
+            (begin, begin + number(&e["dur"]) * 1e3, e["name"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    spans
+}
+
+/// A RAPL counter, as the processor would have counted it: steps of a millisecond, counts of 2^-14 J, polled twice a step.
+fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> String {
+    let (first, last) = (spans[0].0 - 5e8, spans[spans.len() - 1].1 + 5e8);
+    let mut text = "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n".to_owned();
+    let (mut energy, mut at, mut next) = (0.0, first, 0);
+    let mut poll = first;
+    let mut shown = 0u64;
+    let mut until = |to: f64| {
+        while at < to {
+            // Before, in, or after the span that comes next.
+            let (stop, power) = match spans.get(next) {
+                Some((begin, _, _)) if at < *begin => (begin.min(to), floor),
+                Some((_, end, name)) if at < *end => (end.min(to), watts(name)),
+                Some(_) => {
+                    next += 1;
+                    continue;
+                }
+                None => (to, floor),
+            };
+            energy += power * (stop - at) * 1e-9;
+            at = stop;
+        }
+        energy
+    };
+    let mut update = first;
+    while poll < last {
+        poll += 5e5;
+        while update <= poll {
+            shown = (4_294_960_000 + (until(update) * 16384.0) as u64) % 4_294_967_296;
+            update += 1e6;
+        }
+        text.push_str(&format!("0,{},{},{shown}\n", poll as u64, poll as u64 + 200));
+    }
+    text
+}
+
+#[test]
+fn readings_of_a_known_truth_give_it_back() {
+    let stage = Stage::new(Runtime::Pocl);
+    record(&stage, &["--sensors", "off"], 4000);
+    let spans = spans(&stage);
+    let truth = |name: &str| if name == "alpha" { 35.0 } else { 14.0 };
+    std::fs::write(stage.join("readings"), counted(&spans, truth, 5.0)).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy(&stage, &["--readings", &readings, "--iteration-kernel", "beta"])["devices"][0].clone();
+    assert_conserved(&device);
+    for name in ["alpha", "beta"] {
+        let class = device["classes"].as_array().unwrap().iter().find(|c| c["name"] == name).unwrap().clone();
+        let watts = &class["watts"];
+        let error = number(&watts["value"]) / truth(name) - 1.0;
+        assert!(error.abs() < 0.02, "{name}: {class}");
+        let own: Vec<f64> = spans.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).collect();
+        let joules = truth(name) * own.iter().sum::<f64>() / own.len() as f64 * 1e-9;
+        assert!((number(&class["joules_per_launch"]["value"]) / joules - 1.0).abs() < 0.02, "{name}: {class}, not {joules} J");
+        assert_eq!(number(&class["launches"]), own.len() as f64);
+        assert_eq!(class["identifiability"], "well", "{class}");
+    }
+    let floor = number(&device["floors"][0]["watts"]["value"]);
+    assert!((floor / 5.0 - 1.0).abs() < 0.05, "floor {floor}");
+    let iterations = spans.iter().filter(|s| s.2 == "beta").count();
+    assert!(device["iteration"]["iterations"].as_u64().is_some_and(|n| n as usize >= iterations / 2), "{}", device["iteration"]);
+    // The same figures on the timeline: joules of each span, and a track of watts.
+    let out = stage.join("p.json").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).run().success();
+    let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let alpha = events.iter().find(|e| e["name"] == "alpha" && e["cat"] == "device,kernel").unwrap();
+    let want = 35.0 * number(&alpha["dur"]) * 1e-6;
+    assert!((number(&alpha["args"]["energy_J"]) / want - 1.0).abs() < 0.02, "{alpha}");
+    assert!(events.iter().any(|e| e["ph"] == "C" && number(&e["args"]["W"]) > 10.0));
+    // A part of the run, and CSV.
+    let part = energy(&stage, &["--readings", &readings, "--energy-window", "1..3"])["devices"][0].clone();
+    assert!((number(&part["seconds"]) - 2.0).abs() < 0.2, "{}", part["seconds"]);
+    let csv = stage.clscope(["report", &trace, "--format", "csv", "--section", "energy", "--readings", &readings]).run().success().stdout;
+    assert!(csv.lines().next().is_some_and(|l| l.starts_with("section,name,kind,device,formula")), "{csv}");
+    assert!(csv.contains("energy,alpha,kernel") && csv.contains("unattributed"), "{csv}");
+}
+
+#[test]
+fn recorded_readings_can_stand_for_sensors_while_recording() {
+    let stage = Stage::new(Runtime::Pocl);
+    let mut text = "#clscope-readings 1\ndomain,0,power,pkg,0,meter\n".to_owned();
+    for i in 0..1000u64 {
+        text.push_str(&format!("0,{},{},{}\n", 1_000_000 + i * 10_000_000, 1_000_100 + i * 10_000_000, 7_000_000 + i % 3));
+    }
+    std::fs::write(stage.join("readings"), text).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    record(&stage, &["--replay-sensors", &readings], 300);
+    let dump = stage.clscope(["report", &stage.trace("t").display().to_string(), "--format", "json"]).run().success().stdout;
+    let report: Value = serde_json::from_str(&dump).unwrap();
+    // Power is no energy counter of a package: it is told that nothing speaks of the processor.
+    assert!(report["energy"]["absent"].as_str().is_some_and(|why| why.contains("PKG")), "{}", report["energy"]);
+    let wrong = stage.clscope(["record", "--replay-sensors", "/nonexistent", "--", "true"]).run();
+    assert_ne!(wrong.status.code(), Some(0));
+    assert!(wrong.stderr.contains("/nonexistent"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_helper_hands_counters_to_its_group() {
+    // SAFETY: these calls cannot fail and take no arguments.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    if user != 0 {
+        clscope_tests::skip("clscope sensord: only root can start a helper that clients believe", false);
+        return;
+    }
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::new(&stage.join("tree"));
+    let (root, socket) = (tree.root.display().to_string(), stage.join("s.sock").display().to_string());
+    let mut helper = std::process::Command::new(clscope_tests::artifacts().clscope())
+        .args(["sensord", "--group", &group.to_string(), "--socket", &socket, "--sysfs-root", &root, "--connections", "1"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(helper.stderr.take().unwrap()));
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("4 energy counters"), "{first}");
+    tree.rising(|_| 0, || record(&stage, &["--sensors", "rapl", "--sensor-socket", &socket, "--idle-window", "0.2"], 2500));
+    assert!(helper.wait().unwrap().success());
+    let told: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(told.iter().any(|l| l.contains("given to user 0")), "{told:?}");
+    let energy = energy(&stage, &[]);
+    assert_eq!(energy["devices"][0]["formula"], "pkg", "{energy}");
+    assert_eq!(energy["devices"][0]["sensors"][0], "helper package-0", "{energy}");
+}
