@@ -1,17 +1,13 @@
 // Latency hiding: a chain of dependent instructions in every work-item, as many groups on a compute unit as their local
 // memory leaves room for. ILP independent chains run in each item.
 //   -DKIND_ADD|SPECIAL|LOCAL|STREAM|RANDOM   what the chain is made of
-//   -DILP=1|2|4    -DALPHA=n     n dependent additions after every memory access (STREAM, RANDOM)
+//   -DILP=1|2|4    -DALPHA: `alpha` dependent additions after every memory access (STREAM, RANDOM; ILP 1)
 //   -DCONFLICT=1|2 words between neighbours in LOCAL
-// Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), shape (bits
-// of the chain, LOCAL words), pad: local memory that is only there to limit how many groups fit.
+// Arguments: out, table (words that lead to words: a power of two of them), trips (of 16 instructions x ILP), mask (words of the
+// chain - 1), step (of the additions), alpha, pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
 
-#ifndef ALPHA
-#define ALPHA 0
-#endif
-
-kernel void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, local uint *pad)
+kernel void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, uint alpha, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
 #if defined(KIND_ADD) || defined(KIND_SPECIAL)
@@ -56,23 +52,20 @@ kernel void chain(global uint *out, global const uint *table, uint trips, uint m
         at[k] = (i + k * (uint)get_global_size(0)) & mask;
 #endif
     }
-    // Opaque to the compiler, always 0: additions to it cannot be folded into the address.
-    const uint none = mask & 0u;
     for (uint j = 0; j < trips; j++) {
-#if ALPHA > 0
+#ifdef ALPHA
         for (uint n = 0; n < 16; n++) {
-            for (uint k = 0; k < ILP; k++) {
-                at[k] = t[at[k]];
-            }
-            // The sum is a float, as in the table of the arithmetic's own latency, and comes out unchanged: step is 0.
-            float y = (float)at[0];
-            for (uint m = 0; m < ALPHA / 16; m++) {
+            uint x = t[at[0]];
+            // The additions depend on the word that was read, and the next address on them: step is 0, which the compiler cannot know,
+            // so y comes out as it went in.
+            float y = (float)x;
+            for (uint m = 0; m < alpha / 16; m++) {
                 TIMES16(y = y + step;)
             }
-            for (uint m = 0; m < ALPHA % 16; m++) {
+            for (uint m = 0; m < alpha % 16; m++) {
                 y = y + step;
             }
-            at[0] += (uint)(y != (float)at[0]) + none;
+            at[0] = x + (y != (float)x ? 1u : 0u);
         }
 #else
 #define LINK(k) at[k] = t[at[k]];

@@ -87,8 +87,8 @@ kernel void load(global volatile uint *out, uint trips)
     out[get_global_id(0)] = at;
 }
 
-// Races and false sharing: every item adds 1 to the word at (id / group) * GAP + (id % group) * SPREAD, `trips` times.
-// Words of one's own (SPREAD > 0) must end at trips exactly; a shared word (SPREAD = 0, GAP = 0) ends anywhere from 1 to trips x items:
+// Races and false sharing: every item adds 1 to the word at (its group) * gap + (its place in the group) * spread, `trips` times.
+// Words of one's own must end at trips exactly; a word shared in a group (spread = 0) or between groups (gap = 0) ends anywhere from 1 to trips x items:
 // how far below the upper end tells how much the device loses.
 kernel void add_ones(global volatile uint *out, uint trips, uint gap, uint spread)
 {

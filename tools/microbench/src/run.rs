@@ -9,7 +9,7 @@ use crate::peak;
 use crate::power::{Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::{self, Estimate};
-use crate::suite::{Case, Gave, SUITES, Suite, power::FLOOR};
+use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -54,11 +54,11 @@ pub fn matches(id: &str, pattern: &str) -> bool {
 pub fn cases(device: &Device, settings: &Settings, choice: &Choice) -> Vec<(&'static Suite, Vec<Case>)> {
     static ALL: [Suite; SUITES.len()] = SUITES;
     let wanted = |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
-    let chosen = |case: &Case| choice.cases.is_empty() || case.id == FLOOR || choice.cases.iter().any(|p| matches(&case.id, p));
+    let chosen = |case: &Case| choice.cases.is_empty() || is_floor(&case.id) || choice.cases.iter().any(|p| matches(&case.id, p));
     ALL.iter()
         .filter(wanted)
         .map(|suite| (suite, (suite.cases)(&device.facts, settings).into_iter().filter(chosen).collect::<Vec<Case>>()))
-        .filter(|(_, cases)| cases.iter().any(|c| c.id != FLOOR))
+        .filter(|(_, cases)| cases.iter().any(|c| !is_floor(&c.id)))
         .collect()
 }
 
@@ -196,7 +196,14 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
             }
         }
     };
-    let floor = pending.iter().find(|p| results.cases[p.case].id == FLOOR).and_then(|p| windows_of(&p.windows));
+    // The floor of the case's own suite, else any: clocks and heat differ between suites.
+    let floors: Vec<(&str, Estimate)> = pending
+        .iter()
+        .map(|p| (&results.cases[p.case], p))
+        .filter(|(case, _)| is_floor(&case.id))
+        .filter_map(|(case, p)| Some((case.suite, windows_of(&p.windows)?)))
+        .collect();
+    let floor_of = |suite: &str| floors.iter().find(|f| f.0 == suite).or(floors.first()).map(|f| f.1);
     for p in pending {
         let case = &mut results.cases[p.case];
         let span = p.windows.first().copied().or(p.span);
@@ -214,14 +221,18 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         };
         case.figures.push(Figure::new("power", "W", watts));
         let Some(rate) = case.figure("rate").cloned() else { continue };
-        let per_watt = if rate.unit == "GFLOP/s" { "GFLOP/s/W" } else { "GOP/s/W" };
+        let (per_watt, energy, dynamic_energy) = match rate.unit {
+            "GFLOP/s" => ("GFLOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
+            "Ginstr/s" => ("Ginstr/s/W", "energy_per_instruction", "dynamic_energy_per_instruction"),
+            _ => ("GOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
+        };
         case.figures.push(Figure::new("efficiency", per_watt, rate.estimate.over(watts)));
         // Watts per 1e9 operations a second are nanojoules; a thousand of them picojoules.
-        case.figures.push(Figure::new("energy_per_operation", "pJ", watts.over(rate.estimate).times(1000.0)));
-        if let Some(floor) = floor {
+        case.figures.push(Figure::new(energy, "pJ", watts.over(rate.estimate).times(1000.0)));
+        if let Some(floor) = floor_of(case.suite) {
             let dynamic = watts.minus(floor);
             case.figures.push(Figure::new("dynamic_power", "W", dynamic));
-            case.figures.push(Figure::new("dynamic_energy_per_operation", "pJ", dynamic.over(rate.estimate).times(1000.0)));
+            case.figures.push(Figure::new(dynamic_energy, "pJ", dynamic.over(rate.estimate).times(1000.0)));
         }
     }
 }

@@ -52,8 +52,7 @@ fn number(x: f64) -> String {
 
 fn shown(figure: &Figure) -> String {
     let e = figure.estimate;
-    let spread = if e.half().is_finite() { format!(" ±{}", number(e.half())) } else { String::new() };
-    format!("{}{spread} {}", number(e.value), figure.unit)
+    format!("{} ±{} {}", number(e.value), number(e.half()), figure.unit)
 }
 
 /// The figures a line of the table shows, in this order, as far as a case has them.

@@ -228,9 +228,13 @@ impl Variant {
         let wanted: Vec<f64> = seeds.iter().map(|&s| if long { f64::NAN } else { self.reference(s, trips, constants, contract) }).collect();
         // 2.5 ulp a step (OpenCL C, table of relative errors), which the alternation of k / x keeps from growing faster.
         let tolerance = if exact { 0.0 } else { 2.5 * steps * ulp(self.scalar) };
-        const PIECE: usize = 1 << 22;
-        for start in (0..elements * size).step_by(PIECE) {
-            let piece = outcome.read(0, start, PIECE.min(elements * size - start))?;
+        // Pieces from the front, the middle and the end; a small result whole.
+        const PIECE: usize = 1 << 21;
+        let total = elements * size;
+        let starts = if total <= 3 * PIECE { vec![0] } else { vec![0, total / 2 / 128 * 128, total - PIECE] };
+        let length = if starts.len() == 1 { total } else { PIECE };
+        for start in starts {
+            let piece = outcome.read(0, start, length)?;
             for (k, bytes) in piece.chunks_exact(size).enumerate() {
                 let e = start / size + k;
                 let (got, want) = (self.scalar.decode(bytes).unwrap_or(f64::NAN), wanted[e % 4]);
@@ -382,7 +386,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scalar in Scalar::ALL {
-        let of_type = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()));
+        // A single statement is a test of memory and overheads, not of arithmetic.
+        let of_type = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()) && r.parameter("shape") != Some("single"));
         let best = of_type.filter_map(|r| Some((r, r.figure("rate")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
         if let Some((case, rate)) = best {
             let text = format!("best {} rate {:.1} {} ({})", scalar.name(), rate.estimate.value, rate.unit, case.id);
@@ -449,7 +454,7 @@ mod tests {
         assert_eq!(fibonacci, f64::from(a as i32));
         // Contraction shows where the product is not exact.
         let mad = v(p, Scalar::Float, Op::Mad);
-        assert_ne!(mad.reference(1.0, 1, [0.3, 0.7], false), mad.reference(1.0, 1, [0.3, 0.7], true));
+        assert_ne!(mad.reference(1.0, 1, [1.1, 0.7], false), mad.reference(1.0, 1, [1.1, 0.7], true));
     }
 
     #[test]

@@ -1,1 +1,350 @@
-//! stub
+//! Latency hiding (kernels/latency.cl): chains of dependent instructions at every occupancy that local memory and the size of groups can
+//! set. Owns the levels, the check that as many groups were resident as meant, and the tables of latency, peak throughput and concurrency
+//! needed (seeds/001 tables 6.1 to 6.4).
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite};
+use crate::bench::{Bench, CaseError, Measured, Settings};
+use crate::change;
+use crate::cl::{ClError, DeviceFacts, DeviceKind};
+use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
+use crate::results::{CaseResult, Figure, Finding};
+use crate::source::Source;
+use crate::stats::Estimate;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "latency",
+    about: "latency hiding: latency, peak throughput and concurrency needed, by instruction and occupancy",
+    wants_power: true,
+    cases,
+    conclude,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Special,
+    Local,
+    LocalConflict,
+    Stream,
+    Random,
+}
+
+const KINDS: [(Kind, &str); 6] = [
+    (Kind::Add, "add"),
+    (Kind::Special, "special"),
+    (Kind::Local, "local"),
+    (Kind::LocalConflict, "local2"),
+    (Kind::Stream, "stream"),
+    (Kind::Random, "random"),
+];
+
+/// An occupancy: so many items of a group, so many groups that may be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Level {
+    group: usize,
+    /// Launch as many groups as are resident at once, limited by local memory; else one group for each compute unit.
+    fill_units: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    kind: Kind,
+    ilp: u32,
+    alpha: Option<u32>,
+    level: Level,
+    table_words: usize,
+    local_words: u32,
+}
+
+/// Instructions of one turn and chain.
+const LINKS: u32 = 16;
+
+impl Variant {
+    fn step(&self) -> f32 {
+        if self.kind == Kind::Add { 0.25 } else { 0.0 }
+    }
+
+    fn is_global(&self) -> bool {
+        matches!(self.kind, Kind::Stream | Kind::Random)
+    }
+
+    fn conflict(&self) -> u32 {
+        if self.kind == Kind::LocalConflict { 2 } else { 1 }
+    }
+
+    fn mask(&self) -> u32 {
+        if self.is_global() { self.table_words as u32 - 1 } else { self.local_words - 1 }
+    }
+
+    fn next(&self, at: u32, hop: u32) -> u32 {
+        match self.kind {
+            Kind::Random => at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) & self.mask(),
+            Kind::Stream => at.wrapping_add(hop) & self.mask(),
+            _ => at.wrapping_add(32 * self.conflict()) & self.mask(),
+        }
+    }
+
+    fn reference(&self, i: u32, geometry: Geometry, hop: u32) -> u32 {
+        let links = u64::from(geometry.trips) * u64::from(LINKS);
+        let l = i % geometry.group as u32;
+        match self.kind {
+            Kind::Add | Kind::Special => {
+                let mut sum = 0.0f32;
+                for k in 0..self.ilp {
+                    let mut x = ((i + k) % 4 + 1) as f32;
+                    for _ in 0..links {
+                        x = if self.kind == Kind::Add { x + self.step() } else { 1.0 / x.sqrt() };
+                    }
+                    sum += x;
+                }
+                sum.to_bits()
+            }
+            _ => (0..self.ilp).fold(0u32, |sum, k| {
+                let start = if self.is_global() {
+                    i.wrapping_add(k.wrapping_mul(geometry.items() as u32))
+                } else {
+                    l.wrapping_mul(self.conflict()).wrapping_add(k * 64)
+                };
+                sum.wrapping_add((0..links).fold(start & self.mask(), |at, _| self.next(at, hop)))
+            }),
+        }
+    }
+
+    fn compare(&self, outcome: &Outcome<'_>, hop: u32) -> Result<Option<String>, ClError> {
+        let geometry = outcome.geometry;
+        // A chain of hundreds of thousands of links takes the host as long as the device; a few items speak for all.
+        let some = if geometry.trips > 64 { 4 } else { 512 }.min(geometry.items());
+        let words = outcome.read(0, 0, 4 * some)?;
+        for (i, bytes) in words.chunks_exact(4).enumerate() {
+            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+            let want = self.reference(i as u32, geometry, hop);
+            let close = || self.kind == Kind::Special && (f32::from_bits(got) / f32::from_bits(want) - 1.0).abs() < 1e-5;
+            if got != want && !close() {
+                return Ok(Some(format!("item {i} ended at {got:#x} where the host ends at {want:#x} after {} turns", geometry.trips)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn pad(&self, device: &DeviceFacts) -> usize {
+        // All the local memory that a group may have: as few groups as possible fit beside each other.
+        let own = 4 * self.local_words as usize;
+        if self.level.fill_units { own.max(device.local_bytes as usize / 1024 * 1024) } else { own }
+    }
+
+    fn job(self, device: &DeviceFacts, settings: &Settings, groups: usize) -> Job {
+        let hop = (groups * self.level.group) as u32 * self.ilp;
+        let name = match self.kind {
+            Kind::LocalConflict => "LOCAL",
+            kind => KINDS.iter().find(|k| k.0 == kind).map_or("ADD", |k| k.1),
+        };
+        let mut defines =
+            vec![format!("-DKIND_{}", name.to_uppercase()), format!("-DILP={}", self.ilp), format!("-DCONFLICT={}", self.conflict())];
+        if self.alpha.is_some() {
+            defines.push("-DALPHA".to_owned());
+        }
+        let table = if self.is_global() { self.table_words } else { 16 };
+        let mut fills = Vec::new();
+        if self.is_global() {
+            let random = u32::from(self.kind == Kind::Random);
+            let args = vec![Arg::Buffer(1), Arg::uint(self.mask()), Arg::uint(hop), Arg::uint(random)];
+            fills.push(Fill::Kernel { source: Source::Latency, entry: "lay", defines: defines.clone(), args, items: table });
+        }
+        let pad = self.pad(device);
+        Job {
+            source: Source::Latency,
+            entry: "chain",
+            defines,
+            needs: vec![Need::Local(pad as u64), Need::Group(self.level.group)],
+            groups,
+            group: self.level.group,
+            may_shrink: false,
+            buffers: vec![4 * groups * self.level.group, 4 * table],
+            fills,
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Trips,
+                Arg::uint(self.mask()),
+                Arg::Value(self.step().to_ne_bytes().to_vec()),
+                Arg::uint(self.alpha.unwrap_or(0)),
+                Arg::Local(pad),
+            ],
+            trips: Trips::Lasting(settings.launch_ns()),
+            check_trips: 2,
+            check: Box::new(move |outcome| self.compare(outcome, hop)),
+            check_args: Vec::new(),
+        }
+    }
+}
+
+/// How many groups are resident at once with this much local memory, seen by letting them count themselves.
+fn resident(bench: &mut Bench<'_>, variant: Variant) -> Result<usize, CaseError> {
+    let pad = variant.pad(bench.facts());
+    let units = bench.facts().compute_units as usize;
+    let buffers = bench.buffers(&[64])?;
+    bench.session.fill(&buffers[0], &[0; 8], 8)?;
+    let trips = if bench.settings.tiny { 2_000 } else { 20_000 };
+    let geometry = Geometry { groups: units * 40, group: variant.level.group, trips };
+    let defines = ["-DKIND_ADD".to_owned(), "-DILP=1".to_owned(), "-DCONFLICT=1".to_owned()];
+    let args = [Arg::Buffer(0), Arg::Trips, Arg::Local(pad)];
+    bench.probe(Source::Latency, "resident", &defines, &args, &buffers, geometry)?;
+    let mut counters = [0; 8];
+    bench.session.read(&buffers[0], 0, &mut counters)?;
+    let most = i32::from_ne_bytes([counters[4], counters[5], counters[6], counters[7]]);
+    Ok(usize::try_from(most).unwrap_or(0).max(1))
+}
+
+fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
+    if variant.level.group > bench.facts().max_group {
+        let reason = format!("groups of {} are needed, the device takes {}", variant.level.group, bench.facts().max_group);
+        return Err(CaseError::NotAvailable { reason, log: None });
+    }
+    let units = bench.facts().compute_units as usize;
+    let groups = if variant.level.fill_units { resident(bench, variant)? } else { units };
+    let job = variant.job(bench.facts(), &bench.settings, groups);
+    let Measured { timing, geometry, span, .. } = bench.measure(&job, false)?;
+    let links = f64::from(geometry.trips) * f64::from(LINKS);
+    let exact = |value: f64| Estimate::symmetric(value, 0.0);
+    let instructions = links * f64::from(variant.ilp) * geometry.items() as f64;
+    let figures = vec![
+        Figure::new("latency", "ns", timing.time_ns.mean.times(1.0 / links)),
+        Figure::new("throughput", "Gop/s", timing.time_ns.mean.reciprocal(instructions)),
+        Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units as f64)),
+        Figure::new("resident_groups", "groups", exact(groups as f64)),
+    ];
+    Ok(Gave { timing: Some(timing), figures, span: Some(span), ..Gave::default() })
+}
+
+fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
+    let lane = device.nv_warp.unwrap_or(if device.kind == DeviceKind::Cpu { 1 } else { 32 }) as usize;
+    let multiples: &[usize] = if settings.full { &[1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32] } else { &[1, 2, 4, 8, 16, 32] };
+    let mut levels: Vec<Level> = [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false }).collect();
+    levels.extend(multiples.iter().map(|m| Level { group: lane * m, fill_units: true }));
+    if settings.tiny {
+        levels.truncate(3);
+    }
+    levels
+}
+
+/// The additions for each memory access.
+fn alphas(settings: &Settings) -> Vec<u32> {
+    match (settings.tiny, settings.full) {
+        (true, _) => vec![0, 3, 20],
+        (_, true) => (0..=12).flat_map(|e| [1u32 << e, 3 << e >> 1]).filter(|&a| a > 0).chain([0]).collect(),
+        _ => vec![0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048],
+    }
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let wanted: usize = match (settings.tiny, device.kind) {
+        (true, _) => 1 << 10,
+        (_, DeviceKind::Gpu) => 1 << 26,
+        _ => 1 << 24,
+    };
+    let table_words = 1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2();
+    let mut cases = Vec::new();
+    let all = levels(device, settings);
+    let mut add = |id: String, variant: Variant, name: &str| {
+        let mut parameters = BTreeMap::from([
+            ("kind", json!(name)),
+            ("ilp", json!(variant.ilp)),
+            ("group_size", json!(variant.level.group)),
+            ("filled", json!(variant.level.fill_units)),
+        ]);
+        if let Some(alpha) = variant.alpha {
+            parameters.extend([("sweep", json!("alpha")), ("alpha", json!(alpha))]);
+        }
+        cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
+    };
+    for (kind, name) in KINDS {
+        let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
+        for ilp in [1, 2, 4] {
+            for &level in &all {
+                // Quick: independent chains where nothing else hides latency.
+                let quick = ilp == 1 || !level.fill_units;
+                if quick || settings.full || settings.tiny {
+                    let filled = if level.fill_units { "filled" } else { "single" };
+                    let variant = Variant { kind, ilp, alpha: None, level, table_words, local_words };
+                    add(format!("latency/{name}/ilp{ilp}/{filled}{}", level.group), variant, name);
+                }
+            }
+        }
+        if matches!(kind, Kind::Stream | Kind::Random) {
+            let Some(&level) = all.iter().rev().find(|l| l.group <= 256) else { continue };
+            for alpha in alphas(settings) {
+                let variant = Variant { kind, ilp: 1, alpha: Some(alpha), level, table_words, local_words };
+                add(format!("latency/{name}/alpha{alpha}"), variant, name);
+            }
+        }
+    }
+    cases
+}
+
+/// The tables: latency, peak, concurrency needed, and the additions that memory hides.
+fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let units = f64::from(device.compute_units);
+    for (kind, name) in KINDS {
+        let ours: Vec<&CaseResult> = results.iter().filter(|r| r.parameter("kind") == Some(name)).collect();
+        let value = |r: &CaseResult, figure: &str| r.figure(figure).map(|f| f.estimate);
+        let plain: Vec<&&CaseResult> = ours.iter().filter(|r| r.parameter("sweep").is_none()).collect();
+        let chains = plain.iter().filter(|r| r.number("ilp") == Some(1.0));
+        let latency = chains.clone().filter_map(|r| value(r, "latency")).min_by(|a, b| a.value.total_cmp(&b.value));
+        let peak = plain.iter().filter_map(|r| value(r, "throughput")).max_by(|a, b| a.value.total_cmp(&b.value));
+        if let (Some(latency), Some(peak)) = (latency, peak) {
+            // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for the rest (seeds/001 6.3).
+            let share = if matches!(kind, Kind::Stream | Kind::Random) { 0.9 } else { 0.95 };
+            let enough = chains.filter(|r| value(r, "throughput").is_some_and(|t| t.value >= share * peak.value));
+            let needed = enough.filter_map(|r| value(r, "items_per_unit")).map(|e| e.value).min_by(f64::total_cmp);
+            let linear = latency.value * peak.value / units;
+            let clock = ours.iter().find_map(|r| value(r, "clock")).map(|e| e.value);
+            let mut figures = vec![
+                Figure::new("latency", "ns", latency),
+                Figure::new("peak", "Gop/s", peak),
+                Figure::new("linear_concurrency", "items/unit", Estimate::symmetric(linear, 0.0)),
+            ];
+            let cycles = clock.map(|mhz| latency.times(mhz * 1e-3));
+            figures.extend(cycles.map(|c| Figure::new("latency_cycles", "cycles", c)));
+            figures.extend(clock.map(|mhz| Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))));
+            figures.extend(needed.map(|n| Figure::new("concurrency_needed", "items/unit", Estimate::symmetric(n, 0.0))));
+            let in_cycles = cycles.map_or_else(String::new, |c| format!(" ({:.1} cycles)", c.value));
+            let needs = needed.map_or_else(
+                || format!("no occupancy without independent chains reaches {:.0} % of it", share * 100.0),
+                |n| format!("{:.0} % of it from {n:.0} items a unit", share * 100.0),
+            );
+            let text = format!(
+                "{name}: latency {:.2} ns{in_cycles}, peak {:.1} Gop/s, {needs} (latency x peak: {linear:.0})",
+                latency.value, peak.value
+            );
+            findings.push(Finding {
+                name: format!("latency/{name}"),
+                text,
+                figures,
+                confidence: None,
+                method: "smallest and largest mean over occupancies",
+            });
+        }
+        let mut walk: Vec<(f64, f64)> = ours
+            .iter()
+            .filter(|r| r.parameter("sweep") == Some("alpha"))
+            .filter_map(|r| Some((r.number("alpha")?, value(r, "latency")?.value)))
+            .collect();
+        walk.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some(knee) = change::bend(&walk) {
+            let text = format!(
+                "{name}: between {} and {} additions for each access the time begins to grow: the cusp, at this occupancy",
+                knee.after, knee.until
+            );
+            let at = Estimate { value: f64::midpoint(knee.after, knee.until), low: knee.after, high: knee.until };
+            let figures = vec![Figure::new("alpha", "additions", at)];
+            let method = "two lines against one, F test";
+            findings.push(Finding { name: format!("latency/{name}/cusp"), text, figures, confidence: Some(knee.confidence), method });
+        }
+    }
+    findings
+}

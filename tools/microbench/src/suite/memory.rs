@@ -145,10 +145,10 @@ impl Variant {
         let (mut sum, mut at) = (0u32, l.wrapping_mul(by));
         for _ in 0..trips {
             for _ in 0..16 {
-                sum ^= word(at & (LOCAL_WORDS - 1));
-                at = at.wrapping_add(32 * by);
+                sum = sum.wrapping_add(word(at & (LOCAL_WORDS - 1)));
+                at = at.wrapping_add(37);
             }
-            at = at.wrapping_add((sum >> 31).wrapping_mul(32 * by));
+            at = at.wrapping_add((sum >> 31) * 37);
         }
         sum
     }

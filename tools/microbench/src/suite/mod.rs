@@ -2,9 +2,12 @@
 //! refuses to run them: the runner does.
 #![forbid(unsafe_code)]
 
+pub mod classes;
 pub mod flop;
+pub mod latency;
 pub mod memory;
 pub mod power;
+pub mod structure;
 pub mod transfer;
 
 use crate::bench::{Bench, CaseError, Settings};
@@ -59,7 +62,8 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 4] = [flop::SUITE, memory::SUITE, transfer::SUITE, power::SUITE];
+pub const SUITES: [Suite; 7] =
+    [flop::SUITE, memory::SUITE, transfer::SUITE, power::SUITE, classes::SUITE, latency::SUITE, structure::SUITE];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
 #[must_use]
@@ -82,7 +86,14 @@ pub fn default_group(device: &DeviceFacts, settings: &Settings) -> usize {
     wanted.min(device.max_group)
 }
 
-/// Nothing follows.
-fn nothing(_: &DeviceFacts, _: &[CaseResult]) -> Vec<Finding> {
-    Vec::new()
+/// Whether a case is a floor: nothing runs in it, and dynamic energy stands on its power.
+#[must_use]
+pub fn is_floor(id: &str) -> bool {
+    id.ends_with("/floor")
+}
+
+/// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor of a context, not deep idle.
+fn floor_case(suite: &'static str) -> Case {
+    let run = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
+    Case { id: format!("{suite}/floor"), suite, parameters: BTreeMap::new(), run: Box::new(run) }
 }

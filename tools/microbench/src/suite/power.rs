@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::flop::{Op, Shape, Variant};
-use super::{Case, Gave, Suite, geometry};
+use super::{Case, Suite, geometry};
 use crate::bench::{Bench, Settings};
 use crate::cl::DeviceFacts;
 use crate::job::Scalar;
@@ -14,9 +14,6 @@ use std::collections::BTreeMap;
 /// The suite.
 pub const SUITE: Suite =
     Suite { name: "power", about: "watts and operations per joule of arithmetic by SIMD width", wants_power: true, cases, conclude };
-
-/// The case whose window is the floor of dynamic energy.
-pub const FLOOR: &str = "power/floor";
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups, group) = geometry(device, settings);
@@ -41,9 +38,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             }
         }
     }
-    // Behind a load, so that clocks are still up: the context's floor, not deep idle.
-    let floor = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
-    cases.push(Case { id: FLOOR.to_owned(), suite: SUITE.name, parameters: BTreeMap::new(), run: Box::new(floor) });
+    cases.push(super::floor_case(SUITE.name));
     cases
 }
 

@@ -1,1 +1,406 @@
-//! stub
+//! The structure of a device (kernels/structure.cl): how time changes with groups, group sizes, vectors, live variables and sharing. Owns
+//! the sweeps, their host references, and the change points that are read from them (seeds/002 chapters 7 to 12).
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite};
+use crate::bench::{Bench, CaseError, Measured, Settings};
+use crate::change::{self, Change};
+use crate::cl::{ClError, DeviceFacts};
+use crate::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
+use crate::results::{CaseResult, Figure, Finding};
+use crate::source::Source;
+use crate::stats::Estimate;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "structure",
+    about: "pipeline depth, cores, saw-tooth, fusion, vector units, registers, store and load delay, races",
+    wants_power: false,
+    cases,
+    conclude,
+};
+
+/// A question: one kernel at one place of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Question {
+    /// Groups of this size, so many of them.
+    Steps,
+    /// Independent products and sums: (pairs, width, split).
+    Pairs(Scalar, usize, usize, bool),
+    /// So many live variables.
+    Registers(usize),
+    Store,
+    Load,
+    /// Words between groups, words between items.
+    AddOnes(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    question: Question,
+    groups: usize,
+    group: usize,
+}
+
+impl Variant {
+    /// Statements of one turn of an item's loop.
+    fn statements(&self) -> f64 {
+        match self.question {
+            Question::Steps => 16.0,
+            Question::Pairs(_, pairs, _, _) => 8.0 * pairs as f64,
+            Question::Registers(live) => live as f64,
+            Question::Store | Question::Load | Question::AddOnes(..) => 1.0,
+        }
+    }
+
+    fn check(self) -> Check {
+        Box::new(move |outcome| self.compare(outcome))
+    }
+
+    fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
+        let items = outcome.geometry.items();
+        let trips = outcome.geometry.trips;
+        if let Question::Pairs(scalar, pairs, width, split) = self.question {
+            return pairs_compare(outcome, scalar, pairs, width, split);
+        }
+        let some = items.min(4096);
+        let length = match self.question {
+            Question::AddOnes(gap, spread) => (self.groups - 1) * gap + (self.group - 1) * spread + 1,
+            _ => some,
+        };
+        let bytes = outcome.read(0, 0, 4 * length)?;
+        let word = |at: usize| bytes.get(4 * at..4 * at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
+        for i in 0..some {
+            let (at, want) = match self.question {
+                Question::Steps if trips > 4096 => continue,
+                Question::Steps => (i, (0..16 * trips).fold(i as u32 + 1, |x, _| x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))),
+                Question::Registers(live) if trips > 256 && live > 0 => continue,
+                Question::Registers(live) => (i, registers(i as u32, live, trips)),
+                Question::Store => (i, trips - 1),
+                Question::Load => (i, i as u32),
+                Question::AddOnes(gap, spread) => {
+                    let at = (i / self.group) * gap + (i % self.group) * spread;
+                    let got = word(at);
+                    let shared = gap == 0 && self.groups > 1 || spread == 0 && self.group > 1;
+                    // Lost additions are what a race does; more than all of them, or none, is wrong.
+                    let right = if shared { got >= 1 && u64::from(got) <= u64::from(trips) * items as u64 } else { got == trips };
+                    if right {
+                        continue;
+                    }
+                    (at, trips)
+                }
+                Question::Pairs(..) => continue,
+            };
+            if word(at) != want {
+                return Ok(Some(format!("word {at} is {} where the host gets {want} after {trips} turns", word(at))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn job(self, settings: &Settings) -> Job {
+        let items = self.groups * self.group;
+        let mut defines = Vec::new();
+        let mut needs = vec![Need::Group(self.group)];
+        let mut args = vec![Arg::Buffer(0), Arg::Trips];
+        let mut bytes = 4 * items;
+        let mut fills = Vec::new();
+        let entry = match self.question {
+            Question::Steps => "steps",
+            Question::Pairs(scalar, pairs, width, split) => {
+                needs.push(Need::Type(scalar));
+                defines = scalar.defines(width);
+                defines.push(format!("-DPAIRS={pairs}"));
+                if split {
+                    defines.push("-DSPLIT".to_owned());
+                }
+                bytes = items * width * scalar.bytes();
+                let (p, q) = constants(scalar);
+                args.extend([Arg::Value(scalar.encode(p)), Arg::Value(scalar.encode(q))]);
+                "pairs"
+            }
+            Question::Registers(live) => {
+                defines.push(format!("-DLIVE={live}"));
+                args.push(Arg::uint(3));
+                "registers"
+            }
+            Question::Store => "store",
+            Question::Load => {
+                // Every word leads to itself: the load is dependent and stays in the nearest cache.
+                let itself =
+                    vec!["-DSCALAR=uint".to_owned(), "-DWIDTH=1".to_owned(), "-DLOCAL_WORDS=64".to_owned(), "-DCONFLICT=1".to_owned()];
+                fills.push(Fill::Kernel { source: Source::Memory, entry: "own", defines: itself, args: vec![Arg::Buffer(0)], items });
+                "load"
+            }
+            Question::AddOnes(gap, spread) => {
+                bytes = 4 * ((self.groups - 1) * gap + (self.group - 1) * spread + 1);
+                fills.push(Fill::Pattern { buffer: 0, pattern: vec![0; 4], bytes });
+                args.extend([Arg::uint(gap as u32), Arg::uint(spread as u32)]);
+                "add_ones"
+            }
+        };
+        Job {
+            source: Source::Structure,
+            entry,
+            defines,
+            needs,
+            groups: self.groups,
+            group: self.group,
+            may_shrink: false,
+            buffers: vec![bytes],
+            fills,
+            args,
+            trips: Trips::Lasting(settings.launch_ns()),
+            check_trips: 3,
+            check: self.check(),
+            check_args: Vec::new(),
+        }
+    }
+}
+
+/// The factor and the addend of the pairs: 1 and 0.25, so that floats count their steps; small odd numbers for integers.
+fn constants(scalar: Scalar) -> (f64, f64) {
+    if scalar == Scalar::Int { (3.0, 5.0) } else { (1.0, 0.25) }
+}
+
+fn pairs_compare(outcome: &Outcome<'_>, scalar: Scalar, pairs: usize, width: usize, split: bool) -> Result<Option<String>, ClError> {
+    let steps = 8 * u64::from(outcome.geometry.trips);
+    // Beyond 2^20 quarter steps single precision rounds, and only the short launch is compared.
+    if steps > 1 << 16 {
+        return Ok(None);
+    }
+    let (p, q) = constants(scalar);
+    let want = if scalar == Scalar::Int {
+        let (p, q) = (p as i32, q as i32);
+        let sum = (0..pairs as i32).fold(0i32, |sum, k| {
+            let (mut x, mut y) = (k + 1, k + 2);
+            for _ in 0..steps {
+                x = x.wrapping_mul(p);
+                if split { y = y.wrapping_add(q) } else { x = x.wrapping_add(q) }
+            }
+            sum.wrapping_add(x).wrapping_add(if split { y } else { 0 })
+        });
+        f64::from(sum)
+    } else {
+        (0..pairs).map(|k| (k + 1) as f64 + if split { (k + 2) as f64 } else { 0.0 } + q * steps as f64).sum()
+    };
+    let elements = (outcome.geometry.items() * width).min(4096);
+    let bytes = outcome.read(0, 0, elements * scalar.bytes())?;
+    for (e, bytes) in bytes.chunks_exact(scalar.bytes()).enumerate() {
+        let got = scalar.decode(bytes).unwrap_or(f64::NAN);
+        if got != want {
+            return Ok(Some(format!("element {e} is {got} where the host gets {want} after {steps} steps")));
+        }
+    }
+    Ok(None)
+}
+
+fn registers(i: u32, live: usize, trips: u32) -> u32 {
+    let mut x: Vec<u32> = (0..live as u32).map(|k| i.wrapping_add(k)).collect();
+    for _ in 0..trips {
+        for k in 0..live {
+            x[k] = x[k].wrapping_mul(3).wrapping_add(x[(k + 1) % live]);
+        }
+    }
+    x.into_iter().fold(0, u32::wrapping_add)
+}
+
+fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
+    let Measured { timing, geometry, span, .. } = bench.measure(&variant.job(&bench.settings), false)?;
+    let statements = f64::from(geometry.trips) * variant.statements();
+    let mut figures = vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
+    if let Some(bytes) = timing.private_bytes {
+        figures.push(Figure::new("private_bytes", "B", Estimate::symmetric(bytes as f64, 0.0)));
+    }
+    Ok(Gave { timing: Some(timing), figures, span: Some(span), ..Gave::default() })
+}
+
+/// About `count` whole numbers from 1 to `last`, all of them where they are few.
+fn walk(last: usize, count: usize) -> Vec<usize> {
+    let step = last.div_ceil(count).max(1);
+    let mut all: Vec<usize> = (1..=last).step_by(step).collect();
+    if all.last() != Some(&last) {
+        all.push(last);
+    }
+    all
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let units = device.compute_units as usize;
+    let lane = device.nv_warp.unwrap_or(32) as usize;
+    let fine = match (settings.tiny, settings.full) {
+        (true, _) => 4,
+        (_, true) => 256,
+        _ => 40,
+    };
+    let mut cases = Vec::new();
+    let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
+        let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
+        let id = format!("structure/{sweep}/{label}");
+        cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
+    };
+    let all_groups = if settings.blocks.is_empty() { walk((3 * units + 2).max(72), fine) } else { settings.blocks.clone() };
+    for &groups in &all_groups {
+        add("groups", groups, groups.to_string(), Variant { question: Question::Steps, groups, group: 1 });
+    }
+    // Full groups, near the rounds of the units: where the saw-tooth jumps.
+    let full = 256.min(device.max_group);
+    let mut rounds: Vec<usize> = walk(4 * units + 1, fine);
+    rounds.extend((1..=4).flat_map(|r| [r * units, r * units + 1]));
+    rounds.sort_unstable();
+    rounds.dedup();
+    for &groups in &rounds {
+        add("waves", groups, groups.to_string(), Variant { question: Question::Steps, groups, group: full });
+    }
+    for group in walk(device.max_group.min(1024), fine) {
+        add("group_size", group, group.to_string(), Variant { question: Question::Steps, groups: 1, group });
+    }
+    for scalar in [Scalar::Float, Scalar::Int] {
+        for split in [false, true] {
+            let (name, word) = match (scalar, split) {
+                (Scalar::Float, false) => ("fused_float", "float"),
+                (Scalar::Float, true) => ("split_float", "float"),
+                (_, false) => ("fused_int", "int"),
+                (_, true) => ("split_int", "int"),
+            };
+            for pairs in [1, 2, 3, 4, 6, 8] {
+                let question = Question::Pairs(scalar, pairs, 1, split);
+                add(name, pairs, format!("{word}{pairs}"), Variant { question, groups: 1, group: lane.min(device.max_group) });
+            }
+        }
+        let name = if scalar == Scalar::Float { "vector_float" } else { "vector_int" };
+        for width in [1, 2, 4, 8, 16] {
+            let question = Question::Pairs(scalar, 1, width, false);
+            add(name, width, width.to_string(), Variant { question, groups: 1, group: 1 });
+        }
+    }
+    for live in [2, 4, 8, 12, 16, 17, 18, 24, 32, 48, 64, 96, 128, 160, 192, 224, 248, 256] {
+        if settings.tiny && live > 18 {
+            continue;
+        }
+        add(
+            "registers",
+            live,
+            live.to_string(),
+            Variant { question: Question::Registers(live), groups: 1, group: lane.min(device.max_group) },
+        );
+    }
+    for groups in [1, 64] {
+        add("store", groups, groups.to_string(), Variant { question: Question::Store, groups, group: 1 });
+        add("load", groups, groups.to_string(), Variant { question: Question::Load, groups, group: 1 });
+    }
+    let group = lane.min(device.max_group);
+    for (label, gap, spread) in [
+        ("shared_word", 0, 0),
+        ("shared_in_group", 1, 0),
+        ("neighbours", group, 1),
+        ("same_line_between_groups", 1, 16),
+        ("apart", 64 * group, 64),
+    ] {
+        // With 16 words between items a neighbouring group's words fall between them only up to 16 groups.
+        let groups = if label == "same_line_between_groups" { units.min(16) } else { units };
+        add("sharing", gap, label.to_owned(), Variant { question: Question::AddOnes(gap, spread), groups, group });
+    }
+    cases
+}
+
+/// Changes along the sweeps, and the ratios that answer the rest.
+fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let sweep = |name: &str| -> Vec<(f64, f64)> {
+        let ours = results.iter().filter(|r| r.parameter("sweep") == Some(name));
+        let mut points: Vec<(f64, f64)> =
+            ours.filter_map(|r| Some((r.number("at")?, r.figure("time_per_statement")?.estimate.value))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points
+    };
+    let mut findings = Vec::new();
+    let mut tell = |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
+        let at = Estimate { value: f64::midpoint(change.after, change.until), low: change.after, high: change.until };
+        let figures = vec![Figure::new("at", unit, at)];
+        findings.push(Finding { name: format!("structure/{name}"), text, figures, confidence: Some(change.confidence), method });
+    };
+    const STEPS: &str = "binary segmentation, permutation test";
+    const BEND: &str = "two lines against one, F test";
+    for (axis, what, unit) in
+        [("groups", "groups of one item", "groups"), ("group_size", "items of one group", "items"), ("waves", "full groups", "groups")]
+    {
+        let points = sweep(axis);
+        let steps = change::steps(&points, 0.1);
+        for step in &steps {
+            let text = format!(
+                "{what}: between {} and {} the time of a statement goes from {:.3} to {:.3} ns",
+                step.after, step.until, step.before, step.behind
+            );
+            tell(&format!("{axis}/step"), text, unit, *step, STEPS);
+        }
+        if let Some(bend) = change::bend(&points) {
+            let text = format!(
+                "{what}: time changes its slope between {} and {} (from {:.4} to {:.4} ns for each): the depth that is filled there",
+                bend.after, bend.until, bend.before, bend.behind
+            );
+            tell(&format!("{axis}/bend"), text, unit, bend, BEND);
+        }
+    }
+    for step in change::steps(&sweep("registers"), 0.2) {
+        let text = format!(
+            "registers: between {} and {} live words a statement goes from {:.3} to {:.3} ns",
+            step.after, step.until, step.before, step.behind
+        );
+        tell("registers/step", text, "words", step, STEPS);
+    }
+    let mut plain = |name: String, text: String, figures: Vec<Figure>, method: &'static str| {
+        findings.push(Finding { name, text, figures, confidence: None, method });
+    };
+    let spilled = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
+    let first = spilled
+        .filter(|r| r.figure("private_bytes").is_some_and(|f| f.estimate.value > 0.0))
+        .filter_map(|r| r.number("at"))
+        .min_by(f64::total_cmp);
+    if let Some(first) = first {
+        let text = format!("the compiler states private memory (spilled registers) from {first} live words on");
+        let at = Figure::new("at", "words", Estimate::symmetric(first, 0.0));
+        plain("structure/registers/spill".to_owned(), text, vec![at], "CL_KERNEL_PRIVATE_MEM_SIZE");
+    }
+    let time = |id: &str| {
+        results.iter().find(|r| r.id == format!("structure/{id}")).and_then(|r| r.figure("time_per_statement")).map(|f| f.estimate)
+    };
+    for (word, kind) in [("float", "float"), ("int", "int")] {
+        if let (Some(fused), Some(split)) = (time(&format!("fused_{kind}/{word}1")), time(&format!("split_{kind}/{word}1"))) {
+            let ratio = fused.over(split);
+            let text = format!(
+                "{word}: a dependent product and sum take {:.2} times as long as an independent pair ({:.2} against {:.2} ns)",
+                ratio.value, fused.value, split.value
+            );
+            let method = "ratio of means; 1 says that the two are one instruction, 2 that they are not";
+            plain(format!("structure/fusion/{word}"), text, vec![Figure::new("ratio", "", ratio)], method);
+        }
+        let points = sweep(&format!("vector_{kind}"));
+        if let Some(&(_, one)) = points.first() {
+            let free = points.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
+            let text = format!("{word}: one item computes up to {free} elements of a vector in the time of one");
+            let width = Figure::new("width", "elements", Estimate::symmetric(free, 0.0));
+            plain(format!("structure/vector/{word}"), text, vec![width], "largest width within 10 % of the scalar's time");
+        }
+    }
+    for (kind, what) in [("store", "store"), ("load", "dependent load")] {
+        if let (Some(one), Some(many)) = (time(&format!("{kind}/1")), time(&format!("{kind}/64"))) {
+            let text = format!("a loop round one {what} takes {:.2} ns a turn in one item, {:.2} ns in each of 64", one.value, many.value);
+            let figures = vec![Figure::new("one", "ns", one), Figure::new("of_64", "ns", many)];
+            plain(format!("structure/{kind}"), text, figures, "means");
+        }
+    }
+    if let Some(apart) = time("sharing/apart") {
+        for label in ["shared_word", "shared_in_group", "neighbours", "same_line_between_groups"] {
+            if let Some(shared) = time(&format!("sharing/{label}")) {
+                let ratio = shared.over(apart);
+                let text = format!("adding to memory, {}: {:.2} times the time of words far apart", label.replace('_', " "), ratio.value);
+                plain(format!("structure/sharing/{label}"), text, vec![Figure::new("ratio", "", ratio)], "ratio of means");
+            }
+        }
+    }
+    let units = Figure::new("compute_units", "", Estimate::symmetric(f64::from(device.compute_units), 0.0));
+    plain("structure/stated_units".to_owned(), format!("the device states {} compute units", device.compute_units), vec![units], "query");
+    findings
+}
