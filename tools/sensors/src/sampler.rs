@@ -132,6 +132,8 @@ const LEARN_NS: u64 = 300_000_000;
 const LEARN_MAX_NS: u64 = 3_000_000_000;
 /// Polls kept for the estimate.
 const LEARN_POLLS: usize = 4096;
+/// Between reads of a source of which no series moves.
+const DEAD_NS: u64 = 250_000_000;
 /// A source that fails for this long in a row is given up.
 const GIVE_UP_NS: u64 = 5_000_000_000;
 /// Of one source, at most this share of the time may pass inside reads (calls that block use no CPU time).
@@ -363,6 +365,10 @@ impl Slot {
     fn wanted_ns(&self, settings: &Settings) -> u64 {
         if !self.pace.adaptive {
             return self.pace.fastest_ns;
+        }
+        // It may come alive, which need not be known to the millisecond.
+        if self.series.iter().all(|s| matches!(s.said, Verdict::Dead { .. })) {
+            return DEAD_NS.clamp(self.pace.fastest_ns, self.pace.slowest_ns);
         }
         // Twice per update: each update is seen, and its time known to half a period.
         let by_updates = self.updates.map_or(0, |u| (u.period_ns / 2.0) as u64);

@@ -169,7 +169,9 @@ fn application(readings: &Readings) -> Vec<result::CounterEnergy> {
             continue;
         }
         let (joules, seconds) = (b.1 - a.1, (b.0.0 - a.0.0) as f64 * 1e-9);
-        let step = sensor.period_ns.map_or_else(|| step(points), |ns| ns * 1e-9);
+        // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
+        let known = sensor.series.source.starts_with("nvml:energy").then_some(0.1);
+        let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
         let same = |s: &&super::readings::Sensor| {
             s.host == sensor.host
                 && s.series.pci == sensor.series.pci
