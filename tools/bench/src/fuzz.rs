@@ -233,9 +233,8 @@ fn mend(name: &str, bytes: &mut [u8]) {
         while let Some(length) = number(bytes, at) {
             let end = at.saturating_add(defs::FRAME_LEN).saturating_add(length as usize);
             let Some(frame) = bytes.get_mut(at..end) else { break };
-            let mut summed = frame[..8].to_vec();
-            summed.extend_from_slice(&frame[defs::FRAME_LEN..]);
-            frame[8..16].copy_from_slice(&checksum(&summed).to_le_bytes());
+            let sum = defs::frame_checksum(&frame[..8], &frame[defs::FRAME_LEN..]);
+            frame[8..16].copy_from_slice(&sum.to_le_bytes());
             at = end;
         }
     } else if name.ends_with(".clt") {

@@ -1,8 +1,8 @@
 //! Definitions: what ids mean. Each is framed on its own and written by one `write`, so a killed process leaves whole
 //! definitions and at most one torn one at the end.
 //!
-//! Frame: u32 length of the payload, u16 kind, u16 reserved, u64 [`checksum`](crate::checksum) of these first 8 bytes and
-//! the payload, then the payload: the fields of the struct in order. Integers are little-endian; a string or a list is a
+//! Frame: u32 length of the payload, u16 kind, u16 reserved, u64 [`frame_checksum`] of these first 8 bytes and the payload,
+//! then the payload: the fields of the struct in order. Integers are little-endian; a string or a list is a
 //! u32 count and its elements; an option is a u8 and, if 1, the value. Fields may be added at the end in a minor version:
 //! what a payload lacks reads as empty, what it has too much is ignored.
 
@@ -440,7 +440,8 @@ pub fn encode(def: &Def, out: &mut Vec<u8>) {
     out[start + 8..start + 16].copy_from_slice(&sum.to_le_bytes());
 }
 
-fn frame_checksum(head: &[u8], payload: &[u8]) -> u64 {
+/// Checksum of a frame: of its first 8 bytes and of its payload, each by itself and then folded.
+pub fn frame_checksum(head: &[u8], payload: &[u8]) -> u64 {
     checksum(head).rotate_left(17) ^ checksum(payload)
 }
 

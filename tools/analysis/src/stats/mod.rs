@@ -320,7 +320,8 @@ impl Stats {
             let longest = blocking.then_some((call.function, duration));
             *thread = ThreadState { since: Some(call.span.begin), in_calls: duration, longest };
         } else {
-            thread.in_calls += duration;
+            // Hostile durations: a sum that cannot be true is still no reason to stop.
+            thread.in_calls = thread.in_calls.saturating_add(duration);
             if thread.longest.is_none_or(|(_, ns)| duration > ns) {
                 thread.longest = Some((call.function, duration));
             }

@@ -1,0 +1,68 @@
+#!/bin/sh
+# checks.sh [miri|tsan|aarch64|fuzz|kill]...: what watches the code harder than the tests do, as far as the toolchain can be had;
+# what cannot be run is said, and is no failure. All by default. A few minutes.
+#   miri     the format's reader and writer, and the queue of commands in flight: undefined behaviour, data races, weak memory
+#   tsan     the queue of commands in flight under ThreadSanitizer (needs the nightly's rust-src)
+#   aarch64  the workspace type-checks for 64-bit Arm: no TSC there
+#   fuzz     a minute of damaged traces through libraries and command
+#   kill     100 recorded processes killed at random moments, on the fake OpenCL library
+# Miri and ThreadSanitizer see Rust only: the recorder with the runtime's C below it is run by the end-to-end tests, among
+# them programs under AddressSanitizer.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+[ $# -gt 0 ] || set -- miri tsan aarch64 fuzz kill
+target=${CARGO_TARGET_DIR:-target}
+status=0
+
+skipped() { echo "checks: $1 not run: $2"; }
+ran() { # NAME COMMAND...
+    name=$1
+    shift
+    echo "checks: $name"
+    "$@" || { echo "checks: $name FAILED"; status=1; }
+}
+build() { cargo build --release -p clscope -p clscope-cli -p clscope-bench; }
+
+for check in "$@"; do
+    case $check in
+    miri)
+        if cargo +nightly miri --version >/dev/null 2>&1; then
+            # Tests that flip every byte take hours there; they run natively. Few cases of each property: undefined behaviour does not
+            # hide in the ten-thousandth.
+            PROPTEST_CASES=4 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 MIRIFLAGS=-Zmiri-disable-isolation \
+                ran "miri, format" cargo +nightly miri test -q -p clscope-trace -- --skip every_ --skip flip
+            MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-many-seeds=0..8" \
+                ran "miri, queue" cargo +nightly miri test -q -p clscope-bench --test pending
+        else
+            skipped miri "rustup component add miri --toolchain nightly"
+        fi ;;
+    tsan)
+        if [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then
+            host=$(rustc +nightly -vV | sed -n 's/^host: //p')
+            RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$target/tsan \
+                ran "tsan, queue" cargo +nightly test -q -Zbuild-std --target "$host" -p clscope-bench --test pending
+        else
+            skipped tsan "rustup component add rust-src --toolchain nightly"
+        fi ;;
+    aarch64)
+        if rustup target list --installed 2>/dev/null | grep -q '^aarch64-unknown-linux-gnu$'; then
+            ran "aarch64" cargo check -q --workspace --target aarch64-unknown-linux-gnu
+        else
+            skipped aarch64 "rustup target add aarch64-unknown-linux-gnu"
+        fi ;;
+    fuzz)
+        # Not the release profile: overflows of integers are to be seen.
+        ran "build" cargo build --config profile.dev.opt-level=1 -p clscope-cli -p clscope-bench
+        ran "fuzz" "$target/debug/clscope-bench" fuzz --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}" \
+            --command "$target/debug/clscope" --keep "$target" ;;
+    kill)
+        ran "build" build
+        fixtures=$(mktemp -d)
+        ran "fixtures" sh tests/fixtures/build.sh "$fixtures" counted fake
+        ran "kill" "$target/release/clscope-bench" kill --runs 100 --fake --fixtures "$fixtures" --scratch "$fixtures" \
+            --seed "${SEED:-$(date +%s)}" --command "$target/release/clscope"
+        rm -rf "$fixtures" ;;
+    *) echo "usage: checks.sh [miri|tsan|aarch64|fuzz|kill]..." >&2; exit 2 ;;
+    esac
+done
+exit $status
