@@ -156,7 +156,13 @@ fn opencv_is_recorded_on_the_second_runtime_too() {
     let stage = Stage::new(intel);
     for mode in Mode::DLOPEN {
         let name = format!("{mode:?}");
-        let run = stage.program(mode, &name, &python).arg(&script).arg("--haar").arg(&photograph).env("LD_LIBRARY_PATH", &libraries);
+        let run = stage
+            .program(mode, &name, &python)
+            .arg(&script)
+            .arg("--haar")
+            .arg(&photograph)
+            .env("LD_LIBRARY_PATH", &libraries)
+            .env("OCL_ICD_FILENAMES", library.trim());
         let with = run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0").run().success();
         assert_eq!(with.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", with.stdout);
         let recorded = Recorded::read(&[&stage.trace(&name)]);

@@ -1,6 +1,7 @@
 //! The ways in which applications reach OpenCL, against the ways in which the recorder comes in: what each sees.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts};
+use std::path::Path;
 use std::process::Command;
 
 /// Launches of a run, or `None` where no trace was left.
@@ -104,13 +105,14 @@ fn a_loader_that_is_closed_and_opened_again_is_seen_each_time() {
 #[test]
 fn the_khronos_loader_is_seen_in_every_way() {
     let Some(Runtime::Intel(icd)) = Runtime::intel() else { return };
-    let folder = icd.parent().unwrap();
-    let loader =
-        ["loader/libOpenCL.so.1", "lib/libOpenCL.so.1", "libOpenCL.so.1"].map(|p| folder.join(p)).into_iter().find(|p| p.is_file());
-    let Some(loader) = loader else { return clscope_tests::skip("the Khronos loader is not beside Intel's runtime", true) };
-    // The loader of the wheel needs libraries that lie beside the runtime.
-    let path = format!("{}:{}", loader.parent().unwrap().display(), folder.join("lib").display());
     let runtime = std::fs::read_to_string(&icd).unwrap().trim().to_owned();
+    let libraries = Path::new(&runtime).parent().unwrap();
+    let places = [libraries.join("libOpenCL.so.1"), libraries.join("../loader/libOpenCL.so.1")];
+    let Some(loader) = places.into_iter().find(|p| p.is_file()) else {
+        return clscope_tests::skip("the Khronos loader is not beside Intel's runtime", true);
+    };
+    // The loader needs libraries that lie beside the runtime.
+    let path = format!("{}:{}", loader.parent().unwrap().display(), libraries.display());
     for mode in Mode::RECORDING {
         let stage = Stage::new(Runtime::Intel(icd.clone()));
         let app = |name, line: &str| stage.app(mode, name, line).env("LD_LIBRARY_PATH", &path).env("OCL_ICD_FILENAMES", &runtime);
