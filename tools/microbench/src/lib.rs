@@ -11,7 +11,7 @@
 //! | [`run`] | a whole run |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
-//! | [`results`] | the schema |
+//! | [`results`], [`plot`] | the schema; plots and the page |
 
 pub mod bench;
 pub mod change;
@@ -20,6 +20,7 @@ pub mod fit;
 pub mod half;
 pub mod job;
 pub mod peak;
+pub mod plot;
 pub mod power;
 pub mod results;
 pub mod run;

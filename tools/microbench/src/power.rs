@@ -214,11 +214,12 @@ impl Power {
             if on_board && !own(series) {
                 continue;
             }
-            if let (Some(place), Some(number)) = (slot(&mut planes, plane, nvml), slot(&mut behind, plane, nvml))
-                && place.is_none()
-            {
-                *place = Some(Watts(1.0));
-                *number = Some(Watts(index as f64));
+            match (slot(&mut planes, plane, nvml), slot(&mut behind, plane, nvml)) {
+                (Some(works), Some(number)) if works.is_none() => {
+                    *works = Some(Watts(1.0));
+                    *number = Some(Watts(index as f64));
+                }
+                _ => {}
             }
         }
         let place = if device.shares_host_memory { GpuPlace::Integrated } else { GpuPlace::Discrete };

@@ -66,10 +66,19 @@ impl BinaryCache {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        // FNV-1a, 64 bits.
-        let hash = key.bytes().fold(0xCBF2_9CE4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3));
-        self.0.join(format!("{hash:016x}.bin"))
+        self.0.join(format!("{:016x}.bin", hash(key.as_bytes())))
     }
+}
+
+/// FNV-1a, 64 bits.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
+}
+
+/// The binary in a cached file, if the file is whole: drivers were seen to crash on cut ones.
+fn binary_in<'a>(file: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let (sum, binary) = file.strip_prefix(key.as_bytes())?.split_first_chunk::<8>()?;
+    (hash(binary) == u64::from_le_bytes(*sum)).then_some(binary)
 }
 
 /// Builds a program, or loads it where the same was built before. A cache that cannot be read or written only costs time.
@@ -81,10 +90,8 @@ pub fn program(session: &Session, cache: Option<&BinaryCache>, source: Source, o
     let Some(cache) = cache else { return session.build(source.name(), &text, options) };
     let key = BinaryCache::key(session.facts(), &text, options);
     let path = cache.path(&key);
-    if let Ok(file) = std::fs::read(&path)
-        && let Some(binary) = file.strip_prefix(key.as_bytes())
-        && let Ok(program) = session.load(source.name(), binary, options)
-    {
+    let file = std::fs::read(&path).unwrap_or_default();
+    if let Some(Ok(program)) = binary_in(&file, &key).map(|binary| session.load(source.name(), binary, options)) {
         return Ok(program);
     }
     let program = session.build(source.name(), &text, options)?;
@@ -99,6 +106,7 @@ fn keep(path: &Path, key: &[u8], binary: &[u8]) -> std::io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(directory)?;
     let temporary = path.with_extension(std::process::id().to_string());
-    let written = std::fs::write(&temporary, [key, binary].concat()).and_then(|()| std::fs::rename(&temporary, path));
+    let written =
+        std::fs::write(&temporary, [key, &hash(binary).to_le_bytes(), binary].concat()).and_then(|()| std::fs::rename(&temporary, path));
     written.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }

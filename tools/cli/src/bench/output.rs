@@ -4,6 +4,7 @@
 use crate::output::write_whole;
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
+use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Results, Status, write_csv};
 use clscope_microbench::source::Source;
 use clscope_microbench::suite::{Case, SUITES, Suite};
@@ -145,11 +146,16 @@ pub fn json(results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// Files: JSON and CSV.
+/// Files: JSON, CSV, every plot as SVG, and the page that holds them.
 ///
 /// # Errors
-/// Where a file cannot be written.
+/// Where a file cannot be written or a plot cannot be drawn.
 pub fn write(results: &Results, directory: &Path) -> Result<()> {
     write_whole(&directory.join("results.json"), |out| Ok(serde_json::to_writer_pretty(out, results)?))?;
-    write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))
+    write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))?;
+    let plots = plots(results)?;
+    for plot in &plots {
+        write_whole(&directory.join(plot.name).with_extension("svg"), |out| Ok(out.write_all(plot.svg.as_bytes())?))?;
+    }
+    write_whole(&directory.join("index.html"), |out| Ok(out.write_all(page(results, &plots).as_bytes())?))
 }
