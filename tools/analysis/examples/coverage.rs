@@ -145,7 +145,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let percent = |k: u64| 100.0 * k as f64 / n as f64;
         let width = c.widths.get(c.widths.len() / 2).copied().unwrap_or(f64::NAN) * 100.0;
         let (inside, below, above) = (percent(c.inside), percent(c.below), percent(c.above));
-        println!("{inside:6.1} %  {below:4.1} {above:4.1}  +-{width:5.2} %  {:6} launches  {}", population.durations.len(), population.name);
+        println!(
+            "{inside:6.1} %  {below:4.1} {above:4.1}  +-{width:5.2} %  {:6} launches  {}",
+            population.durations.len(),
+            population.name
+        );
     }
     Ok(())
 }

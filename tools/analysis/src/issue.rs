@@ -78,6 +78,7 @@ pub enum IssueKind {
     Unaligned { device: String },
     QueuedNotUsed { device: String },
     ClockSteps { device: String, steps: u64 },
+    FalseBounds { device: String, bounds: u64 },
     Clamped { spans: u64, most_ns: u64 },
     NoDeviceSpans { why: &'static str },
     OtherHost { host: String, bound_ns: Option<u64> },
@@ -116,6 +117,7 @@ impl IssueKind {
             Self::Unaligned { .. } => "unaligned-device",
             Self::QueuedNotUsed { .. } => "queued-not-used",
             Self::ClockSteps { .. } => "clock-steps",
+            Self::FalseBounds { .. } => "false-bounds",
             Self::Clamped { .. } => "clamped-spans",
             Self::NoDeviceSpans { .. } => "no-device-spans",
             Self::OtherHost { .. } => "other-host",
@@ -128,7 +130,11 @@ impl IssueKind {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::Unreadable { .. } | Self::InputOutput { .. } | Self::NoDefinitions | Self::NoAnchors | Self::NoRate => Severity::Error,
-            Self::OldestRotated { .. } | Self::QueuedNotUsed { .. } | Self::ClockSteps { .. } | Self::OtherHost { .. } => Severity::Note,
+            Self::OldestRotated { .. }
+            | Self::QueuedNotUsed { .. }
+            | Self::ClockSteps { .. }
+            | Self::FalseBounds { .. }
+            | Self::OtherHost { .. } => Severity::Note,
             Self::Untimed { reason: Untimed::NotSampled | Untimed::TimingOff, .. } => Severity::Note,
             _ => Severity::Warning,
         }
@@ -186,6 +192,7 @@ impl IssueKind {
             Self::Clamped { .. } => "they were moved inside the time between enqueue and completion; their durations were kept",
             Self::NotEnded => "all that was complete by then is here",
             Self::QueuedNotUsed { .. } => "only its START and END bound the clock, so that the bound is wider",
+            Self::FalseBounds { .. } => "they were left out of the alignment of the clocks",
             Self::ClockSteps { .. } => "each stretch between steps was aligned by itself",
             Self::OtherHost { .. } => "order between hosts is only as good as their wall clocks agree (NTP, PTP)",
             Self::NoDeviceSpans { .. }
@@ -244,6 +251,9 @@ impl fmt::Display for IssueKind {
             }
             Self::Unaligned { device } => write!(f, "{device}: its clock could not be aligned with the host's"),
             Self::QueuedNotUsed { device } => write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call"),
+            Self::FalseBounds { device, bounds } => {
+                write!(f, "{device}: {} of host and device contradict all others", count(*bounds, "time"))
+            }
             Self::ClockSteps { device, steps } => write!(f, "{device}: its clock stepped {}", count(*steps, "time")),
             Self::Clamped { spans, most_ns } => {
                 write!(f, "{} outside what the host saw, by at most {most_ns} ns", count(*spans, "device span"))

@@ -5,11 +5,21 @@
 //! such offset meets all bounds. The band at x holds every offset that does: from each bound a cone opens at the rates
 //! that are possible, and the band is where all cones overlap. So its half-width is a true bound as long as the rate
 //! wanders no more, and its middle rises no faster than a possible clock, which keeps spans in order.
+//!
+//! A bound may be false (a host time taken too early or too late). A few that contradict all others are left out before
+//! a step is believed, and a step needs [`SUPPORT`] bounds on either side.
+
+use std::collections::HashSet;
 
 /// How much the rate of a clock may wander within a piece, relative: crystals move by about 0.1 ppm while they warm up.
 pub const WANDER: f64 = 2e-7;
 /// Largest drift believed, relative: twice what NTP may slew.
 pub const MOST_DRIFT: f64 = 1e-3;
+/// Bounds that a stretch between steps must have: fewer are taken for false.
+pub const SUPPORT: usize = 8;
+/// Part of the bounds that may be false, and the number that may be in any case.
+const FALSE_PART: usize = 100;
+const FALSE_FEW: usize = 3;
 /// Most pieces of one clock before it is taken as no clock at all.
 const MOST_PIECES: usize = 256;
 
@@ -68,25 +78,33 @@ struct Hulls {
 
 impl Hulls {
     fn new(bounds: &[Bound]) -> Self {
-        // Upper hull of the low bounds, lower hull of the high ones (Andrew's monotone chain; x is sorted).
-        fn chain(points: impl Iterator<Item = (f64, f64)>, sign: f64) -> Vec<(f64, f64)> {
-            let mut hull: Vec<(f64, f64)> = Vec::new();
-            for p in points {
-                while let [.., a, b] = hull[..] {
-                    if sign * ((b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)) >= 0.0 {
-                        hull.pop();
-                    } else {
-                        break;
-                    }
+        Self { low: Self::low(bounds), high: Self::high(bounds) }
+    }
+
+    /// Upper hull of the low bounds.
+    fn low(bounds: &[Bound]) -> Vec<(f64, f64)> {
+        Self::chain(bounds.iter().filter(|b| b.low.is_finite()).map(|b| (b.x, b.low)), 1.0)
+    }
+
+    /// Lower hull of the high bounds.
+    fn high(bounds: &[Bound]) -> Vec<(f64, f64)> {
+        Self::chain(bounds.iter().filter(|b| b.high.is_finite()).map(|b| (b.x, b.high)), -1.0)
+    }
+
+    /// Andrew's monotone chain; x is sorted.
+    fn chain(points: impl Iterator<Item = (f64, f64)>, sign: f64) -> Vec<(f64, f64)> {
+        let mut hull: Vec<(f64, f64)> = Vec::new();
+        for p in points {
+            while let [.., a, b] = hull[..] {
+                if sign * ((b.0 - a.0) * (p.1 - a.1) - (b.1 - a.1) * (p.0 - a.0)) >= 0.0 {
+                    hull.pop();
+                } else {
+                    break;
                 }
-                hull.push(p);
             }
-            hull
+            hull.push(p);
         }
-        Self {
-            low: chain(bounds.iter().filter(|b| b.low.is_finite()).map(|b| (b.x, b.low)), 1.0),
-            high: chain(bounds.iter().filter(|b| b.high.is_finite()).map(|b| (b.x, b.high)), -1.0),
-        }
+        hull
     }
 
     /// Room between the lines of this slope through the tightest bounds, negative where no such line meets them all.
@@ -109,6 +127,23 @@ impl Hulls {
         }
         let slope = (a + b) / 2.0;
         (slope, self.room(slope))
+    }
+
+    /// The low and the high bounds that leave least room near a slope: removing any other changes nothing.
+    fn tightest(&self, slope: f64) -> Vec<(bool, f64)> {
+        let mut out: Vec<(bool, f64)> = Vec::with_capacity(4);
+        // Where two of a kind share the last word, a hair's breadth to either side tells them apart.
+        for slope in [slope - 1e-12, slope + 1e-12] {
+            let at = |p: &(f64, f64)| p.1 - slope * p.0;
+            let low = self.low.iter().max_by(|a, b| at(a).total_cmp(&at(b))).map(|p| (true, p.0));
+            let high = self.high.iter().min_by(|a, b| at(a).total_cmp(&at(b))).map(|p| (false, p.0));
+            for found in low.into_iter().chain(high) {
+                if !out.contains(&found) {
+                    out.push(found);
+                }
+            }
+        }
+        out
     }
 
     /// The slopes with room, given one of them.
@@ -157,8 +192,11 @@ fn sweep(bounds: &[Bound], drift: f64, spread: f64) -> Option<Vec<(f64, f64, f64
     Some(knots)
 }
 
-/// One piece over all the bounds, if a steady clock meets them.
-fn piece(bounds: &[Bound]) -> Option<Piece> {
+/// Multiples of [`WANDER`] that are tried where a straight line does not meet all bounds.
+const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
+
+/// One piece over all the bounds, if a clock meets them that wanders by at most the first `most` of [`WANDERS`].
+fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
     let hulls = Hulls::new(bounds);
     let (best, room) = hulls.best();
     let (drift, spread, knots) = if room >= 0.0 {
@@ -167,7 +205,7 @@ fn piece(bounds: &[Bound]) -> Option<Piece> {
         (drift, spread, sweep(bounds, drift, spread)?)
     } else {
         // A clock whose rate wanders more. What just suffices is too tight to be honest: twice that.
-        let enough = [2.0, 8.0, 32.0].into_iter().map(|n| n * WANDER).find(|s| sweep(bounds, best, *s).is_some())?;
+        let enough = WANDERS[..most].iter().map(|n| n * WANDER).find(|s| sweep(bounds, best, *s).is_some())?;
         (best, 2.0 * enough, sweep(bounds, best, 2.0 * enough)?)
     };
     let (first, last) = (bounds.first()?.x, bounds.last()?.x);
@@ -195,20 +233,96 @@ fn longest(bounds: &[Bound]) -> usize {
     good
 }
 
+/// The bounds without the few that contradict the others, if leaving out few is enough; and how many those are.
+///
+/// Of the bounds that decide, the one whose absence gives most room goes, until a straight line meets the rest.
+fn without_false(bounds: &[Bound]) -> Option<(Vec<Bound>, usize)> {
+    fn side(bound: &mut Bound, low: bool) -> &mut f64 {
+        if low { &mut bound.low } else { &mut bound.high }
+    }
+    let most = (bounds.len() / FALSE_PART).max(FALSE_FEW);
+    let mut kept = bounds.to_vec();
+    for dropped in 0..=most {
+        let hulls = Hulls::new(&kept);
+        let (slope, room) = hulls.best();
+        if room >= 0.0 {
+            kept.retain(|b| b.low.is_finite() || b.high.is_finite());
+            return Some((kept, dropped));
+        }
+        let mut best: Option<(f64, usize, bool)> = None;
+        for (low, x) in hulls.tightest(slope) {
+            let index = kept.partition_point(|b| b.x < x);
+            let Some(bound) = kept.get_mut(index) else { continue };
+            let none = if low { f64::NEG_INFINITY } else { f64::INFINITY };
+            let value = std::mem::replace(side(bound, low), none);
+            let low_hull = if low { Hulls::low(&kept) } else { hulls.low.clone() };
+            let high_hull = if low { hulls.high.clone() } else { Hulls::high(&kept) };
+            let room = Hulls { low: low_hull, high: high_hull }.best().1;
+            *side(&mut kept[index], low) = value;
+            if best.is_none_or(|(most, ..)| room > most) {
+                best = Some((room, index, low));
+            }
+        }
+        let (_, index, low) = best?;
+        *side(&mut kept[index], low) = if low { f64::NEG_INFINITY } else { f64::INFINITY };
+    }
+    None
+}
+
+/// What a clock was found to be.
+#[derive(Debug, Clone)]
+pub struct Fit {
+    /// Stretches between steps.
+    pub pieces: Vec<Piece>,
+    /// Bounds left out as false.
+    pub left_out: usize,
+}
+
 /// Pieces over bounds sorted by x; `None` where they are no steady clock at all.
-pub fn fit(bounds: &[Bound]) -> Option<Vec<Piece>> {
+pub fn fit(bounds: &[Bound]) -> Option<Fit> {
+    let mut kept = bounds.to_vec();
+    let mut left_out = 0;
+    // Each round but the last leaves out what made a stretch of its own with too little support.
+    loop {
+        let (pieces, weak, lost) = stretches(&kept)?;
+        left_out += lost;
+        if weak.is_empty() || weak.len() == kept.len() {
+            return Some(Fit { pieces, left_out });
+        }
+        left_out += weak.len();
+        let mut index = 0;
+        kept.retain(|_| {
+            index += 1;
+            !weak.contains(&(index - 1))
+        });
+    }
+}
+
+/// Pieces; indices of bounds whose stretch has too little support to be one; and how many bounds were left out.
+fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut weak = HashSet::new();
     let mut rest = bounds;
     let mut from = f64::NEG_INFINITY;
     while !rest.is_empty() {
-        if let Some(whole) = piece(rest) {
+        let at = bounds.len() - rest.len();
+        if rest.len() < SUPPORT && at > 0 {
+            weak.extend(at..bounds.len());
+        }
+        // A false bound is likelier than a clock that wanders far or steps.
+        let whole = steady(rest, 1).map(|p| (p, 0));
+        let whole = whole.or_else(|| without_false(rest).and_then(|(kept, lost)| Some((steady(&kept, 1)?, lost))));
+        if let Some((whole, lost)) = whole.or_else(|| Some((steady(rest, WANDERS.len())?, 0))) {
             pieces.push(Piece { from, ..whole });
-            return Some(pieces);
+            return Some((pieces, weak, lost));
         }
         if pieces.len() >= MOST_PIECES {
             return None;
         }
         let end = longest(rest);
+        if end < SUPPORT {
+            weak.extend(at..at + end);
+        }
         // The step may lie before the bound that shows it: go back over what the next stretch also explains.
         let after = &rest[end..];
         let next = end + longest(&after[..after.len().min(256)]);
@@ -218,9 +332,9 @@ pub fn fit(bounds: &[Bound]) -> Option<Vec<Piece>> {
             zone = zone.saturating_sub(1 + (end - zone)).max(least);
         }
         let zone = zone.clamp(1, end);
-        pieces.push(Piece { from, ..piece(&rest[..zone])? });
+        pieces.push(Piece { from, ..steady(&rest[..zone], 1)? });
         from = (rest[zone - 1].x + after.first().map_or(rest[zone - 1].x, |b| b.x)) / 2.0;
         rest = after;
     }
-    if pieces.is_empty() { None } else { Some(pieces) }
+    if pieces.is_empty() { None } else { Some((pieces, weak, 0)) }
 }

@@ -2,13 +2,13 @@
 //!
 //! * the enqueue call began before START, and the host knew of END after END (always true);
 //! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before QUEUED and returned after
-//!   it, which is much tighter;
+//!   it, which is much tighter; NVIDIA's runtime reads SUBMIT there too;
 //! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it.
 //!
 //! Per process and device. The bounds are thinned to the tightest per stretch of device time, so memory does not grow
 //! with the trace; [`envelope`] turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
-//! unless the data tell it from a stamp invented at START: one that also fits with START - constant in its place proves
-//! nothing.
+//! unless the data tell it from a stamp invented at START (one that also fits with START - constant in its place proves
+//! nothing), or the runtime is one of which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
 mod envelope;
 
@@ -19,8 +19,14 @@ use crate::event::Placed;
 use crate::ids::IdMap;
 use crate::issue::{Issue, IssueKind};
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
-use envelope::{Bound, Piece, best_slope, fit};
+use envelope::{Bound, Fit, Piece, best_slope, fit};
 use std::collections::{BTreeMap, VecDeque};
+
+/// Platforms whose stamps were measured to be read inside the enqueue call, on its thread: name (CL_PLATFORM_NAME), and
+/// whether that holds for SUBMIT too. PoCL takes QUEUED from the host's own clock in the call. NVIDIA's runtime reads the
+/// GPU's timer twice in the call, 2.6 microseconds each, where an event is asked for on a profiling queue: without the
+/// profiling bit the call is shorter by just that, and SUBMIT - QUEUED is 2.6 microseconds in nine of ten commands.
+pub const STAMPS_IN_CALL: &[(&str, bool)] = &[("Portable Computing Language", false), ("NVIDIA CUDA", true)];
 
 /// Most stretches for which the tightest bounds are kept, per kind of bound.
 const MOST_CELLS: usize = 4096;
@@ -122,6 +128,9 @@ struct Epoch {
     end: Tightest,
     queued_low: Tightest,
     queued_high: Tightest,
+    submit_high: Tightest,
+    /// SUBMIT - QUEUED was never longer than the call.
+    submit_fits: bool,
     /// As `queued_high`, with START for QUEUED.
     start_high: Tightest,
     /// Least START - QUEUED.
@@ -164,18 +173,33 @@ impl Evidence {
         }
     }
 
-    fn finish(&self, jitter: f64) -> DeviceAlignment {
-        let fitted: Vec<_> = self.epochs.iter().map(Epoch::finish).collect();
+    /// `known`: whether the runtime is one of [`STAMPS_IN_CALL`], and SUBMIT is too.
+    fn finish(&self, jitter: f64, known: Option<bool>) -> DeviceAlignment {
+        // One false time of the host looks like a clock set back: only what one clock cannot explain is a step.
+        let mut groups: Vec<(HostNs, (u64, i64), Kept)> = Vec::new();
+        for epoch in &self.epochs {
+            if let Some((_, origin, kept)) = groups.last_mut() {
+                let both = kept.extended(epoch.kept(*origin));
+                if fit(&both.safe()).is_some_and(|f| f.pieces.len() == 1) {
+                    *kept = both;
+                    continue;
+                }
+            }
+            groups.push((epoch.from, epoch.origin, epoch.kept(epoch.origin)));
+        }
+        let fitted: Vec<_> = groups.iter().map(|(_, _, kept)| kept.finish(known)).collect();
         // Proved once is proved; contradicted once is worth telling.
         let queued = [Queued::Contradicted, Queued::Used].into_iter().find(|q| fitted.iter().any(|(f, _)| f == q));
-        let stretch = |e: &Epoch, pieces| Stretch { from: e.from, origin: e.origin, pieces };
+        let left_out = fitted.iter().filter_map(|(_, f)| f.as_ref()).map(|f| f.left_out as u64).sum();
+        let stretch = |from: HostNs, origin, fit: Option<Fit>| Stretch { from, origin, pieces: fit.map_or_else(Vec::new, |f| f.pieces) };
         DeviceAlignment {
             process: self.process,
             device: self.device,
             commands: self.commands,
             queued: queued.unwrap_or(Queued::Unproved),
+            left_out,
             jitter,
-            stretches: self.epochs.iter().zip(fitted).map(|(e, (_, pieces))| stretch(e, pieces)).collect(),
+            stretches: groups.iter().zip(fitted).map(|((from, origin, _), (_, f))| stretch(*from, *origin, f)).collect(),
         }
     }
 }
@@ -191,6 +215,8 @@ impl Epoch {
             end: high.clone(),
             queued_low: low,
             queued_high: high.clone(),
+            submit_high: high.clone(),
+            submit_fits: true,
             start_high: high,
             least_wait: u64::MAX,
         }
@@ -203,19 +229,26 @@ impl Epoch {
         (x, host.0.wrapping_sub(self.origin.1).wrapping_sub(x))
     }
 
-    fn add(&mut self, [queued, _, start, end]: [u64; 4], call: Span, observed: HostNs) {
+    fn add(&mut self, [queued, submit, start, end]: [u64; 4], call: Span, observed: HostNs) {
+        self.submit_fits &= submit - queued <= call.duration();
         self.least_wait = self.least_wait.min(start - queued);
         let slope = self.slope;
         let mut full = false;
-        for (tightest, stamp, host) in
-            [(0, start, call.begin), (1, end, observed), (2, queued, call.begin), (3, queued, call.end), (4, start, call.end)]
-        {
+        for (tightest, stamp, host) in [
+            (0, start, call.begin),
+            (1, end, observed),
+            (2, queued, call.begin),
+            (3, queued, call.end),
+            (4, submit, call.end),
+            (5, start, call.end),
+        ] {
             let (x, y) = self.point(stamp, host);
             let kept = match tightest {
                 0 => &mut self.start,
                 1 => &mut self.end,
                 2 => &mut self.queued_low,
                 3 => &mut self.queued_high,
+                4 => &mut self.submit_high,
                 _ => &mut self.start_high,
             };
             full |= kept.add(x, y, slope);
@@ -226,55 +259,116 @@ impl Epoch {
     }
 
     fn coarsen(&mut self) {
-        self.slope = best_slope(&bounds(&[&self.start], &[&self.end], &[]));
-        for kept in [&mut self.start, &mut self.end, &mut self.queued_low, &mut self.queued_high, &mut self.start_high] {
+        let points = |t: &Tightest| t.points().collect::<Vec<_>>();
+        self.slope = best_slope(&bounds(&[&points(&self.start)], &[&points(&self.end)], &[]));
+        for kept in
+            [&mut self.start, &mut self.end, &mut self.queued_low, &mut self.queued_high, &mut self.submit_high, &mut self.start_high]
+        {
             kept.coarsen(self.slope);
         }
     }
 
-    fn finish(&self) -> (Queued, Vec<Piece>) {
-        let safe = bounds(&[&self.start], &[&self.end], &[]);
-        let with_queued = bounds(&[&self.start, &self.queued_low], &[&self.end, &self.queued_high], &[]);
+    /// The kept bounds, counted from another origin.
+    fn kept(&self, origin: (u64, i64)) -> Kept {
+        let (x0, y0) = self.point(origin.0, HostNs(origin.1));
+        let points = |t: &Tightest| t.points().map(|(x, y)| (x.saturating_sub(x0), y.saturating_sub(y0))).collect();
+        Kept {
+            start: points(&self.start),
+            end: points(&self.end),
+            queued_low: points(&self.queued_low),
+            queued_high: points(&self.queued_high),
+            submit_high: points(&self.submit_high),
+            submit_fits: self.submit_fits,
+            start_high: points(&self.start_high),
+            least_wait: self.least_wait,
+        }
+    }
+}
+
+/// Bounds of one stretch, as (device time, offset) from its origin.
+#[derive(Debug, Clone)]
+struct Kept {
+    start: Vec<(i64, i64)>,
+    end: Vec<(i64, i64)>,
+    queued_low: Vec<(i64, i64)>,
+    queued_high: Vec<(i64, i64)>,
+    submit_high: Vec<(i64, i64)>,
+    submit_fits: bool,
+    start_high: Vec<(i64, i64)>,
+    least_wait: u64,
+}
+
+impl Kept {
+    fn extended(&self, mut other: Self) -> Self {
+        let mut out = self.clone();
+        out.start.append(&mut other.start);
+        out.end.append(&mut other.end);
+        out.queued_low.append(&mut other.queued_low);
+        out.queued_high.append(&mut other.queued_high);
+        out.submit_high.append(&mut other.submit_high);
+        out.start_high.append(&mut other.start_high);
+        out.submit_fits &= other.submit_fits;
+        out.least_wait = out.least_wait.min(other.least_wait);
+        out
+    }
+
+    /// What is true of every runtime.
+    fn safe(&self) -> Vec<Bound> {
+        bounds(&[&self.start], &[&self.end], &[])
+    }
+
+    fn finish(&self, known: Option<bool>) -> (Queued, Option<Fit>) {
+        let (start, end) = (&self.start[..], &self.end[..]);
+        let safe = self.safe();
+        let with_queued = bounds(&[start, &self.queued_low], &[end, &self.queued_high], &[]);
         let shift = i64::try_from(self.least_wait).unwrap_or(0);
-        let invented = bounds(&[&self.start], &[&self.end], &[(&self.start_high, shift)]);
-        // A smaller number of pieces, and less wander, is a better explanation.
-        let cost = |pieces: &Option<Vec<Piece>>| match pieces {
-            None => (usize::MAX, 0),
-            Some(p) => (p.len(), (p.iter().map(|p| p.spread).fold(0.0, f64::max) * 1e12) as u64),
-        };
-        let steady = |(pieces, _): (usize, u64)| pieces;
+        let invented = bounds(&[start], &[end], &[(&self.start_high, shift)]);
         let (safe_fit, queued_fit) = (fit(&safe), fit(&with_queued));
-        let (safe_cost, queued_cost) = (cost(&safe_fit), cost(&queued_fit));
-        let agrees = steady(queued_cost) <= steady(safe_cost);
-        let queued = if !agrees {
+        let queued = if !no_worse(&queued_fit, &safe_fit, with_queued.len()) {
             Queued::Contradicted
-        } else if contradicts(&invented, &safe_fit) {
+        } else if known.is_some() || contradicts(&invented, &safe_fit) {
             Queued::Used
         } else {
             Queued::Unproved
         };
-        let pieces = if queued == Queued::Used { queued_fit } else { safe_fit };
-        (queued, pieces.unwrap_or_default())
+        if queued != Queued::Used {
+            return (queued, safe_fit);
+        }
+        if known == Some(true) && self.submit_fits {
+            let all = bounds(&[start, &self.queued_low], &[end, &self.queued_high, &self.submit_high], &[]);
+            let submit_fit = fit(&all);
+            if no_worse(&submit_fit, &queued_fit, all.len()) {
+                return (queued, submit_fit);
+            }
+        }
+        (queued, queued_fit)
     }
 }
 
+/// Whether more bounds made the clock step no more often, and few of them false.
+fn no_worse(more: &Option<Fit>, fewer: &Option<Fit>, bounds: usize) -> bool {
+    let pieces = |f: &Option<Fit>| f.as_ref().map_or(usize::MAX, |f| f.pieces.len());
+    let false_ones = |f: &Option<Fit>| f.as_ref().map_or(0, |f| f.left_out);
+    pieces(more) <= pieces(fewer) && false_ones(more) <= false_ones(fewer) + bounds / 500
+}
+
 /// Whether bounds contradict each other inside some stretch that holds together without the doubtful ones.
-fn contradicts(bounds: &[Bound], known: &Option<Vec<Piece>>) -> bool {
+fn contradicts(bounds: &[Bound], known: &Option<Fit>) -> bool {
     match (fit(bounds), known) {
         (None, Some(_)) => true,
-        (Some(pieces), Some(known)) => {
-            let spread = |p: &[Piece]| p.iter().map(|p| p.spread).fold(0.0, f64::max);
-            pieces.len() > known.len() || spread(&pieces) > 4.0 * spread(known).max(WANDER)
+        (Some(found), Some(known)) => {
+            let spread = |f: &Fit| f.pieces.iter().map(|p| p.spread).fold(0.0, f64::max);
+            found.pieces.len() > known.pieces.len() || found.left_out > known.left_out || spread(&found) > 4.0 * spread(known).max(WANDER)
         }
         _ => false,
     }
 }
 
 /// All bounds, sorted, those at the same x joined.
-fn bounds(low: &[&Tightest], high: &[&Tightest], shifted_high: &[(&Tightest, i64)]) -> Vec<Bound> {
-    let lows = low.iter().flat_map(|t| t.points()).map(|(x, y)| Bound { x: x as f64, low: y as f64, high: f64::INFINITY });
+fn bounds(low: &[&[(i64, i64)]], high: &[&[(i64, i64)]], shifted_high: &[(&[(i64, i64)], i64)]) -> Vec<Bound> {
+    let lows = low.iter().flat_map(|t| t.iter()).map(|&(x, y)| Bound { x: x as f64, low: y as f64, high: f64::INFINITY });
     let highs = high.iter().map(|t| (*t, 0)).chain(shifted_high.iter().copied());
-    let highs = highs.flat_map(|(t, shift)| t.points().map(move |(x, y)| (x, y.saturating_add(shift))));
+    let highs = highs.flat_map(|(t, shift)| t.iter().map(move |&(x, y)| (x, y.saturating_add(shift))));
     let highs = highs.map(|(x, y)| Bound { x: x as f64, low: f64::NEG_INFINITY, high: y as f64 });
     let mut out: Vec<Bound> = lows.chain(highs).collect();
     out.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -353,7 +447,12 @@ impl Collector {
     #[must_use]
     pub fn finish(self, trace: &Trace<'_>) -> Alignment {
         let jitter = |p: ProcessIndex| trace.timeline.clocks.get(p.0 as usize).map_or(0.0, crate::clock::ProcessClock::jitter);
-        Alignment { devices: self.evidence.iter().map(|e| e.finish(jitter(e.process))).collect(), queues: self.queues }
+        let known = |e: &Evidence| {
+            let d = &trace.processes.get(e.process.0 as usize)?.definitions;
+            let platform = d.platforms.get(&d.devices.get(&e.device)?.platform)?;
+            STAMPS_IN_CALL.iter().find(|(name, _)| *name == platform.name).map(|(_, submit)| *submit)
+        };
+        Alignment { devices: self.evidence.iter().map(|e| e.finish(jitter(e.process), known(e))).collect(), queues: self.queues }
     }
 }
 
@@ -379,6 +478,8 @@ pub struct DeviceAlignment {
     pub commands: u64,
     /// What was found about QUEUED.
     pub queued: Queued,
+    /// Bounds left out because they contradict all others.
+    pub left_out: u64,
     jitter: f64,
     stretches: Vec<Stretch>,
 }
@@ -519,6 +620,9 @@ impl Alignment {
                 (0, _) if aligned.commands > 0 => add(IssueKind::Unaligned { device: device.clone() }),
                 (_, Queued::Contradicted) => add(IssueKind::QueuedNotUsed { device: device.clone() }),
                 _ => {}
+            }
+            if aligned.left_out > 0 {
+                add(IssueKind::FalseBounds { device: device.clone(), bounds: aligned.left_out });
             }
             if aligned.pieces() > 1 {
                 add(IssueKind::ClockSteps { device: device.clone(), steps: aligned.pieces() as u64 - 1 });
