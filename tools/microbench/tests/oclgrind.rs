@@ -1,0 +1,82 @@
+//! The operations that the FLOP suite counts, against those that the simulator oclgrind counts in the same kernels. Without
+//! oclgrind there is nothing to compare with, and the test says so.
+
+use clscope_microbench::bench::{Bench, Settings};
+use clscope_microbench::cl::{OpenCl, Session, list};
+use clscope_microbench::job::{Scalar, Trips};
+use clscope_microbench::suite::flop::{Op, STATEMENTS, Shape, Variant};
+use std::process::Command;
+
+const VARIANT: &str = "CLSCOPE_TEST_VARIANT";
+const ITEMS: u64 = 4;
+const TRIPS: u32 = 2;
+
+/// Variants and the instructions that one of their statements must be. A vector is one instruction of the simulator's.
+const TABLE: [(Variant, &[&str]); 8] = [
+    (Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Add, width: 1 }, &["fadd"]),
+    (Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Sub, width: 4 }, &["fsub", "fadd"]),
+    (Variant { shape: Shape::Private, scalar: Scalar::Double, op: Op::Mul, width: 2 }, &["fmul"]),
+    (Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Div, width: 1 }, &["fdiv"]),
+    (Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Mad, width: 1 }, &["fmul", "fadd"]),
+    (Variant { shape: Shape::Private, scalar: Scalar::Int, op: Op::Mul, width: 1 }, &["mul"]),
+    (Variant { shape: Shape::Unroll, scalar: Scalar::Float, op: Op::Mad, width: 1 }, &["fmul", "fadd"]),
+    (Variant { shape: Shape::Loop, scalar: Scalar::Float, op: Op::Add, width: 1 }, &["fadd"]),
+];
+
+/// Not a test of its own: what runs inside the simulator, which preloads its OpenCL.
+#[test]
+fn worker() {
+    let Ok(number) = std::env::var(VARIANT) else { return };
+    let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let library = preloaded.split(':').find(|p| p.contains("oclgrind")).expect("the simulator preloads its library");
+    let device = list(&OpenCl::open(Some(library)).expect("it opens")).expect("it lists").remove(0);
+    let (variant, _) = TABLE[number.parse::<usize>().expect("a number")];
+    let settings = Settings { tiny: true, repeat: 1, ..Settings::default() };
+    let never = || false;
+    let mut bench = Bench::new(Session::new(&device).expect("a session"), settings.clone(), &never);
+    let mut job = variant.job(1, ITEMS as usize, &settings);
+    job.trips = Trips::Fixed(TRIPS);
+    bench.measure(&job, false).expect("right results");
+}
+
+/// The last histogram of the kernel: instruction and how often it was executed.
+fn histogram(output: &str) -> Vec<(String, u64)> {
+    let Some(last) = output.rsplit("Instructions executed for kernel 'flop':").next().filter(|l| l.len() < output.len()) else {
+        return Vec::new();
+    };
+    let rows = last.lines().skip(1).take_while(|line| line.contains(" - "));
+    let parsed = rows.filter_map(|line| {
+        let (count, name) = line.trim().split_once(" - ")?;
+        Some((name.trim().to_owned(), count.replace(',', "").parse().ok()?))
+    });
+    parsed.collect()
+}
+
+#[test]
+fn operations_are_those_that_a_simulator_counts() {
+    if Command::new("oclgrind").arg("--version").output().is_err() {
+        eprintln!("oclgrind is not installed: nothing to compare with");
+        return;
+    }
+    let own = std::env::current_exe().expect("this test");
+    for (number, (variant, instructions)) in TABLE.iter().enumerate() {
+        let run = Command::new("oclgrind")
+            .arg("--inst-counts")
+            .arg(&own)
+            .args(["--exact", "worker", "--nocapture"])
+            .env(VARIANT, number.to_string())
+            .output()
+            .expect("oclgrind runs");
+        let output = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "{}: {output}", variant.id());
+        let found = histogram(&output);
+        let executed: u64 = found.iter().filter(|(name, _)| instructions.contains(&name.as_str())).map(|row| row.1).sum();
+        let per_statement = variant.op.operations() as u64;
+        let statements = ITEMS * u64::from(TRIPS) * u64::from(STATEMENTS);
+        // A loop may count its turns with the same instructions; at most one a turn.
+        let loops = if variant.scalar == Scalar::Int { ITEMS * u64::from(TRIPS) } else { 0 };
+        let want = statements * per_statement;
+        assert!((want..=want + loops).contains(&executed), "{}: {executed} instead of {want}: {found:?}", variant.id());
+        assert_eq!(variant.operations(TRIPS) * ITEMS as f64, (want * variant.width as u64) as f64);
+    }
+}

@@ -1,0 +1,125 @@
+//! The shape of results.json and results.csv, pinned by goldens: a change here is a change for everybody who reads them.
+//! `UPDATE_GOLDENS=1` writes them anew.
+
+use clscope_microbench::cl::{DeviceFacts, DeviceKind};
+use clscope_microbench::plot::{page, plots};
+use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv};
+use clscope_microbench::stats::{Estimate, summarise};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+fn example() -> Results {
+    let device = DeviceFacts {
+        name: "a <device> & more".to_owned(),
+        vendor: "a vendor".to_owned(),
+        platform: "a platform".to_owned(),
+        version: "OpenCL 3.0".to_owned(),
+        driver: "1.2".to_owned(),
+        kind: DeviceKind::Gpu,
+        compute_units: 4,
+        max_clock_mhz: Some(1000),
+        max_group: 256,
+        global_bytes: 1 << 30,
+        largest_buffer: 1 << 28,
+        local_bytes: 65536,
+        cache_bytes: 1 << 20,
+        has_half: false,
+        has_double: true,
+        has_fma: true,
+        preferred_float_width: 1,
+        shares_host_memory: true,
+        pci: Some("0000:00:02.0".to_owned()),
+        nv_capability: None,
+        nv_warp: None,
+        intel_units: Some(24),
+        extensions: String::new(),
+    };
+    let timing = Timing {
+        groups: 4,
+        group_size: 256,
+        trips: 100,
+        time_ns: summarise(&[10.0, 11.0, 9.0]).expect("samples"),
+        warm_up: 2,
+        private_bytes: Some(0),
+        verified: "a short launch",
+    };
+    let case = |id: &str, status| CaseResult {
+        id: id.to_owned(),
+        suite: "flop",
+        parameters: BTreeMap::from([("groups", json!(4)), ("sweep", json!("groups"))]),
+        status,
+        reason: None,
+        build_log: None,
+        timing: None,
+        figures: Vec::new(),
+        notes: Vec::new(),
+    };
+    let rate = |value| Figure::new("rate", "GFLOP/s", Estimate::symmetric(value, 0.5));
+    let one = Figure::new("power", "W", Estimate::symmetric(1.5, f64::INFINITY));
+    let measured = CaseResult {
+        timing: Some(timing),
+        figures: vec![rate(1.5), one],
+        notes: vec!["held back by the power limit".to_owned()],
+        ..case("flop/one", Status::Measured)
+    };
+    let more =
+        CaseResult { parameters: BTreeMap::from([("groups", json!(8))]), figures: vec![rate(3.0)], ..case("flop/two", Status::Measured) };
+    let missing = CaseResult {
+        reason: Some("the device has no half arithmetic".to_owned()),
+        build_log: Some("error: half".to_owned()),
+        ..case("flop/half", Status::NotAvailable)
+    };
+    let wrong = CaseResult { reason: Some("wrong result: \"4\", not 5".to_owned()), ..case("flop/wrong", Status::Wrong) };
+    Results {
+        schema: SCHEMA,
+        version: "0",
+        device,
+        settings: BTreeMap::from([("full", json!(false))]),
+        cases: vec![measured, more, missing, wrong],
+        findings: vec![Finding {
+            name: "flop/saw_tooth".to_owned(),
+            text: "repeats every 4 groups".to_owned(),
+            figures: vec![Figure::new("period", "groups", Estimate::symmetric(4.0, 0.0))],
+            confidence: Some(0.999),
+            method: "autocorrelation",
+        }],
+        power_source: "none".to_owned(),
+        interrupted: true,
+    }
+}
+
+fn golden(name: &str, got: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, got).expect("written");
+    }
+    let want = std::fs::read_to_string(&path).expect("the golden is there; UPDATE_GOLDENS=1 writes it");
+    assert_eq!(got, want, "{name} changed; UPDATE_GOLDENS=1 writes it anew");
+}
+
+#[test]
+fn json_keeps_its_shape() {
+    golden("results.json", &(serde_json::to_string_pretty(&example()).expect("serialises") + "\n"));
+}
+
+#[test]
+fn csv_keeps_its_shape() {
+    let mut csv = Vec::new();
+    write_csv(&example(), &mut csv).expect("writes");
+    golden("results.csv", &String::from_utf8(csv).expect("text"));
+}
+
+/// The page needs nothing from elsewhere, and names from drivers cannot break it.
+#[test]
+fn the_page_stands_alone() {
+    let results = example();
+    let plots = plots(&results).expect("draws");
+    assert_eq!(plots.iter().map(|p| p.name).collect::<Vec<_>>(), ["throughput"]);
+    let page = page(&results, &plots);
+    assert!(page.contains("a &lt;device&gt; &amp; more") && !page.contains("<device>"));
+    let elsewhere = ["src=", "href=", "@import", "<script"];
+    assert!(elsewhere.iter().all(|word| !page.contains(word)));
+    assert!(page.contains("<svg") && page.contains("ended early") && page.contains("not known"));
+}
