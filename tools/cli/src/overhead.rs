@@ -69,10 +69,12 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of a trace with so many calls, the enqueues among them, and commands; costs as measured, or typical ones.
-    pub fn of(calls: u64, commands: u64, duration_ns: Option<u64>, measured: Option<&Measured>) -> Self {
+    /// Of a trace with so many calls, the enqueues among them, commands, and timed commands; costs as measured, or typical
+    /// ones. A command that is not timed is taken for two plain calls: its record is longer, and nothing else is done.
+    pub fn of(calls: u64, commands: u64, timed: u64, duration_ns: Option<u64>, measured: Option<&Measured>) -> Self {
         let (call_ns, command_ns) = measured.map_or((TYPICAL_CALL_NS, TYPICAL_COMMAND_NS), |m| (m.call_ns, m.launch_ns + m.harvest_ns));
-        let recording_ns = calls.saturating_sub(commands) as f64 * call_ns + commands as f64 * command_ns;
+        let (plain, untimed) = (calls.saturating_sub(commands), commands.saturating_sub(timed));
+        let recording_ns = plain as f64 * call_ns + untimed as f64 * 2.0 * call_ns + timed as f64 * command_ns;
         let of_wall = duration_ns.filter(|d| *d > 0).map(|d| recording_ns / d as f64);
         Self { recording_ns, of_wall, call_ns, command_ns }
     }
@@ -90,7 +92,7 @@ pub fn run(args: &Args) -> Result<()> {
         let files = TraceFiles::open(&args.traces)?;
         let trace = files.trace();
         let stats = Stats::of(&trace, &trace.align());
-        Some(Share::of(stats.calls, stats.command_count, stats.span.map(|s| s.duration()), Some(&measured)))
+        Some(Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), Some(&measured)))
     };
     if args.json {
         let value = serde_json::json!({ "measured": measured, "recording": share });
@@ -363,11 +365,11 @@ mod tests {
     #[test]
     fn a_share_counts_each_enqueue_once_and_is_unknown_without_a_duration() {
         let measured = Measured { call_ns: 20.0, launch_ns: 200.0, harvest_ns: 50.0, ..Measured::default() };
-        let share = Share::of(1_100, 100, Some(1_000_000), Some(&measured));
-        assert_eq!(share.recording_ns, 1_000.0 * 20.0 + 100.0 * 250.0);
-        assert_eq!(share.of_wall, Some(0.045));
-        assert_eq!(Share::of(1, 0, None, None).of_wall, None);
-        assert_eq!(Share::of(1, 0, Some(0), None), Share { of_wall: None, ..Share::of(1, 0, None, None) });
+        let share = Share::of(1_110, 110, 100, Some(1_000_000), Some(&measured));
+        assert_eq!(share.recording_ns, 1_000.0 * 20.0 + 10.0 * 40.0 + 100.0 * 250.0);
+        assert_eq!(share.of_wall, Some(0.0454));
+        assert_eq!(Share::of(1, 0, 0, None, None).of_wall, None);
+        assert_eq!(Share::of(1, 0, 0, Some(0), None).of_wall, None);
     }
 
     #[test]
