@@ -258,15 +258,15 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         add("group_size", group, group.to_string(), Variant { question: Question::Steps, groups: 1, group });
     }
     for scalar in [Scalar::Float, Scalar::Int] {
-        for split in [false, true] {
+        // Independent integer products and sums would fold: a compiler may take eight of them at once.
+        for split in if scalar == Scalar::Float { &[false, true][..] } else { &[false] } {
             let (name, word) = match (scalar, split) {
                 (Scalar::Float, false) => ("fused_float", "float"),
                 (Scalar::Float, true) => ("split_float", "float"),
-                (_, false) => ("fused_int", "int"),
-                (_, true) => ("split_int", "int"),
+                _ => ("fused_int", "int"),
             };
             for pairs in [1, 2, 3, 4, 6, 8] {
-                let question = Question::Pairs(scalar, pairs, 1, split);
+                let question = Question::Pairs(scalar, pairs, 1, *split);
                 add(name, pairs, format!("{word}{pairs}"), Variant { question, groups: 1, group: lane.min(device.max_group) });
             }
         }
@@ -353,11 +353,11 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut plain = |name: String, text: String, figures: Vec<Figure>, method: &'static str| {
         findings.push(Finding { name, text, figures, confidence: None, method });
     };
-    let spilled = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
-    let first = spilled
-        .filter(|r| r.figure("private_bytes").is_some_and(|f| f.estimate.value > 0.0))
-        .filter_map(|r| r.number("at"))
-        .min_by(f64::total_cmp);
+    let stated = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
+    let mut stated: Vec<(f64, f64)> = stated.filter_map(|r| Some((r.number("at")?, r.figure("private_bytes")?.estimate.value))).collect();
+    stated.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Runtimes that keep everything in memory state something from the first word on: only a step is a spill.
+    let first = stated.windows(2).find(|w| stated[0].1 == 0.0 && w[0].1 == 0.0 && w[1].1 > 0.0).map(|w| w[1].0);
     if let Some(first) = first {
         let text = format!("the compiler states private memory (spilled registers) from {first} live words on");
         let at = Figure::new("at", "words", Estimate::symmetric(first, 0.0));
