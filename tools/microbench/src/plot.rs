@@ -63,20 +63,27 @@ fn short(value: &f64) -> String {
     }
 }
 
-fn range(values: impl Iterator<Item = f64>, log: bool) -> Range<f64> {
+/// What an axis shows. `room` is the share of it that is left free at its upper end, for the legend.
+fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> Range<f64> {
     let (low, high) = values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
     if low > high {
         return 0.1..1.0;
     }
-    if log { low / 1.5..high * 1.5 } else { low.min(0.0)..(high * 1.08).max(low + 1e-9) }
+    if log {
+        let (low, high) = (low / 1.5, high * 1.5);
+        low..high * (high / low).powf(room)
+    } else {
+        low.min(0.0)..(high * (1.08 + room)).max(low + 1e-9)
+    }
 }
 
 fn draw(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
     let mut svg = String::new();
     let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
     let all = || lines.iter().flat_map(|l| &l.points);
-    let xs = range(all().map(|p| p.0), axes.log_x);
-    let ys = range(all().map(|p| p.1), axes.log_y);
+    let room = if lines.len() > 1 { 0.1 + 0.06 * lines.len() as f64 } else { 0.0 };
+    let xs = range(all().map(|p| p.0), axes.log_x, 0.0);
+    let ys = range(all().map(|p| p.1), axes.log_y, room);
     {
         let root = SVGBackend::with_string(&mut svg, (760, 440)).into_drawing_area();
         root.fill(&WHITE).map_err(|e| failed(&e))?;
@@ -112,7 +119,7 @@ fn draw(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
                 if lines.len() > 1 {
                     chart
                         .configure_series_labels()
-                        .position(if axes.log_x && axes.log_y { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperLeft })
+                        .position(SeriesLabelPosition::UpperLeft)
                         .background_style(WHITE.mix(0.85))
                         .border_style(RGBColor(190, 190, 190))
                         .label_font(("sans-serif", 13))
@@ -256,10 +263,7 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     ] {
         let lines = sweeps.iter().filter_map(|sweep| {
             let ours = |c: &CaseResult| c.suite == "structure" && c.parameter("sweep") == Some(sweep);
-            let time = if name == "pairs" || name == "registers" { "ns a statement" } else { "ns" };
-            line(results, &format!("{} ({time})", sweep.replace('_', " ")), |c| {
-                ours(c).then(|| Some((c.number("at")?, value(c, "time_per_statement")?))).flatten()
-            })
+            line(results, &sweep.replace('_', " "), |c| ours(c).then(|| Some((c.number("at")?, value(c, "time_per_statement")?))).flatten())
         });
         add(axes(name, title, x, "ns a statement"), lines.collect())?;
     }
