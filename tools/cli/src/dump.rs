@@ -115,7 +115,12 @@ fn clock(at: HostNs, origin: HostNs) -> String {
 }
 
 fn result(code: i32) -> String {
-    if code == RESULT_UNKNOWN { "failed without a code".to_owned() } else { code.to_string() }
+    match clscope_trace::names::error(code) {
+        _ if code == 0 => "0".to_owned(),
+        _ if code == RESULT_UNKNOWN => "failed without a code".to_owned(),
+        Some(name) => format!("{name} ({code})"),
+        None => code.to_string(),
+    }
 }
 
 const FLAGS: [(u8, &str); 6] = [
@@ -169,7 +174,10 @@ fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, out: &mut String) {
         let _ = write!(out, " bytes={}", c.bytes);
     }
     if c.extra != 0 {
-        let _ = write!(out, " extra={:#x}", c.extra);
+        let _ = match c.probability().filter(|_| c.kind.is_kernel()) {
+            Some(p) => write!(out, " probability={p:.6}"),
+            None => write!(out, " extra={:#x}", c.extra),
+        };
     }
     if e.wait_count() > 0 {
         let ids: Vec<String> = e.waits().map(|w| w.map_or_else(|| "?".to_owned(), |w| w.0.to_string())).collect();
@@ -240,7 +248,7 @@ fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &
             }
         }
         Outcome::Untimed { reason, detail: 0 } => write!(out, "has no time: {}", reason.text()),
-        Outcome::Untimed { reason, detail } => write!(out, "has no time: {} ({detail})", reason.text()),
+        Outcome::Untimed { reason, detail } => write!(out, "has no time: {} ({})", reason.text(), result(*detail)),
         Outcome::Unfinished(reason) => write!(out, "has no end: {}", reason.text()),
     };
 }
@@ -252,6 +260,7 @@ fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>) -> Value {
         "command": c.id, "kind": c.kind.name(), "queue": c.queue,
         "kernel": c.kind.is_kernel().then(|| definitions.kernel_name(c.object)),
         "object": c.object, "object2": c.object2, "bytes": c.bytes, "extra": c.extra,
+        "probability": if c.kind.is_kernel() { c.probability() } else { None },
         "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),
         "waits": e.waits().map(|w| w.map(|w| w.0)).collect::<Vec<_>>(), "flags": flags(c.flags),
     })
@@ -412,7 +421,7 @@ mod tests {
         for wanted in [
             "     0.000000000              9/9  clSetKernelArg(kernel=#1, arg_index=2, arg_size=8) = 0  500 ns\n",
             "     0.000001000              9/9  clEnqueueNDRangeKernel(command 7: NDRangeKernel queue=#1 kernel=matmul global=1024 local=64 waits=[1 ?] timed) = 0  1000 ns\n",
-            "     0.000003000              9/9  clCreateBuffer(return=#0, flags=0x1, size=4096) = -61  1000 ns\n",
+            "     0.000003000              9/9  clCreateBuffer(return=#0, flags=0x1, size=4096) = CL_INVALID_BUFFER_SIZE (-61)  1000 ns\n",
             "  command 7 ran 5000 ns: QUEUED 5000002100 SUBMIT +100 START +900 END +5900; on the timeline from 0.00000",
             "  still in clFinish at the end\n",
             "t.clscope/9-0  Kernel { id: 2, program: 1, name: \"reduce\" }\n",

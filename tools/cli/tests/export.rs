@@ -272,6 +272,28 @@ fn every_cut_of_a_trace_still_exports_to_a_valid_document() {
 }
 
 #[test]
+fn launches_that_were_not_sampled_have_no_span_and_say_so() {
+    let stage = Stage::new();
+    let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
+    let raw = HostModel::default().raw;
+    process.anchor(1_000_000);
+    process.thread(0).enqueue(2_000, 3_000, &CommandSpec::sampled(1, 1, 1, 0.25, true));
+    process.thread(0).enqueue(4_000, 5_000, &CommandSpec::sampled(2, 1, 1, 0.25, false));
+    process.thread(0).timing(20_000, 1, [raw + 2_500, raw + 3_000, raw + 5_000, raw + 9_000]);
+    process.exit(30_000, 0);
+    save(&process, &stage.join("t.clscope"));
+    let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
+    assert!(stderr(&output).contains("1 launches were counted and not timed"), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    check(&document);
+    assert_eq!((document["otherData"]["not_sampled"].as_u64(), named(&document, "matmul").len()), (Some(1), 1));
+    let calls = named(&document, "clEnqueueNDRangeKernel");
+    let told: Vec<bool> = calls.iter().map(|c| c["args"]["device_time"].is_string()).collect();
+    assert_eq!((told, calls[1]["args"]["sampling_probability"].as_f64()), (vec![false, true], Some(0.25)));
+    assert!(calls[1]["args"].get("flags").is_none(), "a probability is no flags");
+}
+
+#[test]
 fn a_failed_export_leaves_no_file() {
     let stage = Stage::new();
     let mut process = small();

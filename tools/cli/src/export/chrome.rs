@@ -31,6 +31,8 @@ pub struct Summary {
     pub calls: u64,
     /// Device spans.
     pub device_spans: u64,
+    /// Launches that sampled timing left out: they have no device span.
+    pub not_sampled: u64,
     /// What is wrong with the trace.
     pub issues: Vec<Issue>,
 }
@@ -62,15 +64,16 @@ impl Document<'_, '_> {
         document.serialize_entry("traceEvents", &events)?;
         let mut summary = events.summary.take();
         summary.issues = self.trace.issues_after(&events.tally.take(), Some(self.alignment));
-        document.serialize_entry("otherData", &other_data(self, &summary.issues))?;
+        document.serialize_entry("otherData", &other_data(self, &summary))?;
         SerializeMap::end(document)?;
         out.write_all(b"\n")?;
         Ok(summary)
     }
 }
 
-fn other_data(document: &Document<'_, '_>, issues: &[Issue]) -> Value {
-    let told: Vec<String> = issues
+fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
+    let told: Vec<String> = summary
+        .issues
         .iter()
         .filter(|issue| issue.kind.severity() >= Severity::Warning)
         .map(|issue| match issue.kind.remedy() {
@@ -84,6 +87,8 @@ fn other_data(document: &Document<'_, '_>, issues: &[Issue]) -> Value {
         "origin_ns": document.trace.origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
         "energy": document.power.told,
+        // Launches without a device span because only a random part was timed; each call says its own.
+        "not_sampled": summary.not_sampled,
         "warnings": told,
     })
 }
@@ -318,7 +323,11 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
                 None => self.without_time(command, "it could not be placed on the timeline", 0),
             },
             // One line in the settings and in the report says it for all; the call itself is there.
-            Outcome::Untimed { reason: Untimed::TimingOff | Untimed::NotSampled, .. } => Ok(()),
+            Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
+                self.summary.not_sampled += 1;
+                Ok(())
+            }
+            Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
             Outcome::Untimed { reason, detail } => self.without_time(command, reason.text(), *detail),
             Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
         }

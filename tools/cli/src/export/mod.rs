@@ -80,6 +80,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let warnings = if worst == 1 { "warning" } else { "warnings" };
         say(format_args!("{worst} {warnings} about this trace: `clscope report` tells, and the file holds them"));
     }
+    if summary.not_sampled > 0 {
+        say(format_args!("device time was sampled: {} launches were counted and not timed, and have no device span", summary.not_sampled));
+    }
     if summary.device_spans == 0 && summary.calls > 0 {
         say("there is no device span in this trace; `clscope report` says why");
     }

@@ -6,8 +6,9 @@
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::issue::{Issue, Severity};
+use clscope_analysis::stats::estimate::{Basis, Estimate as Interval, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
-use clscope_analysis::stats::{CommandSums, Stats};
+use clscope_analysis::stats::{CommandSums, SPAN_BIAS, Stats};
 use clscope_trace::record::Direction;
 use serde::Serialize;
 
@@ -30,6 +31,10 @@ pub struct Report {
     pub processes: Vec<Process>,
     pub devices: Vec<Device>,
     pub totals: Totals,
+    /// What recording took, estimated from the numbers of records and typical costs.
+    pub recording: crate::overhead::Share,
+    /// What part of the kernel launches was timed, and why; null where all were to be.
+    pub sampling: Option<Sampling>,
     /// By total time, unless sorted otherwise.
     pub kernels: Vec<Commands>,
     pub transfers: Vec<Commands>,
@@ -73,8 +78,14 @@ pub struct Device {
     pub id: u32,
     pub name: String,
     pub driver: String,
-    pub busy_ns: u64,
-    pub idle_ns: u64,
+    /// Null where launches were left out by sampling: what ran between timed ones is not known.
+    pub busy_ns: Option<u64>,
+    pub idle_ns: Option<u64>,
+    /// First begin to last end of its timed commands.
+    pub extent_ns: u64,
+    /// Time in every span that is the runtime's own work, if it was measured. No figure is corrected for it unless its
+    /// name says so.
+    pub span_bias_ns: Option<Bias>,
     /// Half-width of the clock band of its spans.
     pub clock_bound_ns: Summary,
     /// Drift of its clock against the host's, relative, and how far it may be off.
@@ -86,13 +97,76 @@ pub struct Device {
     pub clock_steps: u64,
 }
 
+/// A calibrated span bias.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bias {
+    pub value: f64,
+    /// Half-width of its 95 % interval.
+    pub uncertainty: f64,
+}
+
+/// An estimate and its 95 % interval.
+#[derive(Debug, Clone, Serialize)]
+pub struct Estimate {
+    pub estimate: f64,
+    /// Lower and upper end; null ends are unknown.
+    pub ci95: [Option<f64>; 2],
+}
+
+impl From<Interval> for Estimate {
+    fn from(e: Interval) -> Self {
+        let known = |x: f64| x.is_finite().then_some(x);
+        Self { estimate: e.value, ci95: [known(e.low), known(e.high)] }
+    }
+}
+
+impl Estimate {
+    /// The longer side of the interval over the estimate.
+    pub fn relative(&self) -> Option<f64> {
+        let side = |end: Option<f64>| end.map(|e| (e - self.estimate).abs());
+        (self.estimate > 0.0).then_some(())?;
+        Some(side(self.ci95[0])?.max(side(self.ci95[1])?) / self.estimate)
+    }
+}
+
+/// Estimates for all launches of a kernel of which some were left out by chance.
+#[derive(Debug, Serialize)]
+pub struct Estimates {
+    /// Launches that the estimates are for: timed, or left out by chance.
+    pub launches: u64,
+    pub timed: u64,
+    /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if too few were chosen, so
+    /// that the launches always timed stand for the others.
+    pub basis: Option<&'static str>,
+    pub total_ns: Option<Estimate>,
+    pub mean_ns: Option<Estimate>,
+    pub median_ns: Option<Estimate>,
+    pub p95_ns: Option<Estimate>,
+    pub p99_ns: Option<Estimate>,
+    pub share: Option<Estimate>,
+}
+
+/// What sampled timing left out.
+#[derive(Debug, Serialize)]
+pub struct Sampling {
+    pub launches: u64,
+    pub timed: u64,
+    pub left_out: u64,
+    /// Budget in percent of the application's own time, as the recorder was set.
+    pub budget_percent: Option<f64>,
+}
+
 #[derive(Debug, Serialize)]
 pub struct Totals {
     pub calls: u64,
     pub commands: u64,
     pub timed: u64,
-    /// Sum of all kernels' times.
+    /// Sum of the timed kernels' times.
     pub kernel_ns: u128,
+    /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the timed ones alone.
+    pub kernel_estimate_ns: Option<Estimate>,
+    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all.
+    pub kernel_corrected_ns: Option<Estimate>,
     pub transfer_ns: u128,
     pub call_ns: u128,
     pub errors: u64,
@@ -135,11 +209,31 @@ pub struct Commands {
     pub count: u64,
     /// Those without device time.
     pub untimed: u64,
-    /// Of the time of its section.
+    /// Of them those that sampling left out.
+    pub left_out: u64,
+    /// Of the time of its section, estimated where sampling left launches out.
     pub share: Option<f64>,
     pub bytes: u64,
     pub gigabytes_per_second: Option<f64>,
+    /// Of the timed ones.
     pub time_ns: Summary,
+    /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
+    pub estimate: Option<Estimates>,
+    /// Total (estimated or not) less the measured span bias; null where it was not measured.
+    pub corrected_total_ns: Option<Estimate>,
+}
+
+impl Commands {
+    /// Total time: of the timed ones, or estimated.
+    pub fn total(&self) -> f64 {
+        self.estimate.as_ref().and_then(|e| e.total_ns.as_ref()).map_or(self.time_ns.total as f64, |t| t.estimate)
+    }
+
+    /// Mean time, likewise; negative where nothing is known.
+    pub fn mean(&self) -> f64 {
+        let estimate = self.estimate.as_ref().and_then(|e| e.mean_ns.as_ref()).map(|m| m.estimate);
+        estimate.or(self.time_ns.mean).unwrap_or(-1.0)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -149,9 +243,15 @@ pub struct Queue {
     pub device: String,
     pub out_of_order: bool,
     pub commands: u64,
-    pub busy_ns: u64,
-    /// Between its first and last command.
-    pub idle_ns: u64,
+    /// Launches that sampling left out.
+    pub left_out: u64,
+    /// Null where launches were left out by sampling.
+    pub busy_ns: Option<u64>,
+    /// Between its first and last command; null likewise.
+    pub idle_ns: Option<u64>,
+    /// Where launches were left out: the estimated sum of all its commands' times, which is its busy time if they did not
+    /// overlap.
+    pub busy_estimate_ns: Option<Estimate>,
     pub gaps_ns: Summary,
     /// QUEUED to SUBMIT.
     pub queue_wait_ns: Summary,
@@ -216,6 +316,18 @@ fn share(part: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
+/// The recorder's sampling budget in percent: the least that a process was set to, or the default.
+fn budget(trace: &Trace<'_>) -> Option<f64> {
+    use clscope_trace::settings::{BUDGET, SETTINGS};
+    let default = SETTINGS.iter().find(|s| s.name == BUDGET).map(|s| s.default);
+    let set = trace.processes.iter().map(|p| {
+        let settings = &p.definitions.process.settings;
+        let own = settings.iter().find_map(|s| s.strip_prefix(BUDGET)?.strip_prefix('='));
+        own.or(default)?.trim_end_matches('%').parse::<f64>().ok()
+    });
+    set.flatten().reduce(f64::min)
+}
+
 fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::HostToDevice => "host to device",
@@ -226,18 +338,59 @@ fn direction_name(direction: Direction) -> &'static str {
     }
 }
 
-fn commands(name: String, device: Option<String>, direction: Option<&'static str>, sums: &CommandSums, whole: u128) -> Commands {
+fn estimates(s: &Sampled, share: Option<Interval>) -> Estimates {
+    Estimates {
+        launches: s.launches(),
+        timed: s.timed(),
+        basis: s.basis().map(|b| match b {
+            Basis::Complete => "complete",
+            Basis::Design => "design",
+            Basis::Model => "model",
+        }),
+        total_ns: s.total().map(Into::into),
+        mean_ns: s.mean().map(Into::into),
+        median_ns: s.quantile(0.5).map(Into::into),
+        p95_ns: s.quantile(0.95).map(Into::into),
+        p99_ns: s.quantile(0.99).map(Into::into),
+        share: share.map(Into::into),
+    }
+}
+
+/// `others` is the total of the other classes of the section.
+fn commands(name: String, device: Option<String>, direction: Option<&'static str>, sums: &CommandSums, others: Interval) -> Commands {
+    let share = sums.total().and_then(|t| t.share(others));
     Commands {
         name,
         device,
         direction,
         count: sums.count,
         untimed: sums.untimed(),
-        share: share(sums.time.total(), whole).filter(|_| sums.time.count() > 0),
+        left_out: sums.left_out(),
+        share: share.map(|s| s.value),
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
+        estimate: sums.estimated().map(|s| estimates(s, share)),
+        corrected_total_ns: sums.corrected().map(Into::into),
     }
+}
+
+/// Sum of the totals that are known, and for each of them the sum of the others.
+fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Interval>) {
+    let each: Vec<Interval> = sums.map(|s| s.total().unwrap_or(Interval::exact(0.0))).collect();
+    let all = each.iter().fold(Interval::exact(0.0), |sum, e| sum.plus(*e));
+    // Sides add by squares, so that one is taken out by them too.
+    let rest = |all: f64, own: f64| (all * all - own * own).max(0.0).sqrt();
+    let without = |e: &Interval| {
+        let value = (all.value - e.value).max(0.0);
+        Interval {
+            value,
+            low: value - rest(all.value - all.low, e.value - e.low),
+            high: value + rest(all.high - all.value, e.high - e.value),
+        }
+    };
+    let others = each.iter().map(without).collect();
+    (all, others)
 }
 
 impl Report {
@@ -245,12 +398,19 @@ impl Report {
     pub fn new(names: Vec<String>, trace: &Trace<'_>, alignment: &Alignment, stats: &Stats) -> Self {
         let kernels = stats.kernels(trace);
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
+        let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
         let transfer_ns = transfers.values().map(|t| t.time.total()).sum();
+        let transfer_others = totals(transfers.values().copied()).1;
+        let (launches, timed, left_out) = stats.launches();
+        let corrected = left_out + timed > 0 && kernels.values().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
+        // The biases of all kernels err together: their sides add as they are.
+        let (bias, side) = kernels.values().fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
+        let kernel_bias = Interval { value: -bias, low: -bias - side, high: -bias + side };
         let functions = stats.functions(trace);
         let call_ns = functions.values().map(|f| f.time.total()).sum();
         let others = stats.other_commands();
-        let other_ns = others.values().map(|t| t.time.total()).sum();
+        let other_others = totals(others.values().copied()).1;
         let idle = stats.idle_causes(trace);
         let idle_ns: u64 = idle.iter().map(|(_, ns)| ns).sum();
         let label = |p: clscope_analysis::time::ProcessIndex| trace.process(p).label.clone();
@@ -293,13 +453,18 @@ impl Report {
                     let d = &trace.process(*process).definitions;
                     let aligned = alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
                     let drift = aligned.and_then(|a| a.drift());
+                    let complete = sums.left_out == 0;
+                    let extent = sums.busy.extent().map_or(0, |e| e.duration());
+                    let bias = d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == *id);
                     Device {
                         process: label(*process),
                         id: *id,
                         name: d.device_name(*id).into_owned(),
                         driver: d.devices.get(id).map(|d| d.driver.clone()).unwrap_or_default(),
-                        busy_ns: sums.busy.busy(),
-                        idle_ns: sums.busy.extent().map_or(0, |e| e.duration() - sums.busy.busy()),
+                        busy_ns: complete.then(|| sums.busy.busy()),
+                        idle_ns: complete.then(|| extent - sums.busy.busy()),
+                        extent_ns: extent,
+                        span_bias_ns: bias.map(|b| Bias { value: b.value, uncertainty: b.uncertainty }),
                         clock_bound_ns: Summary::of(&sums.bounds),
                         drift: drift.map(|d| d.0),
                         drift_error: drift.map(|d| d.1),
@@ -317,22 +482,37 @@ impl Report {
                 commands: stats.command_count,
                 timed: stats.timed,
                 kernel_ns,
+                kernel_estimate_ns: (left_out > 0).then(|| kernel_total.into()),
+                kernel_corrected_ns: corrected.then(|| kernel_total.plus(kernel_bias).into()),
                 transfer_ns,
                 call_ns,
                 errors: functions.values().flat_map(|f| f.errors.values()).sum(),
             },
-            kernels: kernels.iter().map(|((name, device), k)| commands(name.clone(), Some(device.clone()), None, k, kernel_ns)).collect(),
+            recording: crate::overhead::Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), None),
+            sampling: (left_out > 0).then(|| Sampling { launches, timed, left_out, budget_percent: budget(trace) }),
+            kernels: kernels
+                .iter()
+                .zip(kernel_others)
+                .map(|(((name, device), k), rest)| commands(name.clone(), Some(device.clone()), None, k, rest))
+                .collect(),
             transfers: transfers
                 .iter()
-                .map(|((direction, kind), t)| commands(kind.name().to_owned(), None, Some(direction_name(*direction)), t, transfer_ns))
+                .zip(transfer_others)
+                .map(|(((direction, kind), t), rest)| commands(kind.name().to_owned(), None, Some(direction_name(*direction)), t, rest))
                 .collect(),
-            other_commands: others.iter().map(|(kind, t)| commands(kind.name().to_owned(), None, None, t, other_ns)).collect(),
+            other_commands: others
+                .iter()
+                .zip(other_others)
+                .map(|((kind, t), rest)| commands(kind.name().to_owned(), None, None, t, rest))
+                .collect(),
             queues: stats
                 .queues
                 .iter()
                 .map(|((process, id), q)| {
                     let d = &trace.process(*process).definitions;
                     let queue = d.queues.get(id);
+                    let complete = q.left_out == 0;
+                    let estimate = if complete { None } else { stats.queue_time(*process, *id) };
                     Queue {
                         process: label(*process),
                         id: *id,
@@ -340,9 +520,11 @@ impl Report {
                         // CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, cl.h.
                         out_of_order: queue.is_some_and(|q| q.properties & 1 != 0),
                         commands: q.count,
-                        busy_ns: q.busy.busy(),
-                        idle_ns: q.busy.extent().map_or(0, |e| e.duration() - q.busy.busy()),
-                        gaps_ns: Summary::of(&q.busy.gaps),
+                        left_out: q.left_out,
+                        busy_ns: complete.then(|| q.busy.busy()),
+                        idle_ns: complete.then(|| q.busy.extent().map_or(0, |e| e.duration() - q.busy.busy())),
+                        busy_estimate_ns: estimate.map(Into::into),
+                        gaps_ns: if complete { Summary::of(&q.busy.gaps) } else { Summary::of(&Distribution::default()) },
                         queue_wait_ns: Summary::of(&q.queue_wait),
                         submit_wait_ns: Summary::of(&q.submit_wait),
                         execution_ns: Summary::of(&q.execution),
@@ -359,7 +541,7 @@ impl Report {
         };
         // What explains most comes first, names settle ties.
         for list in [&mut out.kernels, &mut out.transfers, &mut out.other_commands] {
-            list.sort_by(|a, b| b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name)));
+            list.sort_by(|a, b| b.total().total_cmp(&a.total()).then_with(|| a.name.cmp(&b.name)));
         }
         for list in [&mut out.functions, &mut out.waits] {
             list.sort_by(|a, b| b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name)));

@@ -167,9 +167,9 @@ fn sort(report: &mut Report, by: Sort) {
         m.unwrap_or(-1.0)
     }
     let commands = |a: &Commands, b: &Commands| match by {
-        Sort::Total => b.time_ns.total.cmp(&a.time_ns.total),
+        Sort::Total => b.total().total_cmp(&a.total()),
         Sort::Count => b.count.cmp(&a.count),
-        Sort::Mean => mean(b.time_ns.mean).total_cmp(&mean(a.time_ns.mean)),
+        Sort::Mean => b.mean().total_cmp(&a.mean()),
         Sort::Max => b.time_ns.max.cmp(&a.time_ns.max),
         Sort::Name => a.name.cmp(&b.name),
     };
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(&trace, &alignment);
     let mut report = Report::new(files.names(), &trace, &alignment, &stats);
     sort(&mut report, args.sort);
-    report.energy = Some(crate::energy::of(&files, &trace, &alignment, &args.energy)?);
+    report.energy = Some(crate::energy::of(&files, &trace, &alignment, &args.energy)?.0);
     let shown = Shown::of(args);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {

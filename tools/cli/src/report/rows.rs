@@ -1,12 +1,48 @@
 //! Owns the report as CSV: one header line and one row per entry of a section. Several sections are told apart by their
 //! first column, and each begins with a header of its own after an empty line.
 
-use super::data::{Commands, Function, Report, Summary};
+use super::data::{Commands, Estimate, Function, Report, Summary};
 use super::{Section, Shown};
 use anyhow::Result;
 use std::io::Write;
 
 const SUMMARY: [&str; 8] = ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
+
+/// What estimates and corrections add to the row of a kernel; empty where figures are exact.
+const ESTIMATES: [&str; 15] = [
+    "left_out",
+    "estimate_basis",
+    "total_estimate_ns",
+    "total_ci95_low_ns",
+    "total_ci95_high_ns",
+    "mean_estimate_ns",
+    "mean_ci95_low_ns",
+    "mean_ci95_high_ns",
+    "median_estimate_ns",
+    "p95_estimate_ns",
+    "share_ci95_low",
+    "share_ci95_high",
+    "corrected_total_ns",
+    "corrected_ci95_low_ns",
+    "corrected_ci95_high_ns",
+];
+
+fn interval(e: Option<&Estimate>) -> [String; 3] {
+    [optional(e.map(|e| e.estimate)), optional(e.and_then(|e| e.ci95[0])), optional(e.and_then(|e| e.ci95[1]))]
+}
+
+fn estimates(c: &Commands) -> Vec<String> {
+    let e = c.estimate.as_ref();
+    let mut row = vec![c.left_out.to_string(), optional(e.and_then(|e| e.basis))];
+    row.extend(interval(e.and_then(|e| e.total_ns.as_ref())));
+    row.extend(interval(e.and_then(|e| e.mean_ns.as_ref())));
+    row.push(optional(e.and_then(|e| e.median_ns.as_ref()).map(|m| m.estimate)));
+    row.push(optional(e.and_then(|e| e.p95_ns.as_ref()).map(|m| m.estimate)));
+    let [_, low, high] = interval(e.and_then(|e| e.share.as_ref()));
+    row.extend([low, high]);
+    row.extend(interval(c.corrected_total_ns.as_ref()));
+    row
+}
 
 fn optional<T: ToString>(value: Option<T>) -> String {
     // What is not known is an empty cell.
@@ -101,7 +137,9 @@ fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>
 /// # Errors
 /// Where the output cannot be written.
 pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> {
-    for (i, section) in shown.sections.iter().enumerate() {
+    // Without sensors there is no energy section, not an empty one.
+    let sections = shown.sections.iter().filter(|s| **s != Section::Energy || report.energy.is_some());
+    for (i, section) in sections.enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
@@ -112,8 +150,15 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
         };
         let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
             Section::Kernels => {
-                let rows: Vec<_> = report.kernels.iter().filter(|k| shown.matches(&k.name)).map(|k| commands("kernels", k)).collect();
-                (command_header(), rows)
+                let row = |k: &Commands| {
+                    let mut row = commands("kernels", k);
+                    row.extend(estimates(k));
+                    row
+                };
+                let rows: Vec<_> = report.kernels.iter().filter(|k| shown.matches(&k.name)).map(row).collect();
+                let mut header = command_header();
+                header.extend(ESTIMATES);
+                (header, rows)
             }
             Section::Energy => energy(report, shown),
             Section::Transfers => {
@@ -146,14 +191,20 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
                     "execution_median_ns",
                     "notice_median_ns",
                     "late",
+                    "left_out",
+                    "busy_estimate_ns",
+                    "busy_ci95_low_ns",
+                    "busy_ci95_high_ns",
                 ];
                 let rows = report.queues.iter().map(|q| {
                     let mut row =
                         vec!["queues".to_owned(), q.process.clone(), q.id.to_string(), q.device.clone(), q.out_of_order.to_string()];
-                    row.extend([q.commands, q.busy_ns, q.idle_ns, q.gaps_ns.count].map(|n| n.to_string()));
+                    row.extend([q.commands.to_string(), optional(q.busy_ns), optional(q.idle_ns), q.gaps_ns.count.to_string()]);
                     let medians = [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns];
                     row.extend(medians.map(|s| optional(s.median)));
                     row.push(q.late.to_string());
+                    row.push(q.left_out.to_string());
+                    row.extend(interval(q.busy_estimate_ns.as_ref()));
                     row
                 });
                 (header, rows.collect())

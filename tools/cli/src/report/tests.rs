@@ -122,3 +122,53 @@ fn an_empty_trace_says_why_it_has_no_spans() {
     let text = text::render(&r, &shown(Format::Table));
     assert!(text.starts_with("clscope report of app.clscope\n  command"), "{text}");
 }
+
+/// 2000 launches of one kernel of which some are timed, 30 of another that are all timed; both with a known span bias.
+fn sampled() -> ProcessBytes {
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 4242, 1);
+    if let Some(clscope_trace::defs::Def::Process(process)) = p.defs.first_mut() {
+        process.device_timing = "sample".into();
+        process.settings = vec!["CLSCOPE_BUDGET=2".into()];
+    }
+    p.define(clscope_trace::defs::Calibration { name: "span-bias-ns".into(), device: 1, value: 1_900.0, uncertainty: 100.0 });
+    for i in 0..2_000u64 {
+        let (t, id) = (10_000 + i * 20_000, i * 2 + 1);
+        let stamps = |at: u64, ns: u64| [at + 200, at + 600, at + 2_000, at + 2_000 + ns].map(|ns| host.raw + ns);
+        let timed = i < 32 || i % 40 == 7;
+        let probability = if i < 32 { 1.0 } else { 0.025 };
+        p.thread(0).enqueue(t, t + 900, &CommandSpec::sampled(id, 1, 1, probability, timed));
+        if i < 30 {
+            p.thread(0).enqueue(t + 1_000, t + 1_900, &CommandSpec::sampled(id + 1, 1, 2, 1.0, true));
+        }
+        p.thread(0).plain(function::FINISH, t + 2_000, t + 18_000, 0, 1);
+        if timed {
+            p.thread(0).timing(t + 18_100, id, stamps(t, 5_000 + 37 * (i % 97)));
+        }
+        if i < 30 {
+            p.thread(0).timing(t + 18_200, id + 1, stamps(t + 9_000, 3_000));
+        }
+    }
+    p.exit(40_200_000, 0);
+    p.build()
+}
+
+#[test]
+fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
+    let report = report(&sampled());
+    let text = text::render(&report, &shown(Format::Table));
+    golden("sampled.txt", &text);
+    let json = serde_json::to_value(&report).unwrap();
+    let matmul = &json["kernels"][0];
+    assert_eq!((&matmul["name"], &matmul["count"], &matmul["time_ns"]["count"]), (&"matmul".into(), &2000.into(), &81.into()));
+    let truth: u64 = (0..2_000).map(|i| 5_000 + 37 * (i % 97)).sum();
+    let total = &matmul["estimate"]["total_ns"];
+    let (low, high) = (total["ci95"][0].as_f64().unwrap(), total["ci95"][1].as_f64().unwrap());
+    assert!(low < truth as f64 && (truth as f64) < high, "{low} {truth} {high}");
+    let (estimate, corrected) = (total["estimate"].as_f64().unwrap(), matmul["corrected_total_ns"]["estimate"].as_f64().unwrap());
+    assert!((estimate - corrected - 2_000.0 * 1_900.0).abs() < 1.0, "the correction stands beside the total, not in it");
+    assert_eq!(json["kernels"][1]["estimate"], serde_json::Value::Null, "what was all timed is exact");
+    assert_eq!((&json["queues"][0]["busy_ns"], &json["queues"][0]["idle_ns"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert!(json["idle"].as_array().unwrap().is_empty(), "gaps between samples are no idleness");
+    assert_eq!(json["sampling"], serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0 }));
+}

@@ -1,6 +1,6 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 
-use super::data::{Commands, Function, Report, Summary};
+use super::data::{Commands, Estimate, Function, Report, Summary};
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
 use std::fmt::Write;
@@ -61,10 +61,17 @@ fn heading(report: &Report, width: usize) -> String {
         "recorded",
         &format!("{length}, {}, {calls}, {commands}, {} timed", plural(threads as u64, "thread"), report.totals.timed),
     );
+    if let Some(share) = report.recording.of_wall {
+        let text = format!("recording took about {} of that (at typical costs; `clscope overhead` measures)", percent(Some(share)));
+        line(&mut out, "", &text);
+    }
     for device in report.devices.iter().take(4) {
-        let extent = device.busy_ns + device.idle_ns;
-        let busy = percent((extent > 0).then(|| device.busy_ns as f64 / extent as f64));
-        line(&mut out, "device", &format!("{} ({}): busy {busy} of {}", device.name, device.driver, time(extent as f64)));
+        let extent = device.extent_ns;
+        let busy = match device.busy_ns {
+            Some(busy) => format!("busy {} of {}", percent((extent > 0).then(|| busy as f64 / extent as f64)), time(extent as f64)),
+            None => format!("in use for {}", time(extent as f64)),
+        };
+        line(&mut out, "device", &format!("{} ({}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
         let timing = report.processes.iter().find(|p| p.label == device.process).map_or("", |p| p.device_timing.as_str());
         let steps = if device.clock_steps > 0 { format!(", {}", plural(device.clock_steps, "step")) } else { String::new() };
@@ -74,11 +81,55 @@ fn heading(report: &Report, width: usize) -> String {
             time_or_dash(bound.max.map(|m| m as f64))
         );
         line(&mut out, "", &text);
+        if let Some(bias) = &device.span_bias_ns {
+            let text =
+                format!("span bias {} +-{} is in every span; only \"corrected\" is without it", time(bias.value), time(bias.uncertainty));
+            line(&mut out, "", &text);
+        }
     }
     if report.devices.len() > 4 {
         line(&mut out, "", &format!("and {}", plural(report.devices.len() as u64 - 4, "more device")));
     }
+    if let Some(sampling) = &report.sampling {
+        let budget = sampling.budget_percent.map_or_else(String::new, |b| format!(" (budget {b} %)"));
+        let part = percent(Some(sampling.timed as f64 / sampling.launches.max(1) as f64));
+        let text = format!("{} of {} launches timed ({part}), by chance, to keep the cost low{budget}", sampling.timed, sampling.launches);
+        line(&mut out, "sampled", &text);
+        line(&mut out, "", "~ marks estimates for all launches, +- their 95 % interval; counts are exact");
+    }
     out
+}
+
+/// Share, total and its interval of a kernel: estimates are marked.
+fn kernel_sum(k: &Commands) -> [String; 3] {
+    let Some(e) = &k.estimate else {
+        let [share, total] = sum(k.share, &k.time_ns);
+        return [share, total, String::new()];
+    };
+    let share = e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.estimate))));
+    match &e.total_ns {
+        // A model's interval is only as good as its assumption.
+        Some(total) => {
+            let doubt = if e.basis == Some("model") { "?" } else { "" };
+            [share, estimated(Some(total)), total.relative().map_or_else(String::new, |r| format!("+-{}{doubt}", percent(Some(r))))]
+        }
+        None => [share, "?".to_owned(), String::new()],
+    }
+}
+
+fn estimated(e: Option<&Estimate>) -> String {
+    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", time(e.estimate)))
+}
+
+/// As [`spread`], of all launches; the least and the most are those of the timed ones.
+fn kernel_spread(k: &Commands) -> [String; 5] {
+    let mut cells = spread(&k.time_ns);
+    if let Some(e) = &k.estimate {
+        for (cell, estimate) in cells.iter_mut().zip([&e.mean_ns, &e.median_ns, &e.p95_ns]) {
+            *cell = estimated(estimate.as_ref());
+        }
+    }
+    cells
 }
 
 /// Share and total, unknown where nothing was timed.
@@ -108,28 +159,37 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(
-        out,
-        "\nKernels by device time: {} in {}",
-        plural(rows.iter().map(|k| k.count).sum(), "launch").replace("launchs", "launches"),
-        time(report.totals.kernel_ns as f64)
-    );
+    let launches = plural(rows.iter().map(|k| k.count).sum(), "launch").replace("launchs", "launches");
+    let all = match &report.totals.kernel_estimate_ns {
+        Some(e) => {
+            let interval = e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
+            format!("~{}{interval}", time(e.estimate))
+        }
+        None => time(report.totals.kernel_ns as f64),
+    };
+    let sampled = rows.iter().any(|k| k.left_out > 0);
+    let corrected = report.totals.kernel_corrected_ns.as_ref();
+    let less =
+        corrected.map_or_else(String::new, |c| format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.estimate)));
+    let _ = writeln!(out, "\nKernels by device time: {launches} in {all}{less}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
-    let untimed = rows.iter().any(|k| k.untimed > 0);
-    let mut titles = vec!["share", "total", "launches"];
-    if untimed {
-        titles.push("untimed");
-    }
+    let untimed = rows.iter().any(|k| k.untimed > k.left_out);
+    let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
+    let mut titles = vec!["share", "total"];
+    let columns = [(sampled, "95%"), (corrected, "corrected"), (true, "launches"), (sampled, "timed"), (untimed, "untimed")];
+    titles.extend(columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title));
     titles.extend(["mean", "median", "p95", "min", "max", "kernel"]);
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for k in &rows[..limit] {
-        let mut cells = sum(k.share, &k.time_ns).to_vec();
-        cells.push(k.count.to_string());
-        if untimed {
-            cells.push(k.untimed.to_string());
-        }
-        cells.extend(spread(&k.time_ns));
+        let [share, total, interval] = kernel_sum(k);
+        let mark = if k.estimate.is_some() { "~" } else { "" };
+        let corrected = k.corrected_total_ns.as_ref().map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.estimate)));
+        let mut cells = vec![share, total];
+        let figures =
+            [interval, corrected, k.count.to_string(), k.time_ns.count.to_string(), (k.untimed - k.left_out.min(k.untimed)).to_string()];
+        cells.extend(columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure));
+        cells.extend(kernel_spread(k));
         cells.push(match &k.device {
             Some(device) if several => format!("{} on {device}", k.name),
             _ => k.name.clone(),
@@ -138,6 +198,9 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     }
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
+    if rows.iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.basis == Some("model"))) {
+        out.push_str("  ? too few launches were timed by chance: the ones always timed (the first) stand for the others\n");
+    }
 }
 
 /// The direction as other tools abbreviate it.
@@ -192,12 +255,13 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
         let pid = report.processes.iter().find(|p| p.label == q.process).filter(|_| report.processes.len() > 1);
         let pid = pid.map_or_else(String::new, |p| format!(", pid {}", p.pid));
         let untimed = q.execution_ns.count == 0;
-        let known = |ns: u64| if untimed { "-".to_owned() } else { time(ns as f64) };
+        let known = |ns: Option<u64>| ns.filter(|_| !untimed).map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
+        let busy = if q.left_out > 0 { estimated(q.busy_estimate_ns.as_ref()) } else { known(q.busy_ns) };
         table.row(vec![
             q.commands.to_string(),
-            known(q.busy_ns),
+            busy,
             known(q.idle_ns),
-            q.gaps_ns.count.to_string(),
+            if q.left_out > 0 { "-".to_owned() } else { q.gaps_ns.count.to_string() },
             time_or_dash(q.gaps_ns.median),
             time_or_dash(q.queue_wait_ns.median),
             time_or_dash(q.submit_wait_ns.median),
@@ -208,6 +272,9 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
     }
     out.push_str(&table.render(shown.width));
     more(out, report.queues.len() - limit);
+    if report.queues.iter().any(|q| q.left_out > 0) {
+        out.push_str("  Sampled: ~busy is the sum of estimated times; idle and gaps are not known, waits are of the timed commands\n");
+    }
 }
 
 fn idle(report: &Report, shown: &Shown, out: &mut String) {
@@ -263,7 +330,11 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
     }
 }
 
-/// An error code as the application got it.
+/// An error code by its name.
 fn error(code: i32) -> String {
-    if code == clscope_trace::record::RESULT_UNKNOWN { "without a code".to_owned() } else { code.to_string() }
+    match clscope_trace::names::error(code) {
+        _ if code == clscope_trace::record::RESULT_UNKNOWN => "without a code".to_owned(),
+        Some(name) => name.to_owned(),
+        None => code.to_string(),
+    }
 }
