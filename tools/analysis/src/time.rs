@@ -17,6 +17,13 @@ impl HostNs {
     pub fn since(self, earlier: Self) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
+
+    /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an epoch of 1970 costs no
+    /// precision.
+    #[must_use]
+    pub fn seconds_since(self, origin: Self) -> f64 {
+        self.0.wrapping_sub(origin.0) as f64 * 1e-9
+    }
 }
 
 /// Nanoseconds of a device's own clock.

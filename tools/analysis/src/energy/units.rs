@@ -1,22 +1,10 @@
 //! Owns the units and ids of the energy module, so that joules, watts and stamps cannot be mixed.
-//! Refuses to know clocks: a [`HostNs`] is a stamp of whichever one host clock the caller aligned everything to.
+//! Refuses to know clocks: a [`HostNs`] is a stamp of the one timeline that the caller aligned everything to.
 
 #![forbid(unsafe_code)]
 
+pub use crate::time::HostNs;
 use std::fmt;
-
-/// Nanoseconds of the one host clock to which spans and sensor stamps were aligned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostNs(pub i64);
-
-impl HostNs {
-    /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an epoch of
-    /// 1970 costs no precision.
-    #[must_use]
-    pub fn seconds_since(self, origin: Self) -> f64 {
-        self.0.wrapping_sub(origin.0) as f64 * 1e-9
-    }
-}
 
 /// Energy in joules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
