@@ -7,20 +7,21 @@
 mod pending;
 
 use pending::{CAPACITY, Entry, Pending};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PRODUCERS: u64 = 3;
 const EACH: u64 = if cfg!(miri) { 60 } else { 200_000 };
 
 fn entry(command: u64) -> Entry {
-    // The event's address stands for memory that belongs to the entry.
-    Entry { event: Box::into_raw(Box::new(command)) as usize, command, ours: true, completed: None }
+    // Memory of the entry's own: seen by the wrong thread, too early or twice, it would tell.
+    Entry { event: command as usize, command, ours: true, completed: Some(Arc::new(AtomicU64::new(command))) }
 }
 
 fn take(entry: Entry) -> u64 {
-    // SAFETY: made by `entry` from a box, and taken once: a second time would be the bug that is looked for.
-    let boxed = unsafe { Box::from_raw(entry.event as *mut u64) };
-    assert_eq!(*boxed, entry.command);
+    let own = entry.completed.expect("every entry has its memory");
+    assert_eq!(Arc::strong_count(&own), 1, "an entry came out twice");
+    assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (entry.command, entry.command));
     entry.command
 }
 
