@@ -81,6 +81,25 @@ pub struct Device {
 }
 
 impl Device {
+    /// One on which nothing ran yet.
+    pub fn named(name: &str, vendor: &str, kind: Kind) -> Self {
+        Self {
+            host: 0,
+            name: name.to_owned(),
+            vendor: vendor.to_owned(),
+            kind,
+            pci: None,
+            uuid: None,
+            members: Vec::new(),
+            classes: Vec::new(),
+            spans: Vec::new(),
+            unplaced: 0,
+            launches: Vec::new(),
+            nth: 0,
+            index: HashMap::new(),
+        }
+    }
+
     fn class(&mut self, name: &str, kernel: bool) -> ClassId {
         let key = (name.to_owned(), kernel);
         let next = self.classes.len() as u32;
@@ -191,21 +210,7 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
             };
             let at = out.iter().position(same).unwrap_or(out.len());
             if at == out.len() {
-                out.push(Device {
-                    host,
-                    name: device.name.clone(),
-                    vendor: device.vendor.clone(),
-                    kind,
-                    pci,
-                    uuid,
-                    members: Vec::new(),
-                    classes: Vec::new(),
-                    spans: Vec::new(),
-                    unplaced: 0,
-                    launches: Vec::new(),
-                    nth,
-                    index: HashMap::new(),
-                });
+                out.push(Device { host, pci, uuid, nth, ..Device::named(&device.name, &device.vendor, kind) });
             }
             out[at].members.push((ProcessIndex(index), device.id));
             of.insert((index, device.id), at);
@@ -248,7 +253,9 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
     let (mut devices, of) = devices(trace);
     // Queues of which some launches were left out by sampling: all their launches, to be placed.
     let mut sampled: HashMap<(u32, u32), (usize, Vec<Launch>)> = HashMap::new();
-    let mut names: HashMap<(u32, u32, u32, u32, u8), Option<(usize, ClassId)>> = HashMap::new();
+    // Process, queue, geometry where it matters, kernel, kind.
+    type What = (u32, u32, u32, u32, u8);
+    let mut names: HashMap<What, Option<(usize, ClassId)>> = HashMap::new();
     for event in trace.events(Some(alignment)) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
@@ -318,21 +325,7 @@ mod tests {
 
     #[test]
     fn joined_spans_keep_time_and_launches() {
-        let mut d = Device {
-            host: 0,
-            name: String::new(),
-            vendor: String::new(),
-            kind: Kind::Gpu,
-            pci: None,
-            uuid: None,
-            members: Vec::new(),
-            classes: Vec::new(),
-            spans: Vec::new(),
-            unplaced: 0,
-            launches: Vec::new(),
-            nth: 0,
-            index: HashMap::new(),
-        };
+        let mut d = Device::named("gpu", "", Kind::Gpu);
         let classes = [d.class("a", true), d.class("b", true)];
         for i in 0..100i64 {
             let (start, class) = (i * 20_000, classes[(i % 2) as usize]);

@@ -208,12 +208,12 @@ fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
 }
 
 /// Floors from idle time, and where the device was in which.
-fn floors(activity: &Activity, power: &Power<'_>) -> (Vec<Floor>, Vec<StateSpan>) {
+fn floors(activity: &Activity, power: &Power) -> (Vec<Floor>, Vec<StateSpan>) {
     let idle = fit::idle_levels(activity, &power.series, Seconds(power.settle));
     (idle.floors(), idle.states)
 }
 
-fn measure(trace: &Trace<'_>, device: &Device, power: &Power<'_>, readings: &Readings, options: &Options) -> DeviceEnergy {
+fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Readings, options: &Options) -> DeviceEnergy {
     let classes = device.classes.len();
     let whole = Activity::new(&device.spans, classes);
     let (floors, states) = floors(&whole, power);
@@ -310,18 +310,18 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power<'_>, readings: &Rea
     out
 }
 
-fn rate(power: &Power<'_>) -> String {
+fn rate(power: &Power) -> String {
     if power.period > 0.0 { format!("{:.0}", 1.0 / power.period) } else { "unknown".to_owned() }
 }
 
-fn needed(power: &Power<'_>) -> f64 {
+fn needed(power: &Power) -> f64 {
     (30.0 * power.period).max(1.0)
 }
 
 fn fill(
     out: &mut DeviceEnergy,
     device: &Device,
-    power: &Power<'_>,
+    power: &Power,
     activity: &Activity,
     series: &Series,
     result: &Attribution,

@@ -15,7 +15,7 @@ const TEST_S: f64 = 1.0;
 const RAPL_PERIOD_S: f64 = 0.001;
 
 /// Power of one device.
-pub struct Power<'r> {
+pub struct Power {
     /// Name of the formula: `nvml`, `pkg`, ...
     pub formula: &'static str,
     /// Written out.
@@ -36,12 +36,10 @@ pub struct Power<'r> {
     pub period: f64,
     /// Time after the end of a load for which readings still show it, seconds.
     pub settle: f64,
-    /// A counter of the same quantity as the samples, to agree with.
-    pub counter: Option<&'r Sensor>,
 }
 
 /// The planes of a host's processor, or a device's own sensors.
-fn usable<'r>(readings: &'r Readings, host: usize) -> impl Iterator<Item = &'r Sensor> {
+fn usable(readings: &Readings, host: usize) -> impl Iterator<Item = &Sensor> {
     readings.sensors.iter().filter(move |s| s.host == host && s.dead.is_none() && s.points.len() > 1)
 }
 
@@ -182,7 +180,7 @@ impl<'r> Processor<'r> {
     }
 }
 
-fn of_terms<'r>(terms: &[(f64, &'r Sensor)]) -> (Series, ResponseModel, f64, f64) {
+fn of_terms(terms: &[(f64, &Sensor)]) -> (Series, ResponseModel, f64, f64) {
     match terms {
         [(1.0, one)] => single(one),
         _ => {
@@ -208,13 +206,7 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
 }
 
 /// The power of a device; `Err` says why there is none. `wanted` narrows its own sensors by name.
-pub fn of<'r>(
-    device: &Device,
-    devices: &[Device],
-    readings: &'r Readings,
-    choice: Choice,
-    wanted: Option<&str>,
-) -> Result<Power<'r>, String> {
+pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choice, wanted: Option<&str>) -> Result<Power, String> {
     let processor = Processor::of(readings, device.host);
     let named = |s: &&Sensor| wanted.is_none_or(|w| name(s).contains(w));
     if device.kind == Kind::Cpu {
@@ -235,7 +227,6 @@ pub fn of<'r>(
             response,
             period,
             settle,
-            counter: (terms.len() == 1).then(|| terms[0].1),
         });
     }
     let alone = devices.iter().filter(|d| d.host == device.host && d.kind == Kind::Gpu).count() == 1;
@@ -264,12 +255,10 @@ pub fn of<'r>(
     };
     let selected = select(choice, place(device, !mine.is_empty()), &planes).map_err(|e| e.to_string())?;
     let formula = selected.formula;
-    let mut counter = None;
     let (series, response, period, settle, sources, includes) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
             let best = candidates.iter().copied().filter(named).min_by_key(|s| rank(s)).ok_or("no sensor has the name asked for")?;
-            counter = candidates.iter().copied().find(|s| s.series.quantity == Quantity::Energy && s.series.plane == best.series.plane);
             let (series, response, period, settle) = single(best);
             let includes = best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
             (series, response, period, settle, vec![name(best)], includes)
@@ -278,9 +267,6 @@ pub fn of<'r>(
             matched = "the processor's planes, since the GPU is part of it".to_owned();
             let terms = processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
             let (series, response, period, settle) = of_terms(&terms);
-            if let [(_, one)] = terms[..] {
-                counter = Some(one);
-            }
             (series, response, period, settle, terms.iter().map(|(_, s)| name(s)).collect(), formula.includes().to_owned())
         }
     };
@@ -295,7 +281,6 @@ pub fn of<'r>(
         response,
         period,
         settle,
-        counter,
     })
 }
 
@@ -311,7 +296,7 @@ fn rank(sensor: &Sensor) -> u8 {
 }
 
 /// The reference formula's power, where its three domains exist; for devices in the processor only.
-pub fn reference<'r>(device: &Device, readings: &'r Readings) -> Option<(Series, ResponseModel)> {
+pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, ResponseModel)> {
     let processor = Processor::of(readings, device.host);
     if device.kind != Kind::Gpu || place(device, false) == GpuPlace::Discrete {
         return None;
@@ -343,4 +328,90 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
         test.window(&planes, 4.0 * step / TEST_S * (pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs())));
     }
     test.verdict()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_sensors::gpu_power::Formula;
+    use clscope_trace::sensors::Series as Described;
+
+    fn counter(plane: &str, watts: f64) -> Sensor {
+        let points = (0..3000).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
+        let name = format!("package-0/{plane}");
+        let series = Described {
+            source: "powercap".into(),
+            name,
+            plane: plane.into(),
+            quantity: Quantity::Energy,
+            package: Some(0),
+            ..Default::default()
+        };
+        Sensor { host: 0, series, points, period_ns: Some(1e6), dead: None }
+    }
+
+    fn samples(pci: &str, name: &str) -> Sensor {
+        let series = Described {
+            source: "nvml:ring:0".into(),
+            name: "power-samples".into(),
+            plane: "GPU".into(),
+            quantity: Quantity::Power,
+            pci: Some(pci.into()),
+            device: Some(name.into()),
+            ..Default::default()
+        };
+        let points = (0..300).map(|i| (HostNs(i * 20_000_000), 200.0 + i as f64)).collect();
+        Sensor { host: 0, series, points, period_ns: None, dead: None }
+    }
+
+    fn readings(sensors: Vec<Sensor>) -> Readings {
+        Readings { sensors, any: true, ..Readings::default() }
+    }
+
+    fn formula(device: &Device, readings: &Readings, choice: Choice) -> Result<&'static str, String> {
+        of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
+    }
+
+    #[test]
+    fn a_card_is_measured_by_its_own_sensor_only() {
+        let mut gpu = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
+        let both = readings(vec![counter("PKG", 50.0), counter("PP0", 20.0), samples("0000:06:00.0", "NVIDIA H200")]);
+        gpu.pci = Some("0000:06:00.0".into());
+        let power = of(&gpu, &[gpu.clone()], &both, Choice::Auto, None).unwrap();
+        assert_eq!((power.formula, power.matched.as_str()), ("nvml", "PCI address 0000:06:00.0"));
+        assert!((power.period - 0.02).abs() < 1e-9);
+        gpu.pci = Some("0000:07:00.0".into());
+        assert!(formula(&gpu, &both, Choice::Auto).unwrap_err().contains("NVML"));
+        // Where the runtime tells no address, the name of the only GPU will do, and of one of two it will not.
+        gpu.pci = None;
+        assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
+        assert!(of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+    }
+
+    #[test]
+    fn a_gpu_in_the_processor_is_measured_by_planes() {
+        let mut gpu = Device::named("Intel(R) UHD Graphics 620", "Intel(R) Corporation", Kind::Gpu);
+        gpu.pci = Some("0000:00:02.0".into());
+        let planes = |names: &[(&str, f64)]| readings(names.iter().map(|(n, w)| counter(n, *w)).collect());
+        let all = planes(&[("PKG", 20.0), ("PP0", 8.0), ("PP1", 5.0), ("DRAM", 2.0)]);
+        assert_eq!(formula(&gpu, &all, Choice::Auto), Ok("pp1"));
+        assert_eq!(formula(&gpu, &all, Choice::Fixed(Formula::PkgPp0Dram)), Ok("pkg-pp0-dram"));
+        let Some((Series::WindowMean(rows), _)) = reference(&gpu, &all) else { panic!("its three domains exist") };
+        assert!(rows.iter().all(|r| (r.2 - 10.0).abs() < 1e-6), "20 - 8 - 2 W");
+        let no_pp1 = planes(&[("PKG", 20.0), ("PP0", 8.0)]);
+        assert_eq!(formula(&gpu, &no_pp1, Choice::Auto), Ok("pkg-pp0"));
+        assert!(reference(&gpu, &no_pp1).is_none());
+        let mut dead = planes(&[("PKG", 20.0), ("PP0", 8.0), ("PP1", 5.0)]);
+        dead.sensors[2].dead = Some("reads 0".into());
+        assert_eq!(formula(&gpu, &dead, Choice::Auto), Ok("pkg-pp0"));
+        assert_eq!(formula(&Device::named("cpu", "x", Kind::Cpu), &all, Choice::Auto), Ok("pkg"));
+    }
+
+    #[test]
+    fn dram_above_what_pkg_leaves_disproves_containment() {
+        let planes = |dram| readings(vec![counter("PKG", 2.0), counter("PP0", 1.0), counter("DRAM", dram)]);
+        assert!(matches!(containment(&planes(3.4), 0), Containment::Disproved { .. }));
+        assert!(matches!(containment(&planes(0.4), 0), Containment::NotDisproved { .. }));
+        assert_eq!(containment(&readings(vec![counter("PKG", 2.0)]), 0), Containment::Untested);
+    }
 }
