@@ -3,6 +3,7 @@
 
 use libloading::Library;
 use std::ffi::{c_char, c_void};
+use std::mem::ManuallyDrop;
 
 /// `cl_int`.
 pub type Status = i32;
@@ -14,8 +15,8 @@ macro_rules! entry_points {
         /// The entry points, resolved once.
         pub struct Api {
             $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-            // Declared last, dropped last: the pointers above point into it.
-            _library: Library,
+            // Never closed: the pointers above point into it, and runtimes keep threads of their own that would lose their code.
+            _library: ManuallyDrop<Library>,
         }
 
         impl Api {
@@ -27,7 +28,7 @@ macro_rules! entry_points {
                     // SAFETY: the symbol has the type that the OpenCL 1.2 specification gives it.
                     let $field = unsafe { *library.get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
                 )*
-                Ok(Api { $($field,)* _library: library })
+                Ok(Api { $($field,)* _library: ManuallyDrop::new(library) })
             }
         }
     };
