@@ -78,7 +78,7 @@ fn a_full_queue_gives_entries_back_and_goes_on() {
         for i in 0..room {
             assert!(queue.push(entry(lap << 32 | i)).is_ok());
         }
-        let back = queue.push(entry(7)).err().expect("a full queue refuses");
+        let back = queue.push(entry(7)).expect_err("a full queue refuses");
         assert_eq!(take(back), 7);
         for i in 0..room {
             assert_eq!(queue.pop().map(take), Some(lap << 32 | i));
