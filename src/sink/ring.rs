@@ -162,6 +162,11 @@ pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, t
     write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);
 }
 
+/// Recording was paused, or goes on.
+pub fn paused(t: &Thread, on: bool, time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::paused(on, d)), &[]);
+}
+
 /// Counts records that could not be written.
 pub fn count_dropped(t: &Thread, records: u64) {
     // SAFETY: a ring header or SCRATCH.

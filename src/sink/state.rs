@@ -21,6 +21,8 @@ static FALLBACK: AtomicU32 = AtomicU32::new(UNBEGUN);
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const FALLBACK).cast_mut());
 static NOT_PAUSED: AtomicU32 = AtomicU32::new(0);
 static CONTROL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOT_PAUSED).cast_mut());
+/// Whether the current pause is in the trace.
+static PAUSE_TOLD: AtomicBool = AtomicBool::new(false);
 static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
 /// Functions that a filter leaves in.
 static RECORDED: [AtomicBool; table::COUNT] = [const { AtomicBool::new(true) }; table::COUNT];
@@ -31,16 +33,37 @@ fn word() -> &'static AtomicU32 {
     unsafe { &*WORD.load(Ordering::Relaxed) }
 }
 
+/// Whether somebody has set the control word: the slow path knows what it says.
 #[inline(always)]
-fn paused() -> bool {
+fn controlled() -> bool {
     // SAFETY: points to NOT_PAUSED or to the control page of a ring file, which is never unmapped.
-    unsafe { &*CONTROL.load(Ordering::Relaxed) }.load(Ordering::Relaxed) & control::PAUSED != 0
+    unsafe { &*CONTROL.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
+}
+
+/// What the control word says about this call. Both changes are told in the trace, by the first thread that meets them.
+#[cold]
+fn allowed() -> bool {
+    // SAFETY: as in `controlled`.
+    let word = unsafe { &*CONTROL.load(Ordering::Relaxed) };
+    let said = word.load(Ordering::Relaxed);
+    let now = super::now();
+    if said & control::PAUSED != 0 {
+        if !PAUSE_TOLD.swap(true, Ordering::Relaxed) {
+            ring::paused(guard::thread(), true, now);
+        }
+        return false;
+    }
+    if said & control::RESUMED != 0 && word.fetch_and(!control::RESUMED, Ordering::Relaxed) & control::RESUMED != 0 {
+        PAUSE_TOLD.store(false, Ordering::Relaxed);
+        ring::paused(guard::thread(), false, now);
+    }
+    true
 }
 
 /// Whether the fast path may go on.
 #[inline(always)]
 pub fn active() -> bool {
-    word().load(Ordering::Relaxed) == ACTIVE && !paused()
+    word().load(Ordering::Relaxed) == ACTIVE && !controlled()
 }
 
 /// Whether recording has begun and not been given up; paused counts as running.
@@ -67,8 +90,8 @@ pub fn begin(function: u16) -> bool {
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }
-            Err(ACTIVE) => return !paused(),
-            Err(FILTERED) => return !paused() && RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed)),
+            Err(ACTIVE) => return allowed(),
+            Err(FILTERED) => return allowed() && RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed)),
             Err(BEGINNING) => {
                 // Another thread opens the trace, which takes about a millisecond. Calls that went unrecorded now would leave objects
                 // without names.

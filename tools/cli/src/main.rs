@@ -2,11 +2,13 @@
 //! causes, prefixed, on stderr. Refuses to do any work itself.
 
 mod bench;
+mod ctl;
 mod doctor;
 mod dump;
 mod energy;
 mod export;
 mod merge;
+mod oa;
 mod output;
 mod overhead;
 mod probe;
@@ -51,6 +53,10 @@ enum Command {
     Merge(merge::Args),
     /// Write a timeline for a viewer
     Export(export::Args),
+    /// Pause and resume recording in running processes
+    Ctl(ctl::Args),
+    /// Decode streams of GPU counters; list metric sets
+    Oa(oa::Args),
     /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
     /// Say what works on this machine, what does not, and how to mend it
@@ -87,7 +93,9 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
+        Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
         Command::Sensord(args) => energy::sensord::run(&args),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),

@@ -29,6 +29,8 @@ pub mod control {
     pub const REQUESTS: usize = 136;
     /// Bit of the control word: recording is paused.
     pub const PAUSED: u32 = 1;
+    /// Bit of the control word: recording goes on; the first call takes note and clears it.
+    pub const RESUMED: u32 = 2;
 }
 
 /// Offsets of the fields of a ring region's header.

@@ -53,7 +53,7 @@
 //! | 40 | 24 bytes | reserved, 0 |
 //!
 //! # Rings
-//! After the file header the ring file has a control page (offset 128: u32 control word, bit 0 paused; offset 132:
+//! After the file header the ring file has a control page (offset 128: u32 control word, bit 0 paused, bit 1 resumed and not yet taken note of; offset 132:
 //! u32 filter generation; offset 136: u32 count of commands from the controlling process; rest reserved), then, from
 //! offset 4096, regions one after the other. A region begins with a 128-byte header; its size tells where the next is:
 //!
