@@ -5,6 +5,7 @@ use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list};
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{Choice, Watch, run};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Quiet {
     stop_after: usize,
@@ -19,6 +20,13 @@ impl Watch for Quiet {
     fn stop(&self) -> bool {
         self.ended >= self.stop_after
     }
+}
+
+/// One run at a time: PoCL 3.1 was seen to crash while several threads build programs.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn device() -> Option<Device> {
@@ -54,6 +62,7 @@ fn all_right(results: &Results) {
 }
 
 fn check(names: &[&str], settings: &Settings) {
+    let _turn = turn();
     let Some(device) = device() else { return };
     let mut watch = Quiet { stop_after: usize::MAX, ended: 0 };
     let results = run(&device, settings, &suites(names), &mut watch).expect("the device opens");
@@ -68,6 +77,7 @@ fn flop_agrees_with_the_host() {
 
 #[test]
 fn flop_agrees_with_the_host_when_fused() {
+    let _turn = turn();
     let Some(device) = device() else { return };
     let choice = Choice { cases: vec!["private/*/mad/".to_owned()], ..suites(&["flop"]) };
     let settings = Settings { enable_fma: true, ..tiny() };
@@ -98,6 +108,7 @@ fn structure_agrees_with_the_host() {
 /// An ended run keeps what it has, and says that it was ended.
 #[test]
 fn an_interruption_keeps_what_was_measured() {
+    let _turn = turn();
     let Some(device) = device() else { return };
     let mut watch = Quiet { stop_after: 3, ended: 0 };
     let results = run(&device, &tiny(), &suites(&["memory"]), &mut watch).expect("the device opens");
@@ -110,6 +121,7 @@ fn an_interruption_keeps_what_was_measured() {
 /// A second run takes its programs from the cache, and a spoilt file there does no harm.
 #[test]
 fn binaries_are_cached() {
+    let _turn = turn();
     let Some(device) = device() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let settings = Settings { cache: Some(directory.path().to_owned()), ..tiny() };
