@@ -45,7 +45,8 @@ fn files_cut_at_any_length_are_read_as_far_as_they_go() {
             if length < whole.len() {
                 std::fs::write(&file, &whole[..length]).unwrap();
                 let [report, ..] = read(&stage, &format!("{ending} cut to {length}"));
-                assert!(!report.stderr.is_empty() || ending == ".ring" && length > 128, "{ending} cut to {length} is said");
+                // A ring file without rings is what a process leaves that was killed before its first record.
+                assert!(!report.stderr.is_empty() || ending == ".ring" && length >= 128, "{ending} cut to {length} is said");
             }
         }
     }
