@@ -127,7 +127,7 @@ fn argument(name: &str) -> String {
     if name == "type" { "type_".into() } else { name.into() }
 }
 
-fn pick<'a>(command: &'a Command, wanted: impl Fn(&Parameter) -> bool) -> Option<&'a str> {
+fn pick(command: &Command, wanted: impl Fn(&Parameter) -> bool) -> Option<&str> {
     command.parameters.iter().find(|p| wanted(p)).map(|p| p.name.as_str())
 }
 

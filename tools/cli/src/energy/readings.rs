@@ -86,7 +86,9 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
                 // What a driver's ring holds from before is another program's doing. A mean over a span stands for its middle.
                 let time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
                 let mut time = time;
-                sensor.points.extend(readings.iter().filter(|r| r.time >= header.created).filter_map(|r| Some((time(&r)?, value(quantity, r.value)))));
+                sensor.points.extend(
+                    readings.iter().filter(|r| r.time >= header.created).filter_map(|r| Some((time(&r)?, value(quantity, r.value)))),
+                );
             }
             Record::Updates(updates) => {
                 if let Some(sensor) = place.get(&updates.series).and_then(|i| file.sensors.get_mut(*i)) {
