@@ -266,7 +266,7 @@ impl<'a> Bench<'a> {
             kernel.set(*index, &Argument::Bytes(bytes))?;
         }
         let first = self.once(&kernel, at(job.check_trips))?;
-        self.verify(job, &buffers, at(job.check_trips))?;
+        self.verify(job, &buffers, at(job.check_trips), true)?;
 
         let trips = match job.trips {
             Trips::Fixed(trips) => trips,
@@ -285,7 +285,7 @@ impl<'a> Bench<'a> {
         if self.settings.validate {
             self.fill(&job.fills, &buffers)?;
             self.once(&kernel, geometry)?;
-            self.verify(job, &buffers, geometry)?;
+            self.verify(job, &buffers, geometry, false)?;
             verified = "a short and a timed launch";
         }
         let mut windows = Vec::new();
@@ -314,8 +314,8 @@ impl<'a> Bench<'a> {
         Ok(event.nanoseconds()? as f64)
     }
 
-    fn verify(&self, job: &Job, buffers: &[Rc<Buffer>], geometry: Geometry) -> Result<(), CaseError> {
-        let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry })?;
+    fn verify(&self, job: &Job, buffers: &[Rc<Buffer>], geometry: Geometry, is_check: bool) -> Result<(), CaseError> {
+        let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry, is_check })?;
         wrong.map_or(Ok(()), |what| Err(CaseError::Wrong(what)))
     }
 

@@ -196,6 +196,8 @@ pub struct Outcome<'a> {
     pub buffers: &'a [Rc<Buffer>],
     /// What was launched.
     pub geometry: Geometry,
+    /// Whether it was the checked launch, with [`Job::check_args`], and not a timed one.
+    pub is_check: bool,
 }
 
 impl Outcome<'_> {

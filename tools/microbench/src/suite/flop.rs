@@ -286,7 +286,7 @@ impl Variant {
             trips: if single { Trips::Fixed(1) } else { Trips::Lasting(settings.launch_ns()) },
             check_trips,
             check: Box::new(move |outcome| {
-                let constants = if outcome.geometry.trips == check_trips { checked } else { timed };
+                let constants = if outcome.is_check { checked } else { timed };
                 self.compare(outcome, constants, contract)
             }),
             check_args: vec![(3, encode(checked[0])), (4, encode(checked[1]))],
