@@ -161,8 +161,8 @@ pub unsafe fn clGetDeviceIDs(
     devices: *mut H,
     num_devices: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else {
+        // SAFETY: the application's own call.
         return unsafe { real(platform, device_type, num_entries, devices, num_devices) };
     };
     // SAFETY: as above.

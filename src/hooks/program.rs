@@ -22,6 +22,7 @@ fn hash(parts: &[&[u8]]) -> String {
 }
 
 /// Ends the creation of a program.
+#[expect(clippy::too_many_arguments, reason = "one place for what seven functions say of their program")]
 fn made(
     site: Site,
     entered: Option<Entered>,
@@ -201,6 +202,7 @@ fn readable(code: i32) -> bool {
     !matches!(code, -44 | -30 | -34)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
 #[inline(never)]
 pub unsafe fn clBuildProgram(
     site: Site,
@@ -212,8 +214,8 @@ pub unsafe fn clBuildProgram(
     pfn_notify: P,
     user_data: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site.function) else {
+        // SAFETY: the application's own call.
         return unsafe { real(program, num_devices, device_list, options, pfn_notify, user_data) };
     };
     let pair = callbacks::on_object(pfn_notify, user_data);

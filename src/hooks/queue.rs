@@ -300,8 +300,8 @@ impl Twin {
             Made::Unknown => return None,
         };
         // SAFETY: found under that name.
-        (!queue.is_null())
-            .then(|| Self { queue, release: unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) } })
+        let release = unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) };
+        (!queue.is_null()).then_some(Self { queue, release })
     }
 }
 

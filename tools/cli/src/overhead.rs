@@ -156,8 +156,11 @@ fn measure(directory: &Path) -> Result<Measured> {
 
 /// The child's side: measures, and prints one line of JSON.
 pub fn child(recorder: &Path) -> ExitCode {
-    match self_test(recorder).and_then(|m| Ok(println!("{}", serde_json::to_string(&m)?))) {
-        Ok(()) => ExitCode::SUCCESS,
+    match self_test(recorder).and_then(|m| Ok(serde_json::to_string(&m)?)) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::FAILURE
@@ -288,8 +291,11 @@ const LAUNCHES: usize = 1_000;
 fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
     // SAFETY: the table's place holds a function of this type; so do those of the following three.
     let plain = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Plain>(table[place::RETAIN_MEM_OBJECT]) };
+    // SAFETY: as above.
     let finish = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Plain>(table[place::FINISH]) };
+    // SAFETY: as above.
     let launch = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Launch>(table[place::ENQUEUE_ND_RANGE_KERNEL]) };
+    // SAFETY: as above.
     let create = unsafe { std::mem::transmute::<*const c_void, CreateQueue>(above[place::CREATE_COMMAND_QUEUE]) };
     let clock = clscope_clock::choose();
     let mut code = 0;
