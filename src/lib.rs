@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! 1. **Once.** In the default mode the real function is called exactly once per intercepted call, and never inside
-//!    `catch_unwind`. What may differ from the application's call is the closed table in [`changes`].
+//!    `catch_unwind`. What may differ from the application's call is the closed table in `changes`.
 //! 2. **Invisible.** Queue properties, reference counts, profiling-info errors, build options, error codes and callback
 //!    arguments read as without us. No signal handler of ours in the application.
 //! 3. **A failure of ours is ours.** It stops recording, is said once, and leaves the application running: never exit,
@@ -13,10 +13,10 @@
 //! 6. **Every completed record survives the process.** Rings are files; a forked child starts its own.
 //!
 //! # Way of a call
-//! [`exports`] (the only exported symbols, one row of [`table`] each) takes the guard of [`guard`], calls the function that
-//! [`real`] found, and hands what happened to the thread's ring in [`sink`]. Calls that create things, that the
-//! recorder must answer itself, or at which commands are known complete go through [`hooks`]. [`layer`] speaks the layer
-//! ABI of loaders. [`config`] is the only reader of the environment, [`diag`] the only writer to stderr.
+//! `exports` (the only exported symbols, one row of `table` each) takes the guard of `guard`, calls the function that
+//! `real` found, and hands what happened to the thread's ring in `sink`. Calls that create things, that the
+//! recorder must answer itself, or at which commands are known complete go through `hooks`. `layer` speaks the layer
+//! ABI of loaders. `config` is the only reader of the environment, `diag` the only writer to stderr.
 
 #![allow(non_snake_case, clippy::missing_safety_doc, reason = "hooks have the names of the functions they stand for, and their contracts")]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]

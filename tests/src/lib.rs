@@ -1,4 +1,4 @@
-//! The harness of the end-to-end tests: what is tested, built once ([`artifacts`]); programs run to their end under a time
+//! The harness of the end-to-end tests: what is tested, built once ([`mod@artifacts`]); programs run to their end under a time
 //! limit ([`run`]); the ways in which the recorder comes in, and the runtimes it is tried on ([`stage`]); traces read
 //! back ([`trace`]). It judges nothing: the tests in `tests/` do. Panics where the machine lacks what a test needs, so
 //! that nothing passes by not running.

@@ -6,7 +6,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`cl`] | OpenCL, opened at run time; all unsafe code |
-//! | [`source`], [`job`], [`bench`] | kernels and their cached binaries; what to measure; how it is measured |
+//! | [`source`], [`job`], [`mod@bench`] | kernels and their cached binaries; what to measure; how it is measured |
 //! | [`suite`] | the suites: variants, references, conclusions |
 //! | [`run`] | a whole run |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
