@@ -154,8 +154,13 @@ impl Tables {
     /// # Safety
     /// `map` is a link map whose object is mapped, as ld.so gives it to `la_objopen`.
     pub unsafe fn of(map: &LinkMap) -> Option<Self> {
-        let mut tables =
-            Self { base: map.addr, symbols: core::ptr::null(), strings: core::ptr::null(), gnu_hash: core::ptr::null(), sysv_hash: core::ptr::null() };
+        let mut tables = Self {
+            base: map.addr,
+            symbols: core::ptr::null(),
+            strings: core::ptr::null(),
+            gnu_hash: core::ptr::null(),
+            sysv_hash: core::ptr::null(),
+        };
         let mut entry = map.dynamic;
         if entry.is_null() {
             return None;
@@ -177,7 +182,7 @@ impl Tables {
             // SAFETY: this entry was not the last.
             entry = unsafe { entry.add(1) };
         }
-        let whole = !tables.symbols.is_null() && !tables.strings.is_null() && !(tables.gnu_hash.is_null() && tables.sysv_hash.is_null());
+        let whole = !tables.symbols.is_null() && !tables.strings.is_null() && (!tables.gnu_hash.is_null() || !tables.sysv_hash.is_null());
         whole.then_some(tables)
     }
 

@@ -6,7 +6,7 @@
 //! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it.
 //!
 //! Per process and device. The bounds are thinned to the tightest per stretch of device time, so memory does not grow
-//! with the trace; [`envelope`] turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
+//! with the trace; `envelope` turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
 //! unless the data tell it from a stamp invented at START (one that also fits with START - constant in its place proves
 //! nothing), or the runtime is one of which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
