@@ -111,6 +111,11 @@ impl<'a> Trace<'a> {
             add(tally.time_ran_back, IssueKind::TimeRanBack { records: tally.time_ran_back });
             add(tally.unknown_records, IssueKind::UnknownRecords { records: tally.unknown_records });
             add(tally.orphan_timings, IssueKind::OrphanTimings { timings: tally.orphan_timings });
+            for call in &process.in_calls {
+                let function =
+                    process.definitions.function(call.function).map_or_else(|| format!("function {}", call.function), |f| f.name.clone());
+                add(1, IssueKind::InCall { thread: call.thread.0, function });
+            }
             add(tally.clamped, IssueKind::Clamped { spans: tally.clamped, most_ns: tally.clamped_most_ns });
             add(tally.impossible_stamps, IssueKind::ImpossibleStamps { commands: tally.impossible_stamps });
         }
