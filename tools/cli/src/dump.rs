@@ -411,7 +411,7 @@ mod tests {
         let files = TraceFiles::open(&[path]).unwrap();
         let mut out = Vec::new();
         let issues = write(&files, format, &mut out).unwrap();
-        assert_eq!(issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(), ["not-ended"]);
+        assert_eq!(issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(), ["not-ended", "ended-in-call"]);
         String::from_utf8(out).unwrap()
     }
 
