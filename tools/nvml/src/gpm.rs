@@ -1,7 +1,8 @@
 //! GPM counters (Hopper and later). The driver takes a snapshot about every 100 ms and hands out its last
-//! one; metrics exist only between two different snapshots. Owns the poller that finds each new snapshot by
-//! asking every few milliseconds and keeping the first sample of each; refuses values that are no values
-//! (NaN between two samples of one snapshot, zeros while the device is busy).
+//! one; metrics exist only between two different snapshots. Owns the poller that finds each new snapshot and
+//! keeps the first sample of each: asking costs up to 1.6 ms of a core, so it sleeps until shortly before the next
+//! one is due and only then asks often. Refuses values that are no values (NaN between two samples of one
+//! snapshot, zeros while the device is busy).
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, DeviceInfo, GpmSample};
@@ -53,8 +54,14 @@ pub const METRICS: [Metric; 16] = [
 /// DRAM bandwidth: NaN between two samples of one snapshot, a number (0 when idle) between two snapshots.
 pub const PROBE: u32 = 10;
 
-/// How often to ask: finds a snapshot to 4 ms at 0.75 % of a core (30 us a call, 100 ms a snapshot).
+/// How often to ask while it is not known when snapshots appear.
 pub const POLL_NS: u64 = 4_000_000;
+/// How often to ask when one is due: its time is then known to a millisecond either way.
+const FINE_NS: u64 = 2_000_000;
+/// How long before the expected time to begin: snapshots come 97 to 102 ms apart.
+const LEAD_NS: u64 = 4_000_000;
+/// Polls within the stretch in which a snapshot is expected.
+const POLLS: u64 = 6;
 /// The driver's snapshot period (97 to 102 ms where it was seen).
 const SNAPSHOT_NS: u64 = 100_000_000;
 /// Two snapshots are never closer: zeros sooner than this are one snapshot seen twice.
@@ -138,6 +145,10 @@ pub struct Poller {
     kept_at: RawNs,
     last_poll: RawNs,
     complained: RawNs,
+    /// Polls since the kept snapshot was found.
+    since_found: u64,
+    /// Time between snapshots as seen so far.
+    period_ns: u64,
     counts: GpmCounts,
 }
 
@@ -169,6 +180,8 @@ impl Poller {
             kept_at: RawNs(0),
             last_poll: RawNs(0),
             complained: RawNs(0),
+            since_found: 0,
+            period_ns: SNAPSHOT_NS,
             counts: GpmCounts::default(),
         };
         // From here on a failure frees the first sample through Drop.
@@ -188,7 +201,29 @@ impl Poller {
         self.counts
     }
 
-    /// Asks once; to be called every [`POLL_NS`] or so. Gives a window when a new snapshot has appeared.
+    /// How long after `now` to ask next: where the appearance of the kept snapshot is known, shortly before the next
+    /// is due and then often; every [`POLL_NS`] else. What is not known well is looked for over a longer stretch.
+    #[must_use]
+    pub fn due_in_ns(&self, now: RawNs) -> u64 {
+        let Some(kept) = self.kept_since else { return POLL_NS };
+        let known_to = kept.uncertainty_ns();
+        let first = (kept.mid().0 + self.period_ns).saturating_sub(LEAD_NS + known_to);
+        if now.0 < first { first - now.0 } else { (2 * (LEAD_NS + known_to) / POLLS).max(FINE_NS) }
+    }
+
+    /// What the step between two appearances says about the driver's period.
+    fn learn(&mut self, begin: Stamp, end: Stamp) {
+        if self.since_found == 1 {
+            // It was there already: next time look sooner.
+            self.period_ns -= self.period_ns / 16;
+        } else if begin.uncertainty_ns() + end.uncertainty_ns() <= 2 * LEAD_NS {
+            let length = end.mid().since(begin.mid());
+            self.period_ns = self.period_ns - self.period_ns / 4 + length / 4;
+        }
+        self.period_ns = self.period_ns.clamp(CLOSEST_NS, 2 * SNAPSHOT_NS);
+    }
+
+    /// Asks once; to be called after [`due_in_ns`](Self::due_in_ns). Gives a window when a new snapshot has appeared.
     ///
     /// # Errors
     /// NVML's; [`NvmlError::NoSnapshot`] once per two seconds of silence.
@@ -200,6 +235,7 @@ impl Poller {
         let after = clock.raw();
         let since_last_poll = self.last_poll;
         self.counts.polls += 1;
+        self.since_found += 1;
         self.last_poll = before;
         if first {
             (self.kept_at, self.complained) = (before, before);
@@ -219,7 +255,13 @@ impl Poller {
         }
         std::mem::swap(&mut self.kept, &mut self.spare);
         self.kept_at = before;
-        let end = Stamp { before: since_last_poll, after };
+        // It may have been asked for late: two snapshots are never closer.
+        let earliest = self.kept_since.map_or(since_last_poll, |kept| since_last_poll.max(kept.before.plus(CLOSEST_NS)));
+        let end = Stamp { before: earliest.min(after), after };
+        if let Some(begin) = self.kept_since {
+            self.learn(begin, end);
+        }
+        self.since_found = 0;
         let begin = match verdict {
             Novelty::New => self.kept_since.replace(end),
             // Whether a snapshot appeared is not known, so neither is when.
@@ -256,6 +298,7 @@ pub struct Gpm {
     domains: Vec<Domain>,
     /// The domain of each of the poller's metrics, and whether it is a rate.
     slots: Vec<Option<(DomainId, bool)>>,
+    due_in_ns: u64,
 }
 
 impl Gpm {
@@ -278,7 +321,13 @@ impl Gpm {
         let domain = |m: &Metric| Domain { device: Some(key(device)), ..Domain::new(format!("gpm/{}", m.name), quantity(m)) };
         let slot = |id: &u32| metrics.iter().position(|m| m.id == *id).map(|i| (DomainId(i), metrics[i].is_bandwidth));
         let slots = poller.ids().iter().map(slot).collect();
-        Ok(Gpm { name: format!("nvml:gpm:{}", device.index.0), poller, domains: metrics.iter().map(domain).collect(), slots })
+        Ok(Gpm {
+            name: format!("nvml:gpm:{}", device.index.0),
+            poller,
+            domains: metrics.iter().map(domain).collect(),
+            slots,
+            due_in_ns: POLL_NS,
+        })
     }
 
     /// What the poller saw.
@@ -298,11 +347,17 @@ impl Source for Gpm {
     }
 
     fn pace(&self) -> Pace {
-        Pace { fastest_ns: POLL_NS, slowest_ns: 2 * POLL_NS, adaptive: false }
+        Pace { fastest_ns: FINE_NS, slowest_ns: SNAPSHOT_NS, adaptive: false }
+    }
+
+    fn due_in_ns(&self) -> Option<u64> {
+        Some(self.due_in_ns)
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let Some(window) = self.poller.poll(clock)? else { return Ok(()) };
+        let polled = self.poller.poll(clock);
+        self.due_in_ns = self.poller.due_in_ns(clock.raw());
+        let Some(window) = polled? else { return Ok(()) };
         let span = window.end.mid().since(window.begin.mid());
         for (slot, value) in self.slots.iter().zip(window.values) {
             let (Some((domain, is_bandwidth)), Some(value)) = (slot, value) else { continue };

@@ -188,6 +188,54 @@ fn each_snapshot_gives_one_window_with_its_true_bounds() {
     assert_eq!(fake.freed.load(Ordering::Relaxed), 2);
 }
 
+/// Polls when the poller wants to be asked, each call taking `cost` and coming late by what `late` says.
+fn poll_as_told(poller: &mut Poller, fake: &Arc<Fake>, ms: u64, cost: u64, late: impl Fn(u64) -> u64) -> Vec<clscope_nvml::gpm::Window> {
+    let mut windows = Vec::new();
+    let (end, mut polls) = (fake.now() + ms * MS, 0);
+    while fake.now() < end {
+        windows.extend(poller.poll(&mut Clocks(Arc::clone(fake))).unwrap());
+        let now = fake.now.fetch_add(cost, Ordering::Relaxed) + cost;
+        let wait = poller.due_in_ns(RawNs(now)) + late(polls);
+        fake.now.fetch_add(wait, Ordering::Relaxed);
+        polls += 1;
+    }
+    windows
+}
+
+#[test]
+fn it_asks_only_when_a_snapshot_is_due() {
+    let truth = snapshots(320, |i| 10.0 + (i % 80) as f64);
+    let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
+    let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
+    let windows = poll_as_told(&mut poller, &fake, 30_000, 1_600_000, |_| 100_000);
+    let counts = poller.counts();
+    assert!(counts.windows >= 295 && counts.missed == 0, "{counts:?}");
+    assert!(counts.polls <= 6 * counts.windows, "{counts:?}");
+    for window in &windows {
+        let (to, share) = truth[truth.partition_point(|(t, _)| *t <= window.end.after.0) - 1];
+        assert!(window.end.before.0 <= to && to <= window.end.after.0, "{window:?} {to}");
+        assert_eq!(window.values[0], Some(share));
+    }
+    assert!(windows.iter().filter(|w| w.end.uncertainty_ns() <= 2 * MS).count() * 10 >= windows.len() * 9);
+}
+
+#[test]
+fn a_loaded_machine_widens_the_times_it_states() {
+    let truth = snapshots(320, |i| 10.0 + (i % 80) as f64);
+    let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
+    let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
+    // Every eleventh poll comes 60 ms late.
+    let windows = poll_as_told(&mut poller, &fake, 30_000, 1_600_000, |n| if n % 11 == 0 { 60 * MS } else { 0 });
+    assert!(windows.len() > 200, "{}", windows.len());
+    let mut wide = 0;
+    for window in &windows {
+        let (to, _) = truth[truth.partition_point(|(t, _)| *t <= window.end.after.0) - 1];
+        assert!(window.end.before.0 <= to && to <= window.end.after.0, "{window:?} {to}");
+        wide += usize::from(window.end.uncertainty_ns() > 10 * MS);
+    }
+    assert!(wide > 10 && wide * 2 < windows.len(), "{wide}");
+}
+
 #[test]
 fn an_idle_device_gives_zeros_that_are_true() {
     let fake = Arc::new(Fake { snapshots: snapshots(20, |_| 0.0), ..Fake::default() });

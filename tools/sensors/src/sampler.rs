@@ -419,7 +419,10 @@ impl Slot {
             self.learn(now, sink, settings);
         }
         // From the schedule, not from now: reads must not drift, and a late one is not made up for.
-        self.due = RawNs((self.due.0 + self.every_ns).max(now.0 + self.every_ns / 2));
+        self.due = match self.source.due_in_ns() {
+            Some(ns) => now.plus(ns),
+            None => RawNs((self.due.0 + self.every_ns).max(now.0 + self.every_ns / 2)),
+        };
     }
 
     fn look_for_stalls(&mut self, now: RawNs, sink: &mut dyn Sink) {

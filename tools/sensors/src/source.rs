@@ -228,6 +228,12 @@ pub trait Source: Send {
     /// How it wants to be read.
     fn pace(&self) -> Pace;
 
+    /// How long until it wants to be read again, in nanoseconds, where it knows better than its pace says. Asked after
+    /// every read.
+    fn due_in_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Reads everything that is there now and hands each reading to `out`.
     ///
     /// # Errors
