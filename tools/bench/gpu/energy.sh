@@ -1,71 +1,137 @@
 #!/bin/bash
-# Joules per kernel against the truth on a real GPU: runs energy_mix alone and in mixes under `clscope record` and leaves
-# the reports in OUT. Takes about nine minutes. Then: energy_table.py OUT
+# Joules per kernel against the truth on a real GPU: runs energy_mix by itself and in mixes under `clscope record` and
+# leaves reports, a table and the traces in OUT. Never takes longer than BUDGET.
 #
-#   energy.sh BIN OUT     BIN holds clscope, libclscope.so, libclscope_audit.so and energy_mix
+#   energy.sh BIN OUT     BIN holds clscope, libclscope.so, libclscope_audit.so, energy_mix and energy_table.py
 #
-# Environment: WORK, where traces go (default: a temporary directory; some hundred MB each); LIMIT, seconds after which
-# no further run is begun (default 500); MIXES, runs of 60 s (default 4).
+# Environment:
+#   BUDGET  seconds for everything (default 270); recordings that would not end in time are left out and named
+#   RUNS    what to record, in order: NAME:SECONDS of truth, truth-eight (seconds are those of each kernel), mix, eight,
+#           sampled, steady (default: truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4)
+#   SEED    of the first mix (default 1)
+#   WORK    where traces go (default: a temporary directory; some hundred MB)
+#
+# OUT gets energy.tar.xz (reports, logs, table) and traces.tar.00, 01, ...: each trace packed, in parts of 14 MB.
+# To look at them: cat traces.tar.* | tar x; then for each: tar xJf NAME.tar.xz; clscope report NAME.clscope
 set -u
-bin=$(realpath "$1") out=$2
-mkdir -p "$out"
-out=$(realpath "$out")
+bin=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+budget=${BUDGET:-270}
+seed=${SEED:-1}
 work=${WORK:-$(mktemp -d)}
-limit=${LIMIT:-500}
+mkdir -p "$work/energy" "$work/packed"
 cd "$work" || exit 1
-jobs=$work/jobs
-: > "$jobs"
+recording=
+log=$work/energy
+say() { echo "$SECONDS s: $*" | tee -a "$log/log.txt"; }
 
-# record NAME [OPTION...] -- ARGUMENTS of energy_mix
+# Reports and packing go on beside the next recording, on other cores, at the lowest priority.
+beside() {
+    (
+        trap - TERM EXIT
+        renice -n 19 "$BASHPID" > /dev/null
+        "$@"
+    ) &
+}
+
+# report NAME SUFFIX [OPTION...]
+report() {
+    local file=$log/$1$2.json
+    timeout 60 "$bin/clscope" report "$work/$1.clscope" --format json --limit 0 "${@:3}" > "$file.part" 2> "$log/$1$2.err" && mv "$file.part" "$file"
+}
+
+# pieces NAME FROM TO: reports of five seconds each
+pieces() {
+    local name=$1 from to
+    while read -r from to; do
+        report "$name" ".${from%%.*}" --energy-window "$from..$to"
+    done < <(awk -v from="$2" -v to="$3" 'BEGIN { for (; from + 5 <= to; from += 5) printf "%.3f %.3f\n", from, from + 5 }')
+}
+
+pack() {
+    tar c "$1.clscope" | xz -T3 -6 --block-size=8MiB > "packed/$1.part" && mv "packed/$1.part" "packed/$1.tar.xz"
+}
+
+# record NAME SECONDS_NEEDED [OPTION...] -- ARGUMENTS of energy_mix
 record() {
-    local name=$1
-    shift
+    local name=$1 needed=$2
+    shift 2
     local options=()
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
-    if [ "$SECONDS" -gt "$limit" ]; then
-        echo "left out for lack of time: $name" | tee -a "$out/left-out"
+    if [ $((SECONDS + needed + 25)) -gt "$budget" ]; then
+        say "left out for lack of time: $name"
         return 1
     fi
-    timeout 180 "$bin/clscope" record -f -o "$work/$name" "${options[@]}" -- "$bin/energy_mix" "$@" > "$out/$name.log" 2>&1
+    timeout $((needed + 20)) "$bin/clscope" record -f -o "$work/$name" "${options[@]}" -- "$bin/energy_mix" "$@" > "$log/$name.log" 2>&1 &
+    recording=$!
+    # Waited for, so that a signal is heeded at once.
+    wait "$recording"
     local code=$?
-    echo "$SECONDS s: $name (exit $code)"
-    du -sm "$work/$name.clscope" >> "$out/sizes"
+    recording=
+    say "$name (exit $code, $(du -sm "$work/$name.clscope" | cut -f1) MB)"
+    beside pack "$name"
     return $code
 }
 
+# Packs what there is, whatever happened.
+finish() {
+    trap '' TERM EXIT
+    [ -z "$recording" ] || kill "$recording"
+    while [ "$SECONDS" -lt $((budget - 8)) ] && [ -n "$(jobs -rp)" ]; do sleep 0.2; done
+    say "packing; unfinished: $(find "$log" packed -name '*.part' | tr '\n' ' ')"
+    python3 "$bin/energy_table.py" "$log" > "$log/table.md" 2> "$log/table.err"
+    tar cJf "$out/energy.tar.xz" -C "$work" energy
+    # In the order of recording, so that what is cut off is what came last.
+    (cd packed && tar c $(ls -tr ./*.tar.xz)) | split -b 14m -d - "$out/traces.tar."
+    say "done"
+    cat "$log/table.md"
+    exit
+}
+trap finish TERM EXIT
+
+timeout 20 "$bin/clscope" doctor > "$log/doctor.txt" 2>&1
+timeout 5 nvidia-smi > "$log/nvidia-smi.txt" 2>&1
 # Every launch timed, but for the runs that are about sampling.
 all=(--device-timing event)
-
-# report NAME SUFFIX [OPTION...]: put off until all recordings are made
-report() {
-    echo "'$bin/clscope' report '$work/$1.clscope' --format json --limit 0 ${*:3} > '$out/$1$2.json' 2> '$out/$1$2.err'" >> "$jobs"
-}
-
-"$bin/clscope" doctor > "$out/doctor.txt" 2>&1
-nvidia-smi > "$out/nvidia-smi.txt" 2>&1
-# Warms the device up: its power rises with its temperature.
-record warm-up "${all[@]}" -- mix 10 99
-for kernel in fp32 fp64 memory sparse; do
-    record "alone-$kernel" "${all[@]}" -- alone $kernel 10 && report "alone-$kernel" "" --energy-window 5..11
+declare -A count
+for run in ${RUNS:-truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4}; do
+    kind=${run%%:*} seconds=${run##*:}
+    count[$kind]=$((${count[$kind]:-0} + 1))
+    name=$kind-${count[$kind]}
+    case $kind in
+    truth | truth-eight)
+        kernels=4
+        [ "$kind" = truth ] || kernels=8
+        record "$name" $((seconds * (kernels + 1) + (kernels - 1) * (seconds / 3 + 1) + 4)) "${all[@]}" -- "$kind" "$seconds" || continue
+        # The first half second is left out: clocks and caches settle.
+        while read -r _ kernel from to; do
+            [ "$kernel" = "$kind" ] && continue
+            beside report "$name" ".$kernel" --energy-window "$(awk -v from="$from" -v to="$to" 'BEGIN { printf "%.3f..%.3f", from + 0.5, to - 0.05 }')"
+        done < <(grep '^phase' "$log/$name.log")
+        beside report "$name" ""
+        ;;
+    mix | eight)
+        record "$name" $((seconds + 4)) "${all[@]}" -- "$kind" "$seconds" "$seed" || continue
+        beside report "$name" ""
+        read -r _ _ from to < <(grep '^phase' "$log/$name.log")
+        beside pieces "$name" "$from" "$to"
+        seed=$((seed + 1))
+        ;;
+    sampled)
+        record "$name" $((seconds + 4)) --device-timing sample -- mix "$seconds" "$seed" || continue
+        beside report "$name" ""
+        seed=$((seed + 1))
+        ;;
+    steady)
+        record "$name" $((seconds + 4)) "${all[@]}" -- steady-mix "$seconds" || continue
+        beside report "$name" ""
+        ;;
+    *)
+        say "no kind of run: $run"
+        ;;
+    esac
 done
-for kernel in $("$bin/energy_mix" list | grep '^e_'); do
-    record "alone-$kernel" "${all[@]}" -- alone "$kernel" 5 && report "alone-$kernel" "" --energy-window 3.5..6.5
-done
-for seed in $(seq "${MIXES:-4}"); do
-    record "mix-$seed" "${all[@]}" -- mix 60 "$seed" && {
-        report "mix-$seed" ""
-        for from in 8 13 18 23 28 33 38 43 48 53; do
-            report "mix-$seed" ".$from" --energy-window $from..$((from + 5))
-        done
-    }
-done
-record eight-1 "${all[@]}" -- eight 60 1 && report eight-1 ""
-record steady "${all[@]}" -- steady-mix 10 && report steady ""
-if "$bin/clscope" record --help | grep -q 'sample'; then
-    record sampled-1 --device-timing sample -- mix 60 11 && report sampled-1 ""
-fi
-echo "$SECONDS s: reports"
-xargs -P 12 -I{} bash -c '{}' < "$jobs"
-"$bin/clscope" report "$work/mix-1.clscope" > "$out/mix-1.txt" 2>&1
-echo "$SECONDS s: done"
+say "all recorded"
+"$bin/clscope" report "$work/mix-1.clscope" > "$log/mix-1.txt" 2>&1

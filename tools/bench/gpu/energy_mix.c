@@ -1,6 +1,9 @@
 // energy_mix: kernels whose power differs, alone and in mixes, to judge joules per kernel on a real GPU.
 //
 //   energy_mix alone KERNEL SECONDS    one kernel again and again: what it draws by itself
+//   energy_mix truth SECONDS           each of the four by itself for so long, with a third of that of mix before each,
+//                                      so that all are as warm as in a mix; prints when each began and ended
+//   energy_mix truth-eight SECONDS     the same with the eight
 //   energy_mix mix SECONDS SEED        the four kernels in random proportions that change every 150 ms
 //   energy_mix steady-mix SECONDS      the four kernels in one fixed order: their shares cannot be told apart
 //   energy_mix eight SECONDS SEED      eight kernels whose lengths span 10 microseconds to 50 milliseconds, as mix
@@ -71,6 +74,7 @@ enum { FOUR = 4, ALL = sizeof works / sizeof *works };
 
 static cl_context context;
 static cl_command_queue queue;
+static double zero; // just before the first OpenCL call
 static cl_mem a, b;
 
 static double now(void)
@@ -99,6 +103,7 @@ static void set_up(void)
     cl_device_id devices[16], device;
     cl_uint count = 0, found = 0, wanted = 0;
     cl_int error;
+    zero = now();
     CHECK(clGetPlatformIDs(16, platforms, &count));
     const char *choice = getenv("ENERGY_MIX_DEVICE");
     if (choice)
@@ -234,6 +239,13 @@ static struct work *one, *first;
 static int several, place;
 static double weights[ALL], until;
 
+static void phase(const char *name, double from, double to)
+{
+    // Seconds since the first OpenCL call, which is where a trace begins.
+    printf("phase %s %.4f %.4f\n", name, from - zero, to - zero);
+    fflush(stdout);
+}
+
 static struct work *pick_one(double at)
 {
     (void)at;
@@ -273,15 +285,18 @@ static struct work *pick_random(double at)
 
 int main(int count, char **arguments)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const char *mode = count > 1 ? arguments[1] : "";
     if (!strcmp(mode, "list")) {
         for (int i = 0; i < ALL; i++)
             puts(works[i].name);
         return 0;
     }
-    int alone = !strcmp(mode, "alone"), eight = !strcmp(mode, "eight"), steady = !strcmp(mode, "steady-mix");
-    if (count < (alone ? 4 : 3) || !(alone || eight || steady || !strcmp(mode, "mix"))) {
-        fprintf(stderr, "usage: energy_mix alone KERNEL SECONDS | mix SECONDS SEED | steady-mix SECONDS | eight SECONDS SEED | list\n");
+    int alone = !strcmp(mode, "alone"), steady = !strcmp(mode, "steady-mix");
+    int truth_eight = !strcmp(mode, "truth-eight"), truth = truth_eight || !strcmp(mode, "truth");
+    int eight = truth_eight || !strcmp(mode, "eight");
+    if (count < (alone ? 4 : 3) || !(alone || truth || eight || steady || !strcmp(mode, "mix"))) {
+        fprintf(stderr, "usage: energy_mix alone KERNEL SECONDS | truth[-eight] SECONDS | mix SECONDS SEED | steady-mix SECONDS | eight SECONDS SEED | list\n");
         return 2;
     }
     double seconds = atof(arguments[alone ? 3 : 2]);
@@ -308,8 +323,20 @@ int main(int count, char **arguments)
     double from = now();
     // Batches of at least the longest kernel, so that two in flight keep the device busy.
     double batch_us = 3000;
-    run(seconds, alone ? pick_one : steady ? pick_next : pick_random, batch_us);
+    if (truth) {
+        for (int i = 0; i < several; i++) {
+            until = 0;
+            run(i ? seconds / 3 : seconds, pick_random, batch_us);
+            double began = now();
+            one = &first[i];
+            run(seconds, pick_one, batch_us);
+            phase(one->name, began, now());
+        }
+    } else {
+        run(seconds, alone ? pick_one : steady ? pick_next : pick_random, batch_us);
+    }
     double took = now() - from;
+    phase(mode, from, from + took);
     pause_for(1.0);
     for (int i = 0; i < several; i++)
         printf("launches %s %llu\n", first[i].name, (unsigned long long)first[i].launches);

@@ -3,7 +3,8 @@
 
     energy_table.py OUT
 
-Truth is (energy - floor x time not busy) / busy time of the run in which the kernel ran alone. The columns `plain` and
+Truth is (energy - floor x time not busy) / busy time of the seconds in which the kernel ran alone, in the runs truth-*;
+with two of them their mean, and half of their difference beside it. The columns `plain` and
 `1 s` are what tools find that integrate the sensor, or its one-second average, over the spans.
 """
 import json
@@ -32,17 +33,19 @@ def kernels(found):
     return [c for c in found["classes"] if c["kind"] == "kernel" and c["covered_seconds"] > 0]
 
 
-truth, half = {}, {}
-for path in sorted(out.glob("alone-*.json")):
-    name = path.stem.removeprefix("alone-")
+measured = {}
+for path in sorted(out.glob("truth*-*.*.json")):
+    name = path.name.split(".")[1]
     found = device(path)
-    for c in kernels(found) if found else []:
-        if c["name"] == name:
-            floor = found["floors"][0]["watts"]
-            busy = sum(k["covered_seconds"] for k in found["classes"])
-            idle = found["seconds"] - busy
-            truth[name] = (found["measured_joules"] - (floor["value"] if floor else 0) * idle) / busy
-            half[name] = (c["watts"]["high"] - c["watts"]["low"]) / 2 if c["watts"] else float("nan")
+    if not found:
+        continue
+    floor = found["floors"][0]["watts"]
+    busy = sum(k["covered_seconds"] for k in found["classes"])
+    idle = found["seconds"] - busy
+    measured.setdefault(name, []).append((found["measured_joules"] - (floor["value"] if floor else 0) * idle) / busy)
+truth = {name: sum(watts) / len(watts) for name, watts in measured.items()}
+# How far two measurements of the truth itself lie apart; unknown with one.
+half = {name: (max(watts) - min(watts)) / 2 for name, watts in measured.items()}
 
 
 def percent(x):
@@ -86,8 +89,10 @@ table("Mixes of 60 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(
 table("Pieces of 5 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 1))
 table("Mix of 60 s, device timing sampled", sorted(out.glob("sampled-*.json")))
 table("Eight kernels, 10 us to 50 ms, 60 s", sorted(out.glob("eight-*.json")))
-steady = device(out / "steady.json") if (out / "steady.json").exists() else None
-if steady:
+for path in sorted(out.glob("steady-*.json")):
+    steady = device(path)
+    if not steady:
+        continue
     print("\n**A mix that never varies**\n")
     for c in kernels(steady):
         print(f"- {c['name']}: {c['identifiability']}")
@@ -96,7 +101,7 @@ if steady:
     total = sum(truth.get(c["name"], float("nan")) * c["covered_seconds"] for c in kernels(steady))
     got = sum(g["joules"]["value"] for g in steady["groups"])
     print(f"- sum {got:.0f} J; the kernels alone for as long: {total:.0f} J ({percent(got / total - 1)})")
-for path in sorted(out.glob("mix-?.json")):
+for path in sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 0):
     energy = json.loads(path.read_text())["energy"]
     for counter in energy["application"]:
         if counter["samples_differ"] is not None:
