@@ -64,6 +64,8 @@ impl Run {
                 command.env_remove(&name);
             }
         }
+        // What is calibrated on the machine that runs the tests would show in reports.
+        command.env("CLSCOPE_CALIBRATION", folder.join("calibration.json"));
         Self { command, limit: LIMIT, stderr_closed: false }
     }
 

@@ -2,6 +2,7 @@
 //! causes, prefixed, on stderr. Refuses to do any work itself.
 
 mod bench;
+mod calibration;
 mod ctl;
 mod doctor;
 mod dump;

@@ -1,6 +1,7 @@
 //! Owns finding and mapping the files of traces, and hands their bytes to the analysis. The only place of the command
 //! that maps files. Refuses to decode records.
 
+use crate::calibration;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
@@ -145,7 +146,14 @@ impl TraceFiles {
                 issues: p.issues.clone(),
             }
         });
-        Trace::open(processes.collect())
+        let mut trace = Trace::open(processes.collect());
+        for directory in &self.directories {
+            let calibrations = directory.calibrations();
+            for process in trace.processes.iter_mut().filter(|p| directory.processes.iter().any(|own| own.label == p.label)) {
+                calibration::apply(&calibrations, &mut process.definitions);
+            }
+        }
+        trace
     }
 
     /// Sensor files of all directories: name and bytes.
@@ -166,6 +174,12 @@ impl TraceFiles {
 }
 
 impl Directory {
+    /// What `clscope record` found calibrated on its host; nothing where there was no calibration, or no `record`.
+    pub fn calibrations(&self) -> Vec<calibration::Entry> {
+        let entries = self.meta.as_ref().and_then(|m| m.get("calibration")).cloned();
+        entries.and_then(|e| serde_json::from_value(e).ok()).unwrap_or_default()
+    }
+
     fn open(path: PathBuf) -> Result<Self> {
         let kind = fs::metadata(&path).with_context(|| missing(&path))?;
         if !kind.is_dir() {

@@ -2,6 +2,7 @@
 //! load a driver into its own process: drivers are tried in children, so that one that crashes is a finding.
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod loaders;
 mod machine;
 mod sensors;
@@ -16,6 +17,8 @@ use std::process::ExitCode;
 #[command(before_help = "Examples:
   clscope doctor                                     what works here, what does not, and how to mend it
   OCL_ICD_VENDORS=/path/to/icds clscope doctor       the same with other drivers
+  clscope doctor --calibrate                         measures devices and sensors, and keeps the figures for later runs
+  clscope doctor --calibrate=spans                   devices only
   clscope doctor --format json | jq '.findings[] | select(.status != \"ok\")'")]
 pub struct Args {
     /// Output format
@@ -23,9 +26,10 @@ pub struct Args {
     format: Format,
     #[command(flatten)]
     sensors: crate::energy::sources::Options,
-    /// Measure how often sensors update and how late they follow: four seconds, with a load on one core
-    #[arg(long)]
-    calibrate: bool,
+    /// Measure what a device's own times hold of the runtime's work (spans), and how often sensors update and how late
+    /// they follow (sensors): some seconds, with load. Kept for later runs; `record` puts it into traces
+    #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "spans,sensors")]
+    calibrate: Vec<calibrate::Part>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -53,7 +57,8 @@ pub enum Status {
 /// One line of the examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`, `sensor`.
+    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`, `sensor`,
+    /// `calibration`.
     pub section: &'static str,
     /// What was looked at.
     pub what: String,
@@ -86,7 +91,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     findings.extend(loaders::examine());
     findings.extend(machine::clock());
     findings.extend(machine::files());
-    findings.extend(sensors::examine(&args.sensors, args.calibrate));
+    let (found, sources) = sensors::examine(&args.sensors);
+    findings.extend(found);
+    if !args.calibrate.is_empty() {
+        findings.extend(calibrate::run(&args.calibrate, sources));
+    }
     let worst = findings.iter().map(|f| f.status).max().unwrap_or(Status::Ok);
     let mut out = std::io::stdout().lock();
     match args.format {

@@ -98,6 +98,9 @@ pub struct Meta {
     /// How GPU power is to be formed, if the user said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_power: Option<String>,
+    /// What was calibrated on this host before (`clscope doctor --calibrate`); reports take the span bias from here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<crate::calibration::Entry>,
     /// Why the recorder could not be expected to see the application.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub obstacles: Vec<String>,
@@ -178,6 +181,7 @@ mod tests {
             exit: None,
             still_running: Vec::new(),
             gpu_power: None,
+            calibration: Vec::new(),
             obstacles: Vec::new(),
         };
         let mut file = MetaFile::create(&path, &meta).unwrap();

@@ -14,6 +14,7 @@ mod summary;
 
 pub use library::{check_path, find as find_libraries};
 
+use crate::calibration;
 use crate::output::say;
 use crate::system::{self, Held};
 use anyhow::{Result, bail};
@@ -205,6 +206,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Choice::Auto => "auto".to_owned(),
             Choice::Fixed(formula) => formula.name().to_owned(),
         }),
+        calibration: calibrations(args),
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
     // Also the proof, before anything runs, that the directory takes files.
@@ -257,6 +259,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             drop(held);
             system::die_by(signal);
             Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
+        }
+    }
+}
+
+/// What was calibrated on this host. A file that cannot be read costs the corrected figures, not the recording.
+fn calibrations(args: &Args) -> Vec<calibration::Entry> {
+    let Some(path) = calibration::Store::path() else { return Vec::new() };
+    match calibration::Store::load(&path) {
+        Ok(store) => store.of_host(&system::host_name()),
+        Err(error) => {
+            args.tell(format_args!("warning: calibrations are left out: {error:#}"));
+            Vec::new()
         }
     }
 }

@@ -40,6 +40,8 @@ impl Stage {
     pub fn clscope(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clscope"));
         command.current_dir(self.path()).env("CLSCOPE_LIBRARY", self.join("lib/libclscope.so"));
+        // Calibrations of the machine that runs the tests would show in reports.
+        command.env("CLSCOPE_CALIBRATION", self.join("calibration.json"));
         for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS", "GLIBC_TUNABLES", "CLSCOPE_TRACE", "CLSCOPE_ENABLE"] {
             command.env_remove(name);
         }

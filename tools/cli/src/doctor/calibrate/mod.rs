@@ -1,0 +1,65 @@
+//! Owns `clscope doctor --calibrate`: which parts are measured, and that what they found is told and kept. Each part has a
+//! module and gives an [`Outcome`]; refuses to know what any of them measures.
+#![forbid(unsafe_code)]
+
+mod sensors;
+
+use super::{Finding, Status};
+use crate::calibration::{Entry, Store};
+use clscope_sensors::Source;
+
+/// What can be calibrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Devices: what is in their spans besides the command, what timing costs
+    Spans,
+    /// Sensors: update period, response
+    Sensors,
+}
+
+/// What a part found: lines to tell, and what is to be kept.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// In the section `calibration`.
+    pub findings: Vec<Finding>,
+    /// One per subject.
+    pub entries: Vec<Entry>,
+}
+
+/// Measures the parts, keeps what they found, and tells it.
+pub fn run(parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
+    let mut all = Outcome::default();
+    if parts.contains(&Part::Sensors) {
+        all.extend(sensors::calibrate(sources));
+    }
+    let kept = keep(&all.entries);
+    all.findings.push(kept);
+    all.findings
+}
+
+impl Outcome {
+    fn extend(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+        self.entries.extend(other.entries);
+    }
+}
+
+/// Adds the entries to this user's store.
+fn keep(entries: &[Entry]) -> Finding {
+    let what = "kept for later runs";
+    if entries.is_empty() {
+        return Finding::new("calibration", what, Status::Info, "nothing could be measured");
+    }
+    let Some(path) = Store::path() else {
+        let text = "there is no place to keep it: neither HOME nor XDG_CACHE_HOME is set";
+        return Finding::new("calibration", what, Status::Warning, text).fix("export XDG_CACHE_HOME=/var/tmp/cache");
+    };
+    let stored = Store::load(&path).and_then(|mut store| {
+        entries.iter().for_each(|entry| store.put(entry.clone()));
+        store.save(&path)
+    });
+    match stored {
+        Ok(()) => Finding::new("calibration", what, Status::Ok, format!("in {}; `clscope record` copies it into traces", path.display())),
+        Err(error) => Finding::new("calibration", what, Status::Warning, format!("{error:#}")),
+    }
+}
