@@ -300,7 +300,8 @@ extern "C" fn note_interrupt(_: libc::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Makes the first SIGINT set the flag that is returned; a second one ends the process as ever.
+/// Makes the first SIGINT or SIGTERM (what `timeout` and batch systems send) set the flag that is returned; a second one of the same
+/// kind ends the process as ever.
 pub fn interrupt_flag() -> io::Result<&'static AtomicBool> {
     // SAFETY: zeros are a valid sigaction; the handler only stores to an atomic; SA_RESETHAND brings the default back.
     let code = unsafe {
@@ -308,7 +309,7 @@ pub fn interrupt_flag() -> io::Result<&'static AtomicBool> {
         action.sa_sigaction = note_interrupt as *const () as usize;
         action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
         libc::sigemptyset(&mut action.sa_mask);
-        libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut())
+        libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut()) | libc::sigaction(libc::SIGTERM, &action, std::ptr::null_mut())
     };
     if code == 0 { Ok(&INTERRUPTED) } else { Err(io::Error::last_os_error()) }
 }

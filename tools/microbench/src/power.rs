@@ -305,3 +305,6 @@ impl Power {
         (inside, near)
     }
 }
+
+#[cfg(test)]
+mod tests;

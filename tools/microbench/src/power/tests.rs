@@ -1,0 +1,201 @@
+//! The way from NVML to watts, over a driver by script: two boards, a load in the middle of a quiet time, a driver without the ring of
+//! samples. Owns the script; refuses to read any real sensor.
+
+use super::*;
+use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utilisation};
+use clscope_nvml::error::code;
+use clscope_nvml::{Api, DeviceInfo, Index, NvmlError, Wanted};
+use clscope_sensors::sampler::Host;
+use std::sync::atomic::AtomicU64;
+
+const MS: u64 = 1_000_000;
+/// How far the wall clock is ahead.
+const WALL: u64 = 1_700_000_000_000_000_000;
+/// The load.
+const LOAD: std::ops::Range<u64> = 3_000 * MS..4_200 * MS;
+
+struct Fake {
+    now: AtomicU64,
+    ring: bool,
+}
+
+impl Fake {
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+    fn watts(device: Index, at: u64) -> u64 {
+        // A sample tells of the time before it.
+        match (device.0, LOAD.contains(&at.saturating_sub(1))) {
+            (0, true) => 400,
+            (0, false) => 100,
+            // The other board never does anything but burn.
+            _ => 600,
+        }
+    }
+}
+
+impl Api for Fake {
+    fn driver_version(&self) -> Result<String, NvmlError> {
+        Ok("1".to_owned())
+    }
+    fn devices(&self) -> Result<Vec<DeviceInfo>, NvmlError> {
+        let device = |n: u32, pci: &str| DeviceInfo {
+            index: Index(n),
+            name: "NVIDIA Sample".to_owned(),
+            uuid: format!("GPU-{n}"),
+            pci: pci.to_owned(),
+        };
+        Ok(vec![device(1, "0000:3b:00.0"), device(0, "0000:d8:00.0")])
+    }
+    fn power_samples(&self, device: Index, after_us: u64) -> Result<Vec<PowerSample>, NvmlError> {
+        if !self.ring {
+            return Err(NvmlError::Call { call: "ring", code: code::NOT_SUPPORTED, words: String::new() });
+        }
+        let last = self.now() / (20 * MS);
+        let all = (last.saturating_sub(119)..last).map(|k| k * 20 * MS);
+        let sample =
+            |at: u64| PowerSample { stamp_us: (WALL + at) / 1000, milliwatts: u32::try_from(Fake::watts(device, at) * 1000).unwrap_or(0) };
+        Ok(all.map(sample).filter(|s| s.stamp_us > after_us).collect())
+    }
+    fn total_energy_mj(&self, device: Index) -> Result<u64, NvmlError> {
+        // Steps of 100 ms.
+        Ok((0..self.now() / (100 * MS)).map(|k| 100 * Fake::watts(device, k * 100 * MS)).sum())
+    }
+    fn field(&self, _: Index, _: Field, _: Scope) -> Result<u64, NvmlError> {
+        Err(NvmlError::Call { call: "field", code: code::NOT_SUPPORTED, words: String::new() })
+    }
+    fn clock_mhz(&self, _: Index, clock: ClockDomain) -> Result<u32, NvmlError> {
+        Ok(match clock {
+            ClockDomain::Memory => 3201,
+            ClockDomain::Sm if LOAD.contains(&self.now()) => 1755,
+            ClockDomain::Sm => 1980,
+        })
+    }
+    fn temperature_c(&self, _: Index) -> Result<u32, NvmlError> {
+        Ok(40)
+    }
+    fn clock_reasons(&self, _: Index) -> Result<u64, NvmlError> {
+        // SW power cap.
+        Ok(if LOAD.contains(&self.now()) { 4 } else { 0 })
+    }
+    fn power_limit_mw(&self, _: Index) -> Result<u32, NvmlError> {
+        Ok(700_000)
+    }
+    fn utilisation(&self, _: Index) -> Result<Utilisation, NvmlError> {
+        Ok(Utilisation { gpu: 0, memory: 0 })
+    }
+    fn gpm_supported(&self, _: Index) -> Result<bool, NvmlError> {
+        Ok(false)
+    }
+    fn gpm_alloc(&self) -> Result<GpmSample, NvmlError> {
+        Err(NvmlError::NoFunction { call: "gpm_alloc" })
+    }
+    fn gpm_free(&self, _: GpmSample) {}
+    fn gpm_get(&self, _: Index, _: &mut GpmSample) -> Result<(), NvmlError> {
+        Err(NvmlError::NoFunction { call: "gpm_get" })
+    }
+    fn gpm_metrics(&self, _: &GpmSample, _: &GpmSample, _: &[u32]) -> Result<Vec<Option<f64>>, NvmlError> {
+        Err(NvmlError::NoFunction { call: "gpm_metrics" })
+    }
+}
+
+/// Time is the driver's; each look takes a microsecond, and waiting costs nothing.
+struct Virtual(Arc<Fake>);
+
+impl Clock for Virtual {
+    fn raw(&mut self) -> RawNs {
+        RawNs(self.0.now.fetch_add(1000, Ordering::Relaxed))
+    }
+    fn realtime(&mut self) -> Option<RealtimeNs> {
+        Some(RealtimeNs(WALL + self.0.now()))
+    }
+}
+
+impl Host for Virtual {
+    fn thread_cpu_ns(&mut self) -> u64 {
+        self.0.now() / 1000
+    }
+    fn sleep_until(&mut self, until: RawNs) {
+        self.0.now.fetch_max(until.0, Ordering::Relaxed);
+    }
+}
+
+fn gpu(pci: Option<&str>) -> DeviceFacts {
+    DeviceFacts {
+        name: "NVIDIA Sample".to_owned(),
+        vendor: String::new(),
+        platform: String::new(),
+        version: String::new(),
+        driver: String::new(),
+        kind: DeviceKind::Gpu,
+        compute_units: 132,
+        max_clock_mhz: Some(1980),
+        max_group: 1024,
+        global_bytes: 0,
+        largest_buffer: 0,
+        local_bytes: 0,
+        cache_bytes: 0,
+        has_half: false,
+        has_double: true,
+        has_fma: true,
+        preferred_float_width: 1,
+        shares_host_memory: false,
+        pci: pci.map(str::to_owned),
+        nv_capability: Some((9, 0)),
+        nv_warp: Some(32),
+        intel_units: None,
+        extensions: String::new(),
+    }
+}
+
+fn sampled(ring: bool, pci: Option<&str>) -> Power {
+    let fake = Arc::new(Fake { now: AtomicU64::new(1000 * MS), ring });
+    let api: Arc<dyn Api> = Arc::clone(&fake) as _;
+    let devices = api.devices().expect("two boards");
+    let (sources, _) = clscope_nvml::open(&api, &devices, Wanted { gpm: false });
+    let mut readings = Readings::default();
+    let mut sampler = Sampler::new(sources, Settings::default(), &mut readings);
+    let end = 6_000 * MS;
+    let over = || fake.now() > end;
+    sampler.run(&mut Virtual(Arc::clone(&fake)), &mut readings, &over);
+    Power::new(readings, &gpu(pci), &[])
+}
+
+fn window(from: u64, to: u64) -> Window {
+    Window { raw: (from, to), real: (WALL + from, WALL + to), launches: 1 }
+}
+
+#[test]
+fn a_load_gets_its_watts_its_clock_and_what_held_it_back() {
+    // Addresses are written in several ways.
+    for pci in ["0000:d8:00.0", "0000:D8:00.0", "00000000:D8:00.0"] {
+        let power = sampled(true, Some(pci));
+        assert!(power.source().contains("nvml") && power.source().contains("power-samples"), "{}", power.source());
+        let load = window(LOAD.start, LOAD.end);
+        assert_eq!(power.watts(load).map(|e| e.value), Some(400.0));
+        assert_eq!(power.watts(window(4_500 * MS, 5_700 * MS)).map(|e| e.value), Some(100.0));
+        assert_eq!(power.clock_mhz(load).map(|e| e.value), Some(1755.0));
+        assert_eq!(power.reasons(load), Some(4));
+        // A launch of some milliseconds has the reading next to it.
+        assert_eq!(power.clock_mhz(window(2_000 * MS, 2_001 * MS)).map(|e| e.value), Some(1980.0));
+        // What is too short for the sensor has no power, not a wrong one.
+        assert_eq!(power.watts(window(LOAD.start, LOAD.start + 60 * MS)), None);
+        assert_eq!(power.watts(window(9_000 * MS, 9_900 * MS)), None);
+    }
+}
+
+#[test]
+fn without_the_ring_the_energy_counter_speaks() {
+    let power = sampled(false, Some("0000:d8:00.0"));
+    assert!(power.source().contains("energy"), "{}", power.source());
+    let watts = power.watts(window(LOAD.start, LOAD.end)).expect("a counter of 100 ms steps");
+    assert!(watts.low <= 400.0 && 400.0 <= watts.high && watts.half() < 100.0, "{watts:?}");
+}
+
+#[test]
+fn anothers_sensor_is_never_taken() {
+    let power = sampled(true, Some("0000:af:00.0"));
+    assert!(power.source().starts_with("none"), "{}", power.source());
+    assert_eq!(power.watts(window(LOAD.start, LOAD.end)), None);
+    assert_eq!(power.clock_mhz(window(LOAD.start, LOAD.end)), None);
+}
