@@ -45,7 +45,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, null_mut());
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: no errcode_ret here.
@@ -58,7 +58,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
@@ -71,7 +71,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
@@ -83,7 +83,7 @@ macro_rules! body {
     (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; $element:expr; [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
-            let Some(entered) = guard::enter($id) else {
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else {
                 // SAFETY: the application's own call, arguments untouched.
                 let returned = unsafe { real($($arg),*) };
                 hooks::created_unrecorded(returned, || $element);
@@ -102,7 +102,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
@@ -119,7 +119,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
             let mut plan = hooks::enqueue::plan(site, $queue, $kind, $object);
             let asked: *mut H = $event;
@@ -162,7 +162,7 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter($id) else { return unsafe { real($($arg),*) } };
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
             // SAFETY: as above.
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });

@@ -4,6 +4,7 @@
 //!
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no allocation, no system call.
 
+use crate::entry::Site;
 use crate::sink::{self, ring::SCRATCH, state};
 use clscope_trace::file::ring;
 use clscope_trace::record;
@@ -22,7 +23,8 @@ pub struct Thread {
     pub last: Cell<u64>,
     /// Value of the header's position.
     pub position: Cell<u64>,
-    /// Whether the thread is inside a recorded call.
+    /// Whether the thread is inside a recorded call: 0 outside, [`OWN`] in calls of ours, else 1 + the slot of the way
+    /// that it came in by.
     pub depth: Cell<u32>,
     /// Whether it is in the middle of writing a record.
     pub writing: Cell<bool>,
@@ -49,6 +51,9 @@ thread_local! {
     };
 }
 
+/// Depth of a thread that calls OpenCL on our own account.
+const OWN: u32 = u32::MAX;
+
 /// The calling thread's state.
 #[inline(always)]
 pub fn thread() -> &'static Thread {
@@ -66,12 +71,13 @@ pub struct Entered {
 
 /// Takes the guard. `None`: pass the call on and record nothing.
 #[inline(always)]
-pub fn enter(function: u16) -> Option<Entered> {
+pub fn enter(site: Site) -> Option<Entered> {
     let t = thread();
-    if (t.depth.get() != 0 || !state::active()) && !slow_enter(t, function) {
+    if (t.depth.get() != 0 || !state::active()) && !slow_enter(t, site) {
         return None;
     }
-    t.depth.set(1);
+    let function = site.function;
+    t.depth.set(1 + site.slot as u32);
     let begin = sink::now();
     let header = t.header.get();
     // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than these offsets.
@@ -94,16 +100,17 @@ pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
 
 #[cold]
 #[inline(never)]
-fn slow_enter(t: &Thread, function: u16) -> bool {
+fn slow_enter(t: &Thread, site: Site) -> bool {
     if t.depth.get() != 0 {
-        if t.writing.get() {
-            // A signal handler of the application interrupted us in the middle of a record.
+        // What comes in by the same way as the call that is under way is the application's: a signal handler that
+        // interrupted it. What the runtime or a lower layer calls meanwhile comes in by another way, or not at all.
+        if t.writing.get() || t.depth.get() == 1 + site.slot as u32 {
             sink::ring::count_dropped(t, 1);
         }
         return false;
     }
-    t.depth.set(1);
-    let go = protect(false, || state::begin(function));
+    t.depth.set(OWN);
+    let go = protect(false, || state::begin(site.function));
     t.depth.set(0);
     go
 }
@@ -277,6 +284,6 @@ pub fn unseen<R>(run: impl FnOnce() -> R) -> R {
         }
     }
     let t = thread();
-    let _back = Back(t, t.depth.replace(1));
+    let _back = Back(t, t.depth.replace(OWN));
     run()
 }

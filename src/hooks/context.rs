@@ -76,7 +76,7 @@ pub unsafe fn clCreateContext(
     user_data: P,
     errcode_ret: *mut i32,
 ) -> H {
-    let Some(entered) = guard::enter(site.function) else {
+    let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         let context = unsafe { real(properties, num_devices, devices, pfn_notify, user_data, errcode_ret) };
         super::created_unrecorded(context, || 0);
@@ -102,7 +102,7 @@ pub unsafe fn clCreateContextFromType(
     user_data: P,
     errcode_ret: *mut i32,
 ) -> H {
-    let Some(entered) = guard::enter(site.function) else {
+    let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         let context = unsafe { real(properties, device_type, pfn_notify, user_data, errcode_ret) };
         super::created_unrecorded(context, || 0);
@@ -121,7 +121,7 @@ pub unsafe fn clCreateContextFromType(
 #[inline(never)]
 pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(context) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(context) });
     if code == 0 {
@@ -134,7 +134,7 @@ pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -
 #[inline(never)]
 pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     if references(context, -1).is_some_and(|left| left <= 0) {
         guard::protect((), || device_time::context_abandoned(entered.thread, context));
         entered.start_now();
@@ -148,7 +148,7 @@ pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) 
 #[inline(never)]
 pub unsafe fn clTerminateContextKHR(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context) } };
+    let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     guard::protect((), || device_time::context_abandoned(entered.thread, context));
     entered.start_now();
     // SAFETY: the application's own call.
@@ -168,7 +168,7 @@ pub unsafe fn clGetContextInfo(
     size_ret: P,
 ) -> i32 {
     // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(context, param_name, size, value, size_ret) } };
+    let Some(mut entered) = guard::enter(site) else { return unsafe { real(context, param_name, size, value, size_ret) } };
     if param_name == CL_CONTEXT_REFERENCE_COUNT {
         // Events of complete commands hold their context in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look_at_context(entered.thread, Some(context)));

@@ -231,7 +231,7 @@ impl WaitList {
 
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.
 pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec<u64>, mut call: impl FnMut(*mut H) -> i32) -> i32 {
-    let Some(entered) = guard::enter(what.site.function) else { return call(what.event) };
+    let Some(entered) = guard::enter(what.site) else { return call(what.event) };
     let mut plan = plan(what.site, queue, what.kind, what.object);
     what.blocking = blocking;
     let slot = plan.slot(what.event);

@@ -17,7 +17,7 @@ const CL_COMPLETE: i32 = 0;
 #[inline(never)]
 pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32, *const H) -> i32, count: u32, list: *const H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(count, list) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(count, list) } };
     let thread = entered.thread;
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(count, list) });
@@ -35,7 +35,7 @@ pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32,
 #[inline(never)]
 pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     let thread = entered.thread;
     let limit = objects::next_command();
     // SAFETY: as above.
@@ -52,7 +52,7 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
 #[inline(never)]
 pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue) });
     entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
@@ -64,7 +64,7 @@ type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 #[inline(never)]
 pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
     let thread = entered.thread;
     let facts = objects::event(event);
     // SAFETY: as above.
@@ -93,7 +93,7 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
 #[inline(never)]
 pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
     let code = if objects::event(event).is_some_and(|f| f.unprofiled) {
         // The application created this queue without profiling: it must not be answered, nor its buffers be written to.
         let mut unused = 0u64;
@@ -123,7 +123,7 @@ pub unsafe fn clSetEventCallback(
     user_data: P,
 ) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, callback_type, pfn_notify, user_data) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(event, callback_type, pfn_notify, user_data) } };
     let pair = callbacks::event_status(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
     let code = guard::real_call(&entered, || unsafe { real(event, callback_type, pair.function, pair.data) });
@@ -137,7 +137,7 @@ pub unsafe fn clSetEventCallback(
 #[inline(never)]
 pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, event: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(event) } };
     // The handle may be another event's by the time the record is written.
     let command = objects::event_word(event);
     // SAFETY: as above.
@@ -152,7 +152,7 @@ static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex:
 #[inline(never)]
 pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, context: H, errcode_ret: *mut i32) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(context, errcode_ret) } };
     // SAFETY: as above.
     let event = guard::real_call(&entered, || unsafe { real(context, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
@@ -173,7 +173,7 @@ pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H,
 #[inline(never)]
 pub unsafe fn clSetUserEventStatus(site: Site, real: unsafe extern "C-unwind" fn(H, i32) -> i32, event: H, status: i32) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(event, status) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(event, status) } };
     let command = objects::event_word(event);
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event, status) });

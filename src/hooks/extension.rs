@@ -43,7 +43,7 @@ unsafe fn replacement(name: P, theirs: H) -> H {
 #[inline(never)]
 pub unsafe fn clGetExtensionFunctionAddress(site: Site, real: unsafe extern "C-unwind" fn(P) -> H, name: P) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(name) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(name) } };
     // SAFETY: as above.
     let theirs = guard::real_call(&entered, || unsafe { real(name) });
     // SAFETY: the runtime has read the name.
@@ -60,7 +60,7 @@ pub unsafe fn clGetExtensionFunctionAddressForPlatform(
     name: P,
 ) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(platform, name) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(platform, name) } };
     // SAFETY: as above.
     let theirs = guard::real_call(&entered, || unsafe { real(platform, name) });
     // SAFETY: the runtime has read the name.

@@ -128,7 +128,7 @@ pub unsafe fn clCreateCommandBufferKHR(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
     // SAFETY: as above.
     let buffer = guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.

@@ -47,7 +47,7 @@ pub fn element_size(format: P) -> u64 {
 /// As the function's specification says.
 pub unsafe fn destructor(site: Site, real: unsafe extern "C-unwind" fn(H, P, P) -> i32, object: H, pfn_notify: P, user_data: P) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(object, pfn_notify, user_data) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(object, pfn_notify, user_data) } };
     let pair = callbacks::on_object(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
     let code = guard::real_call(&entered, || unsafe { real(object, pair.function, pair.data) });

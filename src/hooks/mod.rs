@@ -62,7 +62,7 @@ pub fn region_bytes(region: *const usize, element: u64) -> u64 {
 
 /// Makes a call recorded or not, and gives it back with the guard that was taken.
 pub fn passed<R>(site: Site, call: impl FnOnce() -> R) -> (Option<Entered>, R) {
-    match guard::enter(site.function) {
+    match guard::enter(site) {
         Some(entered) => {
             let returned = guard::real_call(&entered, call);
             (Some(entered), returned)

@@ -140,7 +140,7 @@ pub unsafe fn clGetPlatformIDs(
     num_platforms: P,
 ) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(num_entries, platforms, num_platforms) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(num_entries, platforms, num_platforms) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(num_entries, platforms, num_platforms) });
     if code == 0 {
@@ -161,7 +161,7 @@ pub unsafe fn clGetDeviceIDs(
     devices: *mut H,
     num_devices: P,
 ) -> i32 {
-    let Some(entered) = guard::enter(site.function) else {
+    let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         return unsafe { real(platform, device_type, num_entries, devices, num_devices) };
     };

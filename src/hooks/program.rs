@@ -214,7 +214,7 @@ pub unsafe fn clBuildProgram(
     pfn_notify: P,
     user_data: P,
 ) -> i32 {
-    let Some(entered) = guard::enter(site.function) else {
+    let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         return unsafe { real(program, num_devices, device_list, options, pfn_notify, user_data) };
     };

@@ -86,7 +86,7 @@ pub unsafe fn clCreateCommandQueue(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(context, device, properties, errcode_ret) } };
     let added = wants_profiling(properties);
     // SAFETY: the application's call with one more property.
     let mut queue = guard::real_call(&entered, || unsafe {
@@ -121,7 +121,7 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(context, device, properties, errcode_ret) } };
     // SAFETY: the specification wants NULL or a zero-terminated array.
     let theirs = unsafe { array(properties) };
     let asked = theirs.as_deref().and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
@@ -201,7 +201,7 @@ fn with_profiling(array: &[u64]) -> Vec<u64> {
 #[inline(never)]
 pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue) });
     if let (0, Some(known)) = (code, objects::queue(queue)) {
@@ -214,7 +214,7 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn
 #[inline(never)]
 pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
     // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue) } };
+    let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue) } };
     let known = objects::queue(queue);
     let id = objects::id(queue);
     if let Some(known) = known
@@ -236,7 +236,7 @@ type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 #[inline(never)]
 pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site.function) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
+    let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
     let known = objects::queue(queue);
     if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
         // Events of complete commands hold their queue in some runtimes: ours must not be seen.
@@ -322,7 +322,7 @@ pub unsafe fn clSetCommandQueueProperty(
     old_properties: P,
 ) -> i32 {
     // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site.function) else { return unsafe { real(queue, properties, enable, old_properties) } };
+    let Some(entered) = guard::enter(site) else { return unsafe { real(queue, properties, enable, old_properties) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
     if let (0, Some(known)) = (code, objects::queue(queue)) {

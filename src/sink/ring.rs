@@ -44,6 +44,8 @@ pub struct Owned {
     process: &'static Process,
     region: Region,
     thread: u32,
+    /// How many of the records that the header counts as dropped were in blocks that could not be written.
+    failed: u64,
 }
 
 impl Owned {
@@ -224,9 +226,7 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
         Some(thread) => (thread, t.position.get() >> 32),
         None => (process.next_thread.fetch_add(1, Ordering::Relaxed), 0),
     };
-    // What the small ring could not tell yet; drops without a ring stay in SCRATCH, shared by all threads.
-    // SAFETY: the current header.
-    let dropped = unsafe { cell(t.header.get(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
+    let before = t.header.get();
     // A record may speak of a moment before the last one's.
     let time = time.max(t.last.get());
     let header = region.map.as_mut_ptr();
@@ -236,17 +236,22 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
         cell(header, ring::BASE).store(time, Ordering::Relaxed);
         cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
         cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
-        cell(header, ring::DROPPED).store(dropped, Ordering::Relaxed);
-        let current = t.header.get();
-        cell(header, ring::CALL).store(cell(current, ring::CALL).load(Ordering::Relaxed), Ordering::Relaxed);
-        cell(header, ring::CALL_BEGIN).store(cell(current, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
+        cell(header, ring::CALL).store(cell(before, ring::CALL).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::CALL_BEGIN).store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
         cell(header, ring::MAGIC).store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
         cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
     }
     let old = t.ring.get();
     let size = region.size;
-    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread })));
+    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread, failed: 0 })));
     t.header.set(header);
+    // What the header before could not tell yet. Taken last: a signal handler may have counted there until now.
+    // SAFETY: both are ring headers, or SCRATCH, which threads without a ring share.
+    unsafe {
+        let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
+        cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
+    }
     t.position.set(sequence << 32);
     t.last.set(time);
     // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at `size`.
@@ -296,6 +301,7 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
             Err(error) => {
                 let records = records_in(framed);
                 count_dropped(t, records);
+                owned.failed += records;
                 diag::warn(
                     "disk-full",
                     &format!(
@@ -325,17 +331,18 @@ fn records_in(framed: &[u8]) -> u64 {
 }
 
 /// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it is.
-fn tell_drops(t: &Thread, owned: &Owned) {
+fn tell_drops(t: &Thread, owned: &mut Owned) {
     // SAFETY: the thread's header.
-    let total = unsafe { cell(owned.header(), ring::DROPPED) };
-    let untold = total.swap(0, Ordering::Relaxed);
-    if untold == 0 {
-        return;
+    let total = unsafe { cell(owned.header(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
+    let failed = std::mem::take(&mut owned.failed).min(total);
+    for (count, reason) in [(failed, DropReason::WriteFailed), (total - failed, DropReason::Reentered)] {
+        if count > 0 {
+            let words = record::dropped(count, reason, 0);
+            // The ring has just been emptied: there is room.
+            put(t, &words);
+            publish(t, t.last.get(), (words.len() * 8) as u64);
+        }
     }
-    let words = record::dropped(untold, DropReason::WriteFailed, 0);
-    // The ring has just been emptied: there is room.
-    put(t, &words);
-    publish(t, t.last.get(), (words.len() * 8) as u64);
 }
 
 /// Marks a region free for the next thread.

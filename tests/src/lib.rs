@@ -10,7 +10,7 @@ pub mod trace;
 
 pub use artifacts::artifacts;
 pub use run::{Finished, Run};
-pub use stage::{Mode, Runtime, Stage};
+pub use stage::{Mode, Runtime, Stage, system_loader};
 pub use trace::{Command, Process, Recorded};
 
 /// Says why a test, or a part of one, does not run here. What the set-up script installs is never skipped there: it sets

@@ -4,6 +4,7 @@
 use crate::{Finished, Recorded, Run, artifacts};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// How the recorder comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,18 @@ impl Mode {
     pub const RECORDING: [Mode; 4] = [Mode::Preload, Mode::Layer, Mode::Audit, Mode::Record];
     /// The ways that see an application that opens its loader by `dlopen`.
     pub const DLOPEN: [Mode; 3] = [Mode::Layer, Mode::Audit, Mode::Record];
+}
+
+/// Path of the system's OpenCL loader. By its name alone, `dlopen` gives any library of that name that is loaded already.
+///
+/// # Panics
+/// Where none is installed.
+#[must_use]
+pub fn system_loader() -> String {
+    let listed = Command::new("/sbin/ldconfig").arg("-p").output().expect("ldconfig lists libraries").stdout;
+    let listed = String::from_utf8_lossy(&listed);
+    let found = listed.lines().filter(|l| l.contains("libOpenCL.so.1 ")).find_map(|l| l.split_once("=> "));
+    found.expect("libOpenCL.so.1 is installed").1.trim().to_owned()
 }
 
 /// The OpenCL that programs find.

@@ -1,6 +1,6 @@
 //! The ways in which applications reach OpenCL, against the ways in which the recorder comes in: what each sees.
 
-use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts};
+use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, system_loader};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,15 +12,6 @@ fn launches(stage: &Stage, mode: Mode, line: &str) -> Option<usize> {
     let trace = stage.trace("t");
     let any = trace.is_dir() && std::fs::read_dir(&trace).unwrap().any(|e| e.unwrap().path().extension().is_some_and(|x| x == "defs"));
     any.then(|| Recorded::read(&[&trace]).launches())
-}
-
-/// The system's loader by its absolute path.
-fn system_loader() -> String {
-    let output =
-        Command::new("sh").args(["-c", "ldconfig -p | sed -n 's/.*x86-64.* => \\(.*libOpenCL.so.1\\)$/\\1/p' | head -n 1"]).output();
-    let path = String::from_utf8(output.unwrap().stdout).unwrap().trim().to_owned();
-    assert!(!path.is_empty(), "ldconfig knows no libOpenCL.so.1");
-    path
 }
 
 #[test]
@@ -71,7 +62,7 @@ fn each_loader_of_a_process_keeps_its_own_calls() {
     // Three rounds of five launches on each of two loaders.
     for (line, mode) in [
         (format!("two_loaders libOpenCL.so.1 {fake}"), Mode::Audit),
-        (format!("two_loaders {fake} libOpenCL.so.1"), Mode::Audit),
+        (format!("two_loaders {fake} {}", system_loader()), Mode::Audit),
         (format!("two_loaders libOpenCL.so.1 {fake}"), Mode::Record),
     ] {
         let stage = Stage::new(Runtime::Pocl);

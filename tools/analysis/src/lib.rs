@@ -25,6 +25,7 @@
 
 pub mod align;
 pub mod clock;
+pub mod counters;
 pub mod energy;
 pub mod event;
 pub mod ids;

@@ -194,7 +194,7 @@ macro_rules! drop_reasons {
 drop_reasons! {
     Unknown = 0, "for a reason this version does not know";
     WriteFailed = 1, "the trace could not be written (disk full or a limit)";
-    Reentered = 2, "the call came from a signal handler in the middle of another record";
+    Reentered = 2, "the call came from a signal handler in the middle of another call";
     NoRing = 3, "no ring could be had for the thread";
 }
 

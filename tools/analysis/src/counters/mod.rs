@@ -1,0 +1,194 @@
+//! Counters per kernel: means over windows far longer than kernels, attributed to them by the fit that serves energy
+//! ([`crate::energy`]). Owns what differs from power: one delay for all counters of a source, found where the signal is
+//! strongest; counters that are 0 while nothing runs; verdicts that do not judge a counter by its smallness.
+//! Refuses names, units and I/O: counters are series, classes are numbers.
+//!
+//! A value is the counter's mean while the class runs, in the unit of the windows' means: percent stay percent; of
+//! counts, give each window's count over its length and read counts a second.
+#![forbid(unsafe_code)]
+
+use crate::energy::{
+    Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, Parameter, Problem, ResponseModel, Seconds, Series, attribute,
+};
+
+/// What a counter reads while nothing runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Nothing: it counts work of kernels and transfers only.
+    Zero,
+    /// Something that is to be fitted: clocks run on, other traffic passes.
+    Fitted,
+}
+
+/// One counter of a source.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter<'a> {
+    /// Beginning, end and mean of each window, in order of time.
+    pub windows: &'a [(HostNs, HostNs, f64)],
+    /// What it reads at rest.
+    pub idle: Idle,
+}
+
+/// When windows' ends are seen to lie behind what they hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Delay {
+    /// Windows are stamped by the hardware whose counters they hold, to this many seconds either way.
+    Known(f64),
+    /// Found from the data, in seconds.
+    Between {
+        /// Least.
+        least: f64,
+        /// Greatest.
+        most: f64,
+        /// Where the data say nothing.
+        typical: f64,
+    },
+}
+
+/// A mean and its 95 % interval, which ends at 0 where counters do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Best estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Half of the interval's width.
+    #[must_use]
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+}
+
+/// What a counter says of one class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassCounter {
+    /// Time it ran inside windows.
+    pub covered: Seconds,
+    /// Its mean while the class ran; `None` where the class did not run inside windows or is known as a sum only.
+    pub mean: Option<Estimate>,
+    /// The group whose mean is known where the class's own is not: index into [`Attributed::groups`].
+    pub only_with: Option<usize>,
+}
+
+/// Classes that have one mean because they always ran in one proportion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The classes; more than one, or one that cannot be told from rest.
+    pub classes: Vec<ClassId>,
+    /// Mean while any of them ran.
+    pub mean: Estimate,
+    /// Whether rest is in it too.
+    pub with_idle: bool,
+}
+
+/// One counter attributed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attributed {
+    /// One row for each class, in class order.
+    pub classes: Vec<ClassCounter>,
+    /// Classes that can be told as a sum only.
+    pub groups: Vec<Group>,
+    /// Its mean at rest; `None` where it is 0 by its nature or could not be told.
+    pub idle: Option<Estimate>,
+    /// Delay used, seconds.
+    pub delay: f64,
+    /// Windows used.
+    pub windows: usize,
+    /// Root mean square of what the fit leaves of the windows' means.
+    pub residual: f64,
+}
+
+/// Once found, the delay is taken to be known so well, seconds either way.
+const DELAY_KNOWN: f64 = 0.0005;
+
+fn model(delay: Parameter) -> ResponseModel {
+    ResponseModel { window: Parameter::Fixed(0.0), lag: Parameter::Fixed(0.0), delay, blur: 0.0 }
+}
+
+fn around(delay: f64, known: f64) -> Parameter {
+    Parameter::Free { from: delay - known, to: delay + known, typical: delay }
+}
+
+fn fit(activity: &Activity, counter: &Counter<'_>, delay: Parameter) -> Result<crate::energy::Attribution, AttributionError> {
+    let series = Series::WindowMean(counter.windows.to_vec());
+    let floor = match counter.idle {
+        Idle::Zero => Floor::Known { rate: 0.0, sd: 0.0 },
+        Idle::Fitted => Floor::Fitted,
+    };
+    attribute(&Problem {
+        activity,
+        series: &series,
+        response: model(delay),
+        floors: &[floor],
+        states: &[],
+        drift: DriftModel::None,
+        iterations: &[],
+    })
+}
+
+/// Variance of the windows' means.
+fn variance(windows: &[(HostNs, HostNs, f64)]) -> f64 {
+    let n = windows.len().max(1) as f64;
+    let mean = windows.iter().map(|w| w.2).sum::<f64>() / n;
+    windows.iter().map(|w| (w.2 - mean).powi(2)).sum::<f64>() / n
+}
+
+/// The delay of a source: that of the counter which the classes explain best. Activity and windows are on one clock.
+#[must_use]
+pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64 {
+    let (least, most, typical) = match delay {
+        Delay::Known(_) => return 0.0,
+        Delay::Between { least, most, typical } => (least, most, typical),
+    };
+    let free = Parameter::Free { from: least, to: most, typical };
+    let explained = |counter: &Counter<'_>| {
+        let result = fit(activity, counter, free).ok()?;
+        let (all, left) = (variance(counter.windows), result.residual.0.powi(2));
+        (all > 0.0 && left < 0.5 * all).then_some((all / left.max(1e-12 * all), result.response.delay))
+    };
+    counters.iter().filter_map(explained).max_by(|a, b| a.0.total_cmp(&b.0)).map_or(typical, |(_, delay)| delay)
+}
+
+/// Attributes each counter of a source to classes.
+#[must_use]
+pub fn attribute_all(activity: &Activity, counters: &[Counter<'_>], how: Delay) -> Vec<Result<Attributed, AttributionError>> {
+    let parameter = match how {
+        Delay::Known(within) if within > 0.0 => around(0.0, within),
+        Delay::Known(_) => Parameter::Fixed(0.0),
+        Delay::Between { .. } => around(delay(activity, counters, how), DELAY_KNOWN),
+    };
+    counters.iter().map(|counter| fit(activity, counter, parameter).map(|result| attributed(&result, counter.idle))).collect()
+}
+
+fn attributed(result: &crate::energy::Attribution, idle: Idle) -> Attributed {
+    let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate { value: e.value.0, low: e.low.0, high: e.high.0 };
+    let mut groups = Vec::new();
+    // Place of each of the fit's groups among those that are sums.
+    let place: Vec<Option<usize>> = result
+        .groups
+        .iter()
+        .map(|group| {
+            (group.classes.len() > 1 || group.with_floor).then(|| {
+                groups.push(Group { classes: group.classes.clone(), mean: estimate(group.watts), with_idle: group.with_floor });
+                groups.len() - 1
+            })
+        })
+        .collect();
+    let class = |row: &crate::energy::ClassEnergy| {
+        let only_with = row.group.and_then(|g| place.get(g).copied().flatten());
+        // Energy gives no figure whose interval is wide against it; of a counter a sure 0 is the best of figures.
+        let mean = row.group.filter(|_| only_with.is_none()).and_then(|g| result.groups.get(g)).map(|g| estimate(g.watts));
+        ClassCounter { covered: row.covered, mean, only_with }
+    };
+    let classes = result.classes.iter().map(class).collect();
+    let at_rest = result.floors.first().and_then(|f| f.watts).filter(|_| idle == Idle::Fitted).map(estimate);
+    Attributed { classes, groups, idle: at_rest, delay: result.response.delay, windows: result.readings, residual: result.residual.0 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Schedules with known truth: kernels of microseconds, windows of a tenth of a second.
+
+use super::*;
+use crate::energy::{DeviceIndex, Span, Timing};
+use proptest::prelude::*;
+
+/// xorshift*, (0, 1).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+    }
+}
+
+const MS: i64 = 1_000_000;
+
+/// Kernels of the given lengths in random proportions that change every 150 ms, with a rest after each launch.
+fn mix(lengths_us: &[i64], seconds: i64, seed: u64) -> Vec<Span> {
+    let mut random = Random(seed | 1);
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < seconds * 1000 * MS {
+        let shares: Vec<f64> = lengths_us.iter().map(|_| random.next().powi(2)).collect();
+        let total: f64 = shares.iter().sum();
+        let until = at + 150 * MS;
+        while at < until {
+            let mut pick = random.next() * total;
+            let class = shares.iter().position(|s| {
+                pick -= s;
+                pick < 0.0
+            });
+            let class = class.unwrap_or(0);
+            let end = at + lengths_us[class] * 1000;
+            spans.push(Span {
+                class: ClassId(class as u32),
+                device: DeviceIndex(0),
+                start: HostNs(at),
+                end: HostNs(end),
+                timing: Timing::Timed,
+            });
+            at = end + 3000;
+        }
+    }
+    spans
+}
+
+/// Windows of 97 to 102 ms, seen `delay` late and to `blur` either way, of a counter with these values while classes run.
+fn windows(spans: &[Span], values: &[f64], idle: f64, delay: i64, blur: i64, noise: f64) -> Vec<(HostNs, HostNs, f64)> {
+    let mut random = Random(99);
+    let last = spans.last().map_or(0, |s| s.end.0);
+    let mut out = Vec::new();
+    let (mut from, mut seen) = (-300 * MS, -300 * MS + delay);
+    let mut first = 0;
+    while from < last + 300 * MS {
+        let to = from + 97 * MS + (random.next() * 5.0 * MS as f64) as i64;
+        let mut sum = idle * (to - from) as f64;
+        while spans.get(first).is_some_and(|s| s.end.0 <= from) {
+            first += 1;
+        }
+        for span in spans[first..].iter().take_while(|s| s.start.0 < to) {
+            let overlap = (span.end.0.min(to) - span.start.0.max(from)).max(0);
+            sum += (values[span.class.0 as usize] - idle) * overlap as f64;
+        }
+        let mean = (sum / (to - from) as f64 + noise * (random.next() - 0.5)).max(0.0);
+        let end = to + delay + ((random.next() - 0.5) * 2.0 * blur as f64) as i64;
+        out.push((HostNs(seen), HostNs(end), mean));
+        (from, seen) = (to, end);
+    }
+    out
+}
+
+const BETWEEN: Delay = Delay::Between { least: 0.0, most: 0.06, typical: 0.016 };
+const LENGTHS: [i64; 4] = [120, 80, 199, 50];
+
+#[test]
+fn kernels_a_thousandth_of_a_window_have_their_own_values() {
+    let spans = mix(&LENGTHS, 30, 5);
+    let activity = Activity::new(&spans, 4);
+    let truth = [[87.8, 0.0, 4.0, 1.5], [0.0, 97.2, 0.0, 0.0], [0.4, 0.6, 85.7, 0.1], [0.0, 0.0, 0.0, 0.0]];
+    let series: Vec<_> = truth.iter().map(|values| windows(&spans, values, 0.0, 16 * MS, MS, 0.2)).collect();
+    let counters: Vec<_> = series.iter().map(|w| Counter { windows: w, idle: Idle::Zero }).collect();
+    let found = delay(&activity, &counters, BETWEEN);
+    assert!((found - 0.016).abs() < 0.001, "{found}");
+    for (values, result) in truth.iter().zip(attribute_all(&activity, &counters, BETWEEN)) {
+        let result = result.unwrap();
+        assert!(result.groups.is_empty() && result.idle.is_none());
+        for (value, class) in values.iter().zip(&result.classes) {
+            let mean = class.mean.unwrap();
+            assert!((mean.value - value).abs() < 0.5, "{mean:?} is not {value}");
+            assert!(mean.low - 0.15 <= *value && *value <= mean.high + 0.15, "{mean:?} does not hold {value}");
+            assert!(mean.half() < 1.0, "{mean:?}");
+        }
+    }
+}
+
+#[test]
+fn what_goes_on_at_rest_is_told_apart() {
+    let spans: Vec<Span> = mix(&LENGTHS[..2], 20, 3).into_iter().filter(|s| s.start.0 / (700 * MS) % 3 != 1).collect();
+    let activity = Activity::new(&spans, 2);
+    let series = windows(&spans, &[30.0, 5.0], 2.0, 0, 0, 0.1);
+    let counters = [Counter { windows: &series, idle: Idle::Fitted }];
+    let result = attribute_all(&activity, &counters, Delay::Known(0.0)).remove(0).unwrap();
+    let means: Vec<f64> = result.classes.iter().map(|c| c.mean.unwrap().value).collect();
+    assert!((means[0] - 30.0).abs() < 0.2 && (means[1] - 5.0).abs() < 0.2, "{means:?}");
+    assert!((result.idle.unwrap().value - 2.0).abs() < 0.1);
+}
+
+#[test]
+fn kernels_in_one_proportion_are_known_as_a_sum() {
+    let mut spans = Vec::new();
+    for i in 0..100_000i64 {
+        let at = i * 200_000 + i / 5000 * 80 * MS;
+        for (class, from, to) in [(0, 0, 60_000), (1, 60_000, 180_000)] {
+            let (start, end) = (HostNs(at + from), HostNs(at + to));
+            spans.push(Span { class: ClassId(class), device: DeviceIndex(0), start, end, timing: Timing::Timed });
+        }
+    }
+    let activity = Activity::new(&spans, 2);
+    let series = windows(&spans, &[90.0, 30.0], 0.0, 0, 0, 0.1);
+    let result = attribute_all(&activity, &[Counter { windows: &series, idle: Idle::Zero }], Delay::Known(0.0)).remove(0).unwrap();
+    assert_eq!(result.groups.len(), 1);
+    assert_eq!(result.groups[0].classes, [ClassId(0), ClassId(1)]);
+    assert!((result.groups[0].mean.value - 50.0).abs() < 0.5, "{:?}", result.groups[0]);
+    assert!(result.classes.iter().all(|c| c.mean.is_none() && c.only_with == Some(0)), "{:?}", result.classes);
+}
+
+#[test]
+fn nothing_to_go_by_is_an_error() {
+    let spans = mix(&LENGTHS, 1, 5);
+    let activity = Activity::new(&spans, 4);
+    let few = windows(&spans, &[1.0; 4], 0.0, 0, 0, 0.0);
+    for windows in [&few[..3], &few[..0]] {
+        let result = attribute_all(&activity, &[Counter { windows, idle: Idle::Zero }], BETWEEN).remove(0);
+        assert!(matches!(result, Err(AttributionError::TooFewReadings { .. })), "{result:?}");
+    }
+    assert_eq!(delay(&activity, &[Counter { windows: &few[..3], idle: Idle::Zero }], BETWEEN), 0.016);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Whatever the values: what classes did and what the windows hold are one sum.
+    #[test]
+    fn classes_add_up_to_what_was_counted(values in prop::collection::vec(0.0f64..100.0, 3), seed in 1u64..1000) {
+        let spans = mix(&LENGTHS[..3], 8, seed);
+        let activity = Activity::new(&spans, 3);
+        let series = windows(&spans, &values, 0.0, 0, 0, 0.0);
+        let result = attribute_all(&activity, &[Counter { windows: &series, idle: Idle::Zero }], Delay::Known(0.0)).remove(0).unwrap();
+        let whole: f64 = series.iter().map(|w| w.2 * (w.1.0 - w.0.0) as f64 * 1e-9).sum();
+        let mut parts: f64 = result.classes.iter().filter_map(|c| Some(c.mean?.value * c.covered.0)).sum();
+        parts += result.groups.iter().map(|g| {
+            g.mean.value * g.classes.iter().map(|c| result.classes[c.0 as usize].covered.0).sum::<f64>()
+        }).sum::<f64>();
+        prop_assert!((parts - whole).abs() <= 0.005 * whole + 1e-6, "{parts} {whole}");
+    }
+}
