@@ -38,6 +38,12 @@ impl Window {
         Window { raw: (self.raw.0, now.raw.1), real: (self.real.0, now.real.1), launches }
     }
 
+    /// Launches a nanosecond, gaps between batches included.
+    #[must_use]
+    pub fn launches_per_ns(self) -> Option<f64> {
+        (self.launches > 0 && self.length_ns() > 0).then(|| self.launches as f64 / self.length_ns() as f64)
+    }
+
     /// Nanoseconds.
     #[must_use]
     pub fn length_ns(self) -> u64 {
@@ -265,6 +271,12 @@ impl Power {
                 (watts.len() >= 4).then(|| stats::mean_of_series(&watts)).flatten()
             }
         }
+    }
+
+    /// Whether a sensor of the device was found.
+    #[must_use]
+    pub fn has_sensor(&self) -> bool {
+        !self.terms.is_empty()
     }
 
     /// Mean watts in a window; nothing where the sensor gave too few readings.

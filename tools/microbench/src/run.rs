@@ -181,6 +181,20 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
     }
 }
 
+/// The rate in the windows in which power was watched: clocks there may be other than in the short launches that were timed.
+fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
+    let (rate, timing) = (case.figure("rate")?, case.timing.as_ref()?);
+    let operations = rate.estimate.value * timing.time_ns.mean.value;
+    let rates: Vec<f64> = windows.iter().filter_map(|w| Some(w.launches_per_ns()? * operations)).collect();
+    let estimate = match rates.as_slice() {
+        [] => return None,
+        // One window counts tens of launches by the host's clock: a launch more or less at its ends.
+        [one] => Estimate::symmetric(*one, one / windows.first()?.launches.max(1) as f64),
+        many => stats::mean(many)?,
+    };
+    Some(Figure::new("steady_rate", rate.unit, estimate))
+}
+
 /// Adds clocks, throttling and power to the cases.
 fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
     let windows_of = |windows: &[Window]| -> Option<Estimate> {
@@ -216,11 +230,14 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
             continue;
         }
         let Some(watts) = windows_of(&p.windows) else {
-            case.notes.push("no power: the sensor gave too few readings in the window, or there is none".to_owned());
+            if power.has_sensor() {
+                case.notes.push("no power: the sensor gave too few readings in the window".to_owned());
+            }
             continue;
         };
         case.figures.push(Figure::new("power", "W", watts));
-        let Some(rate) = case.figure("rate").cloned() else { continue };
+        let Some(rate) = steady_rate(case, &p.windows) else { continue };
+        case.figures.push(rate.clone());
         let (per_watt, energy, dynamic_energy) = match rate.unit {
             "GFLOP/s" => ("GFLOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
             "Ginstr/s" => ("Ginstr/s/W", "energy_per_instruction", "dynamic_energy_per_instruction"),
