@@ -191,6 +191,8 @@ fn make_room(t: &Thread, time: u64) -> bool {
         // Staying small is no failure: a small ring works, only dearer.
         let _ = acquire(t, process, size, Some(owned.thread), time);
     }
+    // In the ring that is filled from here on: what a drained ring still holds is given up with it.
+    tell_drops(t);
     super::maybe_anchor(time);
     true
 }
@@ -321,7 +323,6 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
     }
     t.position.set(next);
-    tell_drops(t, owned);
 }
 
 /// Records in a block that could not be written.
@@ -331,7 +332,9 @@ fn records_in(framed: &[u8]) -> u64 {
 }
 
 /// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it is.
-fn tell_drops(t: &Thread, owned: &mut Owned) {
+fn tell_drops(t: &Thread) {
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; callers hold no reference to it.
+    let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
     // SAFETY: the thread's header.
     let total = unsafe { cell(owned.header(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
     let failed = std::mem::take(&mut owned.failed).min(total);
@@ -397,11 +400,14 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
             return;
         }
         // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other destructors take a new ring.
+        drain(t, unsafe { &mut *owned }, now());
+        tell_drops(t);
+        // SAFETY: as above; nothing refers to it any more.
         let mut owned = unsafe { Box::from_raw(owned) };
         drain(t, &mut owned, now());
-        // A `Dropped` record that could not be drained stays in the ring, which then is not reused.
+        // Drops that no segment could be told of stay in the ring's header, which then is not used again.
         // SAFETY: the thread's header.
-        let clean = unsafe { cell(owned.header(), ring::POSITION) }.load(Ordering::Relaxed) & 0xffff_ffff == 0;
+        let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);
         if clean {
             give_back(*owned);
