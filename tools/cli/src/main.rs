@@ -3,6 +3,7 @@
 
 mod bench;
 mod calibration;
+mod counters;
 mod ctl;
 mod doctor;
 mod dump;

@@ -1,4 +1,4 @@
-//! Owns energy in the command: which sensors are opened ([`sources`]), how their readings are stored ([`store`]) and read
+//! Owns energy in the command: which sensors are opened ([`sources`]), how their readings are read
 //! back ([`readings`]), which of them speak of which device ([`power`]), and joules per kernel ([`attribute`]). Refuses to
 //! fit anything: the analysis does that.
 #![forbid(unsafe_code)]
@@ -10,7 +10,6 @@ pub mod readings;
 pub mod result;
 pub mod sensord;
 pub mod sources;
-pub mod store;
 
 use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result};

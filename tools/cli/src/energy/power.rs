@@ -48,7 +48,7 @@ fn is_power(sensor: &Sensor) -> bool {
 }
 
 /// Whether a sensor is this device's, and how that is known.
-fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
+pub fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
     let series = &sensor.series;
     if series.pci.is_none() && series.uuid.is_none() && series.device.is_none() {
         return None;
@@ -347,7 +347,7 @@ mod tests {
             package: Some(0),
             ..Default::default()
         };
-        Sensor { host: 0, series, points, period_ns: Some(1e6), dead: None }
+        Sensor { host: 0, series, points, windows: Vec::new(), period_ns: Some(1e6), dead: None }
     }
 
     fn samples(pci: &str, name: &str) -> Sensor {
@@ -361,7 +361,7 @@ mod tests {
             ..Default::default()
         };
         let points = (0..300).map(|i| (HostNs(i * 20_000_000), 200.0 + i as f64)).collect();
-        Sensor { host: 0, series, points, period_ns: None, dead: None }
+        Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None }
     }
 
     fn readings(sensors: Vec<Sensor>) -> Readings {

@@ -1,7 +1,6 @@
 //! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what happened to them, what
 //! was looked for in vain, what sampling cost. A host sampled twice is used once. Refuses to choose among series.
 
-use super::store;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
 use clscope_sensors::{Range, Source};
@@ -18,10 +17,37 @@ pub struct Sensor {
     pub series: Series,
     /// Time and value in joules, watts, or the quantity's unit; in order of time.
     pub points: Vec<(HostNs, f64)>,
+    /// Where readings are means over windows: those windows, in order of time.
+    pub windows: Vec<Window>,
     /// Update period as the sampler measured it, ns.
     pub period_ns: Option<f64>,
     /// Why it is not to be used: it never moved.
     pub dead: Option<String>,
+}
+
+/// A reading that is the mean over a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Its beginning.
+    pub begin: HostNs,
+    /// Its end.
+    pub end: HostNs,
+    /// How far `end` may be off, ns.
+    pub within_ns: u32,
+    /// The value, in the quantity's unit.
+    pub mean: f64,
+}
+
+impl Window {
+    /// Of shares and rates only: power that is a mean over a window is the business of its series' response.
+    fn of(quantity: Quantity, reading: &Reading, at: &mut dyn FnMut(u64) -> Option<HostNs>) -> Option<Self> {
+        if reading.mean_over_us == 0 || !matches!(quantity, Quantity::Percent | Quantity::Bandwidth) {
+            return None;
+        }
+        let begin = at(reading.time.saturating_sub(u64::from(reading.mean_over_us) * 1000))?;
+        let end = at(reading.time)?;
+        Some(Self { begin, end, within_ns: reading.bracket_ns, mean: value(quantity, reading.value) })
+    }
 }
 
 /// What sampling found beside readings.
@@ -78,11 +104,13 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
         match record {
             Record::Series(series) => {
                 place.insert(series.id, file.sensors.len());
-                file.sensors.push(Sensor { host, series, points: Vec::new(), period_ns: None, dead: None });
+                file.sensors.push(Sensor { host, series, points: Vec::new(), windows: Vec::new(), period_ns: None, dead: None });
             }
             Record::Readings(readings) => {
                 let Some(sensor) = place.get(&readings.series).and_then(|i| file.sensors.get_mut(*i)) else { continue };
                 let quantity = sensor.series.quantity;
+                let kept = readings.iter().filter(|r| r.time >= header.created);
+                sensor.windows.extend(kept.filter_map(|r| Window::of(quantity, &r, &mut at)));
                 // What a driver's ring holds from before is another program's doing. A mean over a span stands for its middle.
                 let time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
                 let mut time = time;
@@ -167,6 +195,10 @@ impl Readings {
             let before = sensor.points.len();
             sensor.points.retain(|p| p.0 < first.0 || p.0 > last.0);
             repeated |= sensor.points.len() < before;
+            let (start, end) = (known.windows.first().map(|w| w.begin), known.windows.last().map(|w| w.end));
+            sensor.windows.retain(|w| start.is_none_or(|s| w.end <= s) || end.is_none_or(|e| w.begin >= e));
+            known.windows.append(&mut sensor.windows);
+            known.windows.sort_by_key(|w| w.begin);
             known.points.append(&mut sensor.points);
             known.points.sort_by_key(|p| p.0);
             if sensor.dead.is_none() {
@@ -192,8 +224,8 @@ impl Readings {
         let mut out = Self { any: true, ..Self::default() };
         let domains = source.domains().to_vec();
         for (id, domain) in (0u32..).zip(&domains) {
-            let series = store::series(id, source.name(), domain);
-            out.sensors.push(Sensor { host: 0, series, points: Vec::new(), period_ns: None, dead: None });
+            let series = clscope_readings::series(id, source.name(), domain);
+            out.sensors.push(Sensor { host: 0, series, points: Vec::new(), windows: Vec::new(), period_ns: None, dead: None });
         }
         let mut accumulators: Vec<_> = domains
             .iter()
@@ -214,8 +246,10 @@ impl Readings {
                 accumulator.push(reading.stamp.mid(), counts);
                 reading.value = clscope_sensors::Value::Energy(accumulator.total());
             }
-            let stored = store::reading(&reading);
-            sensor.points.push((HostNs(stored.time as i64), value(sensor.series.quantity, stored.value)));
+            let stored = clscope_readings::reading(&reading);
+            let quantity = sensor.series.quantity;
+            sensor.windows.extend(Window::of(quantity, &stored, &mut |t| Some(HostNs(t as i64))));
+            sensor.points.push((HostNs(stored.time as i64), value(quantity, stored.value)));
         })?;
         for sensor in sensors {
             sensor.points.sort_by_key(|p| p.0);

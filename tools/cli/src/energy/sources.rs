@@ -24,7 +24,12 @@ pub enum Family {
     Hwmon,
     /// NVIDIA GPUs
     Nvml,
-    /// Counters of NVIDIA GPUs, beside their power
+}
+
+/// A family of counters. None is read unless it is asked for: reading them costs more than reading power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Counters {
+    /// Hardware counters of NVIDIA GPUs from Hopper on, through NVML
     Gpm,
 }
 
@@ -34,6 +39,9 @@ pub struct Options {
     /// Sensors to read (comma-separated)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "auto", value_name = "LIST")]
     pub sensors: Vec<Family>,
+    /// Hardware counters to read, for the kernels that ran (comma-separated)
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub counters: Vec<Counters>,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR")]
     pub sysfs_root: Option<PathBuf>,
@@ -47,7 +55,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sensors: vec![Family::Auto], sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
+        Self { sensors: vec![Family::Auto], counters: Vec::new(), sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
     }
 }
 
@@ -73,11 +81,12 @@ impl PerfOpener for NoPerf {
 impl Options {
     /// Whether nothing is to be read.
     pub fn is_off(&self) -> bool {
-        self.replay_sensors.is_none() && self.sensors.contains(&Family::Off)
+        self.replay_sensors.is_none() && self.counters.is_empty() && self.sensors.contains(&Family::Off)
     }
 
     fn wants(&self, family: Family) -> bool {
-        self.sensors.contains(&family) || (family != Family::Gpm && self.sensors.contains(&Family::Auto))
+        let off = self.sensors.contains(&Family::Off);
+        !off && (self.sensors.contains(&family) || self.sensors.contains(&Family::Auto))
     }
 
     /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to run the application.
@@ -105,12 +114,17 @@ impl Options {
             self.open_host(&mut opened);
         }
         // A foreign tree speaks of another machine: its figures and this machine's GPUs do not belong together.
-        let named = self.sensors.contains(&Family::Nvml) || self.sensors.contains(&Family::Gpm);
-        if named || (self.sysfs_root.is_none() && self.wants(Family::Nvml)) {
+        let gpm = self.counters.contains(&Counters::Gpm);
+        let named = self.sensors.contains(&Family::Nvml) || gpm;
+        let power = self.wants(Family::Nvml);
+        if named || (self.sysfs_root.is_none() && power) {
             match clscope_nvml::load(None) {
                 Ok((api, devices)) => {
-                    let wanted = clscope_nvml::Wanted { gpm: self.wants(Family::Gpm) };
-                    let (sources, findings) = clscope_nvml::open(&api, &devices, wanted);
+                    let (mut sources, mut findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm });
+                    if !power {
+                        sources.retain(|s| s.name().starts_with("nvml:gpm"));
+                        findings.retain(|f| f.name.contains("GPM"));
+                    }
                     // Findings of what opened come in the order of the sources.
                     let mut places = (opened.findings.len()..).zip(&findings).filter(|(_, f)| f.state == State::Opened).map(|(i, _)| i);
                     opened.finding_of.extend(sources.iter().map(|_| places.next()));
@@ -181,17 +195,5 @@ impl Opened {
         self.finding_of.push(Some(self.findings.len()));
         self.findings.push(Finding::opened(name, &*source));
         self.sources.push(source);
-    }
-}
-
-/// A state's name in files.
-pub fn state_name(state: &State) -> &'static str {
-    match state {
-        State::Absent => "absent",
-        State::Refused(_) => "refused",
-        State::Opened => "opened",
-        State::Works => "works",
-        State::Dead(_) => "dead",
-        State::Skipped(_) => "skipped",
     }
 }

@@ -61,7 +61,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let trace = files.trace();
     let alignment = trace.align();
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
-    let power = power::Power::new(&readings, &energy);
+    let counters = crate::counters::of(&trace, &alignment, &readings, crate::energy::activity::By::Kernel);
+    let power = power::Power::new(&readings, &energy).with_counters(counters.as_ref());
     drop(readings);
     let names = files.names();
     let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, sources: &names, with_args: !args.no_args };

@@ -1,6 +1,7 @@
-//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks and temperatures, and the joules of
-//! each device span. Refuses to draw power between readings that are missing.
+//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks, temperatures and counters, and of
+//! each device span its joules and what its counters read on average while its kernel ran. Refuses to draw power between readings that are missing.
 
+use crate::counters::result::Counters;
 use crate::energy::activity::{By, class_name};
 use crate::energy::readings::{Readings, Sensor};
 use crate::energy::result::{Energy, Estimate};
@@ -24,10 +25,15 @@ pub struct Counter {
     pub points: Vec<(HostNs, f64)>,
 }
 
+/// Counters of a class: name with unit, mean.
+type Means = Vec<(String, Estimate)>;
+
 /// Power of device spans: mean watts by (process, device, class, is it a kernel).
 #[derive(Default)]
 pub struct Power {
     watts: HashMap<(u32, u32), HashMap<(String, bool), Estimate>>,
+    /// Counters in the same way.
+    means: HashMap<(u32, u32), HashMap<(String, bool), Means>>,
     /// Tracks.
     pub counters: Vec<Counter>,
     /// For the document's head: how the figures were obtained.
@@ -38,6 +44,13 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
     let series = &sensor.series;
     let plane = if series.plane.is_empty() || series.name.contains(&series.plane) { String::new() } else { format!(" {}", series.plane) };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    if !sensor.windows.is_empty() {
+        // A mean holds from the beginning of its window on.
+        let unit = series.quantity.unit();
+        let mut points: Vec<(HostNs, f64)> = sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
+        points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
+        return Some(Counter { name: format!("{} {} ({unit})", series.source, series.name), unit, points });
+    }
     let (unit, points) = match series.quantity {
         Quantity::Energy => {
             let mut points: Vec<(HostNs, f64)> = Vec::new();
@@ -95,15 +108,37 @@ impl Power {
         out
     }
 
-    /// Adds a span's energy to its arguments: joules and watts with half-widths of their 95 % intervals.
+    /// Adds what counters say of kernels.
+    pub fn with_counters(mut self, counters: Option<&Counters>) -> Self {
+        for source in counters.iter().flat_map(|c| &c.sources) {
+            let moved: Vec<(&str, String)> = source.moved().map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit))).collect();
+            let figures = |class: &crate::counters::result::Class| -> Vec<(String, Estimate)> {
+                moved.iter().filter_map(|(name, shown)| Some((shown.clone(), class.values.get(*name)?.mean?))).collect()
+            };
+            for (process, id) in &source.members {
+                let known = self.means.entry((process.0, *id)).or_default();
+                for class in &source.classes {
+                    known.entry((class.name.clone(), class.kind == "kernel")).or_default().extend(figures(class));
+                }
+            }
+        }
+        self
+    }
+
+    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 % intervals.
     pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
-        if self.watts.is_empty() {
+        if self.watts.is_empty() && self.means.is_empty() {
             return;
         }
         let definitions = &trace.process(command.process).definitions;
         let Some(device) = definitions.clock_device(command.enqueued.record.queue) else { return };
-        let Some(figures) = self.watts.get(&(command.process.0, device)) else { return };
-        let Some(watts) = class_name(trace, command, By::Kernel).and_then(|class| figures.get(&class)) else { return };
+        let key = (command.process.0, device);
+        let Some(class) = class_name(trace, command, By::Kernel) else { return };
+        let means = self.means.get(&key).and_then(|m| m.get(&class));
+        for (name, mean) in means.into_iter().flatten() {
+            args.insert(name.clone(), digits(mean.value).into());
+        }
+        let Some(watts) = self.watts.get(&key).and_then(|w| w.get(&class)) else { return };
         let seconds = duration_ns as f64 * 1e-9;
         args.insert("energy_J".into(), digits(watts.value * seconds).into());
         args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds).into());
@@ -140,7 +175,7 @@ mod tests {
             plane: "PKG".into(),
             ..Default::default()
         };
-        let sensor = Sensor { host: 0, series, points, period_ns: None, dead: None };
+        let sensor = Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
         let track = counter(&sensor).unwrap();
         assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
         assert!((track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6, "{:?}", track.points);

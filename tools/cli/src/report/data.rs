@@ -48,6 +48,8 @@ pub struct Report {
     pub idle: Vec<Idle>,
     /// Joules, where the caller attributed them.
     pub energy: Option<crate::energy::result::Energy>,
+    /// Hardware counters per kernel, where they were recorded.
+    pub counters: Option<crate::counters::result::Counters>,
     pub issues: Vec<Finding>,
 }
 
@@ -537,6 +539,7 @@ impl Report {
             waits: stats.waits(trace).iter().map(|(name, w)| function(name, &w.time, &Default::default(), call_ns)).collect(),
             idle: idle.into_iter().map(|(cause, ns)| Idle { cause, ns, share: share(u128::from(ns), u128::from(idle_ns)) }).collect(),
             energy: None,
+            counters: None,
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
         };
         // What explains most comes first, names settle ties.

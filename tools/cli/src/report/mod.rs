@@ -2,6 +2,7 @@
 //! options, the order of rows and the choice of format. Refuses to compute: figures come from the analysis.
 #![forbid(unsafe_code)]
 
+mod counters;
 mod data;
 mod energy;
 mod rows;
@@ -44,6 +45,9 @@ pub struct Args {
     /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word matches anywhere
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
+    /// Counters to show of each kernel: their names, or `all` (comma-separated) [default: those that any kernel moved]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub counters: Vec<String>,
     #[command(flatten)]
     pub energy: crate::energy::attribute::Options,
 }
@@ -66,6 +70,8 @@ pub enum Section {
     Kernels,
     /// Joules per kernel.
     Energy,
+    /// Hardware counters per kernel.
+    Counters,
     /// Transfers and other commands.
     Transfers,
     /// Command queues.
@@ -98,6 +104,8 @@ struct Shown {
     /// The user asked for a limit.
     limited: bool,
     pattern: Option<String>,
+    /// Counters asked for by name.
+    counters: Vec<String>,
     /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a file whole.
     width: usize,
 }
@@ -115,6 +123,7 @@ impl Shown {
             most: args.limit.unwrap_or(15),
             limited: args.limit.is_some(),
             pattern: args.name.clone(),
+            counters: args.counters.clone(),
             width: terminal_width(),
         }
     }
@@ -198,7 +207,10 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(&trace, &alignment);
     let mut report = Report::new(files.names(), &trace, &alignment, &stats);
     sort(&mut report, args.sort);
-    report.energy = Some(crate::energy::of(&files, &trace, &alignment, &args.energy)?.0);
+    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
+    report.energy = Some(energy);
+    report.counters = crate::counters::of(&trace, &alignment, &readings, args.energy.energy_by);
+    drop(readings);
     let shown = Shown::of(args);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {

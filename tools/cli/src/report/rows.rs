@@ -132,13 +132,41 @@ fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>
     (ENERGY.to_vec(), rows)
 }
 
+const COUNTERS: [&str; 14] =
+    ["section", "name", "kind", "device", "source", "set", "counter", "unit", "mean", "mean_low", "mean_high", "method", "group", "why"];
+
+/// One row for each class and counter; those known as a sum only have the group's mean and its members.
+fn counters(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let mut rows = Vec::new();
+    for source in report.counters.iter().flat_map(|c| &c.sources) {
+        for class in source.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)) {
+            for column in &source.columns {
+                let Some(value) = class.values.get(&column.name) else { continue };
+                let group = value.only_with.as_ref();
+                let mean = value.mean.or(group.map(|g| g.mean));
+                let mut row = vec!["counters".to_owned(), class.name.clone(), class.kind.to_owned(), source.device.clone()];
+                row.extend([source.source.clone(), optional(source.set.clone()), column.name.clone(), column.unit.clone()]);
+                row.extend([optional(mean.map(|m| m.value)), optional(mean.map(|m| m.low)), optional(mean.map(|m| m.high))]);
+                row.extend([optional(value.by), optional(group.map(|g| g.classes.join(" + "))), optional(value.why.clone())]);
+                rows.push(row);
+            }
+        }
+    }
+    (COUNTERS.to_vec(), rows)
+}
+
 /// Writes the chosen sections.
 ///
 /// # Errors
 /// Where the output cannot be written.
 pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> {
-    // Without sensors there is no energy section, not an empty one.
-    let sections = shown.sections.iter().filter(|s| **s != Section::Energy || report.energy.is_some());
+    // Without sensors there is no section of theirs, not an empty one.
+    let there = |s: &&Section| match s {
+        Section::Energy => report.energy.is_some(),
+        Section::Counters => report.counters.is_some(),
+        _ => true,
+    };
+    let sections = shown.sections.iter().filter(there);
     for (i, section) in sections.enumerate() {
         if i > 0 {
             writeln!(out)?;
@@ -161,6 +189,7 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
                 (header, rows)
             }
             Section::Energy => energy(report, shown),
+            Section::Counters => counters(report, shown),
             Section::Transfers => {
                 let rows = report.transfers.iter().map(|t| commands("transfers", t));
                 (command_header(), rows.chain(report.other_commands.iter().map(|c| commands("other", c))).collect())

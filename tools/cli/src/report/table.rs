@@ -3,14 +3,14 @@
 /// A table whose last column is text on the left; all others are figures on the right.
 #[derive(Debug, Default)]
 pub struct Table {
-    titles: Vec<&'static str>,
+    titles: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// With these column titles.
-    pub fn new(titles: &[&'static str]) -> Self {
-        Self { titles: titles.to_vec(), rows: Vec::new() }
+    pub fn new(titles: &[&str]) -> Self {
+        Self { titles: titles.iter().map(|t| (*t).to_owned()).collect(), rows: Vec::new() }
     }
 
     /// Adds a row of as many cells as there are columns.
@@ -24,12 +24,11 @@ impl Table {
         let length = |s: &str| s.chars().count();
         let last = self.titles.len().saturating_sub(1);
         let widths: Vec<usize> = (0..last)
-            .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(|c| length(c)).chain([length(self.titles[i])]).max().unwrap_or(0))
+            .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(|c| length(c)).chain([length(&self.titles[i])]).max().unwrap_or(0))
             .collect();
         let left = width.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(16);
         let mut out = String::new();
-        let titles: Vec<String> = self.titles.iter().map(|t| (*t).to_owned()).collect();
-        for row in std::iter::once(&titles).chain(&self.rows) {
+        for row in std::iter::once(&self.titles).chain(&self.rows) {
             for (cell, width) in row.iter().zip(&widths) {
                 out.push_str(&" ".repeat(2 + width.saturating_sub(length(cell))));
                 out.push_str(cell);

@@ -39,7 +39,16 @@ fn report(bytes: &ProcessBytes) -> Report {
 }
 
 fn shown(format: Format) -> Shown {
-    let args = Args { traces: vec![], format, section: vec![], sort: Sort::Total, limit: None, name: None, energy: Default::default() };
+    let args = Args {
+        traces: vec![],
+        format,
+        section: vec![],
+        sort: Sort::Total,
+        limit: None,
+        name: None,
+        counters: vec![],
+        energy: Default::default(),
+    };
     Shown { width: 100, ..Shown::of(&args) }
 }
 

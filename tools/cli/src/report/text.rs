@@ -16,6 +16,11 @@ pub fn render(report: &Report, shown: &Shown) -> String {
                     super::energy::render(energy, shown, &mut out);
                 }
             }
+            Section::Counters => {
+                if let Some(counters) = &report.counters {
+                    super::counters::render(counters, shown, &mut out);
+                }
+            }
             Section::Transfers => transfers(report, shown, &mut out),
             Section::Queues => queues(report, shown, &mut out),
             Section::Idle => idle(report, shown, &mut out),

@@ -1,0 +1,142 @@
+//! Owns the section of counters for people: what each kernel's counters read on average while it ran, with 95 % intervals,
+//! and what could not be told.
+
+use super::Shown;
+use super::table::{Table, percent, time};
+use crate::counters::result::{Class, Column, Counters, Estimate, Source};
+use std::fmt::Write;
+
+/// Counters side by side in one table; more go into another.
+const ABREAST: usize = 8;
+
+/// A mean with as many digits as its interval leaves standing.
+fn figure(of: &Estimate) -> String {
+    let half = of.half();
+    let digits = match half {
+        h if h >= 10.0 => 0,
+        h if h >= 0.095 || h == 0.0 => 1,
+        _ => 2,
+    };
+    if of.value.abs() >= 1e5 {
+        let exact = if of.value > 0.0 { format!("+-{:.1}%", half / of.value * 100.0) } else { String::new() };
+        return format!("{:.3e}{exact}", of.value);
+    }
+    format!("{:.digits$}+-{half:.digits$}", of.value)
+}
+
+fn cell(class: &Class, column: &Column) -> String {
+    let Some(value) = class.values.get(&column.name) else { return "-".to_owned() };
+    match (&value.mean, &value.only_with) {
+        (Some(mean), _) => figure(mean),
+        (None, Some(_)) => "sum".to_owned(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The section.
+pub fn render(counters: &Counters, shown: &Shown, out: &mut String) {
+    if let Some(why) = &counters.absent {
+        let _ = writeln!(out, "\nCounters: absent: {why}");
+    }
+    for source in &counters.sources {
+        one(source, shown, out);
+    }
+}
+
+fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
+    match shown.counters.as_slice() {
+        [] => source.moved().collect(),
+        [all] if all == "all" => source.columns.iter().filter(|c| c.absent.is_none()).collect(),
+        names => source.columns.iter().filter(|c| names.iter().any(|n| c.name.eq_ignore_ascii_case(n))).collect(),
+    }
+}
+
+fn one(s: &Source, shown: &Shown, out: &mut String) {
+    let set = s.set.as_ref().map_or_else(String::new, |set| format!(", set {set}"));
+    let _ = writeln!(out, "\nCounters of {} while each kernel ran: {}{set}, matched by {}", s.device, s.source, s.matched);
+    if let Some(why) = &s.failed {
+        let _ = writeln!(out, "  not attributed: {why}");
+        return;
+    }
+    let columns = chosen(s, shown);
+    let mut rows: Vec<&Class> = s.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
+    rows.sort_by(|a, b| b.busy_seconds.total_cmp(&a.busy_seconds));
+    let limit = shown.limit(rows.len());
+    let busy: f64 = s.classes.iter().map(|c| c.busy_seconds).sum();
+    if columns.is_empty() {
+        let _ = writeln!(out, "  no counter moved");
+    }
+    for part in columns.chunks(ABREAST) {
+        let titles: Vec<String> = part.iter().map(|c| format!("{} {}", c.name, c.unit)).collect();
+        let mut all: Vec<&str> = vec!["time"];
+        all.extend(titles.iter().map(String::as_str));
+        all.push("kernel or transfer");
+        let mut table = Table::new(&all);
+        for class in &rows[..limit] {
+            let mut cells = vec![percent((busy > 0.0).then_some(class.busy_seconds / busy))];
+            cells.extend(part.iter().map(|c| cell(class, c)));
+            cells.push(class.name.clone());
+            table.row(cells);
+        }
+        out.push_str(&table.render(shown.width));
+    }
+    if rows.len() > limit {
+        let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
+    }
+    sums(s, &columns, out);
+    let idle: Vec<String> = columns.iter().filter_map(|c| Some(format!("{} {} {}", c.name, figure(c.idle.as_ref()?), c.unit))).collect();
+    if !idle.is_empty() {
+        let _ = writeln!(out, "  while nothing ran: {}", idle.join(", "));
+    }
+    let still: Vec<&str> =
+        s.columns.iter().filter(|c| c.absent.is_none() && !s.moved().any(|m| m.name == c.name)).map(|c| c.name.as_str()).collect();
+    if !still.is_empty() && shown.counters.is_empty() {
+        let _ = writeln!(out, "  0 throughout: {}", still.join(", "));
+    }
+    for c in s.columns.iter().filter(|c| c.absent.is_some()) {
+        let _ = writeln!(out, "  {}: absent: {}", c.name, c.absent.as_deref().unwrap_or_default());
+    }
+    let delay = s.delay_seconds.map_or_else(String::new, |d| format!(", seen {} later", time(d * 1e9)));
+    let _ = writeln!(out, "  {} windows of {}{delay}; +- is the 95 % interval", s.windows, time(s.window_seconds * 1e9));
+    for note in &s.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+}
+
+/// Classes that ran in one proportion, each once with the counters shown.
+fn sums(s: &Source, columns: &[&Column], out: &mut String) {
+    let mut said: Vec<&[String]> = Vec::new();
+    for together in s.classes.iter().flat_map(|c| c.values.values()).filter_map(|v| v.only_with.as_ref()) {
+        if said.contains(&together.classes.as_slice()) {
+            continue;
+        }
+        said.push(&together.classes);
+        let first = together.classes.first();
+        let Some(class) = s.classes.iter().find(|c| Some(&c.name) == first) else { continue };
+        let figures: Vec<String> = columns
+            .iter()
+            .filter_map(|c| Some(format!("{} {}", c.name, figure(&class.values.get(&c.name)?.only_with.as_ref()?.mean))))
+            .collect();
+        let idle = if together.with_idle { " and rest" } else { "" };
+        let _ = writeln!(out, "  only a common mean can be told of {}{idle}: {}", together.classes.join(" + "), figures.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_follow_the_interval() {
+        let around = |value: f64, half: f64| figure(&Estimate { value, low: value - half, high: value + half });
+        for (value, half, text) in [
+            (87.74, 0.31, "87.7+-0.3"),
+            (0.0, 0.0, "0.0+-0.0"),
+            (58.3, 0.02, "58.30+-0.02"),
+            (812.4, 25.0, "812+-25"),
+            (2.5e7, 5e5, "2.500e7+-2.0%"),
+        ] {
+            assert_eq!(around(value, half), text);
+        }
+    }
+}
