@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use libloading::Library;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString, c_void};
 use std::os::unix::process::ExitStatusExt;
@@ -60,6 +61,11 @@ pub struct Device {
 
 /// Asks a child. An error says how the child failed to answer: it crashed or took too long.
 pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
+    ask_for(question, PATIENCE)
+}
+
+/// As [`ask`], for an answer of another kind that may take longer.
+pub fn ask_for<T: DeserializeOwned>(question: &[impl AsRef<OsStr>], patience: Duration) -> Result<T> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(SUBCOMMAND)
         .args(question)
@@ -71,7 +77,7 @@ pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     // The answer fits in the pipe's buffer many times over, unless a driver prints; so it is read while waiting.
     let mut pipe = child.stdout.take();
     let reader = std::thread::spawn(move || {
@@ -88,7 +94,7 @@ pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
         if Instant::now() > deadline {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("did not answer within {} s", PATIENCE.as_secs());
+            bail!("did not answer within {} s", patience.as_secs());
         }
         std::thread::sleep(Duration::from_millis(2));
     };
@@ -107,13 +113,22 @@ pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
 
 /// The child's side: answers one question on stdout.
 pub fn answer(question: &[OsString]) -> ExitCode {
+    if let [what] = question
+        && what == crate::doctor::SPANS
+    {
+        return told(&crate::doctor::measure_spans());
+    }
     let answer = match question {
         [what, name] if what == "path" => path_of(name),
         [what, path] if what == "loader" => examine(path),
         [what, name] if what == "driver" => driver(name),
         _ => Answer { error: Some("unknown question".to_owned()), ..Answer::default() },
     };
-    match serde_json::to_string(&answer) {
+    told(&answer)
+}
+
+fn told(answer: &impl Serialize) -> ExitCode {
+    match serde_json::to_string(answer) {
         Ok(text) => {
             println!("\n{text}");
             ExitCode::SUCCESS

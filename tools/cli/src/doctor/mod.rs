@@ -7,6 +7,8 @@ mod loaders;
 mod machine;
 mod sensors;
 
+pub use calibrate::{SPANS, measure_spans};
+
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};

@@ -263,6 +263,19 @@ impl Session {
         })
     }
 
+    /// As [`launch`](Session::launch), without an event: the runtime takes no times.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn launch_untimed(&self, kernel: &Kernel, global: usize, local: usize) -> Result<(), ClError> {
+        let none = std::ptr::null_mut();
+        // SAFETY: as in `launch`; no event is asked for.
+        let code = unsafe {
+            (self.api.enqueue_kernel)(self.queue, kernel.handle, 1, std::ptr::null(), &global, &local, 0, std::ptr::null(), none)
+        };
+        checked("clEnqueueNDRangeKernel", &kernel.name, code)
+    }
+
     /// Reads `into.len()` bytes at `offset`; returns when they are there.
     ///
     /// # Errors
@@ -519,6 +532,14 @@ impl Event {
     /// What the runtime returned.
     pub fn nanoseconds(&self) -> Result<u64, ClError> {
         Ok(self.stamp(0x1283)?.saturating_sub(self.stamp(0x1282)?))
+    }
+
+    /// QUEUED, SUBMIT, START and END in the device's clock; the command must have ended.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn stamps(&self) -> Result<[u64; 4], ClError> {
+        Ok([self.stamp(0x1280)?, self.stamp(0x1281)?, self.stamp(0x1282)?, self.stamp(0x1283)?])
     }
 
     fn stamp(&self, which: u32) -> Result<u64, ClError> {

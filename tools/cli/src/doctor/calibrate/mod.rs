@@ -3,6 +3,10 @@
 #![forbid(unsafe_code)]
 
 mod sensors;
+mod spans;
+mod streams;
+
+pub use streams::{QUESTION as SPANS, measure as measure_spans};
 
 use super::{Finding, Status};
 use crate::calibration::{Entry, Store};
@@ -29,6 +33,9 @@ pub struct Outcome {
 /// Measures the parts, keeps what they found, and tells it.
 pub fn run(parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
     let mut all = Outcome::default();
+    if parts.contains(&Part::Spans) {
+        all.extend(spans::calibrate());
+    }
     if parts.contains(&Part::Sensors) {
         all.extend(sensors::calibrate(sources));
     }
