@@ -1,4 +1,4 @@
-//! The sampler's file, `sensors.clt`: what sensors there were, what they read, what became of them, what reading them
+//! The sampler's files, `sensors.clt` and, of counters, `sensors-counters.clt`: what sensors there were, what they read, what became of them, what reading them
 //! cost. Owns the bytes inside its blocks; refuses to interpret readings. Header and blocks are those of every data
 //! file (the crate's page), with kind 4, clock 2 (CLOCK_MONOTONIC_RAW in ns, always), thread 0 and base 0.
 //!
@@ -22,6 +22,8 @@
 //! | 6 [`Cost`] | what sampling cost so far; the last one counts |
 //! | 7 [`SourceCost`] | the same of one source |
 //! | 8 [`Finding`] | an interface that was looked for: works, or why not |
+//! | 9 [`CounterSource`] | announces a source of counters, before its first window |
+//! | 10 [`CounterWindows`] | u32 source, u32 width, u32 count, u32 0, then `count` rows of 48 + 8 * `width` bytes: u64 begin and end in ns, u64 begin and end in ticks of the device (0, 0: none), u32 half-width of the bracket of the ends in ns, u32 flags (1: something is missing inside; 2: a context is known; 4: the times in ns are known), u32 context, u32 0, and `width` u64 counts (all ones: not known) |
 //!
 //! # Values
 //! A reading's value is a u64 whose meaning is the series' [`Quantity`]: microjoules since the first reading of the
@@ -102,7 +104,7 @@ macro_rules! contents {
         /// One record.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs)] // each variant is the struct of its name
-        pub enum Record<'a> { $($name($name),)* Readings(Readings<'a>), /// A kind this version does not know.
+        pub enum Record<'a> { $($name($name),)* Readings(Readings<'a>), CounterWindows(CounterWindows<'a>), /// A kind this version does not know.
             Unknown { /// Its number.
                 kind: u16 } }
 
@@ -110,7 +112,7 @@ macro_rules! contents {
 
         impl Record<'_> {
             fn kind(&self) -> u16 {
-                match self { $(Record::$name(_) => $kind,)* Record::Readings(_) => READINGS, Record::Unknown { kind } => *kind }
+                match self { $(Record::$name(_) => $kind,)* Record::Readings(_) => READINGS, Record::CounterWindows(_) => WINDOWS, Record::Unknown { kind } => *kind }
             }
             fn put_content(&self, out: &mut Vec<u8>) {
                 match self {
@@ -119,6 +121,11 @@ macro_rules! contents {
                         r.series.put(out);
                         ((r.rows.len() / ROW) as u32).put(out);
                         out.extend_from_slice(r.rows);
+                    }
+                    Record::CounterWindows(w) => {
+                        let count = w.rows.len() / (WINDOW_HEAD + 8 * w.width as usize);
+                        [w.source, w.width, count as u32, 0].iter().for_each(|n| n.put(out));
+                        out.extend_from_slice(w.rows);
                     }
                     Record::Unknown { .. } => {}
                 }
@@ -133,6 +140,12 @@ macro_rules! contents {
                 READINGS => {
                     let (series, count) = (u32::get(&mut from)?, u32::get(&mut from)? as usize);
                     Record::Readings(Readings { series, rows: from.get(..count.checked_mul(ROW)?)? })
+                }
+                WINDOWS => {
+                    let (source, width, count) = (u32::get(&mut from)?, u32::get(&mut from)?, u32::get(&mut from)? as usize);
+                    u32::get(&mut from)?;
+                    let length = (width as usize).checked_mul(8)?.checked_add(WINDOW_HEAD)?;
+                    Record::CounterWindows(CounterWindows { source, width, rows: from.get(..count.checked_mul(length)?)? })
                 }
                 kind => Record::Unknown { kind },
             })
@@ -251,9 +264,125 @@ contents! {
         /// The one command that helps; empty if none does.
         remedy: String,
     }
+    /// A source of counters, with the figures that are formed of them.
+    9 CounterSource {
+        /// Number of the source in this file.
+        id: u32,
+        /// `oa:i915:card0`, `perf:1234`.
+        name: String,
+        /// PCI address of its device, `dddd:bb:dd.f`.
+        pci: Option<String>,
+        /// Process whose threads it counts, for CPU devices.
+        pid: Option<u32>,
+        /// Its counters, in the order of the windows' counts.
+        counters: Vec<String>,
+        /// Of OA: the report format, as the kernel calls it, and the generation. Empty else.
+        format: String,
+        /// See above.
+        generation: String,
+        /// Frequency of the device's ticks, Hz; 0 if there are none.
+        hz: u64,
+        /// Length of its windows, ns; 0 if it varies.
+        period_ns: u64,
+        /// The metric set, its UUID, and where it comes from; empty if none.
+        set: String,
+        /// See above.
+        uuid: String,
+        /// See above.
+        origin: String,
+        /// Figures of the set: names, units, equations in the set's notation, and what each says.
+        figures: Vec<String>,
+        /// See above.
+        units: Vec<String>,
+        /// See above.
+        equations: Vec<String>,
+        /// See above.
+        meanings: Vec<String>,
+        /// Variables of the equations, without their dollar signs, and their values.
+        variables: Vec<String>,
+        /// See above.
+        values: Vec<u64>,
+        /// What measuring does to the device; empty if nothing.
+        side_effect: String,
+    }
 }
 
 const READINGS: u16 = 2;
+const WINDOWS: u16 = 10;
+
+/// Bytes of a row of windows before its counts.
+pub const WINDOW_HEAD: usize = 48;
+/// A count that is not known.
+pub const NO_COUNT: u64 = u64::MAX;
+
+/// Windows of one source of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CounterWindows<'a> {
+    /// The source.
+    pub source: u32,
+    /// Counts in each.
+    pub width: u32,
+    rows: &'a [u8],
+}
+
+/// One window: counters between two moments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CounterWindow {
+    /// Beginning and end, ns of CLOCK_MONOTONIC_RAW; `None` where they are not known.
+    pub host: Option<(u64, u64)>,
+    /// The same in ticks of the device, where it has any.
+    pub ticks: Option<(u64, u64)>,
+    /// Each end is known to this many ns.
+    pub within_ns: u32,
+    /// Something is missing inside: the counts are right, but not whose they are.
+    pub broken: bool,
+    /// The device's context that ran throughout.
+    pub context: Option<u32>,
+    /// Counts; `None` where not known.
+    pub counts: Vec<Option<u64>>,
+}
+
+impl CounterWindow {
+    /// Appends the row's bytes.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let (host, ticks) = (self.host.unwrap_or_default(), self.ticks.unwrap_or_default());
+        let flags = u32::from(self.broken) | u32::from(self.context.is_some()) << 1 | u32::from(self.host.is_some()) << 2;
+        [host.0, host.1, ticks.0, ticks.1].iter().for_each(|n| n.put(out));
+        [self.within_ns, flags, self.context.unwrap_or(0), 0].iter().for_each(|n| n.put(out));
+        self.counts.iter().for_each(|n| n.unwrap_or(NO_COUNT).put(out));
+    }
+}
+
+impl<'a> CounterWindows<'a> {
+    /// From rows that [`CounterWindow::put`] wrote.
+    pub fn new(source: u32, width: u32, rows: &'a [u8]) -> Self {
+        Self { source, width, rows }
+    }
+
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = CounterWindow> + 'a {
+        let length = WINDOW_HEAD + 8 * self.width as usize;
+        self.rows.chunks_exact(length).filter_map(|mut row| {
+            let from = &mut row;
+            let host = (u64::get(from)?, u64::get(from)?);
+            let ticks = (u64::get(from)?, u64::get(from)?);
+            let (within_ns, flags, context) = (u32::get(from)?, u32::get(from)?, u32::get(from)?);
+            u32::get(from)?;
+            let mut counts = Vec::with_capacity(from.len() / 8);
+            while let Some(count) = u64::get(from) {
+                counts.push((count != NO_COUNT).then_some(count));
+            }
+            Some(CounterWindow {
+                host: (flags & 4 != 0).then_some(host),
+                ticks: (ticks != (0, 0)).then_some(ticks),
+                within_ns,
+                broken: flags & 1 != 0,
+                context: (flags & 2 != 0).then_some(context),
+                counts,
+            })
+        })
+    }
+}
 
 /// Readings of one series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -401,7 +530,33 @@ mod tests {
             Cost { time: 1, wall_ns: 2, cpu_ns: 3 }.into(),
             SourceCost { source: "x".into(), lost: true, ..Default::default() }.into(),
             Finding { name: "RAPL".into(), state: "absent".into(), ..Default::default() }.into(),
+            CounterSource { id: 1, name: "oa".into(), counters: vec!["A7".into()], values: vec![24], ..Default::default() }.into(),
+            // Any bytes are a row of as many counts as they have room for.
+            Record::CounterWindows(CounterWindows::new(1, ((rows.len() - WINDOW_HEAD) / 8) as u32, rows)),
         ]
+    }
+
+    #[test]
+    fn windows_round_trip_with_what_is_not_known() {
+        let whole = CounterWindow {
+            host: Some((10, 20)),
+            ticks: Some((1, 2)),
+            within_ns: 3,
+            broken: true,
+            context: Some(0),
+            counts: vec![Some(0), None, Some(u64::MAX - 1)],
+        };
+        let bare = CounterWindow { counts: vec![None; 3], ..Default::default() };
+        let mut rows = Vec::new();
+        [&whole, &bare].iter().for_each(|w| w.put(&mut rows));
+        let mut payload = Vec::new();
+        encode(&Record::CounterWindows(CounterWindows::new(7, 3, &rows)), &mut payload);
+        let mut bytes = vec![0; HEADER_LEN];
+        bytes.extend(block(0, &payload));
+        let read: Vec<_> = Records::new(&bytes).collect();
+        let [Record::CounterWindows(windows)] = read[..] else { panic!("{read:?}") };
+        assert_eq!((windows.source, windows.width), (7, 3));
+        assert_eq!(windows.iter().collect::<Vec<_>>(), [whole, bare]);
     }
 
     fn file(rows: &[u8]) -> Vec<u8> {
@@ -460,16 +615,17 @@ mod tests {
 
     #[test]
     fn hostile_counts_are_no_readings() {
-        let mut payload = Vec::new();
-        READINGS.put(&mut payload);
-        0u16.put(&mut payload);
-        8u32.put(&mut payload);
-        1u32.put(&mut payload);
-        u32::MAX.put(&mut payload);
-        let mut bytes = vec![0; HEADER_LEN];
-        bytes.extend(block(0, &payload));
-        let mut read = Records::new(&bytes);
-        assert_eq!(read.next(), None);
-        assert_eq!(read.damage(), 1);
+        for (kind, words) in [(READINGS, [1, u32::MAX, 0, 0]), (WINDOWS, [1, 1, u32::MAX, 0]), (WINDOWS, [1, u32::MAX, 1, 0])] {
+            let mut payload = Vec::new();
+            kind.put(&mut payload);
+            0u16.put(&mut payload);
+            16u32.put(&mut payload);
+            words.iter().for_each(|w| w.put(&mut payload));
+            let mut bytes = vec![0; HEADER_LEN];
+            bytes.extend(block(0, &payload));
+            let mut read = Records::new(&bytes);
+            assert_eq!(read.next(), None);
+            assert_eq!(read.damage(), 1);
+        }
     }
 }

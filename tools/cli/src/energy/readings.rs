@@ -143,7 +143,8 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
             Record::Cost(c) => cost = Some(c),
             Record::SourceCost(c) => drop(sources.insert(c.source.clone(), c)),
             Record::Finding(finding) => file.rest.findings.push(finding),
-            Record::Anchor(_) | Record::Unknown { .. } => {}
+            // Counters have a reader of their own.
+            Record::Anchor(_) | Record::CounterSource(_) | Record::CounterWindows(_) | Record::Unknown { .. } => {}
         }
     }
     file.rest.costs.extend(cost);
