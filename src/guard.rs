@@ -5,62 +5,12 @@
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no allocation, no system call.
 
 use crate::entry::Site;
-use crate::sink::{self, ring::SCRATCH, state};
+use crate::sink::{self, state};
+pub use crate::thread::{OWN, Thread, thread};
 use clscope_trace::file::ring;
 use clscope_trace::record;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
-
-/// What a thread keeps between calls.
-pub struct Thread {
-    /// Next free word of the ring, and its end; both NULL without a ring.
-    pub cursor: Cell<*mut u64>,
-    pub limit: Cell<*mut u64>,
-    /// The ring's header, or scratch memory without a ring.
-    pub header: Cell<*mut u8>,
-    /// Time of the last record.
-    pub last: Cell<u64>,
-    /// Value of the header's position.
-    pub position: Cell<u64>,
-    /// Whether the thread is inside a recorded call: 0 outside, [`OWN`] in calls of ours, else 1 + the slot of the way
-    /// that it came in by.
-    pub depth: Cell<u32>,
-    /// Whether it is in the middle of writing a record.
-    pub writing: Cell<bool>,
-    /// The ring's owner entry, NULL without a ring.
-    pub ring: Cell<*mut sink::ring::Owned>,
-    /// Interned geometries used lately, allocated at the first launch.
-    pub geometries: Cell<*mut crate::hooks::geometry::Cache>,
-}
-
-thread_local! {
-    /// No destructor: access costs no registration check. The ring goes back through a pthread key (`sink::ring`).
-    static THREAD: Thread = const {
-        Thread {
-            cursor: Cell::new(std::ptr::null_mut()),
-            limit: Cell::new(std::ptr::null_mut()),
-            header: Cell::new((&raw const SCRATCH).cast_mut().cast()),
-            last: Cell::new(0),
-            position: Cell::new(0),
-            depth: Cell::new(0),
-            writing: Cell::new(false),
-            ring: Cell::new(std::ptr::null_mut()),
-            geometries: Cell::new(std::ptr::null_mut()),
-        }
-    };
-}
-
-/// Depth of a thread that calls OpenCL on our own account.
-const OWN: u32 = u32::MAX;
-
-/// The calling thread's state.
-#[inline(always)]
-pub fn thread() -> &'static Thread {
-    // SAFETY: the value has no destructor and lives as long as its thread; the reference never leaves the thread
-    // (Thread is not Sync, and no caller stores it).
-    THREAD.with(|t| unsafe { &*std::ptr::from_ref(t) })
-}
 
 /// A recorded call between its beginning and its record.
 pub struct Entered {

@@ -35,3 +35,4 @@ mod objects;
 mod real;
 mod sink;
 mod table;
+mod thread;
