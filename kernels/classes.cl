@@ -15,7 +15,7 @@
 #define DIVISION x = p / x; x = q / x;
 #define OTHER x = (x > p) ? x - q : x + p; x = (x < q) ? x + p : x - q;
 
-kernel void classes(global SCALAR *a, global const uint *table, uint trips, SCALAR p, SCALAR q, uint lanes, local uint *scratch)
+kernel SIZED void classes(global SCALAR *a, global const uint *table, uint trips, SCALAR p, SCALAR q, uint lanes, local uint *scratch)
 {
     const size_t i = get_global_id(0);
     const uint l = (uint)get_local_id(0);
@@ -59,7 +59,7 @@ kernel void classes(global SCALAR *a, global const uint *table, uint trips, SCAL
 }
 
 // Links of TABLE_WORDS words: word w leads to the word HOP further on, so that neighbours stay neighbours.
-kernel void link(global uint *table, uint hop)
+kernel SIZED void link(global uint *table, uint hop)
 {
     const uint i = (uint)get_global_id(0);
     table[i] = (i + hop) & (TABLE_WORDS - 1);

@@ -38,7 +38,7 @@
 #define MEMORY_STEP(k) { VECTOR x = a[i]; STEP(x, b[i]) a[i] = x; }
 #endif
 
-kernel void flop(global VECTOR *a, global const VECTOR *b, uint trips, SCALAR p, SCALAR q)
+kernel SIZED void flop(global VECTOR *a, global const VECTOR *b, uint trips, SCALAR p, SCALAR q)
 {
     const size_t i = get_global_id(0);
     const VECTOR vp = (VECTOR)(p);

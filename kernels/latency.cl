@@ -7,7 +7,7 @@
 // chain - 1), step (of the additions), alpha, pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
 
-kernel void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, uint alpha, local uint *pad)
+kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, uint alpha, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
 #if defined(KIND_ADD) || defined(KIND_SPECIAL)
@@ -17,7 +17,8 @@ kernel void chain(global uint *out, global const uint *table, uint trips, uint m
     }
     for (uint j = 0; j < trips; j++) {
 #if defined(KIND_ADD)
-#define LINK(k) x[k] = x[k] + step;
+// Not x + step: a compiler was seen to make one product of a run of equal sums.
+#define LINK(k) x[k] = step - x[k];
 #else
 #define LINK(k) x[k] = rsqrt(x[k]);
 #endif
@@ -57,15 +58,15 @@ kernel void chain(global uint *out, global const uint *table, uint trips, uint m
         for (uint n = 0; n < 16; n++) {
             uint x = t[at[0]];
             // The additions depend on the word that was read, and the next address on them: step is 0, which the compiler cannot know,
-            // so y comes out as it went in.
+            // so y comes out as it went in but for its sign.
             float y = (float)x;
             for (uint m = 0; m < alpha / 16; m++) {
-                TIMES16(y = y + step;)
+                TIMES16(y = step - y;)
             }
             for (uint m = 0; m < alpha % 16; m++) {
-                y = y + step;
+                y = step - y;
             }
-            at[0] = x + (y != (float)x ? 1u : 0u);
+            at[0] = x + (fabs(y) != (float)x ? 1u : 0u);
         }
 #else
 #define LINK(k) at[k] = t[at[k]];
@@ -88,7 +89,7 @@ kernel void chain(global uint *out, global const uint *table, uint trips, uint m
 
 // How many groups run at the same time: each counts itself in, works for a while and counts itself out; the largest count seen stays
 // in counters[1].
-kernel void resident(global volatile int *counters, uint trips, local uint *pad)
+kernel SIZED void resident(global volatile int *counters, uint trips, local uint *pad)
 {
     if (get_local_id(0) == 0) {
         pad[0] = 0;
@@ -106,7 +107,7 @@ kernel void resident(global volatile int *counters, uint trips, local uint *pad)
 
 // Links a table: word w leads `hop` words on (RANDOM = 0), or along a permutation without short cycles (RANDOM = 1): a
 // linear congruential step, full period by Hull and Dobell: multiplier 1 modulo 4, odd increment.
-kernel void lay(global uint *table, uint mask, uint hop, uint random)
+kernel SIZED void lay(global uint *table, uint mask, uint hop, uint random)
 {
     const uint i = (uint)get_global_id(0);
     table[i] = random ? (i * 1664525u + 1013904223u) & mask : (i + hop) & mask;

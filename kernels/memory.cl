@@ -4,20 +4,20 @@
 // A correct run: copies equal their source; `put` leaves each element's number; the reading kernels leave in every work-item's
 // element the sum (modulo 2^32) over the elements that the host's own index arithmetic names.
 
-kernel void fill(global uint *words)
+kernel SIZED void fill(global uint *words)
 {
     const uint i = (uint)get_global_id(0);
     words[i] = i * 2654435761u;
 }
 
 // Every word leads to itself: for chains that stay where they are.
-kernel void own(global uint *words)
+kernel SIZED void own(global uint *words)
 {
     words[get_global_id(0)] = (uint)get_global_id(0);
 }
 
 // The copy loop of the reference work: the same element again and again. It measures the cache nearest to it.
-kernel void copy_loop(global VECTOR *to, global const VECTOR *from, uint trips)
+kernel SIZED void copy_loop(global VECTOR *to, global const VECTOR *from, uint trips)
 {
     const size_t i = get_global_id(0);
     volatile global VECTOR *out = to;
@@ -27,7 +27,7 @@ kernel void copy_loop(global VECTOR *to, global const VECTOR *from, uint trips)
     }
 }
 
-kernel void copy(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+kernel SIZED void copy(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
 {
     const size_t i = get_global_id(0), n = get_global_size(0);
 #pragma unroll 4
@@ -36,7 +36,7 @@ kernel void copy(global VECTOR *restrict to, global const VECTOR *restrict from,
     }
 }
 
-kernel void put(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+kernel SIZED void put(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
 {
     const size_t i = get_global_id(0), n = get_global_size(0);
 #pragma unroll 4
@@ -45,7 +45,7 @@ kernel void put(global VECTOR *restrict to, global const VECTOR *restrict from, 
     }
 }
 
-kernel void get(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+kernel SIZED void get(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
 {
     const size_t i = get_global_id(0), n = get_global_size(0);
     VECTOR sum = (VECTOR)(0);
@@ -57,7 +57,7 @@ kernel void get(global VECTOR *restrict to, global const VECTOR *restrict from, 
 }
 
 // Neighbours are `stride` elements apart; every element is still read once. The number of elements is a power of two.
-kernel void strided(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint stride)
+kernel SIZED void strided(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint stride)
 {
     const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);
     const uint total = n * trips, columns = total / stride;
@@ -71,7 +71,7 @@ kernel void strided(global VECTOR *restrict to, global const VECTOR *restrict fr
 }
 
 // Element numbers go through a multiply-xor permutation of [0, total): no two neighbours stay together.
-kernel void scattered(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
+kernel SIZED void scattered(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips)
 {
     const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);
     const uint mask = n * trips - 1u;
@@ -88,9 +88,10 @@ kernel void scattered(global VECTOR *restrict to, global const VECTOR *restrict 
 }
 
 // Local memory: every work-item reads words CONFLICT apart from its neighbours' (1: every bank its own; 2: two items
-// to a bank, and so on, for devices whose banks are one word wide). All move on by the same odd number of words, which leaves the
-// conflicts as they are and lets no read repeat within a round. LOCAL_WORDS is a power of two.
-kernel void shared_reads(global uint *to, global const uint *from, uint trips, local uint *tile)
+// to a bank, and so on, for devices whose banks are one word wide). All move on by the same numbers of words, which leaves the
+// conflicts as they are; the 16 reads of a round lie at fixed places behind one address, so that nothing but the read and the sum
+// is paid for each. LOCAL_WORDS is a power of two; rounds begin in its lower half.
+kernel SIZED void shared_reads(global uint *to, global const uint *from, uint trips, local uint *tile)
 {
     const uint l = (uint)get_local_id(0);
     for (uint k = l; k < LOCAL_WORDS; k += (uint)get_local_size(0)) {
@@ -98,11 +99,10 @@ kernel void shared_reads(global uint *to, global const uint *from, uint trips, l
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     uint sum = 0;
-    uint at = l * CONFLICT;
     for (uint j = 0; j < trips; j++) {
-        TIMES16(sum += tile[at & (LOCAL_WORDS - 1)]; at += 37;)
-        // The sum shifts the next round, in a way the host repeats, so that no round can be hoisted out of the loop.
-        at += (sum >> 31) * 37;
+        local const uint *at = tile + ((l * CONFLICT + j * 593u) & (LOCAL_WORDS / 2 - 1));
+        sum += at[0] + at[37] + at[74] + at[111] + at[148] + at[185] + at[222] + at[259];
+        sum += at[296] + at[333] + at[370] + at[407] + at[444] + at[481] + at[518] + at[555];
     }
     to[get_global_id(0)] = sum;
 }

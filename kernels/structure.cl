@@ -3,7 +3,7 @@
 // Every kernel leaves what the host computes for the same loop; the racing ones state what they may leave instead.
 
 // Pipeline depth, batches, cores, the saw-tooth: a chain of dependent steps. Leaves the chain's value.
-kernel void steps(global uint *out, uint trips)
+kernel SIZED void steps(global uint *out, uint trips)
 {
     uint x = (uint)get_global_id(0) + 1u;
     for (uint j = 0; j < trips; j++) {
@@ -15,7 +15,7 @@ kernel void steps(global uint *out, uint trips)
 // Fusion and vector units: PAIRS independent chains of a multiplication and an addition each (VECTOR wide).
 // -DSPLIT does the two on different variables, so that they could never fuse. Leaves the chains' sum.
 #ifdef PAIRS
-kernel void pairs(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
+kernel SIZED void pairs(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
 {
     VECTOR x[PAIRS], y[PAIRS];
     for (uint k = 0; k < PAIRS; k++) {
@@ -47,7 +47,7 @@ kernel void pairs(global VECTOR *out, uint trips, SCALAR p, SCALAR q)
 
 // Register file: LIVE variables that are all alive through the loop. Leaves their sum.
 #ifdef LIVE
-kernel void registers(global uint *out, uint trips, uint p)
+kernel SIZED void registers(global uint *out, uint trips, uint p)
 {
     uint x[LIVE];
     const uint i = (uint)get_global_id(0);
@@ -70,15 +70,15 @@ kernel void registers(global uint *out, uint trips, uint p)
 }
 #endif
 
-// Store and load delay: the same loop with a store, with a dependent load, with neither. Leave trips - 1, the word that the
-// loads lead to, and trips.
-kernel void store(global volatile uint *out, uint trips)
+// Store and load delay: the same loop with a store, with a dependent load from the nearest cache. Leave trips - 1, and the word that the
+// loads lead to.
+kernel SIZED void store(global volatile uint *out, uint trips)
 {
     for (uint j = 0; j < trips; j++) {
         out[get_global_id(0)] = j;
     }
 }
-kernel void load(global volatile uint *out, uint trips)
+kernel SIZED void load(global uint *out, uint trips)
 {
     uint at = (uint)get_global_id(0);
     for (uint j = 0; j < trips; j++) {
@@ -90,7 +90,7 @@ kernel void load(global volatile uint *out, uint trips)
 // Races and false sharing: every item adds 1 to the word at (its group) * gap + (its place in the group) * spread, `trips` times.
 // Words of one's own must end at trips exactly; a word shared in a group (spread = 0) or between groups (gap = 0) ends anywhere from 1 to trips x items:
 // how far below the upper end tells how much the device loses.
-kernel void add_ones(global volatile uint *out, uint trips, uint gap, uint spread)
+kernel SIZED void add_ones(global volatile uint *out, uint trips, uint gap, uint spread)
 {
     const uint at = (uint)get_group_id(0) * gap + (uint)get_local_id(0) * spread;
     for (uint j = 0; j < trips; j++) {

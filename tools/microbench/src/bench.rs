@@ -125,6 +125,8 @@ pub struct Bench<'a> {
     pub session: Session,
     /// The options.
     pub settings: Settings,
+    /// Whether power is watched at all: false where no sensor could see the device.
+    pub metered: bool,
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,
@@ -141,7 +143,7 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn new(session: Session, settings: Settings, stop: &'a dyn Fn() -> bool) -> Bench<'a> {
         let cache = settings.cache.as_deref().map(BinaryCache::new);
-        Bench { session, settings, stop, cache, programs: HashMap::new(), pool: Vec::new() }
+        Bench { session, settings, metered: true, stop, cache, programs: HashMap::new(), pool: Vec::new() }
     }
 
     /// The device.
@@ -180,6 +182,21 @@ impl<'a> Bench<'a> {
             }
         };
         Ok(self.session.kernel(&program, entry)?)
+    }
+
+    /// The kernel for groups of `group`, built for just that size where it takes only smaller ones otherwise.
+    fn kernel_for(&mut self, source: Source, entry: &str, defines: &[String], group: usize) -> Result<Kernel, CaseError> {
+        let kernel = self.kernel(source, entry, defines)?;
+        if group <= kernel.largest_group() || group > self.facts().max_group {
+            return Ok(kernel);
+        }
+        let sized: Vec<String> = defines.iter().cloned().chain([format!("-DGROUP={group}")]).collect();
+        match self.kernel(source, entry, &sized) {
+            Ok(sized) if sized.largest_group() >= group => Ok(sized),
+            // Too many registers for so large a group, say: what the device takes stands in the plain kernel.
+            Ok(_) | Err(CaseError::NotAvailable { .. }) => Ok(kernel),
+            Err(other) => Err(other),
+        }
     }
 
     /// Buffers of at least these sizes, kept between cases.
@@ -247,7 +264,7 @@ impl<'a> Bench<'a> {
         if let Some(reason) = job.needs.iter().find_map(|need: &Need| need.missing(self.facts())) {
             return Err(CaseError::NotAvailable { reason, log: None });
         }
-        let kernel = self.kernel(job.source, job.entry, &job.defines)?;
+        let kernel = self.kernel_for(job.source, job.entry, &job.defines, job.group)?;
         let mut group = job.group;
         if group > kernel.largest_group() {
             if !job.may_shrink {
@@ -289,7 +306,7 @@ impl<'a> Bench<'a> {
             verified = "a short and a timed launch";
         }
         let mut windows = Vec::new();
-        if power {
+        if power && self.metered {
             let count = if self.settings.power_smoothing { 10 } else { 1 };
             for _ in 0..count {
                 windows.push(self.steady(&kernel, geometry, time_ns.median)?);
@@ -383,7 +400,7 @@ impl<'a> Bench<'a> {
     /// [`CaseError::Interrupted`].
     pub fn floor(&self) -> Result<Window, CaseError> {
         let from = Window::opens();
-        let until = monotonic_raw().0 + self.settings.window_ns();
+        let until = monotonic_raw().0 + if self.metered { self.settings.window_ns() } else { 0 };
         while monotonic_raw().0 < until {
             self.check_stop()?;
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -404,7 +421,7 @@ impl<'a> Bench<'a> {
         buffers: &[Rc<Buffer>],
         geometry: Geometry,
     ) -> Result<f64, CaseError> {
-        let kernel = self.kernel(source, entry, defines)?;
+        let kernel = self.kernel_for(source, entry, defines, geometry.group)?;
         self.set(&kernel, args, buffers, geometry.trips)?;
         self.once(&kernel, geometry)
     }

@@ -90,6 +90,13 @@ pub fn steps(points: &[(f64, f64)], least: f64) -> Vec<Change> {
         open.push((from + k, to));
     }
     cuts.sort_unstable_by_key(|cut| cut.0);
+    // A slope makes a segment fall into two unlike halves as well: only where it leaps between the neighbouring cuts is it a step.
+    let bounds: Vec<usize> = std::iter::once(0).chain(cuts.iter().map(|c| c.0)).chain([values.len()]).collect();
+    let mut place = 0;
+    cuts.retain(|&(at, _)| {
+        place += 1;
+        leaps(&points[bounds[place - 1]..bounds[place + 1]], at - bounds[place - 1])
+    });
     let edges: Vec<usize> = std::iter::once(0).chain(cuts.iter().map(|c| c.0)).chain([values.len()]).collect();
     let level = |i: usize| crate::stats::median(&values[edges[i]..edges[i + 1]]).unwrap_or(f64::NAN);
     let changes = cuts.iter().enumerate().map(|(i, &(at, confidence))| Change {
@@ -100,6 +107,31 @@ pub fn steps(points: &[(f64, f64)], least: f64) -> Vec<Change> {
         confidence,
     });
     changes.filter(|c| (c.behind - c.before).abs() >= least * c.before.abs()).collect()
+}
+
+/// Whether a line with a step before point `at` explains the points better than the line alone, by F, and better than a line with a
+/// knee, which has as many parameters. The place was chosen, which costs a parameter and a Bonferroni factor.
+fn leaps(points: &[(f64, f64)], at: usize) -> bool {
+    let n = points.len();
+    if n < 6 {
+        return false;
+    }
+    let residual = |values: &dyn Fn(usize) -> f64| -> Option<f64> {
+        let moved: Vec<(f64, f64)> = points.iter().enumerate().map(|(i, p)| (p.0, values(i))).collect();
+        let l = crate::fit::line(&moved, false)?;
+        Some(moved.iter().map(|&(x, y)| (y - l.intercept.value - l.slope.value * x).powi(2)).sum())
+    };
+    let Some(straight) = residual(&|i| points[i].1) else { return false };
+    // The step is what is left of an indicator of the second part once a line is taken off both (Frisch and Waugh 1933).
+    let indicator = |i: usize| if i < at { 0.0 } else { 1.0 };
+    let (Some(own), Some(both)) = (residual(&indicator), residual(&|i| points[i].1 + indicator(i))) else { return false };
+    let product = (both - straight - own) / 2.0;
+    let stepped = if own > 0.0 { straight - product * product / own } else { straight };
+    let scale: f64 = points.iter().map(|p| p.1 * p.1).sum::<f64>() * 1e-12;
+    let freedom = (n - 4) as f64;
+    let f = ((straight - stepped) / 2.0) / (stepped.max(scale) / freedom);
+    let kneed = points.iter().filter_map(|p| broken(points, p.0).map(|fit| fit.0)).fold(straight, f64::min);
+    f_tail_2(f, freedom) * n as f64 <= 1.0 - SURE && stepped < kneed
 }
 
 /// Sum of squared residuals of two lines that meet at `knee`, with the three coefficients: level at the knee, slope before, slope
@@ -121,9 +153,10 @@ fn broken(points: &[(f64, f64)], knee: f64) -> Option<(f64, [f64; 3])> {
 }
 
 /// The knee of a series that goes from one straight line to another, found on the measured x by least squares; tested by F against one
-/// line, with the places looked at paid for by Bonferroni. The interval holds the knees whose misfit the F test does not reject.
+/// line, with the places looked at paid for by Bonferroni. The interval holds the knees whose misfit the F test does not reject. `least`
+/// is the smallest effect worth telling: what the other slope makes of the last value, as a share of the value at the knee.
 #[must_use]
-pub fn bend(points: &[(f64, f64)]) -> Option<Change> {
+pub fn bend(points: &[(f64, f64)], least: f64) -> Option<Change> {
     let n = points.len();
     if n < 6 {
         return None;
@@ -135,6 +168,9 @@ pub fn bend(points: &[(f64, f64)]) -> Option<Change> {
     let places = &points[1..n - 1];
     let fits: Vec<(f64, f64, [f64; 3])> = places.iter().filter_map(|p| broken(points, p.0).map(|(s, c)| (p.0, s, c))).collect();
     let best = fits.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    if (best.2[2] - best.2[1]).abs() * (points[n - 1].0 - best.0) < least * best.2[0].abs() {
+        return None;
+    }
     let scale: f64 = points.iter().map(|p| p.1 * p.1).sum::<f64>() * 1e-12;
     let (residual, freedom) = (best.1.max(scale), (n - 4) as f64);
     // Two parameters more: the knee and the second slope.
@@ -230,13 +266,26 @@ mod tests {
         assert!(steps(&[(1.0, 1.0); 8], 0.05).is_empty() && steps(&[], 0.05).is_empty());
     }
 
+    /// A slope is no step, nor is a slope that changes; stairs are, however many.
+    #[test]
+    fn slopes_are_no_steps() {
+        for seed in 0..20 {
+            assert_eq!(steps(&series(40, seed, |x| 0.07 * x), 0.05), [], "{seed}");
+            assert_eq!(steps(&series(40, seed, |x| 2.0 + 0.05 * (x - 20.0).max(0.0)), 0.05), [], "{seed}");
+        }
+        let stairs = steps(&series(64, 2, |x| (x / 8.0).ceil()), 0.05);
+        let at: Vec<f64> = stairs.iter().map(|c| c.after).collect();
+        assert_eq!(at, [8.0, 16.0, 24.0, 32.0, 40.0, 48.0, 56.0]);
+    }
+
     #[test]
     fn bends_are_found_where_they_are() {
         // Time over work-groups with a pipeline of 38: level, then one more step for each group.
-        let found = bend(&series(80, 3, |x| 38.0 + (x - 38.0).max(0.0))).unwrap();
+        let found = bend(&series(80, 3, |x| 38.0 + (x - 38.0).max(0.0)), 0.05).unwrap();
         assert!(found.after <= 38.0 && 38.0 <= found.until && found.until - found.after <= 2.0, "{found:?}");
         assert!(found.before.abs() < 0.01 && (found.behind - 1.0).abs() < 0.01);
-        assert!(bend(&series(80, 4, |x| 3.0 + 0.5 * x)).is_none(), "a straight line has no bend");
+        assert!(bend(&series(80, 4, |x| 3.0 + 0.5 * x), 0.05).is_none(), "a straight line has no bend");
+        assert!(bend(&series(80, 4, |x| 100.0 + 0.02 * (x - 40.0).max(0.0)), 0.05).is_none(), "sure, but nothing to tell of");
     }
 
     #[test]
@@ -254,7 +303,7 @@ mod tests {
         fn noise_has_few_changes(seed in any::<u64>()) {
             let alarms = (0..30).filter(|k| !steps(&series(30, seed.wrapping_add(*k * 7919), |_| 1.0), 0.0).is_empty()).count();
             prop_assert!(alarms <= 4, "{alarms} of 30");
-            let bends = (0..30).filter(|k| bend(&series(30, seed.wrapping_add(*k * 7919), |_| 1.0)).is_some()).count();
+            let bends = (0..30).filter(|k| bend(&series(30, seed.wrapping_add(*k * 7919), |_| 1.0), 0.0).is_some()).count();
             prop_assert!(bends <= 4, "{bends} of 30");
         }
 

@@ -1,11 +1,13 @@
 //! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what; refuses to compute figures beyond the
-//! roofline's lines.
+//! roofline's lines, and to draw: its child does.
 #![forbid(unsafe_code)]
 
+mod draw;
+
 use crate::results::{CaseResult, Results, Status};
-use plotters::prelude::*;
-use std::fmt::Display;
-use std::ops::Range;
+use draw::{Axes, Line, Point, Scale, bars, lines, short};
+
+pub use draw::PlotError;
 
 /// A plot.
 pub struct Plot {
@@ -17,134 +19,23 @@ pub struct Plot {
     pub svg: String,
 }
 
-/// Why a plot could not be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw the plot {plot}: {why}")]
-pub struct PlotError {
-    plot: &'static str,
-    why: String,
+/// The point of a case at `x` with a figure of its.
+fn at(case: &CaseResult, x: Option<f64>, figure: &str) -> Option<Point> {
+    let e = case.figure(figure)?.estimate;
+    Some(Point { x: x?, y: e.value, low: e.low, high: e.high })
 }
 
-struct Line {
-    name: String,
-    points: Vec<(f64, f64)>,
-    /// A line alone, without markers at its points.
-    bare: bool,
-}
-
-struct Axes<'a> {
-    name: &'static str,
-    title: &'a str,
-    x: &'a str,
-    y: &'a str,
-    log_x: bool,
-    log_y: bool,
-}
-
-/// Colours that people with the common kinds of colour blindness can tell apart (Okabe and Ito 2008), without yellow.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-];
-
-fn short(value: &f64) -> String {
-    let a = value.abs();
-    match a {
-        _ if a == 0.0 => "0".to_owned(),
-        _ if !(1e-3..1e6).contains(&a) => format!("{value:.0e}"),
-        _ if a >= 10.0 => format!("{value:.0}"),
-        _ if a >= 1.0 => format!("{}", (value * 10.0).round() / 10.0),
-        _ => format!("{}", (value * 1000.0).round() / 1000.0),
-    }
-}
-
-/// What an axis shows. `room` is the share of it that is left free at its upper end, for the legend.
-fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> Range<f64> {
-    let (low, high) = values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
-    if low > high {
-        return 0.1..1.0;
-    }
-    if log {
-        let (low, high) = (low / 1.5, high * 1.5);
-        low..high * (high / low).powf(room)
-    } else {
-        low.min(0.0)..(high * (1.08 + room)).max(low + 1e-9)
-    }
-}
-
-fn draw(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
-    let mut svg = String::new();
-    let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
-    let all = || lines.iter().flat_map(|l| &l.points);
-    let room = if lines.len() > 1 { 0.1 + 0.06 * lines.len() as f64 } else { 0.0 };
-    let xs = range(all().map(|p| p.0), axes.log_x, 0.0);
-    let ys = range(all().map(|p| p.1), axes.log_y, room);
-    {
-        let root = SVGBackend::with_string(&mut svg, (760, 440)).into_drawing_area();
-        root.fill(&WHITE).map_err(|e| failed(&e))?;
-        let mut builder = ChartBuilder::on(&root);
-        builder.caption(axes.title, ("sans-serif", 18)).margin(12).x_label_area_size(44).y_label_area_size(68);
-        // The four kinds of axes are four types; what is drawn on them is the same.
-        macro_rules! on {
-            ($x:expr, $y:expr) => {{
-                let mut chart = builder.build_cartesian_2d($x, $y).map_err(|e| failed(&e))?;
-                chart
-                    .configure_mesh()
-                    .light_line_style(WHITE)
-                    .x_desc(axes.x)
-                    .y_desc(axes.y)
-                    .x_label_formatter(&short)
-                    .y_label_formatter(&short)
-                    .label_style(("sans-serif", 13))
-                    .draw()
-                    .map_err(|e| failed(&e))?;
-                for (index, line) in lines.iter().enumerate() {
-                    let colour = COLOURS[index % COLOURS.len()];
-                    let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
-                    chart
-                        .draw_series(series)
-                        .map_err(|e| failed(&e))?
-                        .label(&line.name)
-                        .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
-                    if !line.bare {
-                        let dots = line.points.iter().map(|&p| Circle::new(p, 3, colour.filled()));
-                        chart.draw_series(dots).map_err(|e| failed(&e))?;
-                    }
-                }
-                if lines.len() > 1 {
-                    chart
-                        .configure_series_labels()
-                        .position(SeriesLabelPosition::UpperLeft)
-                        .background_style(WHITE.mix(0.85))
-                        .border_style(RGBColor(190, 190, 190))
-                        .label_font(("sans-serif", 13))
-                        .draw()
-                        .map_err(|e| failed(&e))?;
-                }
-            }};
-        }
-        match (axes.log_x, axes.log_y) {
-            (false, false) => on!(xs, ys),
-            (true, false) => on!(xs.log_scale(), ys),
-            (false, true) => on!(xs, ys.log_scale()),
-            (true, true) => on!(xs.log_scale(), ys.log_scale()),
-        }
-        root.present().map_err(|e| failed(&e))?;
-    }
-    Ok(svg)
-}
-
-/// Points of the cases that `choose` takes, in order of x; `None` where fewer than two are left.
-fn line(results: &Results, name: &str, choose: impl Fn(&CaseResult) -> Option<(f64, f64)>) -> Option<Line> {
+/// Points of the cases that `choose` takes, in order of x, one for each x; `None` where fewer than two are left.
+fn line(results: &Results, name: &str, choose: impl Fn(&CaseResult) -> Option<Point>) -> Option<Line> {
     let measured = results.cases.iter().filter(|c| c.status == Status::Measured);
-    let mut points: Vec<(f64, f64)> = measured.filter_map(choose).filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    (points.len() >= 2).then(|| Line { name: name.to_owned(), points, bare: false })
+    let mut points: Vec<Point> = measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
+    // The same occupancy is reached in several ways; the middle one speaks for it, or the line would go up and down in one place.
+    let mut single: Vec<Point> = Vec::new();
+    for same in points.chunk_by(|a, b| a.x == b.x) {
+        single.extend(same.get(same.len() / 2));
+    }
+    (single.len() >= 2).then(|| Line { name: name.to_owned(), points: single, bare: false })
 }
 
 fn value(case: &CaseResult, figure: &str) -> Option<f64> {
@@ -164,13 +55,13 @@ fn roofline(results: &Results) -> Vec<Line> {
     let shaped =
         |scalar: &'static str| move |c: &CaseResult| c.parameter("type") == Some(scalar) && c.parameter("shape") == Some("private");
     for (memory, what) in [(stream, "global memory"), (local, "local memory")] {
-        for scalar in ["float", "double"] {
+        for scalar in ["float", "double", "half"] {
             if let (Some(bandwidth), Some(peak)) = (memory, best(results, "flop", "rate", shaped(scalar))) {
-                let roof = |x: f64| (x, peak.min(x * bandwidth));
+                let roof = |x: f64| Point::exact(x, peak.min(x * bandwidth));
                 let knee = peak / bandwidth;
                 let mut xs = vec![1.0 / 64.0, knee, 256.0f64.max(knee * 4.0)];
                 xs.sort_by(f64::total_cmp);
-                let name = format!("{scalar}, {what}: {} GFLOP/s, {} GB/s", short(&peak), short(&bandwidth));
+                let name = format!("{scalar}, {what}: {}FLOP/s, {}B/s", giga(peak), giga(bandwidth));
                 lines.push(Line { name, points: xs.into_iter().map(roof).collect(), bare: true });
             }
         }
@@ -178,56 +69,84 @@ fn roofline(results: &Results) -> Vec<Line> {
     lines
 }
 
+/// A number of 10^9 with the prefix of its power: "66.9 T".
+fn giga(value: f64) -> String {
+    if value >= 1000.0 { format!("{} T", short(&(value / 1000.0))) } else { format!("{} G", short(&value)) }
+}
+
+/// Where the findings of this name say that something changes.
+fn marks(results: &Results, name: &str) -> Vec<f64> {
+    let ours = results.findings.iter().filter(|f| f.name == format!("{name}/step") || f.name == format!("{name}/bend"));
+    ours.filter_map(|f| f.figures.first().map(|f| f.estimate.value)).collect()
+}
+
+/// What a plot of bars compares.
+const ENERGY: &str = "dynamic_energy_per_instruction";
+
 /// All plots that the results have data for.
 ///
 /// # Errors
 /// Where the drawing library fails.
 pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     let mut plots = Vec::new();
-    let mut add = |axes: Axes<'_>, lines: Vec<Line>| -> Result<(), PlotError> {
-        if !lines.is_empty() {
-            let svg = draw(&axes, &lines)?;
+    let d = &results.device;
+    let subtitle = format!("{}, driver {}", d.name, d.driver);
+    let mut add = |axes: Axes<'_>, of: Vec<Line>| -> Result<(), PlotError> {
+        if !of.is_empty() {
+            let svg = lines(&axes, &of)?;
             plots.push(Plot { name: axes.name, title: axes.title.to_owned(), svg });
         }
         Ok(())
     };
-    let axes = |name, title, x, y| Axes { name, title, x, y, log_x: false, log_y: false };
+    const LINEAR: (Scale, Scale) = (Scale::Linear, Scale::Linear);
+    const TWO: Scale = Scale::Log(2.0);
+    const TEN: Scale = Scale::Log(10.0);
+    let axes = |name, title, x, y, scale| Axes { name, title, subtitle: &subtitle, x, y, scale, marks: Vec::new() };
 
-    let sweep = line(results, "", |c| Some((c.number("groups").filter(|_| c.suite == "flop")?, value(c, "rate")?)));
-    add(axes("throughput", "Arithmetic throughput over work-groups", "work-groups", "GFLOP/s (float, mad)"), sweep.into_iter().collect())?;
+    let sweep = line(results, "", |c| at(c, c.number("groups").filter(|_| c.suite == "flop"), "rate"));
+    let title = "Arithmetic throughput over work-groups";
+    add(axes("throughput", title, "work-groups", "GFLOP/s (float, product and sum)", LINEAR), sweep.into_iter().collect())?;
 
-    let roof = Axes { log_x: true, log_y: true, ..axes("roofline", "Roofline of the measured ceilings", "operations per byte", "GFLOP/s") };
-    add(roof, roofline(results))?;
+    add(axes("roofline", "Roofline of the measured ceilings", "operations per byte", "GFLOP/s", (TWO, TEN)), roofline(results))?;
 
     for (name, figure, title, unit) in
         [("watts", "power", "Power by SIMD width", "W"), ("efficiency", "efficiency", "Efficiency by SIMD width", "GFLOP/s/W")]
     {
-        let lines = ["float", "double", "half"].into_iter().filter_map(|scalar| {
+        let widths = ["float", "double", "half"].into_iter().filter_map(|scalar| {
             let ours =
                 |c: &CaseResult| c.suite == "power" && c.parameter("type") == Some(scalar) && c.parameter("operation") == Some("fma");
-            line(results, &format!("{scalar} fma"), |c| ours(c).then(|| Some((c.number("width")?, value(c, figure)?))).flatten())
+            line(results, &format!("{scalar} fma"), |c| at(c, c.number("width").filter(|_| ours(c)), figure))
         });
-        add(Axes { log_x: true, ..axes(name, title, "elements of a vector", unit) }, lines.collect())?;
+        add(axes(name, title, "elements of a vector", unit, (TWO, Scale::Linear)), widths.collect())?;
     }
 
     let widths = ["copy", "read", "write", "random", "copy_loop"].into_iter().filter_map(|pattern| {
         let ours =
             |c: &CaseResult| c.suite == "memory" && c.parameter("pattern") == Some(pattern) && c.number("elements_per_item") != Some(4.0);
-        line(results, pattern, |c| ours(c).then(|| Some((c.number("width")?, value(c, "bandwidth")?))).flatten())
+        line(results, pattern, |c| at(c, c.number("width").filter(|_| ours(c)), "bandwidth"))
     });
-    let memory = axes("memory", "Memory bandwidth by SIMD width", "words of an element", "GB/s");
-    add(Axes { log_x: true, log_y: true, ..memory }, widths.collect())?;
+    let title = "Memory bandwidth by SIMD width";
+    add(axes("memory", title, "words (4 bytes) of an element", "GB/s", (TWO, TEN)), widths.collect())?;
 
     let mut transfers = Vec::new();
     for memory in ["pageable", "pinned", "mapped"] {
         for direction in ["to_device", "to_host"] {
             let ours = |c: &CaseResult| c.parameter("memory") == Some(memory) && c.parameter("direction") == Some(direction);
+            let micro = |p: Point| Point { y: p.y * 1e-3, low: p.low * 1e-3, high: p.high * 1e-3, ..p };
             let name = format!("{memory} {}", direction.replace('_', " "));
-            transfers.extend(line(results, &name, |c| ours(c).then(|| Some((c.number("bytes")?, value(c, "time")? * 1e-3))).flatten()));
+            transfers.extend(line(results, &name, |c| at(c, c.number("bytes").filter(|_| ours(c)), "time").map(micro)));
         }
     }
-    let axes_of = axes("transfer", "Host-device transfers", "bytes", "microseconds");
-    add(Axes { log_x: true, log_y: true, ..axes_of }, transfers)?;
+    add(axes("transfer", "Host-device transfers", "bytes", "microseconds", (TWO, TEN)), transfers)?;
+
+    for (name, axis, title, x) in [
+        ("power_groups", "groups", "Power over working groups", "groups"),
+        ("power_lanes", "lanes", "Power over working lanes", "lanes of 32 that work"),
+    ] {
+        let ours = |c: &CaseResult| c.suite == "classes" && c.parameter("sweep") == Some(axis);
+        let sweep = line(results, "", |c| at(c, c.number(axis).filter(|_| ours(c)), "power"));
+        add(axes(name, title, x, "W (float arithmetic)", LINEAR), sweep.into_iter().collect())?;
+    }
 
     let kinds = ["add", "special", "local", "local2", "stream", "random"];
     let chains =
@@ -236,36 +155,51 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         ("latency", "latency", "Latency over occupancy", "ns an instruction"),
         ("concurrency", "throughput", "Throughput over occupancy", "Gop/s"),
     ] {
-        let lines = kinds.into_iter().filter_map(|kind| {
-            line(results, kind, |c| chains(c, kind).then(|| Some((value(c, "items_per_unit")?, value(c, figure)?))).flatten())
-        });
-        let axes = axes(name, title, "work-items on a compute unit", unit);
-        add(Axes { log_x: true, log_y: true, ..axes }, lines.collect())?;
+        let levels = kinds
+            .into_iter()
+            .filter_map(|kind| line(results, kind, |c| at(c, value(c, "items_per_unit").filter(|_| chains(c, kind)), figure)));
+        add(axes(name, title, "work-items on a compute unit", unit, (TWO, TEN)), levels.collect())?;
     }
-    let lines = ["stream", "random"].into_iter().filter_map(|kind| {
-        line(results, kind, |c| chains(c, kind).then(|| Some((value(c, "throughput")?, value(c, "latency")?))).flatten())
-    });
-    add(axes("contention", "Memory latency against throughput", "Gop/s", "ns"), lines.collect())?;
-    let lines = ["stream", "random"].into_iter().filter_map(|kind| {
+    let loads = ["stream", "random"]
+        .into_iter()
+        .filter_map(|kind| line(results, kind, |c| at(c, value(c, "throughput").filter(|_| chains(c, kind)), "latency")));
+    add(axes("contention", "Memory latency against throughput", "Gop/s", "ns", (TEN, TEN)), loads.collect())?;
+    let walks = ["stream", "random"].into_iter().filter_map(|kind| {
         let ours = |c: &CaseResult| c.parameter("kind") == Some(kind);
-        line(results, kind, |c| ours(c).then(|| Some((c.number("alpha").filter(|a| *a > 0.0)?, value(c, "latency")?))).flatten())
+        line(results, kind, |c| at(c, c.number("alpha").filter(|a| *a > 0.0 && ours(c)), "latency"))
     });
-    let cusp = axes("cusp", "Time of an access with its additions", "additions for each access", "ns");
-    add(Axes { log_x: true, log_y: true, ..cusp }, lines.collect())?;
+    let title = "Latency hiding: time of an access with its additions";
+    add(axes("cusp", title, "additions for each access", "ns", (TWO, TEN)), walks.collect())?;
 
     for (name, sweeps, title, x) in [
-        ("groups", &["groups"][..], "Groups of one item", "groups"),
-        ("waves", &["waves"], "Full groups", "groups"),
-        ("group_size", &["group_size"], "Items of one group", "items"),
-        ("registers", &["registers"], "Live variables", "live words"),
-        ("vectors", &["vector_float", "vector_int"], "Vector units", "elements of a vector"),
-        ("pairs", &["fused_float", "split_float", "fused_int", "split_int"], "Fusion: dependent and independent pairs", "pairs"),
+        ("groups", &["groups"][..], "A statement over groups of one item", "groups"),
+        ("waves", &["waves"], "A statement over full groups", "groups"),
+        ("group_size", &["group_size"], "A statement over the items of one group", "items"),
+        ("registers", &["registers"], "A statement over live variables", "live words"),
+        ("vectors", &["vector_float", "vector_int"], "A statement over the width of vectors", "elements of a vector"),
+        (
+            "pairs",
+            &["fused_float", "split_float", "fused_int", "split_int"],
+            "Product and sum, dependent (fused) and not (split)",
+            "pairs in flight",
+        ),
     ] {
-        let lines = sweeps.iter().filter_map(|sweep| {
+        let ours = sweeps.iter().filter_map(|sweep| {
             let ours = |c: &CaseResult| c.suite == "structure" && c.parameter("sweep") == Some(sweep);
-            line(results, &sweep.replace('_', " "), |c| ours(c).then(|| Some((c.number("at")?, value(c, "time_per_statement")?))).flatten())
+            line(results, &sweep.replace('_', " "), |c| at(c, c.number("at").filter(|_| ours(c)), "time_per_statement"))
         });
-        add(axes(name, title, x, "ns a statement"), lines.collect())?;
+        let marks = marks(results, &format!("structure/{name}"));
+        add(Axes { marks, ..axes(name, title, x, "ns a statement", LINEAR) }, ours.collect())?;
+    }
+
+    let classes = results.cases.iter().filter(|c| c.suite == "classes" && c.parameter("sweep").is_none());
+    let energies: Vec<(String, Point)> = classes
+        .filter_map(|c| Some((c.id.trim_start_matches("classes/").replace('/', " "), at(c, Some(0.0), ENERGY)?)))
+        .filter(|(_, p)| p.y.is_finite())
+        .collect();
+    if !energies.is_empty() {
+        let axes = axes("energy", "Energy of an instruction above the floor", "pJ for each work-item", "", LINEAR);
+        plots.push(Plot { name: axes.name, title: axes.title.to_owned(), svg: bars(&axes, &energies)? });
     }
     Ok(plots)
 }

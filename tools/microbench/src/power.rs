@@ -7,7 +7,7 @@ use crate::stats::{self, Estimate};
 use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
 use clscope_sensors::rapl::perf::Kernel as PerfKernel;
 use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
-use clscope_sensors::source::{Domain, Quantity, Reading, Value};
+use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
 use clscope_sensors::{Clock, RawNs, RealtimeNs, Roots, System};
 use std::sync::Arc;
@@ -105,6 +105,7 @@ pub struct Sensors {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Readings>,
     refusals: Vec<String>,
+    planes: Vec<Plane>,
 }
 
 impl Sensors {
@@ -127,13 +128,25 @@ impl Sensors {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let sources = opened.sources;
+        let metered = |d: &&Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
+        let planes = sources.iter().flat_map(|s| s.domains().iter().filter(metered).filter_map(|d| d.plane.clone())).collect();
         let thread = std::thread::Builder::new().name("sensors".to_owned()).spawn(move || {
             let mut readings = Readings::default();
             let mut sampler = Sampler::new(sources, Settings::default(), &mut readings);
             sampler.run(&mut SystemHost(Clocks), &mut readings, &|| seen.load(Ordering::Relaxed));
             readings
         })?;
-        Ok(Sensors { stop, thread, refusals })
+        Ok(Sensors { stop, thread, refusals, planes })
+    }
+
+    /// Whether any sensor could meter such a device: without one, watching power only takes time.
+    #[must_use]
+    pub fn may_meter(&self, kind: DeviceKind) -> bool {
+        let known = |p: &Plane| match kind {
+            DeviceKind::Cpu => *p == Plane::Package,
+            _ => matches!(p, Plane::Gpu | Plane::GpuCard | Plane::Apu | Plane::Graphics | Plane::Package),
+        };
+        self.planes.iter().any(known)
     }
 
     /// Ends sampling; the last reading lies behind this call.
@@ -185,8 +198,7 @@ impl Power {
     }
 
     fn choose_cpu(&mut self) -> Result<String, String> {
-        let plane = clscope_sensors::source::Plane::Package;
-        let packages: Vec<usize> = self.alive().filter(|(_, s)| s.domain.plane.as_ref() == Some(&plane)).map(|(i, _)| i).collect();
+        let packages: Vec<usize> = self.alive().filter(|(_, s)| s.domain.plane == Some(Plane::Package)).map(|(i, _)| i).collect();
         if packages.is_empty() {
             return Err("no sensor of the processor package works here".to_owned());
         }

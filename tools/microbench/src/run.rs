@@ -101,6 +101,7 @@ pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dy
             flag.get()
         };
         let mut bench = Bench::new(session, settings.clone(), &stop);
+        bench.metered = settings.tiny || sensors.as_ref().is_some_and(|s| s.may_meter(device.facts.kind));
         for (suite, cases) in &suites {
             for case in cases {
                 if flag.get() {

@@ -142,15 +142,9 @@ impl Variant {
     }
 
     fn local(&self, l: u32, trips: u32, by: u32) -> u32 {
-        let (mut sum, mut at) = (0u32, l.wrapping_mul(by));
-        for _ in 0..trips {
-            for _ in 0..16 {
-                sum = sum.wrapping_add(word(at & (LOCAL_WORDS - 1)));
-                at = at.wrapping_add(37);
-            }
-            at = at.wrapping_add((sum >> 31) * 37);
-        }
-        sum
+        let start = |j: u32| l.wrapping_mul(by).wrapping_add(j.wrapping_mul(593)) & (LOCAL_WORDS / 2 - 1);
+        let round = |j: u32| (0..16).fold(0u32, |sum, k| sum.wrapping_add(word(start(j) + 37 * k)));
+        (0..trips).fold(0u32, |sum, j| sum.wrapping_add(round(j)))
     }
 
     fn compare(&self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {

@@ -5,7 +5,7 @@
 use super::{Case, Gave, Suite};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::change::{self, Change};
-use crate::cl::{ClError, DeviceFacts};
+use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
@@ -241,7 +241,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         let id = format!("structure/{sweep}/{label}");
         cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
     };
-    let all_groups = if settings.blocks.is_empty() { walk((3 * units + 2).max(72), fine) } else { settings.blocks.clone() };
+    // GPUs keep 16 or 32 groups on a unit: far enough to see them full, and more than once.
+    let last = if device.kind == DeviceKind::Gpu { 72 * units } else { (3 * units + 2).max(72) };
+    let all_groups = if settings.blocks.is_empty() { walk(last, fine) } else { settings.blocks.clone() };
     for &groups in &all_groups {
         add("groups", groups, groups.to_string(), Variant { question: Question::Steps, groups, group: 1 });
     }
@@ -335,10 +337,30 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             );
             tell(&format!("{axis}/step"), text, unit, *step, STEPS);
         }
-        if let Some(bend) = change::bend(&points) {
+        // Equal distances between the steps are what groups go round by.
+        let gaps: Vec<f64> = steps.windows(2).map(|w| w[1].until - w[0].until).collect();
+        if let (Some(&gap), true) = (gaps.first(), steps.iter().all(|s| s.until - s.after <= 1.0)) {
+            if gaps.iter().all(|g| *g == gap) {
+                let text = format!(
+                    "{what}: time steps every {gap} {unit} ({} steps); the device states {} compute units",
+                    steps.len(),
+                    device.compute_units
+                );
+                let confidence = steps.iter().map(|s| s.confidence).fold(1.0, f64::min);
+                let period = Change { after: gap, until: gap, before: 0.0, behind: 0.0, confidence };
+                tell(&format!("{axis}/period"), text, unit, period, "distances of the steps");
+            }
+        }
+        if let Some(bend) = change::bend(&points, 0.05) {
+            // Level, then rising: what the first part filled is full.
+            let full = bend.behind > 0.0 && bend.before.abs() < 0.3 * bend.behind;
             let text = format!(
-                "{what}: time changes its slope between {} and {} (from {:.4} to {:.4} ns for each): the depth that is filled there",
-                bend.after, bend.until, bend.before, bend.behind
+                "{what}: time changes its slope between {} and {} (from {:.4} to {:.4} ns for each){}",
+                bend.after,
+                bend.until,
+                bend.before,
+                bend.behind,
+                if full { ": the depth that is filled there" } else { "" }
             );
             tell(&format!("{axis}/bend"), text, unit, bend, BEND);
         }

@@ -1,0 +1,273 @@
+//! Drawing: axes, lines with their intervals, bars. Owns how a plot looks; refuses to know what it shows.
+#![forbid(unsafe_code)]
+
+use plotters::coord::ranged1d::SegmentValue;
+use plotters::prelude::*;
+use std::fmt::Display;
+use std::ops::Range;
+
+/// Why a plot could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw the plot {plot}: {why}")]
+pub struct PlotError {
+    plot: &'static str,
+    why: String,
+}
+
+/// A measured point with the 95 % interval of its y.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub x: f64,
+    pub y: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Point {
+    /// A point that is not measured, or is known well enough.
+    pub fn exact(x: f64, y: f64) -> Point {
+        Point { x, y, low: y, high: y }
+    }
+}
+
+pub(super) struct Line {
+    pub name: String,
+    pub points: Vec<Point>,
+    /// A line alone, without markers at its points.
+    pub bare: bool,
+}
+
+/// How an axis runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Scale {
+    Linear,
+    /// Logarithmic, with marks at the powers of this.
+    Log(f64),
+}
+
+pub(super) struct Axes<'a> {
+    pub name: &'static str,
+    pub title: &'a str,
+    /// What was measured.
+    pub subtitle: &'a str,
+    pub x: &'a str,
+    pub y: &'a str,
+    pub scale: (Scale, Scale),
+    /// Places along x to be marked.
+    pub marks: Vec<f64>,
+}
+
+/// Colours that people with the common kinds of colour blindness can tell apart (Okabe and Ito 2008), without yellow.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+];
+const GREY: RGBColor = RGBColor(110, 110, 110);
+const SIZE: (u32, u32) = (760, 440);
+
+/// A number as a label: thousands and more with the prefix of their power.
+pub(super) fn short(value: &f64) -> String {
+    let a = value.abs();
+    let rounded = |x: f64, unit: &str| {
+        let digits = if x.abs() >= 100.0 || (x - x.round()).abs() < 1e-6 * x.abs() { 0 } else { 1 };
+        format!("{x:.digits$}{unit}")
+    };
+    match a {
+        _ if a == 0.0 => "0".to_owned(),
+        _ if a < 1e-3 => format!("{value:.0e}"),
+        _ if a >= 1e9 => rounded(value / 1e9, " G"),
+        _ if a >= 1e6 => rounded(value / 1e6, " M"),
+        _ if a >= 1e4 => rounded(value / 1e3, " k"),
+        _ if a >= 1.0 => rounded(*value, ""),
+        _ => format!("{}", (value * 1000.0).round() / 1000.0),
+    }
+}
+
+/// As [`short`], with the prefixes that mean powers of 1024.
+fn short_of_two(value: &f64) -> String {
+    match *value {
+        a if a >= 1_073_741_824.0 => format!("{:.0} Gi", a / 1_073_741_824.0),
+        a if a >= 1_048_576.0 => format!("{:.0} Mi", a / 1_048_576.0),
+        a if a >= 1024.0 => format!("{:.0} Ki", a / 1024.0),
+        _ => short(value),
+    }
+}
+
+/// What an axis shows. `room` is the share of it that is left free at its upper end, for the legend.
+fn range(values: impl Iterator<Item = f64>, scale: Scale, room: f64) -> Range<f64> {
+    let (low, high) = values.filter(|v| v.is_finite()).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+    if low > high {
+        return 0.1..1.0;
+    }
+    match scale {
+        Scale::Log(_) => {
+            let (low, high) = (low / 1.3, high * 1.3);
+            low..high * (high / low).powf(room)
+        }
+        Scale::Linear => low.min(0.0)..(high * (1.08 + room)).max(low + 1e-9),
+    }
+}
+
+/// A plot of lines as SVG.
+pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
+    let all = || lines.iter().flat_map(|l| &l.points);
+    let room = if lines.len() > 1 { 0.1 + 0.06 * lines.len() as f64 } else { 0.0 };
+    let xs = range(all().map(|p| p.x), axes.scale.0, 0.0);
+    let ys = range(all().map(|p| p.y), axes.scale.1, room);
+    // Intervals that leave the plot end at its edge.
+    let inside = |y: f64| y.clamp(ys.start, ys.end);
+    let x_label = if axes.scale.0 == Scale::Log(2.0) { short_of_two } else { short };
+    {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(|e| failed(&e))?;
+        titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
+        let mut builder = ChartBuilder::on(&root);
+        builder.margin(12).margin_top(52).x_label_area_size(44).y_label_area_size(68);
+        // The four kinds of axes are four types; what is drawn on them is the same.
+        macro_rules! on {
+            ($x:expr, $y:expr) => {{
+                let mut chart = builder.build_cartesian_2d($x, $y).map_err(|e| failed(&e))?;
+                chart
+                    .configure_mesh()
+                    .light_line_style(WHITE)
+                    .bold_line_style(RGBColor(215, 215, 215))
+                    .x_desc(axes.x)
+                    .y_desc(axes.y)
+                    .x_label_formatter(&x_label)
+                    .y_label_formatter(&short)
+                    .label_style(("sans-serif", 13))
+                    .draw()
+                    .map_err(|e| failed(&e))?;
+                for &at in axes.marks.iter().filter(|x| xs.contains(x)) {
+                    let dashed = DashedLineSeries::new([(at, ys.start), (at, ys.end)], 5, 4, GREY.stroke_width(1));
+                    chart.draw_series(dashed).map_err(|e| failed(&e))?;
+                }
+                for (index, line) in lines.iter().enumerate() {
+                    let colour = COLOURS[index % COLOURS.len()];
+                    let series = LineSeries::new(line.points.iter().map(|p| (p.x, p.y)), colour.stroke_width(2));
+                    chart
+                        .draw_series(series)
+                        .map_err(|e| failed(&e))?
+                        .label(&line.name)
+                        .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+                    if !line.bare {
+                        let whiskers = line
+                            .points
+                            .iter()
+                            .filter(|p| p.low < p.high)
+                            .map(|p| PathElement::new([(p.x, inside(p.low)), (p.x, inside(p.high))], colour.mix(0.55).stroke_width(1)));
+                        chart.draw_series(whiskers).map_err(|e| failed(&e))?;
+                        let dots = line.points.iter().map(|p| Circle::new((p.x, p.y), 3, colour.filled()));
+                        chart.draw_series(dots).map_err(|e| failed(&e))?;
+                    }
+                }
+                if lines.len() > 1 {
+                    chart
+                        .configure_series_labels()
+                        .position(SeriesLabelPosition::UpperLeft)
+                        .background_style(WHITE.mix(0.85))
+                        .border_style(RGBColor(190, 190, 190))
+                        .label_font(("sans-serif", 13))
+                        .draw()
+                        .map_err(|e| failed(&e))?;
+                }
+            }};
+        }
+        let (x, y) = (xs.clone(), ys.clone());
+        match axes.scale {
+            (Scale::Linear, Scale::Linear) => on!(x, y),
+            (Scale::Log(base), Scale::Linear) => on!(x.log_scale().base(base), y),
+            (Scale::Linear, Scale::Log(base)) => on!(x, y.log_scale().base(base)),
+            (Scale::Log(a), Scale::Log(b)) => on!(x.log_scale().base(a), y.log_scale().base(b)),
+        }
+        root.present().map_err(|e| failed(&e))?;
+    }
+    Ok(svg)
+}
+
+/// Bars that lie on their sides, each with its interval; `bars` holds names and points whose x is not looked at.
+pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
+    let xs = range(bars.iter().flat_map(|b| [b.1.y, b.1.high]), Scale::Linear, 0.04);
+    {
+        let height = 96 + 24 * bars.len() as u32;
+        let root = SVGBackend::with_string(&mut svg, (SIZE.0, height.max(160))).into_drawing_area();
+        root.fill(&WHITE).map_err(|e| failed(&e))?;
+        titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
+        let rows = (0..bars.len()).into_segmented();
+        let mut builder = ChartBuilder::on(&root);
+        builder.margin(12).margin_top(52).margin_right(24).x_label_area_size(36).y_label_area_size(150);
+        let mut chart = builder.build_cartesian_2d(xs.clone(), rows).map_err(|e| failed(&e))?;
+        let name = |row: &SegmentValue<usize>| match row {
+            // The first bar stands at the top.
+            SegmentValue::CenterOf(n) => bars.len().checked_sub(n + 1).and_then(|n| bars.get(n)).map_or_else(String::new, |b| b.0.clone()),
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(RGBColor(215, 215, 215))
+            .x_desc(axes.x)
+            .y_labels(bars.len())
+            .y_label_formatter(&name)
+            .x_label_formatter(&short)
+            .label_style(("sans-serif", 13))
+            .draw()
+            .map_err(|e| failed(&e))?;
+        for (row, (_, p)) in bars.iter().rev().enumerate() {
+            let mut bar =
+                Rectangle::new([(0.0, SegmentValue::Exact(row)), (p.y, SegmentValue::Exact(row + 1))], COLOURS[0].mix(0.75).filled());
+            bar.set_margin(4, 4, 0, 0);
+            chart.draw_series(std::iter::once(bar)).map_err(|e| failed(&e))?;
+            let middle = SegmentValue::CenterOf(row);
+            let (low, high) = (p.low.max(xs.start), p.high.min(xs.end));
+            let whisker = PathElement::new([(low, middle.clone()), (high, middle)], GREY.stroke_width(2));
+            chart.draw_series(std::iter::once(whisker)).map_err(|e| failed(&e))?;
+        }
+        root.present().map_err(|e| failed(&e))?;
+    }
+    Ok(svg)
+}
+
+fn titles<B: DrawingBackend>(
+    root: &DrawingArea<B, plotters::coord::Shift>,
+    title: &str,
+    subtitle: &str,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    root.draw_text(title, &TextStyle::from(("sans-serif", 18)), (80, 10))?;
+    root.draw_text(subtitle, &TextStyle::from(("sans-serif", 12)).color(&GREY), (80, 32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_by_table() {
+        for (value, want) in [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (1.5, "1.5"),
+            (2.0, "2"),
+            (512.0, "512"),
+            (5000.0, "5000"),
+            (66_900.0, "66.9 k"),
+            (2e6, "2 M"),
+            (4.5e9, "4.5 G"),
+            (1e-5, "1e-5"),
+        ] {
+            assert_eq!(short(&value), want);
+        }
+        assert_eq!(short_of_two(&1_048_576.0), "1 Mi");
+        assert_eq!(short_of_two(&16.0), "16");
+    }
+}
