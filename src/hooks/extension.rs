@@ -1,5 +1,6 @@
 //! Extension functions: pointers that runtimes hand out are replaced by ours, which call them.
 
+use super::command_buffer;
 use crate::entry::{H, P, Site};
 use crate::table::{COUNT, FUNCTIONS};
 use crate::{exports, guard, objects, real};
@@ -29,11 +30,11 @@ unsafe fn replacement(name: P, theirs: H) -> H {
     let function = function as u16;
     // One slot per distinct pointer: two platforms may both have the function.
     let slots = real::EXTENSIONS.clone();
-    let slot =
-        slots.clone().find(|s| real::known(*s, function) == theirs).or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
+    let held = |s: &usize| real::known(*s, function) == theirs || command_buffer::stands_for(*s, function, theirs);
+    let slot = slots.clone().find(held).or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
     match slot {
         Some(slot) => {
-            real::set(slot, function, theirs);
+            real::set(slot, function, command_buffer::stand_in(slot, function, theirs));
             exports::address(slot, function)
         }
         None => theirs,

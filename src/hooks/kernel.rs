@@ -1,4 +1,4 @@
-//! Kernels: their names, which filters ask about, and command buffers, which remember their queue.
+//! Kernels, and their names, which filters ask about.
 
 use super::{define, info, passed};
 use crate::entry::{H, P, Returned, Site};
@@ -7,7 +7,7 @@ use crate::table::id;
 use crate::{config, objects, sink};
 use clscope_trace::defs::Kernel;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const CL_KERNEL_FUNCTION_NAME: u32 = 0x1190;
@@ -113,40 +113,4 @@ pub unsafe fn clCloneKernel(site: Site, real: unsafe extern "C-unwind" fn(H, *mu
     let code = unsafe { kernel.code(errcode_ret) };
     made(site, entered, kernel, 0, code, &[objects::word(source)]);
     kernel
-}
-
-/// Queues that command buffers were made for, by handle.
-static COMMAND_BUFFERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
-
-#[inline(never)]
-pub unsafe fn clCreateCommandBufferKHR(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(usize, *const H, P, *mut i32) -> H,
-    num_queues: usize,
-    queues: *const H,
-    properties: P,
-    errcode_ret: *mut i32,
-) -> H {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
-    // SAFETY: as above.
-    let buffer = guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
-    // SAFETY: errcode_ret is NULL or was written.
-    let code = unsafe { buffer.code(errcode_ret) };
-    let mut buffer_id = 0;
-    if code == 0 {
-        buffer_id = objects::created(buffer, 0);
-        if num_queues as u32 > 0 && !queues.is_null() {
-            // SAFETY: the call succeeded, so there is a first queue.
-            let queue = unsafe { *queues };
-            COMMAND_BUFFERS.lock().get_or_insert_with(HashMap::new).insert(buffer as usize, queue as usize);
-        }
-    }
-    entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues as u32)]);
-    buffer
-}
-
-/// The queue that a command buffer was made for, NULL if it was never seen.
-pub fn queue_of_command_buffer(buffer: H) -> H {
-    COMMAND_BUFFERS.lock().as_ref().and_then(|m| m.get(&(buffer as usize)).copied()).unwrap_or(0) as H
 }

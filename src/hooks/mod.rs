@@ -3,6 +3,7 @@
 //! A hook has the signature of its function with the site and the real function in front. It passes on what it does not
 //! understand, calls the real function exactly once, and does its own work before or after.
 
+pub mod command_buffer;
 pub mod context;
 pub mod enqueue;
 pub mod event;
@@ -15,6 +16,7 @@ pub mod platform;
 pub mod program;
 pub mod queue;
 
+pub use command_buffer::*;
 pub use context::*;
 pub use event::*;
 pub use extension::*;

@@ -346,5 +346,5 @@ pub fn command_buffer_queue(count: usize, queues: *mut H, command_buffer: H) -> 
         // SAFETY: the application says that there are `count`.
         return unsafe { *queues };
     }
-    super::kernel::queue_of_command_buffer(command_buffer)
+    super::command_buffer::queue_of_command_buffer(command_buffer)
 }

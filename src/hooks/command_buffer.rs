@@ -1,0 +1,105 @@
+//! Command buffers: the queue that their commands run on, and one answer that our profiling bit would change. A command
+//! buffer may be enqueued on other queues than it was made for if their properties are the same (cl_khr_command_buffer,
+//! "compatible"); with the bit added to all queues, two that the application made different are the same to the runtime,
+//! so the refusal is ours to give.
+
+use crate::entry::{H, P, Returned, Site};
+use crate::table::id;
+use crate::{guard, objects, real};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+const CL_INCOMPATIBLE_COMMAND_QUEUE_KHR: i32 = -1140;
+type Enqueue = unsafe extern "C-unwind" fn(u32, *mut H, H, u32, *const H, *mut H) -> i32;
+
+/// Queues that command buffers were made for, by handle.
+static MADE_FOR: Mutex<Option<HashMap<usize, Vec<usize>>>> = Mutex::new(None);
+
+/// The runtimes' functions behind our refusal, one for each slot of extension pointers.
+static TRUE: [AtomicPtr<std::ffi::c_void>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
+
+#[inline(never)]
+pub unsafe fn clCreateCommandBufferKHR(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(usize, *const H, P, *mut i32) -> H,
+    num_queues: usize,
+    queues: *const H,
+    properties: P,
+    errcode_ret: *mut i32,
+) -> H {
+    // SAFETY: the application's own call.
+    let Some(entered) = guard::enter(site) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
+    // SAFETY: as above.
+    let buffer = guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
+    // SAFETY: errcode_ret is NULL or was written.
+    let code = unsafe { buffer.code(errcode_ret) };
+    let mut buffer_id = 0;
+    if code == 0 {
+        buffer_id = objects::created(buffer, 0);
+        if num_queues as u32 > 0 && !queues.is_null() {
+            // SAFETY: the call succeeded, so the list is as long as it says.
+            let queues = unsafe { std::slice::from_raw_parts(queues, num_queues as u32 as usize) };
+            let queues = queues.iter().map(|q| *q as usize).collect();
+            MADE_FOR.lock().get_or_insert_with(HashMap::new).insert(buffer as usize, queues);
+        }
+    }
+    entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues as u32)]);
+    buffer
+}
+
+/// The queue that a command buffer was made for, NULL if it was never seen.
+pub fn queue_of_command_buffer(buffer: H) -> H {
+    MADE_FOR.lock().as_ref().and_then(|m| m.get(&(buffer as usize))?.first().copied()).unwrap_or(0) as H
+}
+
+/// What to call in a slot of extension pointers for the runtime's function: the function itself but for one.
+pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
+    let at = slot.checked_sub(real::EXTENSIONS.start).filter(|_| function == id::clEnqueueCommandBufferKHR);
+    let Some((at, cell)) = at.and_then(|at| Some((at, TRUE.get(at)?))) else { return theirs };
+    cell.store(theirs, Ordering::Release);
+    let ours: Enqueue = match at {
+        0 => checked::<0>,
+        1 => checked::<1>,
+        _ => checked::<2>,
+    };
+    ours as H
+}
+
+/// Whether a slot holds the runtime's function, or our stand-in for it.
+pub fn stands_for(slot: usize, function: u16, theirs: H) -> bool {
+    let cell = slot.checked_sub(real::EXTENSIONS.start).and_then(|at| TRUE.get(at));
+    function == id::clEnqueueCommandBufferKHR && cell.is_some_and(|cell| cell.load(Ordering::Acquire) == theirs)
+}
+
+unsafe extern "C-unwind" fn checked<const AT: usize>(
+    num_queues: u32,
+    queues: *mut H,
+    buffer: H,
+    num_events: u32,
+    event_list: *const H,
+    event: *mut H,
+) -> i32 {
+    if num_queues > 0 && !queues.is_null() {
+        // SAFETY: the application's list is as long as it says.
+        let given = unsafe { std::slice::from_raw_parts(queues, num_queues as usize) };
+        if guard::protect(false, || differ(buffer, given)) {
+            return CL_INCOMPATIBLE_COMMAND_QUEUE_KHR;
+        }
+    }
+    // SAFETY: stored before this function was handed out; the registry's signature.
+    let real = unsafe { std::mem::transmute::<H, Enqueue>(TRUE[AT].load(Ordering::Acquire)) };
+    // SAFETY: the application's own call.
+    unsafe { real(num_queues, queues, buffer, num_events, event_list, event) }
+}
+
+/// Whether a queue differs from the one that the buffer was made for, to the application, in the bit that we add.
+fn differ(buffer: H, given: &[H]) -> bool {
+    let made_for = MADE_FOR.lock();
+    let Some(made_for) = made_for.as_ref().and_then(|m| m.get(&(buffer as usize))) else { return false };
+    made_for.len() == given.len()
+        && made_for.iter().zip(given).any(|(a, b)| {
+            let (Some(a), Some(b)) = (objects::queue(*a as H), objects::queue(*b)) else { return false };
+            (a.profiling_added || b.profiling_added) && a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed)
+        })
+}
