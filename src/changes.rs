@@ -13,7 +13,7 @@
 //! Extra calls of ours (never in the middle of another, and always under the guard): `clRetainEvent` on an event that the application
 //! asked for, `clGetEventProfilingInfo`, `clGetEventInfo` (status) and `clReleaseEvent` on events that we hold; info queries
 //! on devices, contexts, kernels and programs when they are first seen, to name them. a queue made exactly as the application asked, for the length of a
-//! `CL_QUEUE_PROPERTIES_ARRAY` query; `clWaitForEvents` after a blocking call whose event is not complete yet. Method `callback` adds
+//! `CL_QUEUE_PROPERTIES_ARRAY` query; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet. Method `callback` adds
 //! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
 
 /// Whether an enqueue that failed so may have failed because of our event.

@@ -218,6 +218,9 @@ macro_rules! entries {
             }
         )*
 
+        /// Functions with a hook of their own, by id: they are watched also while nothing is recorded.
+        pub static HOOKED: [bool; COUNT] = [$(crate::exports::is_hook(stringify!($class))),*];
+
         /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and id.
         pub static BODIES: [[crate::exports::Address; COUNT]; crate::real::SLOTS - 1] = [
             [$(crate::exports::Address($name::body::<1> as *const _)),*],
@@ -227,6 +230,11 @@ macro_rules! entries {
             [$(crate::exports::Address($name::body::<5> as *const _)),*],
         ];
     };
+}
+
+/// Whether rows of this class have a hook.
+pub const fn is_hook(class: &str) -> bool {
+    matches!(class.as_bytes(), b"hook")
 }
 
 pub(crate) use {body, entries, real, small};

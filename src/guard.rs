@@ -5,7 +5,7 @@
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no allocation, no system call.
 
 use crate::entry::Site;
-use crate::sink::{self, state};
+use crate::sink::{self, state, state::Begun};
 pub use crate::thread::{OWN, Thread, thread};
 use clscope_trace::file::ring;
 use clscope_trace::record;
@@ -17,14 +17,20 @@ pub struct Entered {
     pub thread: &'static Thread,
     /// Host time just before the real call.
     pub begin: u64,
+    /// Recording is paused or the call filtered out: its hook does its work, and no record is written of it.
+    silent: bool,
 }
 
 /// Takes the guard. `None`: pass the call on and record nothing.
 #[inline(always)]
 pub fn enter(site: Site) -> Option<Entered> {
     let t = thread();
-    if (t.depth.get() != 0 || !state::active()) && !slow_enter(t, site) {
-        return None;
+    let mut silent = false;
+    if t.depth.get() != 0 || !state::active() {
+        silent = match slow_enter(t, site) {
+            Begun::Off => return None,
+            begun => begun == Begun::Silent,
+        };
     }
     let function = site.function;
     t.depth.set(1 + site.slot as u32);
@@ -35,7 +41,7 @@ pub fn enter(site: Site) -> Option<Entered> {
         cell(header, ring::CALL_BEGIN).store(begin, Ordering::Relaxed);
         cell(header, ring::CALL).store(u64::from(function) + 1, Ordering::Relaxed);
     }
-    Some(Entered { thread: t, begin })
+    Some(Entered { thread: t, begin, silent })
 }
 
 /// A word of a ring's header.
@@ -50,17 +56,17 @@ pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
 
 #[cold]
 #[inline(never)]
-fn slow_enter(t: &Thread, site: Site) -> bool {
+fn slow_enter(t: &Thread, site: Site) -> Begun {
     if t.depth.get() != 0 {
         // What comes in by the same way as the call that is under way is the application's: a signal handler that
         // interrupted it. What the runtime or a lower layer calls meanwhile comes in by another way, or not at all.
         if t.writing.get() || t.depth.get() == 1 + site.slot as u32 {
             sink::ring::count_dropped(t, 1);
         }
-        return false;
+        return Begun::Off;
     }
     t.depth.set(OWN);
-    let go = protect(false, || state::begin(site.function));
+    let go = protect(Begun::Off, || state::begin(site.function));
     t.depth.set(0);
     go
 }
@@ -101,7 +107,7 @@ impl Entered {
         compiler_fence(Ordering::SeqCst);
         let (delta, duration) = (end.wrapping_sub(t.last.get()), end.wrapping_sub(self.begin));
         let cursor = t.cursor.get();
-        let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16;
+        let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16 && !self.silent;
         if let (true, 0, 0, Some(small)) = (room, (delta | duration) >> 32, code, small) {
             let words = record::plain(function, small, id(), delta as u32, duration as u32);
             // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this thread only.
@@ -111,7 +117,7 @@ impl Entered {
                 t.cursor.set(cursor.add(2));
             }
             publish(t, end, 16);
-        } else {
+        } else if !self.silent {
             slow_plain(t, function, code, id(), small, &long(), end, duration);
         }
         leave(t);
@@ -128,7 +134,9 @@ impl Entered {
     pub fn call_at(self, function: u16, code: i32, arguments: &[u64], end: u64) {
         let t = self.thread;
         let duration = end.wrapping_sub(self.begin);
-        protect((), || sink::ring::call(t, function, code, arguments, end, duration));
+        if !self.silent {
+            protect((), || sink::ring::call(t, function, code, arguments, end, duration));
+        }
         leave(t);
     }
 

@@ -4,10 +4,12 @@
 use crate::callbacks;
 use crate::device_time;
 use crate::entry::{H, P, Returned, Site};
+use crate::table::id;
 use crate::{guard, objects, sink};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+const CL_EVENT_COMMAND_QUEUE: u32 = 0x11D0;
 const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
 const CL_EVENT_REFERENCE_COUNT: u32 = 0x11D2;
 const CL_PROFILING_COMMAND_QUEUED: u32 = 0x1280;
@@ -94,7 +96,14 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
 pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
-    let code = if objects::event(event).is_some_and(|f| f.unprofiled) {
+    let unprofiled = match objects::event(event) {
+        Some(facts) => facts.unprofiled,
+        // Of a command enqueued while nothing was recorded: its queue tells.
+        None => super::info::number(site, id::clGetEventInfo, event, CL_EVENT_COMMAND_QUEUE)
+            .and_then(|queue| objects::queue(queue as H))
+            .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
+    };
+    let code = if unprofiled {
         // The application created this queue without profiling: it must not be answered, nor its buffers be written to.
         let mut unused = 0u64;
         // SAFETY: a valid query into a buffer of ours, only to let the runtime refuse a bad event for its own reason.

@@ -7,6 +7,7 @@ use clscope_trace::Clock;
 use clscope_trace::file::control;
 use parking_lot::Mutex;
 use std::ffi::c_void;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 const UNBEGUN: u32 = 0;
@@ -76,9 +77,30 @@ pub fn disable() {
     word().store(OFF, Ordering::Relaxed);
 }
 
-/// Called where the fast path does not apply: begins recording at the first OpenCL call of the process. Says whether
-/// the call is to be recorded.
-pub fn begin(function: u16) -> bool {
+/// What is to be done with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// It is passed on.
+    Off,
+    /// Its hook does its work, and no record is written: what we added to the application's objects must stay unseen,
+    /// and objects must be known, also while recording is paused.
+    Silent,
+    /// It is recorded.
+    Recorded,
+}
+
+impl Begun {
+    fn of(function: u16, recorded: bool) -> Self {
+        match (recorded, table::HOOKED.get(usize::from(function))) {
+            (true, _) => Self::Recorded,
+            (false, Some(true)) => Self::Silent,
+            _ => Self::Off,
+        }
+    }
+}
+
+/// Called where the fast path does not apply: begins recording at the first OpenCL call of the process.
+pub fn begin(function: u16) -> Begun {
     loop {
         match word().compare_exchange(UNBEGUN, BEGINNING, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
@@ -90,15 +112,18 @@ pub fn begin(function: u16) -> bool {
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }
-            Err(ACTIVE) => return allowed(),
-            Err(FILTERED) => return allowed() && RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed)),
+            Err(ACTIVE) => return Begun::of(function, allowed()),
+            Err(FILTERED) => {
+                let wanted = RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed));
+                return Begun::of(function, allowed() && wanted);
+            }
             Err(BEGINNING) => {
                 // Another thread opens the trace, which takes about a millisecond. Calls that went unrecorded now would leave objects
                 // without names.
                 // SAFETY: no preconditions.
                 unsafe { libc::sched_yield() };
             }
-            Err(_) => return false,
+            Err(_) => return Begun::Off,
         }
     }
 }
@@ -139,7 +164,7 @@ fn start() -> u32 {
         }
     };
     let settings = config::get();
-    if settings.start_paused && parent.is_none() {
+    if begins_paused(&files.directory, parent, settings.start_paused) {
         files.control_word().fetch_or(control::PAUSED, Ordering::Relaxed);
     }
     let made = Box::leak(Box::new(Process {
@@ -172,11 +197,23 @@ fn start() -> u32 {
     FILTERED
 }
 
+/// Whether a process begins paused: a forked child as its parent is, others as the trace was told, else as was set.
+fn begins_paused(directory: &Path, parent: Option<&Process>, set: bool) -> bool {
+    if let Some(parent) = parent {
+        return parent.files.control_word().load(Ordering::Relaxed) & control::PAUSED != 0;
+    }
+    match std::fs::read(directory.join(control::FILE)) {
+        Ok(told) => told.starts_with(control::BEGIN_PAUSED.as_bytes()),
+        Err(_) => set,
+    }
+}
+
 /// In a forked child: the next call begins anew.
 pub fn wipe() {
     word().store(UNBEGUN, Ordering::Relaxed);
     FALLBACK.store(UNBEGUN, Ordering::Relaxed);
     CONTROL.store((&raw const NOT_PAUSED).cast_mut(), Ordering::Relaxed);
+    PAUSE_TOLD.store(false, Ordering::Relaxed);
 }
 
 /// The process of the parent, for a child that has not begun yet.

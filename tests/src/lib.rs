@@ -9,7 +9,7 @@ pub mod stage;
 pub mod trace;
 
 pub use artifacts::artifacts;
-pub use run::{Finished, Run};
+pub use run::{Finished, Run, Talk};
 pub use stage::{Mode, Runtime, Stage, system_loader};
 pub use trace::{Command, Process, Recorded};
 

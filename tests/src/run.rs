@@ -168,6 +168,84 @@ impl Run {
     }
 }
 
+/// A program that is told by lines what to do, and answers each with a line. It is killed when the test is done with it.
+#[derive(Debug)]
+pub struct Talk {
+    child: std::process::Child,
+    input: Option<std::process::ChildStdin>,
+    output: std::io::BufReader<std::process::ChildStdout>,
+    limit: Duration,
+}
+
+impl Run {
+    /// Starts it, to be talked to. Its standard error is the test's.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[track_caller]
+    #[must_use]
+    pub fn talk(mut self) -> Talk {
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("its output is a pipe"));
+        Talk { child, input, output: std::io::BufReader::new(output), limit: self.limit }
+    }
+}
+
+impl Talk {
+    /// The next line that it prints.
+    ///
+    /// # Panics
+    /// If none comes in time, or it has ended.
+    #[track_caller]
+    pub fn hear(&mut self) -> String {
+        use std::io::BufRead;
+        use std::os::fd::AsRawFd;
+        if self.output.buffer().is_empty() {
+            let mut poll = libc::pollfd { fd: self.output.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one pollfd that lives on this stack.
+            let ready = unsafe { libc::poll(&mut poll, 1, self.limit.as_millis().try_into().unwrap_or(i32::MAX)) };
+            assert_eq!(ready, 1, "no answer after {:?}", self.limit);
+        }
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("an answer");
+        assert!(line.ends_with('\n'), "it ended: {line:?}");
+        line.trim_end().to_owned()
+    }
+
+    /// Tells it a line and gives its answer.
+    ///
+    /// # Panics
+    /// As [`hear`](Self::hear).
+    #[track_caller]
+    pub fn tell(&mut self, line: &str) -> String {
+        use std::io::Write;
+        writeln!(self.input.as_mut().expect("it was not ended"), "{line}").expect("it listens");
+        self.hear()
+    }
+
+    /// Closes its input, and waits for its end.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    #[track_caller]
+    pub fn end(mut self) -> ExitStatus {
+        self.input = None;
+        assert!(wait_until(self.child.id(), self.limit), "not ended after {:?}", self.limit);
+        self.child.wait().expect("wait for the child")
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is still its own.
+            unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
+            let _ = self.child.wait();
+        }
+    }
+}
+
 /// Waits for the end of a child without reaping it; false when the limit passes first.
 fn wait_until(pid: u32, limit: Duration) -> bool {
     // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.

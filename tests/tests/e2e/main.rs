@@ -4,6 +4,7 @@
 mod balance;
 mod conform;
 mod contents;
+mod control;
 mod endings;
 mod energy;
 mod faults;

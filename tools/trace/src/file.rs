@@ -31,6 +31,13 @@ pub mod control {
     pub const PAUSED: u32 = 1;
     /// Bit of the control word: recording goes on; the first call takes note and clears it.
     pub const RESUMED: u32 = 2;
+    /// File of the trace directory that tells processes yet to come what to begin with: [`BEGIN_PAUSED`] or
+    /// [`BEGIN_RECORDING`], and a line break. Without it they begin as the environment says.
+    pub const FILE: &str = "control";
+    /// Content of [`FILE`].
+    pub const BEGIN_PAUSED: &str = "paused";
+    /// Content of [`FILE`].
+    pub const BEGIN_RECORDING: &str = "recording";
 }
 
 /// Offsets of the fields of a ring region's header.

@@ -15,6 +15,7 @@ mod summary;
 pub use library::{check_path, find as find_libraries};
 
 use crate::calibration;
+use crate::ctl;
 use crate::output::say;
 use crate::system::{self, Held};
 use anyhow::{Result, bail};
@@ -83,9 +84,12 @@ pub struct Args {
     /// Keep only the newest part of the trace, below this size (K, M, G)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_size: Option<String>,
-    /// Record nothing until told to start
+    /// Record nothing until `clscope ctl TRACE start`
     #[arg(long)]
     start_paused: bool,
+    /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE start` resumes
+    #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
+    duration: Option<Duration>,
     /// Wait at most this long for processes that outlive APP and still record
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     wait: Duration,
@@ -130,6 +134,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|s| Duration::try_from_secs_f64(s).ok())
         .ok_or_else(|| "expected a number of seconds, 0 or more".to_owned())
+}
+
+/// A duration of some length.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    parse_seconds(text).ok().filter(|d| !d.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
 impl Args {
@@ -236,7 +245,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Ok(not_runnable(&error));
         }
     };
-    let (status, held) = running.wait()?;
+    let (status, held) = running.wait(args.duration, || match ctl::stop_all(&trace) {
+        Ok(()) => args.tell("recording was stopped as --duration asked; the application runs on"),
+        Err(error) => say(format_args!("recording could not be stopped as --duration asked: {error:#}")),
+    })?;
     let end = End::of(status);
     let contents = settle(&trace, args, &held, &mut meta);
     if let Some(sampler) = sampler {
