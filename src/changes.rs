@@ -15,6 +15,11 @@
 //! on devices, contexts, kernels and programs when they are first seen, to name them. a queue made exactly as the application asked, for the length of a
 //! `CL_QUEUE_PROPERTIES_ARRAY` query; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet. Method `callback` adds
 //! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
+//!
+//! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on its wait list, `clFinish` on its queue,
+//! a queue and buffers of our own, copies of the buffers that the kernel may write, the launch itself again and again on that
+//! queue, the copies back, and the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event of
+//! ours where the application asked for none. Neither waits while a user event is not set.
 
 /// Whether an enqueue that failed so may have failed because of our event.
 pub fn event_can_cause(code: i32) -> bool {

@@ -1,6 +1,6 @@
 //! The only reader of the environment: once, when the library is loaded. Opens nothing.
 
-use crate::diag;
+use crate::{diag, replay};
 use clscope_trace::settings as s;
 use once_cell::sync::OnceCell;
 use std::ffi::OsString;
@@ -50,6 +50,14 @@ pub struct Config {
     pub budget: f64,
     pub kernels: Vec<String>,
     pub groups: Vec<String>,
+    /// Launches to be repeated for slow sensors.
+    pub replay: Option<replay::Wanted>,
+    /// Sensors are read around each command.
+    pub snapshot: bool,
+    /// Sensors are sampled in this process.
+    pub sensors: bool,
+    /// Where they are looked for, if not in the system's trees.
+    pub sysfs_root: Option<PathBuf>,
     /// Settings as they were given, for the trace.
     pub given: Vec<String>,
     /// What could not be understood: told when recording begins.
@@ -113,6 +121,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let enable = flag(s::ENABLE, true);
     let start_paused = flag(s::START_PAUSED, false);
     let quiet = flag(s::QUIET, false);
+    let snapshot = flag(s::SNAPSHOT, false);
     let device_timing = match text(s::DEVICE_TIMING).as_deref() {
         None | Some("auto") => DeviceTiming::Auto,
         Some("event") => DeviceTiming::Event,
@@ -140,6 +149,21 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         }
         None => 0.01,
     };
+    let sensors = match text(s::SENSORS).as_deref() {
+        None | Some("auto") => true,
+        Some("off") => false,
+        Some(other) => {
+            complaints.push(format!("{}={other} is neither auto nor off: using auto", s::SENSORS));
+            true
+        }
+    };
+    let replay = text(s::REPLAY).and_then(|v| {
+        let parsed = replay::parse(&v);
+        if parsed.is_none() {
+            complaints.push(format!("{}={v} is no number of batches (as 8, or 8:1000 for a second each): nothing is repeated", s::REPLAY));
+        }
+        parsed
+    });
     let list =
         |name: &str| text(name).map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()).unwrap_or_default();
     Config {
@@ -152,6 +176,10 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         budget,
         kernels: list(s::KERNELS),
         groups: list(s::GROUPS),
+        replay,
+        snapshot,
+        sensors,
+        sysfs_root: lookup(s::SYSFS_ROOT).filter(|v| !v.is_empty()).map(PathBuf::from),
         given,
         complaints,
         others: OTHERS.iter().filter_map(|name| text(name).map(|value| (*name, value))).collect(),

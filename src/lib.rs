@@ -16,7 +16,8 @@
 //! `exports` (the only exported symbols, one row of `table` each) takes the guard of `guard`, calls the function that
 //! `real` found, and hands what happened to the thread's ring in `sink`. Calls that create things, that the
 //! recorder must answer itself, or at which commands are known complete go through `hooks`. `layer` speaks the layer
-//! ABI of loaders. `config` is the only reader of the environment, `diag` the only writer to stderr.
+//! ABI of loaders. `instead` puts `replay` and `snapshot` in the way, in runs that ask for them; `sampler` reads sensors where nobody
+//! else does. `config` is the only reader of the environment, `diag` the only writer to stderr.
 
 #![allow(non_snake_case, clippy::missing_safety_doc, reason = "hooks have the names of the functions they stand for, and their contracts")]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]
@@ -30,9 +31,13 @@ mod entry;
 mod exports;
 mod guard;
 mod hooks;
+mod instead;
 mod layer;
 mod objects;
 mod real;
+mod replay;
+mod sampler;
 mod sink;
+mod snapshot;
 mod table;
 mod thread;

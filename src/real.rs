@@ -4,7 +4,7 @@
 //! process), slots 3 to 5 extension pointers (one per distinct pointer that a runtime gave for the same name).
 
 use crate::table::{COUNT, FUNCTIONS};
-use crate::{diag, guard};
+use crate::{diag, guard, instead};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -30,6 +30,7 @@ pub fn get(slot: usize, function: u16) -> *mut c_void {
 
 /// Fills a slot.
 pub fn set(slot: usize, function: u16, to: *mut c_void) {
+    let to = instead::of(slot, function, to);
     if let Some(cell) = REAL.get(slot).and_then(|s| s.get(function as usize)) {
         cell.store(to, Ordering::Relaxed);
     }
@@ -94,7 +95,7 @@ fn find(slot: usize, function: u16) -> *mut c_void {
     let Some(info) = FUNCTIONS.get(function as usize) else { return std::ptr::null_mut() };
     let found = guard::protect(std::ptr::null_mut(), || in_loaders(info.name));
     set(slot, function, found);
-    found
+    known(slot, function)
 }
 
 /// Handle of the loader found by a walk, so that the walk is made once.

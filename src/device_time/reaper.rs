@@ -38,16 +38,10 @@ impl Reaper {
         if self.started.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The application's handlers must never run on our thread: it starts with every signal blocked.
-        // SAFETY: signal sets are initialised before use.
-        unsafe {
-            let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            // Without the thread only what nobody waits for stays untimed.
-            let _ = std::thread::Builder::new().name("clscope".into()).stack_size(256 * 1024).spawn(move || self.run());
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        }
+        // Without the thread only what nobody waits for stays untimed.
+        let _ = crate::sampler::without_signals(|| {
+            std::thread::Builder::new().name("clscope".into()).stack_size(256 * 1024).spawn(move || self.run())
+        });
     }
 
     fn run(&'static self) {

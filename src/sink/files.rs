@@ -59,7 +59,7 @@ impl Kept {
 }
 
 /// Moves a descriptor out of the way of the application's.
-fn raised(file: File) -> File {
+pub fn raised(file: File) -> File {
     for floor in [512, 128] {
         // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original is closed by its own.
         let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
@@ -108,6 +108,30 @@ pub struct Files {
     ring: Option<Kept>,
     /// The first page of the ring file, or of anonymous memory.
     control: MmapRaw,
+}
+
+/// A file that grows at its end: what is not ours to frame.
+pub struct Appended {
+    kept: Kept,
+    end: u64,
+}
+
+impl Appended {
+    /// Makes it.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { kept: Kept::create(path)?, end: 0 })
+    }
+}
+
+impl io::Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.kept.write_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Files {

@@ -121,6 +121,7 @@ pub extern "C" fn at_exit() {
             return;
         }
         process.device.stop();
+        crate::sampler::end();
         process.files.define(&clscope_clock::anchor(process.clock).into());
         process.files.define(&Exit { ticks: now(), pending: process.device.pending() }.into());
         meta::finish(process);

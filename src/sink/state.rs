@@ -2,7 +2,7 @@
 //! and the control word of the ring file, through which another process pauses recording.
 
 use super::{NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring};
-use crate::{config, device_time, diag, guard, objects, table};
+use crate::{config, device_time, diag, guard, objects, sampler, table};
 use clscope_trace::Clock;
 use clscope_trace::file::control;
 use parking_lot::Mutex;
@@ -188,6 +188,7 @@ fn start() -> u32 {
         fork::watch();
     }
     config::complain();
+    sampler::begin(made);
     if settings.groups.is_empty() {
         return ACTIVE;
     }

@@ -5,7 +5,7 @@ use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
     Anchor, Build, Calibration, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel, Platform,
-    Process as ProcessDef, Program, Queue, Thread, Warning,
+    Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -74,6 +74,8 @@ pub struct Definitions {
     pub forks: Vec<Fork>,
     /// Calibrations.
     pub calibrations: Vec<Calibration>,
+    /// Launches that the recorder repeated, or why not.
+    pub replays: Vec<Replay>,
     /// Definitions of unknown kinds.
     pub unknown: u64,
 }
@@ -104,6 +106,7 @@ impl Definitions {
             Def::DeviceClock(d) => self.device_clocks.push(d),
             Def::Fork(d) => self.forks.push(d),
             Def::Calibration(d) => self.calibrations.push(d),
+            Def::Replay(d) => self.replays.push(d),
             Def::Unknown { .. } => self.unknown += 1,
         }
     }

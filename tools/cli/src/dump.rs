@@ -382,6 +382,13 @@ fn definition(def: &Def) -> Value {
         Def::DeviceClock(d) => fields!("DeviceClock", d, device, device_time, host_time, before, after),
         Def::Fork(d) => fields!("Fork", d, child, ticks),
         Def::Calibration(d) => fields!("Calibration", d, name, device, value, uncertainty),
+        Def::Replay(d) => {
+            let mut line = fields!("Replay", d, kernel, queue, global, refused, saved);
+            let batches =
+                d.batches.iter().map(|b| json!({ "begin": b.begin, "end": b.end, "count": b.count, "restores_only": b.restores_only }));
+            line["batches"] = batches.collect();
+            line
+        }
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }
 }

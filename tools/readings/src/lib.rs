@@ -1,6 +1,9 @@
-//! Owns the writing of `sensors.clt`: readings and events of the sampler become records, blocks are appended whole.
-//! Refuses to stop anything when a write fails: it says so once and goes on without.
+//! Owns the writing of `sensors.clt`: readings and events of the sampler become records, blocks are appended whole. The
+//! sampler of `clscope record` and the one inside an application write with it. Refuses to stop anything when a write fails: it
+//! says so once and goes on without.
+#![forbid(unsafe_code)]
 
+use clscope_sensors::doctor::State;
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, Reading, Value, doctor};
 use clscope_trace::file::{Clock, FileHeader, FileKind};
@@ -16,7 +19,7 @@ const MOST_NS: u64 = 1_000_000_000;
 
 /// The file while it is written.
 pub struct Store {
-    file: Option<File>,
+    file: Option<Box<dyn Write + Send>>,
     sequence: u32,
     /// Whole records, but readings.
     records: Vec<u8>,
@@ -27,6 +30,19 @@ pub struct Store {
     failed: Option<std::io::Error>,
     /// Whether a source buffers readings itself, so that the end of a run appears a little later.
     pub buffered: bool,
+}
+
+/// A state's name in files.
+#[must_use]
+pub fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Absent => "absent",
+        State::Refused(_) => "refused",
+        State::Opened => "opened",
+        State::Works => "works",
+        State::Dead(_) => "dead",
+        State::Skipped(_) => "skipped",
+    }
 }
 
 fn quantity(of: &Quantity) -> sensors::Quantity {
@@ -54,6 +70,7 @@ fn value(of: Value) -> u64 {
 }
 
 /// The series of a domain as the file holds it.
+#[must_use]
 pub fn series(id: u32, source: &str, domain: &Domain) -> Series {
     let device = domain.device.clone().unwrap_or_default();
     let (window_ns, unit) = match domain.quantity {
@@ -79,6 +96,7 @@ pub fn series(id: u32, source: &str, domain: &Domain) -> Series {
 }
 
 /// A reading as the file holds it.
+#[must_use]
 pub fn reading(of: &Reading) -> sensors::Reading {
     sensors::Reading {
         time: of.stamp.mid().0,
@@ -94,6 +112,14 @@ impl Store {
     /// # Errors
     /// If it cannot be made.
     pub fn create(path: &Path) -> std::io::Result<Self> {
+        Self::over(Box::new(File::create(path)?))
+    }
+
+    /// Begins a file behind a writer, each of whose calls appends whole.
+    ///
+    /// # Errors
+    /// If the header cannot be made or written.
+    pub fn over(mut file: Box<dyn Write + Send>) -> std::io::Result<Self> {
         let id = |text: std::io::Result<String>| {
             let digits: String = text.unwrap_or_default().chars().filter(char::is_ascii_hexdigit).collect();
             u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
@@ -111,7 +137,6 @@ impl Store {
             boot: id(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")),
             created: clscope_clock::monotonic_raw().0,
         };
-        let mut file = File::create(path)?;
         file.write_all(&header.encode())?;
         let mut store = Self {
             file: Some(file),
@@ -148,7 +173,7 @@ impl Store {
             for problem in &finding.problems {
                 why = if why.is_empty() { problem.clone() } else { format!("{why}; {problem}") };
             }
-            let state = super::sources::state_name(&finding.state).to_owned();
+            let state = state_name(&finding.state).to_owned();
             self.put(Finding { name: finding.name.clone(), state, why, remedy: finding.remedy.clone().unwrap_or_default() });
         }
     }
@@ -203,6 +228,7 @@ impl Store {
     }
 
     /// Why nothing more is written, if that is so.
+    #[must_use]
     pub fn failure(&self) -> Option<&std::io::Error> {
         self.failed.as_ref()
     }

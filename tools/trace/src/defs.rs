@@ -352,6 +352,46 @@ definitions! {
         /// Half-width of its 95 % interval.
         uncertainty: f64,
     }
+    /// A launch that was repeated by the recorder (`CLSCOPE_REPLAY`) just before the application's own, or why it was not.
+    18 Replay {
+        /// Kernel id.
+        kernel: u32,
+        /// Id of the application's queue.
+        queue: u32,
+        /// Global size, one number per dimension.
+        global: Vec<u64>,
+        /// Why the launch was not repeated; empty where it was.
+        refused: String,
+        /// Bytes of buffers that were saved before and restored between launches.
+        saved: u64,
+        /// What was repeated, in order of time.
+        batches: Vec<ReplayBatch>,
+    }
+}
+
+/// Launches, or restorations of the buffers alone, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplayBatch {
+    /// Host time before the first, in ticks.
+    pub begin: u64,
+    /// Host time at which the last was complete, in ticks.
+    pub end: u64,
+    /// How many.
+    pub count: u64,
+    /// Whether buffers were only restored; else each launch follows a restoration, where anything was saved.
+    pub restores_only: bool,
+}
+
+impl Field for ReplayBatch {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.begin.put(out);
+        self.end.put(out);
+        self.count.put(out);
+        self.restores_only.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { begin: u64::get(from)?, end: u64::get(from)?, count: u64::get(from)?, restores_only: bool::get(from)? })
+    }
 }
 
 /// What a kept argument's word is.
@@ -501,6 +541,13 @@ mod tests {
             .into(),
             Geometry { id: 1, dimensions: 2, offset: None, global: [64, 64, 1], local: Some([8, 8, 1]) }.into(),
             Exit { ticks: 1, pending: 2 }.into(),
+            Replay {
+                kernel: 3,
+                global: vec![64, 2],
+                batches: vec![ReplayBatch { begin: 1, end: 9, count: 4, restores_only: true }],
+                ..Default::default()
+            }
+            .into(),
         ]
     }
 

@@ -32,6 +32,14 @@ pub const KERNELS: &str = "CLSCOPE_KERNELS";
 pub const GROUPS: &str = "CLSCOPE_GROUPS";
 /// Budget of sampled timing.
 pub const BUDGET: &str = "CLSCOPE_BUDGET";
+/// Launches repeated for slow sensors.
+pub const REPLAY: &str = "CLSCOPE_REPLAY";
+/// Sensors read around each command.
+pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
+/// Sampling inside the application.
+pub const SENSORS: &str = "CLSCOPE_SENSORS";
+/// Where sensors are looked for.
+pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
@@ -73,5 +81,29 @@ pub const SETTINGS: &[Setting] = &[
         values: "PERCENT",
         default: "1",
         help: "Share of the application's own time that sampled device timing may cost",
+    },
+    Setting {
+        name: SENSORS,
+        values: "auto | off",
+        default: "auto",
+        help: "Samples the sensors that the process may read (RAPL, hwmon), in a thread of its own; off where clscope record does so",
+    },
+    Setting {
+        name: REPLAY,
+        values: "BATCHES[:MILLISECONDS]",
+        default: "nothing is repeated",
+        help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of 300 ms or as told",
+    },
+    Setting {
+        name: SNAPSHOT,
+        values: "0 | 1",
+        default: "0",
+        help: "1 reads sensors in the process before and after each command, and waits for it",
+    },
+    Setting {
+        name: SYSFS_ROOT,
+        values: "DIR",
+        default: "/",
+        help: "Looks for sensors below this directory (its sys) instead of the system's",
     },
 ];

@@ -5,7 +5,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place};
 use clscope_analysis::event::{Command, Event, Outcome};
-use clscope_analysis::time::ProcessIndex;
+use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::record::Direction;
 use std::collections::HashMap;
@@ -50,6 +50,19 @@ pub struct Class {
     pub kernel: bool,
 }
 
+/// A launch that the recorder repeated. What it repeated is a class of its own: `NAME (replayed)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repeated {
+    /// The kernel's class.
+    pub name: String,
+    /// Why it was not repeated; empty where it was.
+    pub refused: String,
+    /// Bytes of buffers saved and restored.
+    pub saved: u64,
+    /// Batches: begin, end, launches or restorations, whether the latter.
+    pub batches: Vec<(HostNs, HostNs, u64, bool)>,
+}
+
 /// A physical device with all that ran on it.
 #[derive(Debug, Clone)]
 pub struct Device {
@@ -73,6 +86,8 @@ pub struct Device {
     pub spans: Vec<Span>,
     /// Launches per class that ran, or may have, without a known place.
     pub unplaced: u64,
+    /// Launches that the recorder repeated (`record --replay`), or why not.
+    pub replays: Vec<Repeated>,
     /// Launches by class.
     launches: Vec<u64>,
     /// Place among devices of one name in a process, for runtimes that tell no address.
@@ -94,6 +109,7 @@ impl Device {
             classes: Vec::new(),
             spans: Vec::new(),
             unplaced: 0,
+            replays: Vec::new(),
             launches: Vec::new(),
             nth: 0,
             index: HashMap::new(),
@@ -126,6 +142,19 @@ impl Device {
         if self.spans.len() >= MOST_SPANS && self.spans.len() % (MOST_SPANS / 4) == 0 {
             self.compact();
         }
+    }
+
+    /// Takes note of a launch that was repeated; what ran then is activity like any other.
+    fn repeated(&mut self, replay: Repeated) {
+        for &(start, end, count, restores_only) in &replay.batches {
+            let name = if restores_only { format!("{} (restored)", replay.name) } else { format!("{} (replayed)", replay.name) };
+            let class = self.class(&name, !restores_only);
+            if let Some(n) = self.launches.get_mut(class.0 as usize) {
+                *n += count;
+            }
+            self.spans.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
+        }
+        self.replays.push(replay);
     }
 
     /// Joins spans of a class within short stretches: the fit sees no difference, memory does.
@@ -297,6 +326,22 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
         let placed = place(&launches, of.classes.len());
         placed.spans.into_iter().for_each(|span| of.push(span));
         of.unplaced += placed.unplaced;
+    }
+    for (index, process) in trace.processes.iter().enumerate() {
+        let (definitions, mut hint) = (&process.definitions, 0);
+        let Some(clock) = trace.timeline.clocks.get(index) else { continue };
+        let mut at = |ticks: u64| HostNs(clock.at(Ticks(ticks), &mut hint).0);
+        for replay in &definitions.replays {
+            let device = definitions.clock_device(replay.queue).and_then(|d| of.get(&(index as u32, d)).copied());
+            let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
+            let mut name = definitions.kernel_name(replay.kernel).into_owned();
+            if by == By::Ndrange {
+                let sizes: Vec<String> = replay.global.iter().take(3).map(u64::to_string).collect();
+                name = format!("{name} [{}]", sizes.join("x"));
+            }
+            let batches = replay.batches.iter().map(|b| (at(b.begin), at(b.end), b.count, b.restores_only)).filter(|b| b.1 > b.0).collect();
+            device.repeated(Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches });
+        }
     }
     for device in &mut devices {
         device.spans.sort_by_key(|s| s.start);

@@ -25,6 +25,9 @@ pub struct Options {
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     #[arg(long, value_name = "KERNEL")]
     pub iteration_kernel: Option<String>,
+    /// Floating-point operations of one launch of a kernel, for GFLOP/s/W: KERNEL=2.1e9 (repeat for several kernels)
+    #[arg(long, value_name = "KERNEL=COUNT", value_parser = parse_flop)]
+    pub flop: Vec<(String, f64)>,
     /// Energy of this part of the run only, in seconds from its beginning: 10..15
     #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
     pub energy_window: Option<(f64, f64)>,
@@ -38,8 +41,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { gpu_power: None, energy_by: By::Kernel, iteration_kernel: None, energy_window: None, energy_sensor: None, readings: None }
+        Self { gpu_power: None, energy_by: By::Kernel, iteration_kernel: None, flop: Vec::new(), energy_window: None, energy_sensor: None, readings: None }
     }
+}
+
+fn parse_flop(text: &str) -> Result<(String, f64), String> {
+    text.rsplit_once('=')
+        .and_then(|(name, count)| Some((name.to_owned(), count.trim().parse::<f64>().ok()?)))
+        .filter(|(name, count)| !name.is_empty() && count.is_finite() && *count > 0.0)
+        .ok_or_else(|| "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned())
 }
 
 fn parse_window(text: &str) -> Result<(f64, f64), String> {
@@ -262,6 +272,7 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Reading
         mean_watts: None,
         unattributed_joules: 0.0,
         classes: Vec::new(),
+        replays: super::replayed::of(device, power),
         groups: Vec::new(),
         floors: Vec::new(),
         gaps: None,
@@ -355,6 +366,7 @@ fn fill(
             dynamic_joules: row.split.map(|s| s.0.0),
             idle_joules: row.split.map(|s| s.1.0),
             energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
+            gflop_per_joule: None,
             method: row.method.map(|m| match m {
                 Method::Integrated => "integrated",
                 Method::Regressed => "regressed",
@@ -375,6 +387,21 @@ fn fill(
                 i.discrepancy * 100.0
             ));
         }
+    }
+    for class in &mut out.classes {
+        // What the run itself cannot tell apart, its replay can.
+        if let (None, Some(replay)) = (class.watts, out.replays.iter().find(|r| r.name == class.name && r.watts.is_some())) {
+            (class.watts, class.joules_per_launch) = (replay.watts, replay.joules_per_launch);
+            class.method = Some("replayed");
+        }
+        let flop = options.flop.iter().find(|(name, _)| *name == class.name);
+        class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(|((_, count), joules)| {
+            let per = |joules: f64| count / joules * 1e-9;
+            Estimate { value: per(joules.value), low: per(joules.high), high: per(joules.low) }
+        });
+    }
+    for (name, _) in options.flop.iter().filter(|(name, _)| !out.classes.iter().any(|c| c.name == *name)) {
+        out.notes.push(format!("--flop {name}: no kernel of that name ran on this device"));
     }
     let name = |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     out.groups = result

@@ -7,6 +7,7 @@ pub mod activity;
 pub mod attribute;
 pub mod power;
 pub mod readings;
+mod replayed;
 pub mod result;
 pub mod sensord;
 pub mod sources;

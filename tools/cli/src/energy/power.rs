@@ -331,6 +331,26 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
 }
 
 #[cfg(test)]
+impl Power {
+    /// Of one series, for tests.
+    pub fn of_series(series: Series, response: ResponseModel, period: f64, settle: f64) -> Self {
+        let text = String::new;
+        Self {
+            formula: "nvml",
+            equation: "",
+            includes: text(),
+            reason: text(),
+            matched: text(),
+            sources: Vec::new(),
+            series,
+            response,
+            period,
+            settle,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use clscope_sensors::gpu_power::Formula;

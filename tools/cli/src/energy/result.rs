@@ -118,6 +118,8 @@ pub struct DeviceEnergy {
     pub mean_watts: Option<f64>,
     pub unattributed_joules: f64,
     pub classes: Vec<Class>,
+    /// Kernels that `record --replay` repeated: one row per kernel and global size.
+    pub replays: Vec<Replayed>,
     pub groups: Vec<Group>,
     pub floors: Vec<Floor>,
     pub gaps: Option<Gaps>,
@@ -156,6 +158,8 @@ pub struct Class {
     pub idle_joules: Option<f64>,
     /// Joule seconds of one launch.
     pub energy_delay: Option<f64>,
+    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their number (`--flop`).
+    pub gflop_per_joule: Option<Estimate>,
     /// `integrated`, `regressed` or `replayed`.
     pub method: Option<&'static str>,
     /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
@@ -172,6 +176,23 @@ pub struct Class {
     pub second_average_watts: Option<f64>,
     /// The direct reading while it ran alone for long, over the fit, less one.
     pub integrated_differs: Option<f64>,
+}
+
+/// A launch that was repeated while the sensor updated many times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Replayed {
+    pub name: String,
+    /// Median over batches, with the interval of order statistics; floor and gaps between launches included.
+    pub joules_per_launch: Option<Estimate>,
+    pub watts: Option<Estimate>,
+    /// Batches used.
+    pub batches: usize,
+    /// Launches in them.
+    pub launches: u64,
+    /// Bytes of buffers that were restored before each launch; what that took is taken off.
+    pub saved_bytes: u64,
+    /// Why there is no figure; null where there is one.
+    pub failed: Option<String>,
 }
 
 /// Classes that have one figure together.

@@ -89,6 +89,12 @@ impl Options {
         !off && (self.sensors.contains(&family) || self.sensors.contains(&Family::Auto))
     }
 
+    /// What is left to read where the application itself reads the host's sensors (`--snapshot`).
+    pub fn beside_snapshots(&self) -> Self {
+        let sensors = if self.sysfs_root.is_none() && self.wants(Family::Nvml) { Family::Nvml } else { Family::Off };
+        Self { sensors: vec![sensors], ..self.clone() }
+    }
+
     /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to run the application.
     ///
     /// # Errors

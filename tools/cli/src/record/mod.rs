@@ -90,6 +90,13 @@ pub struct Args {
     /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Repeat the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of
+    /// 300 ms, or as told, and take the median of their joules
+    #[arg(long, value_name = "BATCHES[:MILLISECONDS]", value_parser = parse_replay)]
+    replay: Option<String>,
+    /// Read the processor's and GPU's sensors inside the application before and after each command, and wait for it: for long kernels
+    #[arg(long)]
+    snapshot: bool,
     /// Wait at most this long for processes that outlive APP and still record
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     wait: Duration,
@@ -129,6 +136,16 @@ fn parse_percent(text: &str) -> Result<String, String> {
     }
 }
 
+/// Batches, with their length if wanted; handed on as written once it is known to be right.
+fn parse_replay(text: &str) -> Result<String, String> {
+    let (batches, length) = text.split_once(':').unwrap_or((text, "300"));
+    match (batches.parse::<u32>(), length.parse::<u64>()) {
+        (Ok(6..), Ok(1..)) => Ok(text.to_owned()),
+        (Ok(_), Ok(1..)) => Err("expected 6 batches or more: with fewer the median has no interval of 95 %".to_owned()),
+        _ => Err("expected a number of batches, with their length in milliseconds if wanted: 8 or 8:1000".to_owned()),
+    }
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -153,6 +170,13 @@ impl Args {
         set.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
+        // What this command samples itself, the application need not.
+        set.insert(settings::SENSORS, "off".into());
+        if self.snapshot {
+            set.insert(settings::SNAPSHOT, "1".into());
+            set.extend(self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())));
+        }
         if self.start_paused {
             set.insert(settings::START_PAUSED, "1".into());
         }
@@ -221,7 +245,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
-    let sampler = match sampler::start(&trace, &args.sensors, args.idle_window) {
+    let sensors = if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
+    let sampler = match sampler::start(&trace, &sensors, args.idle_window) {
         Ok(sampler) => sampler,
         Err(error) => {
             let _ = std::fs::remove_file(trace.join("sensors.clt"));

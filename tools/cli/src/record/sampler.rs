@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use crate::energy::sources::Options;
-use crate::energy::store::Store;
 use crate::output::say;
 use crate::system;
 use anyhow::{Context, Result};
+use clscope_readings::Store;
 use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
 use clscope_sensors::{Clock, RawNs, RealtimeNs};
 use std::path::Path;

@@ -155,6 +155,28 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
     if !delays.is_empty() {
         let _ = writeln!(out, "  energy-delay product of a launch: {}", delays.join(", "));
     }
+    let per_watt: Vec<String> = rows
+        .iter()
+        .filter_map(|c| c.gflop_per_joule.map(|g| format!("{} {} +- {}", c.name, si(g.value, "GFLOP/s/W"), plus_minus(&g))))
+        .collect();
+    if !per_watt.is_empty() {
+        let _ = writeln!(out, "  operations: {}", per_watt.join(", "));
+    }
+    for r in &d.replays {
+        let _ = match (&r.failed, r.joules_per_launch, r.watts) {
+            (None, Some(joules), Some(watts)) => writeln!(
+                out,
+                "  replayed {}: {} +- {} a launch, {}; median of {} batches, {} launches",
+                r.name,
+                si(joules.value, "J"),
+                plus_minus(&joules),
+                si(watts.value, "W"),
+                r.batches,
+                r.launches
+            ),
+            (why, ..) => writeln!(out, "  not replayed: {}: {}", r.name, why.as_deref().unwrap_or("no figure")),
+        };
+    }
     if let Some(r) = &d.response {
         let _ = writeln!(
             out,

@@ -1,0 +1,31 @@
+//! Owns `CLSCOPE_SNAPSHOT`: sensors are read in this process before and after each enqueued command, which is waited for.
+//! Refuses to wait behind a user event, and to read what needs privileges that the application does not have.
+
+use crate::entry::H;
+use crate::instead::{may_hang, truth, wait};
+use crate::table::id;
+use crate::{config, sampler};
+
+/// Whether enqueues need an event of ours where the application asked for none.
+pub fn wants_event() -> bool {
+    config::get().snapshot && !may_hang()
+}
+
+/// A command is about to be enqueued.
+pub fn before() {
+    if config::get().snapshot {
+        sampler::read_now();
+    }
+}
+
+/// It was enqueued.
+pub fn after(slot: usize, event: &H, ours: bool) {
+    if wants_event() {
+        wait(slot, event);
+        sampler::read_now();
+    }
+    if ours && let Some(release) = truth::<unsafe extern "C-unwind" fn(H) -> i32>(slot, id::clReleaseEvent) {
+        // SAFETY: an event of ours, released once.
+        unsafe { release(*event) };
+    }
+}
