@@ -13,12 +13,13 @@ use crate::sink::{self, Process, ring};
 use crate::table::id;
 use crate::{objects, real};
 use clscope_trace::record::Untimed;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 const CL_QUEUE_OUT_OF_ORDER: u64 = 1;
 const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
@@ -30,6 +31,9 @@ const LOOK_AFTER: u64 = 1024;
 const MOST_PENDING: usize = 1 << 16;
 /// Most events that such a look harvests, so that no single enqueue pays for all.
 const LOOK_BATCH: usize = 256;
+
+/// How long the last look at a queue waits for a thread of ours that is just harvesting it.
+const LAST_LOOK: Duration = Duration::from_millis(200);
 
 /// A command queue.
 pub struct Queue {
@@ -336,12 +340,24 @@ impl Calls {
 ///
 /// `observed` is when the application learnt of the completion; where nobody told, the moment behind each question counts.
 fn harvest_while(t: &Thread, queue: &Queue, observed: Option<u64>, most: usize, known: impl Fn(&Calls, &Entry) -> bool) {
+    // Whoever harvests this queue already harvests for us too, now or at the next opportunity.
+    let Some(backlog) = queue.backlog.try_lock() else { return };
+    harvest_locked(t, queue, backlog, observed, most, known);
+}
+
+fn harvest_locked(
+    t: &Thread,
+    queue: &Queue,
+    mut backlog: MutexGuard<'_, VecDeque<Entry>>,
+    observed: Option<u64>,
+    most: usize,
+    known: impl Fn(&Calls, &Entry) -> bool,
+) {
     let Some(process) = sink::process() else { return };
     if process.device.stopped.load(Ordering::SeqCst) {
         return;
     }
-    // Whoever harvests this queue already harvests for us too.
-    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock(), Calls::of(queue)) else { return };
+    let Some(calls) = Calls::of(queue) else { return };
     let begin = sink::now();
     let mut kept = VecDeque::new();
     let mut done = 0;
@@ -429,7 +445,11 @@ pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
 
 /// Harvests what is complete at the front of a queue, asking the runtime.
 pub fn look(t: &Thread, queue: &Queue, most: usize) {
-    harvest_while(t, queue, None, most, |calls, entry| calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE));
+    harvest_while(t, queue, None, most, complete);
+}
+
+fn complete(calls: &Calls, entry: &Entry) -> bool {
+    calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE)
 }
 
 /// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends with the driver's own lock.
@@ -451,8 +471,10 @@ pub fn look_at_context(t: &Thread, context: Option<H>) {
 /// The application gives up its last reference: what is not complete is dropped now, so that nothing of the
 /// application's is destroyed late or by us.
 pub fn abandoned(t: &Thread, queue: &'static Queue) {
-    look(t, queue, usize::MAX);
-    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock(), Calls::of(queue)) else { return };
+    // This is the last opportunity: a thread of ours that is just looking is waited for, as long as it can take.
+    let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
+    harvest_locked(t, queue, backlog, None, usize::MAX, complete);
+    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock_for(LAST_LOOK), Calls::of(queue)) else { return };
     while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
         ring::untimed(t, entry.command, Untimed::QueueReleased, 0, sink::now());
         guard::unseen(|| calls.release(&entry));
