@@ -109,6 +109,14 @@ impl CommandSums {
         }
     }
 
+    /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
+    #[must_use]
+    pub fn span_bias(&self) -> Option<(f64, f64)> {
+        let Bias { launches, ns, uncertainty_ns } = self.bias;
+        let n = launches as f64;
+        (launches > 0 && launches == self.covered()).then_some((ns / n, uncertainty_ns / n))
+    }
+
     /// The total less the span bias, if that was measured for all of the launches.
     #[must_use]
     pub fn corrected(&self) -> Option<Estimate> {

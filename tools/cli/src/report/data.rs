@@ -33,6 +33,8 @@ pub struct Report {
     pub totals: Totals,
     /// What recording took, estimated from the numbers of records and typical costs.
     pub recording: crate::overhead::Share,
+    /// Whether the measured span bias was taken off all figures of kernels, as the user asked.
+    pub bias_corrected: bool,
     /// What part of the kernel launches was timed, and why; null where all were to be.
     pub sampling: Option<Sampling>,
     /// By total time, unless sorted otherwise.
@@ -167,7 +169,8 @@ pub struct Totals {
     pub kernel_ns: u128,
     /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the timed ones alone.
     pub kernel_estimate_ns: Option<Estimate>,
-    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all.
+    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all; null where
+    /// `bias_corrected`, since the sums above are that.
     pub kernel_corrected_ns: Option<Estimate>,
     pub transfer_ns: u128,
     pub call_ns: u128,
@@ -221,7 +224,9 @@ pub struct Commands {
     pub time_ns: Summary,
     /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
     pub estimate: Option<Estimates>,
-    /// Total (estimated or not) less the measured span bias; null where it was not measured.
+    /// What of every launch's time is the runtime's own work; null where it was not measured.
+    pub span_bias_ns: Option<Bias>,
+    /// Total (estimated or not) less the measured span bias; null where it was not measured, or where `bias_corrected`.
     pub corrected_total_ns: Option<Estimate>,
 }
 
@@ -373,6 +378,7 @@ fn commands(name: String, device: Option<String>, direction: Option<&'static str
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
         estimate: sums.estimated().map(|s| estimates(s, share)),
+        span_bias_ns: sums.span_bias().map(|(value, uncertainty)| Bias { value, uncertainty }),
         corrected_total_ns: sums.corrected().map(Into::into),
     }
 }
@@ -491,6 +497,7 @@ impl Report {
                 errors: functions.values().flat_map(|f| f.errors.values()).sum(),
             },
             recording: crate::overhead::Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), None),
+            bias_corrected: false,
             sampling: (left_out > 0).then(|| Sampling { launches, timed, left_out, budget_percent: budget(trace) }),
             kernels: kernels
                 .iter()

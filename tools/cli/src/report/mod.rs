@@ -2,6 +2,7 @@
 //! options, the order of rows and the choice of format. Refuses to compute: figures come from the analysis.
 #![forbid(unsafe_code)]
 
+mod correct;
 mod counters;
 mod data;
 mod energy;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
   clscope report run.clscope --limit 0    every kernel and every function
   clscope report a.clscope b.clscope      several traces on one timeline
   clscope report --format json | jq '.kernels[0]'
+  clscope report --correct-bias           kernel times without the runtime's own work in them, where that was measured
   clscope report --format csv --section functions")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
@@ -48,6 +50,9 @@ pub struct Args {
     /// Counters to show of each kernel: their names, or `all` (comma-separated) [default: those that any kernel moved]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub counters: Vec<String>,
+    /// Take the span bias that was measured (`clscope doctor --calibrate`) off the times of kernels
+    #[arg(long)]
+    pub correct_bias: bool,
     #[command(flatten)]
     pub energy: crate::energy::attribute::Options,
 }
@@ -206,6 +211,9 @@ pub fn run(args: &Args) -> Result<()> {
     let alignment = trace.align();
     let stats = Stats::of(&trace, &alignment);
     let mut report = Report::new(files.names(), &trace, &alignment, &stats);
+    if args.correct_bias {
+        correct::apply(&mut report)?;
+    }
     sort(&mut report, args.sort);
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
     report.energy = Some(energy);

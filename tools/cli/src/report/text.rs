@@ -87,8 +87,12 @@ fn heading(report: &Report, width: usize) -> String {
         );
         line(&mut out, "", &text);
         if let Some(bias) = &device.span_bias_ns {
-            let text =
-                format!("span bias {} +-{} is in every span; only \"corrected\" is without it", time(bias.value), time(bias.uncertainty));
+            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.uncertainty));
+            let text = if report.bias_corrected {
+                format!("{bias} was taken off every kernel launch, as --correct-bias asks")
+            } else {
+                format!("{bias} is in every span; only \"corrected\" is without it")
+            };
             line(&mut out, "", &text);
         }
     }

@@ -1,0 +1,75 @@
+//! Owns `--correct-bias`: takes the measured span bias off the times of every kernel launch, in all of a report's figures
+//! of kernels. Refuses to do it unasked, or to kernels whose device was not calibrated; transfers and other commands were
+//! not calibrated and stay as they are.
+#![forbid(unsafe_code)]
+
+use super::data::{Bias, Commands, Estimate, Report, Summary};
+use anyhow::{Result, bail};
+
+/// Corrects the kernels of a report.
+///
+/// # Errors
+/// If the bias of a kernel with times is not known: some figures would be corrected and others not.
+pub fn apply(report: &mut Report) -> Result<()> {
+    let timed = |k: &&Commands| k.time_ns.count > 0;
+    if let Some(kernel) = report.kernels.iter().filter(timed).find(|k| k.span_bias_ns.is_none()) {
+        let device = kernel.device.as_deref().unwrap_or("its device");
+        bail!(
+            "the span bias of {device} is not known, so the times of {} cannot be corrected: run `clscope doctor --calibrate` on that machine, then record again",
+            kernel.name
+        );
+    }
+    let corrected = std::mem::take(&mut report.totals.kernel_corrected_ns);
+    for kernel in &mut report.kernels {
+        correct(kernel);
+    }
+    report.totals.kernel_ns = report.kernels.iter().map(|k| k.time_ns.total).sum();
+    if report.totals.kernel_estimate_ns.is_some() {
+        report.totals.kernel_estimate_ns = corrected;
+    }
+    let whole: f64 = report.kernels.iter().map(Commands::total).sum();
+    for kernel in report.kernels.iter_mut().filter(|k| k.share.is_some() && whole > 0.0) {
+        let share = kernel.total() / whole;
+        // The interval moves with the share: to first order the bias changes all totals alike.
+        if let Some(e) = kernel.estimate.as_mut().and_then(|e| e.share.as_mut()) {
+            let moved = share - e.estimate;
+            *e = Estimate { estimate: share, ci95: e.ci95.map(|end| end.map(|end| (end + moved).clamp(0.0, 1.0))) };
+        }
+        kernel.share = Some(share);
+    }
+    report.bias_corrected = true;
+    Ok(())
+}
+
+fn correct(kernel: &mut Commands) {
+    let Some(bias) = kernel.span_bias_ns.clone() else { return };
+    summary(&mut kernel.time_ns, bias.value);
+    let total = kernel.corrected_total_ns.take();
+    let Some(e) = &mut kernel.estimate else { return };
+    let n = e.launches as f64;
+    e.mean_ns = total.as_ref().map(|t| Estimate { estimate: t.estimate / n, ci95: t.ci95.map(|end| end.map(|end| end / n)) });
+    e.total_ns = total;
+    for figure in [&mut e.median_ns, &mut e.p95_ns, &mut e.p99_ns].into_iter().flatten() {
+        shift(figure, &bias);
+    }
+}
+
+/// Takes `bias` off every value of a distribution. A span shorter than the bias took no time.
+fn summary(s: &mut Summary, bias: f64) {
+    let less = |x: f64| (x - bias).max(0.0);
+    s.total = less(s.total as f64 - bias * s.count.saturating_sub(1) as f64).round() as u128;
+    for figure in [&mut s.mean, &mut s.median, &mut s.p95, &mut s.p99] {
+        *figure = figure.map(less);
+    }
+    for figure in [&mut s.min, &mut s.max] {
+        *figure = figure.map(|x| less(x as f64).round() as u64);
+    }
+}
+
+/// Sides add by squares: the sample and the calibration have nothing to do with each other.
+fn shift(e: &mut Estimate, bias: &Bias) {
+    let side = |end: Option<f64>, sign: f64| end.map(|end| (end - e.estimate).hypot(bias.uncertainty) * sign);
+    let (low, high) = (side(e.ci95[0], -1.0), side(e.ci95[1], 1.0));
+    let value = (e.estimate - bias.value).max(0.0);
+    *e = Estimate { estimate: value, ci95: [low.map(|s| (value + s).max(0.0)), high.map(|s| value + s)] };
+}
