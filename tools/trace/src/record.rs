@@ -147,55 +147,47 @@ impl CommandKind {
     }
 }
 
-macro_rules! untimed_reasons {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        /// Why a command that was to be timed has no time.
+/// An enumeration of reasons, each with its number in the format and its words.
+macro_rules! reasons {
+    ($(#[$doc:meta])* $type:ident: $repr:ty, $from:ident { $($name:ident = $value:literal, $text:literal;)* }) => {
+        $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u32)]
+        #[repr($repr)]
         #[allow(missing_docs)] // the texts say it
-        pub enum Untimed { $($name = $value,)* }
-        impl Untimed {
+        pub enum $type { $($name = $value,)* }
+        impl $type {
             /// The reason in words.
-            pub const fn text(self) -> &'static str { match self { $(Untimed::$name => $text,)* } }
+            pub const fn text(self) -> &'static str { match self { $($type::$name => $text,)* } }
             /// From its number; `Unknown` for reasons of a newer writer.
-            pub const fn from_u32(value: u32) -> Self { match value { $($value => Untimed::$name,)* _ => Untimed::Unknown } }
+            pub const fn $from(value: $repr) -> Self { match value { $($value => $type::$name,)* _ => $type::Unknown } }
         }
     };
 }
-untimed_reasons! {
-    Unknown = 0, "for a reason this version does not know";
-    Failed = 1, "the command failed on the device";
-    QueueReleased = 2, "the application released its queue or context before the command was seen complete";
-    NotAvailable = 3, "the runtime gives no profiling information for it";
-    TooManyPending = 4, "too many commands were in flight";
-    EventRefused = 5, "the runtime refused to give an event for it";
-    Unfinished = 6, "it was still in flight at the end";
-    TimingOff = 7, "device timing was off";
-    NotSampled = 8, "left out by the sampling method";
-    QueryFailed = 9, "the runtime failed to answer the profiling query";
-    ProfilingSwitchedOff = 10, "the application switched profiling off on its queue";
+reasons! {
+    /// Why a command that was to be timed has no time.
+    Untimed: u32, from_u32 {
+        Unknown = 0, "for a reason this version does not know";
+        Failed = 1, "the command failed on the device";
+        QueueReleased = 2, "the application released its queue or context before the command was seen complete";
+        NotAvailable = 3, "the runtime gives no profiling information for it";
+        TooManyPending = 4, "too many commands were in flight";
+        EventRefused = 5, "the runtime refused to give an event for it";
+        Unfinished = 6, "it was still in flight at the end";
+        TimingOff = 7, "device timing was off";
+        NotSampled = 8, "left out by the sampling method";
+        QueryFailed = 9, "the runtime failed to answer the profiling query";
+        ProfilingSwitchedOff = 10, "the application switched profiling off on its queue";
+    }
 }
 
-macro_rules! drop_reasons {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        /// Why records were dropped.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u64)]
-        #[allow(missing_docs)] // the texts say it
-        pub enum DropReason { $($name = $value,)* }
-        impl DropReason {
-            /// The reason in words.
-            pub const fn text(self) -> &'static str { match self { $(DropReason::$name => $text,)* } }
-            /// From its number.
-            pub const fn from_u64(value: u64) -> Self { match value { $($value => DropReason::$name,)* _ => DropReason::Unknown } }
-        }
-    };
-}
-drop_reasons! {
-    Unknown = 0, "for a reason this version does not know";
-    WriteFailed = 1, "the trace could not be written (disk full or a limit)";
-    Reentered = 2, "the call came from a signal handler in the middle of another call";
-    NoRing = 3, "no ring could be had for the thread";
+reasons! {
+    /// Why records were dropped.
+    DropReason: u64, from_u64 {
+        Unknown = 0, "for a reason this version does not know";
+        WriteFailed = 1, "the trace could not be written (disk full or a limit)";
+        Reentered = 2, "the call came from a signal handler in the middle of another call";
+        NoRing = 3, "no ring could be had for the thread";
+    }
 }
 
 /// One decoded record.
