@@ -31,6 +31,8 @@ pub struct Settings {
     pub power_smoothing: bool,
     /// Check timed launches too, not only the short one before.
     pub validate: bool,
+    /// Read performance counters: every case that times a kernel then runs it for a window of steady running too.
+    pub counters: bool,
     /// Where binaries are kept.
     pub cache: Option<PathBuf>,
 }
@@ -46,6 +48,7 @@ impl Default for Settings {
             repeat: 10,
             power_smoothing: false,
             validate: false,
+            counters: false,
             cache: None,
         }
     }
@@ -306,7 +309,7 @@ impl<'a> Bench<'a> {
             verified = "a short and a timed launch";
         }
         let mut windows = Vec::new();
-        if power && self.metered {
+        if (power || self.settings.counters) && self.metered {
             let count = if self.settings.power_smoothing { 10 } else { 1 };
             for _ in 0..count {
                 windows.push(self.steady(&kernel, geometry, time_ns.median)?);

@@ -68,6 +68,8 @@ struct Series {
     domain: Domain,
     /// Time (of the source's own clock where it stamps), value.
     readings: Vec<(u64, Value)>,
+    /// Nanoseconds that each reading is a mean over, where it is one.
+    over_ns: Vec<u64>,
     own_clock: bool,
     dead: bool,
 }
@@ -80,13 +82,21 @@ pub struct Readings {
 
 impl Sink for Readings {
     fn series(&mut self, _: SeriesId, source: &str, domain: &Domain) {
-        self.series.push(Series { source: source.to_owned(), domain: domain.clone(), readings: Vec::new(), own_clock: false, dead: false });
+        self.series.push(Series {
+            source: source.to_owned(),
+            domain: domain.clone(),
+            readings: Vec::new(),
+            over_ns: Vec::new(),
+            own_clock: false,
+            dead: false,
+        });
     }
     fn reading(&mut self, id: SeriesId, reading: &Reading) {
         let Some(series) = self.series.get_mut(id.0 as usize) else { return };
         series.own_clock = reading.source_time.is_some();
         let at = reading.source_time.map_or(reading.stamp.mid().0, |t| t.0);
         series.readings.push((at, reading.value));
+        series.over_ns.push(reading.mean_over_ns.unwrap_or(0));
     }
     fn event(&mut self, event: Event<'_>) {
         let (id, dead) = match event {
@@ -109,15 +119,15 @@ pub struct Sensors {
 }
 
 impl Sensors {
-    /// Opens what the machine has and starts sampling.
+    /// Opens what the machine has, with its performance counters if they are wanted, and starts sampling.
     ///
     /// # Errors
     /// Why no thread could be started.
-    pub fn start() -> std::io::Result<Sensors> {
+    pub fn start(counters: bool) -> std::io::Result<Sensors> {
         let mut opened = clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
         match clscope_nvml::load(None) {
             Ok((api, devices)) => {
-                let (sources, findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm: false });
+                let (sources, findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm: counters });
                 opened.sources.extend(sources);
                 opened.findings.extend(findings);
             }
@@ -167,15 +177,32 @@ pub struct Power {
     terms: Vec<(usize, f64)>,
     clock: Option<usize>,
     reasons: Option<usize>,
+    /// Performance counters of the device.
+    counters: Vec<usize>,
     source: String,
 }
 
 /// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms, on the fastest) and clocks settle.
 const SETTLE_NS: u64 = 200_000_000;
 
+/// Whether a series speaks of this device.
+fn is_of(series: &Series, device: &DeviceFacts) -> bool {
+    // The same address is written with 4 or 8 digits of domain, in either case: bus, device and function are its tail.
+    let tail = |pci: &str| pci.to_ascii_lowercase().chars().rev().take(7).collect::<String>();
+    let of = series.domain.device.as_ref();
+    match (&device.pci, of.and_then(|d| d.pci.as_ref())) {
+        (Some(a), Some(b)) => tail(a) == tail(b),
+        // Without addresses on both sides the name must do: a board's name is part of its OpenCL name, or the reverse.
+        _ => of.and_then(|d| d.name.as_ref()).is_some_and(|n| device.name.contains(n) || n.contains(&device.name)),
+    }
+}
+
 impl Power {
     fn new(readings: Readings, device: &DeviceFacts, refusals: &[String]) -> Power {
-        let mut power = Power { readings, terms: Vec::new(), clock: None, reasons: None, source: String::new() };
+        let mut power = Power { readings, terms: Vec::new(), clock: None, reasons: None, counters: Vec::new(), source: String::new() };
+        let counts = |s: &Series| matches!(s.domain.quantity, Quantity::Percent | Quantity::Bandwidth) && !s.readings.is_empty();
+        let all = power.readings.series.iter().enumerate();
+        power.counters = all.filter(|(_, s)| counts(s) && is_of(s, device)).map(|(i, _)| i).collect();
         let described = match device.kind {
             DeviceKind::Cpu => power.choose_cpu(),
             _ => power.choose_gpu(device),
@@ -207,15 +234,7 @@ impl Power {
     }
 
     fn choose_gpu(&mut self, device: &DeviceFacts) -> Result<String, String> {
-        // The same address is written with 4 or 8 digits of domain, in either case: bus, device and function are its tail.
-        let tail = |pci: &str| pci.to_ascii_lowercase().chars().rev().take(7).collect::<String>();
-        let own = |s: &Series| match (&device.pci, s.domain.device.as_ref().and_then(|d| d.pci.as_ref())) {
-            (Some(a), Some(b)) => tail(a) == tail(b),
-            // Without addresses on both sides the name must do: a board's name is part of its OpenCL name, or the reverse.
-            _ => {
-                s.domain.device.as_ref().and_then(|d| d.name.as_ref()).is_some_and(|n| device.name.contains(n) || n.contains(&device.name))
-            }
-        };
+        let own = |s: &Series| is_of(s, device);
         let find = |wanted: fn(&Quantity) -> bool, name: &str| {
             self.alive().find(|(_, s)| own(s) && wanted(&s.domain.quantity) && s.domain.name.contains(name)).map(|(i, _)| i)
         };
@@ -311,6 +330,21 @@ impl Power {
             let all: Vec<f64> = inside.into_iter().chain(near).collect();
             stats::mean(&all)
         })
+    }
+
+    /// Performance counters in a window: name, unit and mean of the readings that lie wholly inside. Nothing of those that gave none.
+    #[must_use]
+    pub fn counters(&self, window: Window) -> Vec<(String, &'static str, Estimate)> {
+        let means = self.counters.iter().filter_map(|&index| {
+            let series = &self.readings.series[index];
+            let (from, to) = if series.own_clock { window.real } else { window.raw };
+            let readings = series.readings.iter().zip(&series.over_ns);
+            let inside = readings.filter(|((at, _), over)| at.saturating_sub(**over) >= from && *at <= to).map(|((_, v), _)| v.magnitude());
+            let values: Vec<f64> = inside.filter(|v| v.is_finite()).collect();
+            let unit = if matches!(series.domain.quantity, Quantity::Percent) { "%" } else { "MiB/s" };
+            Some((series.domain.name.clone(), unit, stats::mean(&values)?))
+        });
+        means.collect()
     }
 
     /// Clock event reasons seen during a window, as bits.

@@ -1,7 +1,8 @@
 //! What a run leaves behind: the schema of its JSON, and the same as CSV. Owns the shape of results; refuses to
 //! measure and to format for people.
 //!
-//! `results.json` is one object: `schema` ("clscope-bench/1"), `device`, `settings`, `cases`, `findings`, `sensors`. Every case has an
+//! `results.json` is one object: `schema` ("clscope-bench/1"), `version` (of this program), `device`, `settings`, `cases`, `findings`,
+//! `power_source` (the sensor, or why there is none) and `interrupted`. Every case has an
 //! `id`, its `suite`, its `parameters`, and a `status`: `measured`, `not_available` (with `reason`, and `build_log` where a compiler
 //! spoke), `wrong` (the device computed something else: there are no figures then), `failed` (an OpenCL call) or `interrupted`.
 //! Times are nanoseconds of the device's clock; every figure has its unit and its 95 % interval (`low`, `high`); an end

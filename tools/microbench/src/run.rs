@@ -75,8 +75,8 @@ struct Pending {
 pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dyn Watch) -> Result<Results, ClError> {
     let suites = cases(device, settings, choice);
     let total = suites.iter().map(|(_, cases)| cases.len()).sum();
-    let wants = !choice.no_sensors && suites.iter().any(|(suite, _)| suite.wants_power);
-    let sensors = wants.then(Sensors::start).and_then(Result::ok);
+    let wants = !choice.no_sensors && (settings.counters || suites.iter().any(|(suite, _)| suite.wants_power));
+    let sensors = wants.then(|| Sensors::start(settings.counters)).and_then(Result::ok);
     let session = Session::new(device)?;
     let mut results = Results {
         schema: SCHEMA,
@@ -144,6 +144,7 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("repeat", json!(settings.repeat)),
         ("power_smoothing", json!(settings.power_smoothing)),
         ("validate", json!(settings.validate)),
+        ("counters", json!(settings.counters)),
         ("suites", json!(choice.suites)),
         ("choose", json!(choice.cases)),
         ("peak_gflops", json!(choice.peak)),
@@ -227,8 +228,9 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         }
         let throttled = span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
         case.notes.extend(clscope_nvml::reasons::words(throttled));
-        if p.windows.is_empty() {
-            continue;
+        let Some(&window) = p.windows.first() else { continue };
+        for (name, unit, mean) in power.counters(window) {
+            case.figures.push(Figure::new(format!("counter/{name}"), unit, mean));
         }
         let Some(watts) = windows_of(&p.windows) else {
             if power.has_sensor() {

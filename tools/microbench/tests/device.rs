@@ -1,10 +1,13 @@
 //! Every variant of every suite on a real runtime, in sizes that take a moment: built, run and compared with its host reference. Where no
 //! OpenCL device is installed there is nothing to compare, and the test says so.
 
-use clscope_microbench::bench::Settings;
-use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list};
+use clscope_microbench::bench::{Bench, CaseError, Settings};
+use clscope_microbench::cl::{Device, DeviceKind, OpenCl, Session, list};
+use clscope_microbench::job::{Arg, Geometry, Scalar};
 use clscope_microbench::results::{CaseResult, Results, Status};
 use clscope_microbench::run::{Choice, Watch, run};
+use clscope_microbench::source::Source;
+use clscope_microbench::suite::flop::{Op, Shape, Variant};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 struct Quiet {
@@ -116,6 +119,45 @@ fn an_interruption_keeps_what_was_measured() {
     let measured = results.cases.iter().filter(|c| c.status == Status::Measured).count();
     assert_eq!(measured, 3);
     assert!(results.cases.len() <= 4);
+}
+
+/// What a compiler refuses is reported with its words, what is computed wrongly is an error, and both leave the rest alone.
+#[test]
+fn refusals_and_wrong_results_are_told_apart() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let never = || false;
+    let mut bench = Bench::new(Session::new(&device).expect("a session"), tiny(), &never);
+    let variant = Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Mad, width: 1 };
+    let mut refused = variant.job(1, 16, &tiny());
+    refused.defines.push("-DSTEP=nonsense".to_owned());
+    refused.defines[0] = "-DSCALAR=nosuchtype".to_owned();
+    match bench.measure(&refused, false) {
+        Err(CaseError::NotAvailable { log: Some(log), .. }) => assert!(log.contains("nosuchtype"), "{log}"),
+        other => panic!("{:?}", other.err()),
+    }
+    let mut wrong = variant.job(1, 16, &tiny());
+    wrong.check_args = vec![(3, Scalar::Float.encode(1.0)), (4, Scalar::Float.encode(0.5))];
+    assert!(matches!(bench.measure(&wrong, false), Err(CaseError::Wrong(_))));
+    assert!(bench.measure(&variant.job(1, 16, &tiny()), false).is_ok());
+}
+
+/// Every source builds for a size of groups that it is told, and runs with it.
+#[test]
+fn kernels_can_be_made_for_a_size() {
+    let _turn = turn();
+    let Some(device) = device() else { return };
+    let never = || false;
+    let mut bench = Bench::new(Session::new(&device).expect("a session"), tiny(), &never);
+    let buffers = bench.buffers(&[4096]).expect("room");
+    let sized = |group: usize| vec![format!("-DGROUP={group}")];
+    let args = [Arg::Buffer(0), Arg::Trips];
+    let of = |group| Geometry { groups: 2, group, trips: 1 };
+    bench.probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(16)).expect("the size it is made for");
+    assert!(bench.probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(8)).is_err(), "another size is an error");
+    let latency = [sized(16), vec!["-DKIND_ADD".to_owned(), "-DILP=1".to_owned()]].concat();
+    let args = [Arg::Buffer(0), Arg::Trips, Arg::Local(64)];
+    bench.probe(Source::Latency, "resident", &latency, &args, &buffers, of(16)).expect("the size it is made for");
 }
 
 /// A second run takes its programs from the cache, and a spoilt file there does no harm.

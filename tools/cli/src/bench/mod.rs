@@ -3,6 +3,7 @@
 
 mod list;
 mod output;
+mod png;
 
 use crate::output::say;
 use crate::system;
@@ -63,6 +64,10 @@ pub struct Args {
     /// Compare the results of timed launches with the host too, not only those of a short one
     #[arg(short, long)]
     validate: bool,
+    /// Read the device's performance counters (NVIDIA: GPM) while each kernel runs for a second. Intel's: record a run of this command,
+    /// `clscope record --counters oa -- clscope bench ...`
+    #[arg(long)]
+    counters: bool,
     /// All variants and finer sweeps: takes many minutes
     #[arg(long)]
     full: bool,
@@ -72,12 +77,18 @@ pub struct Args {
     /// Directory for results.json, results.csv and plots
     #[arg(short = 'o', long, alias = "dump", value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Write the plots as PNG beside SVG
+    #[arg(long, requires = "output")]
+    png: bool,
     /// Print the kernels' sources and end
     #[arg(long)]
     dump_kernel: bool,
     /// Print results.json on standard output instead of tables
     #[arg(long)]
     json: bool,
+    /// Print no tables: for use with --output
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
     /// Do not read power sensors
     #[arg(long)]
     no_sensors: bool,
@@ -160,6 +171,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         repeat: args.repeat.max(1),
         power_smoothing: args.power_smoothing,
         validate: args.validate,
+        counters: args.counters,
         cache: if args.build { None } else { cache_directory() },
         ..Settings::default()
     };
@@ -190,11 +202,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     if args.json {
         output::json(&results)?;
-    } else {
+    } else if !args.quiet {
         output::tables(&results)?;
     }
     if let Some(directory) = &args.output {
-        output::write(&results, directory)?;
+        output::write(&results, directory, args.png)?;
         say(format_args!("results are in {}", directory.display()));
     }
     let bad = results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();

@@ -1,6 +1,7 @@
 //! What `bench` prints and writes. Owns tables and files; refuses to compute figures.
 #![forbid(unsafe_code)]
 
+use super::png::Renderer;
 use crate::output::write_whole;
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
@@ -57,33 +58,42 @@ fn shown(figure: &Figure) -> String {
 }
 
 /// The figures a line of the table shows, in this order, as far as a case has them.
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 10] = [
     "rate",
     "bandwidth",
     "power",
     "efficiency",
     "energy_per_operation",
+    "dynamic_energy_per_operation",
     "energy_per_instruction",
+    "dynamic_energy_per_instruction",
     "share_of_peak",
     "share_of_peak_at_stated_clock",
 ];
 
 fn line(case: &CaseResult) -> String {
     let known = COLUMNS.iter().filter_map(|name| case.figure(name));
-    let other = || case.figures.iter().filter(|f| !COLUMNS.contains(&f.name.as_str()) && f.name != "clock").take(4);
+    let other = || {
+        case.figures.iter().filter(|f| !COLUMNS.contains(&f.name.as_str()) && f.name != "clock" && !f.name.starts_with("counter/")).take(4)
+    };
     let mut parts: Vec<String> = known
         .map(|f| {
             let of = match f.name.as_str() {
                 "share_of_peak" => " of peak",
+                name if name.starts_with("dynamic_energy") => " above the floor",
                 "share_of_peak_at_stated_clock" => " of peak at the stated clock",
                 _ => "",
             };
             format!("{}{of}", shown(f))
         })
         .collect();
+    // Counters that say that something ran; all of them stand in the files.
+    let busy = case.figures.iter().filter(|f| f.name.starts_with("counter/") && f.unit == "%" && f.estimate.value >= 1.0);
+    let busy = busy.map(|f| format!("{} {:.1} %", f.name.rsplit('/').next().unwrap_or_default(), f.estimate.value));
     if parts.is_empty() {
         parts = other().map(|f| format!("{} {}", f.name, shown(f))).collect();
     }
+    parts.extend(busy);
     parts.extend(case.notes.iter().map(|note| format!("[{note}]")));
     parts.join(" | ")
 }
@@ -105,15 +115,21 @@ pub fn tables(results: &Results) -> Result<()> {
         }
         writeln!(out, "\n{}: {}", suite.name, suite.about)?;
         // Sweeps are for plots and findings; as lines they would bury the rest.
-        let listed = |c: &&&CaseResult| c.parameter("sweep").is_none() && suite.name != "transfer";
+        let listed = |c: &&&CaseResult| c.parameter("sweep").is_none() && !matches!(suite.name, "transfer" | "latency");
         let width = ours.iter().filter(listed).map(|c| c.id.len()).max().unwrap_or(0);
         for case in ours.iter().filter(|c| listed(c) && c.status == Status::Measured) {
-            writeln!(out, "  {:width$}  {}", case.id, line(case))?;
+            let line = line(case);
+            if !line.is_empty() {
+                writeln!(out, "  {:width$}  {line}", case.id)?;
+            }
         }
         let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
         for case in ours.iter().filter(|c| c.status == Status::NotAvailable) {
             let reason = case.reason.as_deref().unwrap_or("no reason given");
-            match missing.iter_mut().find(|(r, _)| *r == reason) {
+            // Reasons that differ in their numbers alone are one.
+            let words =
+                |text: &str| text.split(|c: char| c.is_ascii_digit()).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+            match missing.iter_mut().find(|(r, _)| words(r) == words(reason)) {
                 Some((_, ids)) => ids.push(&case.id),
                 None => missing.push((reason, vec![&case.id])),
             }
@@ -150,11 +166,16 @@ pub fn json(results: &Results) -> Result<()> {
 ///
 /// # Errors
 /// Where a file cannot be written or a plot cannot be drawn.
-pub fn write(results: &Results, directory: &Path) -> Result<()> {
+pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
     write_whole(&directory.join("results.json"), |out| Ok(serde_json::to_writer_pretty(out, results)?))?;
     write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))?;
     let plots = plots(results)?;
+    let renderer = png.then(Renderer::new).transpose()?;
     for plot in &plots {
+        if let Some(renderer) = &renderer {
+            let pixels = renderer.png(&plot.svg).with_context(|| format!("cannot draw the plot {} as PNG", plot.name))?;
+            write_whole(&directory.join(plot.name).with_extension("png"), |out| Ok(out.write_all(&pixels)?))?;
+        }
         write_whole(&directory.join(plot.name).with_extension("svg"), |out| Ok(out.write_all(plot.svg.as_bytes())?))?;
     }
     write_whole(&directory.join("index.html"), |out| Ok(out.write_all(page(results, &plots).as_bytes())?))

@@ -129,7 +129,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
         root.fill(&WHITE).map_err(|e| failed(&e))?;
         titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
         let mut builder = ChartBuilder::on(&root);
-        builder.margin(12).margin_top(52).x_label_area_size(44).y_label_area_size(68);
+        builder.margin(12).margin_top(52).margin_right(24).x_label_area_size(44).y_label_area_size(68);
         // The four kinds of axes are four types; what is drawn on them is the same.
         macro_rules! on {
             ($x:expr, $y:expr) => {{

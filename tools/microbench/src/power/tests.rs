@@ -199,3 +199,29 @@ fn anothers_sensor_is_never_taken() {
     assert_eq!(power.watts(window(LOAD.start, LOAD.end)), None);
     assert_eq!(power.clock_mhz(window(LOAD.start, LOAD.end)), None);
 }
+
+/// A counter's reading is a mean over the time before it: one that began before the load says nothing about it.
+#[test]
+fn counters_are_means_of_whole_readings() {
+    use clscope_sensors::source::{DeviceKey, DomainId};
+    use clscope_sensors::{Stamp, source};
+    let mut readings = Readings::default();
+    let of = |pci: &str| Some(DeviceKey { pci: Some(pci.to_owned()), ..DeviceKey::default() });
+    for (n, pci) in [(0, "0000:d8:00.0"), (1, "0000:3b:00.0")] {
+        let domain = Domain { device: of(pci), ..Domain::new("gpm/fp32", Quantity::Percent) };
+        readings.series(SeriesId(n), "nvml:gpm", &domain);
+        for k in 1..60u64 {
+            let at = RawNs(k * 100 * MS);
+            let busy = LOAD.contains(&(at.0 - 1)) && n == 0;
+            let reading = source::Reading {
+                mean_over_ns: Some(100 * MS),
+                ..source::Reading::now(DomainId(0), Stamp { before: at, after: at }, Value::Percent(if busy { 96.0 } else { 2.0 }))
+            };
+            readings.reading(SeriesId(n), &reading);
+        }
+    }
+    let power = Power::new(readings, &gpu(Some("0000:d8:00.0")), &[]);
+    let load = window(LOAD.start - 30 * MS, LOAD.end + 30 * MS);
+    assert_eq!(power.counters(load), [("gpm/fp32".to_owned(), "%", Estimate::symmetric(96.0, 0.0))]);
+    assert_eq!(power.counters(window(LOAD.start, LOAD.start + 90 * MS)), [], "too short for any");
+}
