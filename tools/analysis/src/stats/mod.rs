@@ -20,7 +20,7 @@ use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
 use estimate::{Estimate, Sampled};
 use sketch::Distribution;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";
@@ -187,12 +187,37 @@ pub struct Missing {
     pub bad_probabilities: u64,
 }
 
-/// What the host spent its time waiting in.
+/// What the host spent its time waiting in, and for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WaitSums {
     /// Host nanoseconds of every wait.
     pub time: Distribution,
+    /// Nanoseconds of the waits in which timed commands of the process ran, by kernel or kind of command. Commands of
+    /// several queues may run at once: together they may exceed the waits.
+    pub running: BTreeMap<WaitedFor, u64>,
 }
+
+/// What a wait waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitedFor {
+    /// A kernel of a process.
+    Kernel(ProcessIndex, u32),
+    /// A command of another kind.
+    Command(CommandKind),
+}
+
+/// A function that waited for devices, with the names of what ran meanwhile.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NamedWait {
+    /// Host nanoseconds of every wait.
+    pub time: Distribution,
+    /// As [`WaitSums::running`], by name.
+    pub running: BTreeMap<String, u64>,
+}
+
+/// Waits that are remembered for the commands that ran meanwhile, which come soon after: their times are read where a
+/// wait ends.
+const REMEMBERED_WAITS: usize = 64;
 
 /// Class of a kernel: process, kernel id, queue id.
 type KernelKey = (ProcessIndex, u32, u32);
@@ -239,6 +264,8 @@ struct Pass {
     /// Queue -> device and clock device.
     queue_devices: IdMap<(u32, u32)>,
     waiting: Vec<Vec<bool>>,
+    /// The last waits: process, function, and when.
+    waited: VecDeque<(ProcessIndex, u16, Span)>,
     /// Per process, whether its method may leave launches out.
     sampling: Vec<bool>,
 }
@@ -318,6 +345,10 @@ impl Stats {
         let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
         if blocking || pass.waiting[call.process.0 as usize].get(index).copied().unwrap_or(false) {
             self.waits.entry((call.process, call.function)).or_default().time.add(duration);
+            if pass.waited.len() == REMEMBERED_WAITS {
+                pass.waited.pop_front();
+            }
+            pass.waited.push_back((call.process, call.function, call.span));
         }
         let thread = pass.threads.entry(thread_key(call.process, call.thread)).or_default();
         if let Some(id) = call.command() {
@@ -399,6 +430,16 @@ impl Stats {
         sums.others_ns += if record.kind.is_kernel() { 0 } else { u128::from(end - start) };
         if let Some(placed) = &times.placed {
             let span = placed.span();
+            let what = || {
+                if record.kind.is_kernel() { WaitedFor::Kernel(process, record.object) } else { WaitedFor::Command(record.kind) }
+            };
+            // They come by their ends: one that ended before the command began is followed by no later one.
+            for (_, function, wait) in pass.waited.iter().rev().take_while(|w| w.2.end > span.begin).filter(|w| w.0 == process) {
+                let ran = span.end.min(wait.end).since(span.begin.max(wait.begin));
+                if ran > 0 {
+                    *self.waits.entry((process, *function)).or_default().running.entry(what()).or_default() += ran;
+                }
+            }
             sums.notice.add(times.observed.since(span.end));
             sums.busy.add(span, lead);
             let device = self.devices.entry((process, clock_device)).or_default();
@@ -471,13 +512,22 @@ impl Stats {
         out
     }
 
-    /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking commands), by name.
+    /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking commands), by name, with what
+    /// ran meanwhile.
     #[must_use]
-    pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, WaitSums> {
-        let mut out: BTreeMap<String, WaitSums> = BTreeMap::new();
+    pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, NamedWait> {
+        let mut out: BTreeMap<String, NamedWait> = BTreeMap::new();
         for ((process, function), sums) in &self.waits {
             let name = trace.process(*process).definitions.function_name(*function).into_owned();
-            out.entry(name).or_default().time.merge(&sums.time);
+            let wait = out.entry(name).or_default();
+            wait.time.merge(&sums.time);
+            for (what, ns) in &sums.running {
+                let name = match what {
+                    WaitedFor::Kernel(p, kernel) => trace.process(*p).definitions.kernel_name(*kernel).into_owned(),
+                    WaitedFor::Command(kind) => kind.name().to_owned(),
+                };
+                *wait.running.entry(name).or_default() += ns;
+            }
         }
         out
     }

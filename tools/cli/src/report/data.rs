@@ -8,7 +8,7 @@ use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::stats::estimate::{Basis, Estimate as Interval, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
-use clscope_analysis::stats::{CommandSums, SPAN_BIAS, Stats};
+use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
 use clscope_trace::record::Direction;
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ pub struct Report {
     pub queues: Vec<Queue>,
     pub functions: Vec<Function>,
     /// Calls in which the host waited for the device.
-    pub waits: Vec<Function>,
+    pub waits: Vec<Wait>,
     /// Why devices were idle between commands.
     pub idle: Vec<Idle>,
     /// Joules, where the caller attributed them.
@@ -281,6 +281,30 @@ pub struct Function {
     pub error_codes: std::collections::BTreeMap<i32, u64>,
     pub share: Option<f64>,
     pub time_ns: Summary,
+}
+
+/// A function in which the host was blocked on devices.
+#[derive(Debug, Serialize)]
+pub struct Wait {
+    #[serde(flatten)]
+    pub function: Function,
+    /// Of the time of all waits.
+    pub share_of_waits: Option<f64>,
+    /// What the process's devices ran meanwhile, most first.
+    pub waited_for: Vec<WaitedFor>,
+    /// Time of the waits in which none of them ran: launching, noticing, and what was not timed. Null where launches were
+    /// left out by sampling.
+    pub nothing_ns: Option<u64>,
+}
+
+/// What the host waited for.
+#[derive(Debug, Serialize)]
+pub struct WaitedFor {
+    /// Kernel, or kind of command.
+    pub name: String,
+    pub ns: u64,
+    /// Of the function's waits; of several queues together it may exceed 1.
+    pub share: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -543,7 +567,24 @@ impl Report {
                 })
                 .collect(),
             functions: functions.iter().map(|(name, f)| function(name, &f.time, &f.errors, call_ns)).collect(),
-            waits: stats.waits(trace).iter().map(|(name, w)| function(name, &w.time, &Default::default(), call_ns)).collect(),
+            waits: {
+                let waits = stats.waits(trace);
+                let whole = waits.values().map(|w| w.time.total()).sum();
+                let wait = |(name, w): (&String, &NamedWait)| {
+                    let total = w.time.total();
+                    let ran: u64 = w.running.values().sum();
+                    let of = |(name, ns): (&String, &u64)| WaitedFor { name: name.clone(), ns: *ns, share: share(u128::from(*ns), total) };
+                    let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
+                    waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
+                    Wait {
+                        function: function(name, &w.time, &Default::default(), call_ns),
+                        share_of_waits: share(total, whole),
+                        waited_for,
+                        nothing_ns: (left_out == 0).then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
+                    }
+                };
+                waits.iter().map(wait).collect()
+            },
             idle: idle.into_iter().map(|(cause, ns)| Idle { cause, ns, share: share(u128::from(ns), u128::from(idle_ns)) }).collect(),
             energy: None,
             counters: None,
@@ -553,9 +594,9 @@ impl Report {
         for list in [&mut out.kernels, &mut out.transfers, &mut out.other_commands] {
             list.sort_by(|a, b| b.total().total_cmp(&a.total()).then_with(|| a.name.cmp(&b.name)));
         }
-        for list in [&mut out.functions, &mut out.waits] {
-            list.sort_by(|a, b| b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name)));
-        }
+        let by_time = |a: &Function, b: &Function| b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name));
+        out.functions.sort_by(by_time);
+        out.waits.sort_by(|a, b| by_time(&a.function, &b.function));
         out
     }
 }

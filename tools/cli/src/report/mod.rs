@@ -83,6 +83,8 @@ pub enum Section {
     Queues,
     /// Why devices were idle.
     Idle,
+    /// What the host waited for.
+    Waits,
     /// API functions by host time.
     Functions,
 }

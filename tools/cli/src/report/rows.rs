@@ -203,6 +203,22 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
                 let rows = report.idle.iter().map(|i| vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]);
                 (vec!["section", "cause", "ns", "share"], rows.collect())
             }
+            Section::Waits => {
+                let rows = report.waits.iter().flat_map(|w| {
+                    let row = |what: &str, ns: u64, share: Option<f64>| {
+                        let f = &w.function;
+                        let waits = [f.name.clone(), f.calls.to_string(), f.time_ns.total.to_string(), what.to_owned(), ns.to_string()];
+                        let mut row = vec!["waits".to_owned()];
+                        row.extend(waits);
+                        row.push(optional(share));
+                        row
+                    };
+                    let total = w.function.time_ns.total as f64;
+                    let nothing = w.nothing_ns.map(|ns| row("", ns, (total > 0.0).then(|| ns as f64 / total)));
+                    w.waited_for.iter().map(|r| row(&r.name, r.ns, r.share)).chain(nothing).collect::<Vec<_>>()
+                });
+                (vec!["section", "function", "waits", "blocked_ns", "running", "ns", "share"], rows.collect())
+            }
             Section::Queues => {
                 let header = vec![
                     "section",

@@ -217,3 +217,30 @@ fn a_bias_that_is_not_known_is_not_taken_off() {
     assert!(error.contains("doctor --calibrate") && error.contains("matmul"), "{error}");
     assert!(!r.bias_corrected);
 }
+
+#[test]
+fn waits_name_what_ran_meanwhile() {
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 4242, 1);
+    for (id, kernel, ns) in [(1, 1, 20_000), (2, 2, 5_000)] {
+        let at = 10_000 + id * 100_000;
+        p.thread(0).enqueue(at, at + 900, &CommandSpec::sampled(id, 1, kernel, 1.0, true));
+        p.thread(0).plain(function::FINISH, at + 2_000, at + 42_000, 0, 1);
+        // The recorder reads the times where the wait ends.
+        p.thread(0).timing(at + 42_000, id, [at + 200, at + 600, at + 10_000, at + 10_000 + ns].map(|t| HostModel::default().raw + t));
+    }
+    p.exit(400_000, 0);
+    let r = report(&p.build());
+    let [wait] = &r.waits[..] else { panic!("{:?}", r.waits) };
+    assert_eq!((wait.function.name.as_str(), wait.function.time_ns.total, wait.share_of_waits), ("clFinish", 80_000, Some(1.0)));
+    // Where the clocks stand is known to a fraction of a microsecond.
+    let near = |ns: u64, truth: u64| ns.abs_diff(truth) <= 200;
+    let [long, short] = &wait.waited_for[..] else { panic!("{:?}", wait.waited_for) };
+    assert_eq!((long.name.as_str(), short.name.as_str()), ("matmul", "reduce"));
+    assert!(near(long.ns, 20_000) && near(short.ns, 5_000) && near(wait.nothing_ns.unwrap(), 55_000), "{wait:?}");
+    let text = text::render(&r, &shown(Format::Table));
+    assert!(text.contains("clFinish: matmul 25.0%, reduce 6.2%, nothing timed 68.8%"), "{text}");
+    let mut csv = Vec::new();
+    rows::write(&r, &Shown { sections: vec![Section::Waits], ..shown(Format::Csv) }, &mut csv).unwrap();
+    assert!(String::from_utf8(csv).unwrap().contains("waits,clFinish,2,80000,matmul,"));
+}

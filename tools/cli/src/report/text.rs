@@ -24,6 +24,7 @@ pub fn render(report: &Report, shown: &Shown) -> String {
             Section::Transfers => transfers(report, shown, &mut out),
             Section::Queues => queues(report, shown, &mut out),
             Section::Idle => idle(report, shown, &mut out),
+            Section::Waits => waits(report, shown, &mut out),
             Section::Functions => functions(report, shown, &mut out),
         }
     }
@@ -297,11 +298,37 @@ fn idle(report: &Report, shown: &Shown, out: &mut String) {
         table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
     }
     out.push_str(&table.render(shown.width));
-    let waited: u128 = report.waits.iter().map(|w| w.time_ns.total).sum();
-    if waited > 0 {
-        let names: Vec<String> = report.waits.iter().take(3).map(|w| format!("{} {}", w.name, time(w.time_ns.total as f64))).collect();
-        let _ = writeln!(out, "  The host waited for devices for {}: {}", time(waited as f64), names.join(", "));
+}
+
+/// The most that is said of what one function waited for.
+const WAITED_FOR: usize = 3;
+
+fn waits(report: &Report, shown: &Shown, out: &mut String) {
+    let waited: u128 = report.waits.iter().map(|w| w.function.time_ns.total).sum();
+    if waited == 0 {
+        return;
     }
+    let _ = writeln!(out, "\nWhat the host waited for, blocked on devices: {}", time(waited as f64));
+    let mut table = Table::new(&["share", "blocked", "waits", "blocked in, while the device ran"]);
+    let limit = shown.limit(report.waits.len());
+    for w in &report.waits[..limit] {
+        let rest: u64 = w.waited_for.iter().skip(WAITED_FOR).map(|r| r.ns).sum();
+        let total = w.function.time_ns.total as f64;
+        let of = |name: &str, ns: u64| format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total)));
+        let mut ran: Vec<String> = w.waited_for.iter().take(WAITED_FOR).map(|r| of(&r.name, r.ns)).collect();
+        if rest > 0 {
+            ran.push(of("others", rest));
+        }
+        match w.nothing_ns {
+            Some(ns) if ns > 0 => ran.push(of("nothing timed", ns)),
+            None => ran.push("what was not sampled".to_owned()),
+            _ => {}
+        }
+        let f = &w.function;
+        table.row(vec![percent(w.share_of_waits), time(total), f.calls.to_string(), format!("{}: {}", f.name, ran.join(", "))]);
+    }
+    out.push_str(&table.render(shown.width));
+    more(out, report.waits.len() - limit);
 }
 
 fn functions(report: &Report, shown: &Shown, out: &mut String) {
