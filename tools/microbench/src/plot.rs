@@ -198,7 +198,7 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         .filter(|(_, p)| p.y.is_finite())
         .collect();
     if !energies.is_empty() {
-        let axes = axes("energy", "Energy of an instruction above the floor", "pJ for each work-item", "", LINEAR);
+        let axes = axes("energy", "Energy of a statement above the floor, by class", "pJ for each work-item", "", LINEAR);
         plots.push(Plot { name: axes.name, title: axes.title.to_owned(), svg: bars(&axes, &energies)? });
     }
     Ok(plots)

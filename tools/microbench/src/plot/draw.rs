@@ -202,7 +202,8 @@ pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, 
         let root = SVGBackend::with_string(&mut svg, (SIZE.0, height.max(160))).into_drawing_area();
         root.fill(&WHITE).map_err(|e| failed(&e))?;
         titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
-        let rows = (0..bars.len()).into_segmented();
+        // A segment for each number, the last one too.
+        let rows = (0..bars.len().saturating_sub(1)).into_segmented();
         let mut builder = ChartBuilder::on(&root);
         builder.margin(12).margin_top(52).margin_right(24).x_label_area_size(36).y_label_area_size(150);
         let mut chart = builder.build_cartesian_2d(xs.clone(), rows).map_err(|e| failed(&e))?;
