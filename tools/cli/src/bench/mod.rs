@@ -188,12 +188,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(directory) = &args.output {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
     }
+    // Before anybody is told that measuring begins: what is measured is kept from then on.
+    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
     let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}") {
         bar.set_style(style);
     }
-    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     let mut progress = Progress { bar, stop };
     let results = run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
     progress.bar.finish_and_clear();
