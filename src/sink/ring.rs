@@ -239,7 +239,9 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
         cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
         cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
         cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
-        cell(header, ring::CALL).store(cell(before, ring::CALL).load(Ordering::Relaxed), Ordering::Relaxed);
+        // What SCRATCH says of a call may be any thread's.
+        let call = if t.ring.get().is_null() { 0 } else { cell(before, ring::CALL).load(Ordering::Relaxed) };
+        cell(header, ring::CALL).store(call, Ordering::Relaxed);
         cell(header, ring::CALL_BEGIN).store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
         cell(header, ring::MAGIC).store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
         cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);

@@ -111,6 +111,7 @@ fn commands_that_nobody_waits_for_are_timed_or_say_why_not() {
                 assert!(right, "{line} {runtime:?}: {command:?}");
             }
             process.assert_causal();
+            assert!(process.in_calls.is_empty(), "{line} {runtime:?}: {:?}", process.in_calls);
         }
     }
 }
