@@ -330,19 +330,19 @@ impl Stage {
     fn batch(&self, launch: &Launch, wanted: Wanted, restores_only: bool) -> Result<ReplayBatch, String> {
         let begin = sink::now();
         let until = begin + sink::ticks_of(wanted.milliseconds * 1_000_000);
-        let (mut count, mut stretch) = (0u64, 1u64);
+        // Enqueued, known complete, and enqueued before each mark.
+        let (mut count, mut complete, mut behind) = (0u64, 0u64, [0u64; 2]);
         let mut marks: [H; 2] = [null_mut(); 2];
         let mut failed = 0;
         for turn in (0..2).cycle() {
             failed = self.await_mark(&mut marks[turn]);
+            complete += std::mem::take(&mut behind[turn]);
             let now = sink::now();
             if failed != 0 || now >= until {
                 break;
             }
             // As many as fill some milliseconds, by what they took so far.
-            if let Some(each) = (now - begin).checked_div(count) {
-                stretch = (sink::ticks_of(5_000_000) / each.max(1)).clamp(1, 1000);
-            }
+            let stretch = (now - begin).checked_div(complete).map_or(1, |each| (sink::ticks_of(5_000_000) / each.max(1)).clamp(1, 1000));
             for i in 0..stretch {
                 let event = if i + 1 == stretch { &raw mut marks[turn] } else { null_mut() };
                 failed = self.once(launch, restores_only, event);
@@ -350,6 +350,7 @@ impl Stage {
                     break;
                 }
                 count += 1;
+                behind[turn] += 1;
             }
             // SAFETY: a live queue.
             unsafe { (self.calls.flush)(self.queue) };

@@ -37,6 +37,11 @@ fn two_lags(random: &mut Random) -> Sensor {
     Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: random.between(0.3, 1.4) }
 }
 
+/// A sensor that looks at single moments, as an H200's seems to: where kernels take turns its samples scatter.
+fn moments(random: &mut Random) -> Sensor {
+    Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: random.between(0.3, 1.4) }
+}
+
 fn families() -> Vec<Family> {
     let base = Family {
         name: "",
@@ -58,6 +63,7 @@ fn families() -> Vec<Family> {
         Family { name: "samples 60 s, 10 us - 100 ms", seconds: 60.0, kernels: 5, lengths: (1e-5, 1e-1), ..base },
         Family { name: "samples 60 s, warming", seconds: 60.0, warming: 0.016, ..base },
         Family { name: "samples 20 s", ..base },
+        Family { name: "samples 20 s, of single moments", sensor: moments, ..base },
         Family { name: "samples 20 s, warming", warming: 0.016, ..base },
         Family { name: "samples 60 s, two lags for one", seconds: 60.0, sensor: two_lags, ..base },
         Family { name: "samples 20 s, mix of every sample", mix: Mix::Changing(0.01), ..base },

@@ -40,7 +40,9 @@ fn problem<'a>(activity: &'a Activity, series: &'a Series, floors: &'a [Floor], 
 
 fn model(sensor: Sensor) -> ResponseModel {
     match sensor {
-        Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => ResponseModel::lagged_samples(period),
+        Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } | Sensor::Moments { period, .. } => {
+            ResponseModel::lagged_samples(period)
+        }
         Sensor::Counter { update, .. } => ResponseModel::counter(update),
     }
 }
@@ -153,6 +155,25 @@ fn intervals_cover_the_truth() {
     }
     let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
     assert!((f64::from(inside) - mean).abs() < 3.9 * sd, "{inside} of {all} intervals hold the truth");
+}
+
+/// Samples that scatter most where kernels take turns: rates keep unbiased, and intervals know.
+#[test]
+fn intervals_hold_for_a_sensor_that_meets_single_kernels() {
+    let (mut inside, mut all, mut square) = (0u32, 0u32, 0.0);
+    for seed in 0..16 {
+        let sensor = Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: 0.8 };
+        let (run, result) = solve(&Scenario { sensor, seconds: 6.0, ..scenario(700 + seed) }, &known(119.0));
+        for (row, truth) in result.classes.iter().zip(&run.watts) {
+            let watts = row.watts.expect("told");
+            all += 1;
+            inside += u32::from(watts.low.0 <= *truth && *truth <= watts.high.0);
+            square += (watts.value.0 / truth - 1.0).powi(2);
+        }
+    }
+    let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
+    assert!(f64::from(inside) > mean - 3.9 * sd, "{inside} of {all} intervals hold the truth");
+    assert!((square / f64::from(all)).sqrt() < 0.02, "rms {}", (square / f64::from(all)).sqrt());
 }
 
 #[test]

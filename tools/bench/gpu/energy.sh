@@ -7,7 +7,8 @@
 # Environment:
 #   BUDGET  seconds for everything (default 270); recordings that would not end in time are left out and named
 #   RUNS    what to record, in order: NAME:SECONDS of truth, truth-eight (seconds are those of each kernel), mix, eight,
-#           sampled, steady (default: truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4)
+#           sampled, steady, replay (behind a truth, whose rounds it takes)
+#           (default: truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3)
 #   SEED    of the first mix (default 1)
 #   WORK    where traces go (default: a temporary directory; some hundred MB)
 #
@@ -49,6 +50,15 @@ pieces() {
     done < <(awk -v from="$2" -v to="$3" 'BEGIN { for (; from + 5 <= to; from += 5) printf "%.3f %.3f\n", from, from + 5 }')
 }
 
+# alone NAME KIND: a report of each stretch in which one kernel ran, once the sensor has settled
+alone() {
+    local kernel from to
+    while read -r _ kernel from to; do
+        [ "$kernel" = "$2" ] && continue
+        report "$1" ".$kernel.$from" --energy-window "$(awk -v from="$from" -v to="$to" 'BEGIN { printf "%.3f..%.3f", from + 0.1, to }')"
+    done < <(grep '^phase' "$log/$1.log")
+}
+
 pack() {
     tar c "$1.clscope" | xz -T3 -6 --block-size=8MiB > "packed/$1.part" && mv "packed/$1.part" "packed/$1.tar.xz"
 }
@@ -60,7 +70,7 @@ record() {
     local options=()
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
-    if [ $((SECONDS + needed + 25)) -gt "$budget" ]; then
+    if [ $((SECONDS + needed + 20)) -gt "$budget" ]; then
         say "left out for lack of time: $name"
         return 1
     fi
@@ -96,7 +106,7 @@ timeout 5 nvidia-smi > "$log/nvidia-smi.txt" 2>&1
 # Every launch timed, but for the runs that are about sampling.
 all=(--device-timing event)
 declare -A count
-for run in ${RUNS:-truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4}; do
+for run in ${RUNS:-truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3}; do
     kind=${run%%:*} seconds=${run##*:}
     count[$kind]=$((${count[$kind]:-0} + 1))
     name=$kind-${count[$kind]}
@@ -104,12 +114,8 @@ for run in ${RUNS:-truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4}; do
     truth | truth-eight)
         kernels=4
         [ "$kind" = truth ] || kernels=8
-        record "$name" $((seconds * (kernels + 1) + (kernels - 1) * (seconds / 3 + 1) + 4)) "${all[@]}" -- "$kind" "$seconds" || continue
-        # The first half second is left out: clocks and caches settle.
-        while read -r _ kernel from to; do
-            [ "$kernel" = "$kind" ] && continue
-            beside report "$name" ".$kernel" --energy-window "$(awk -v from="$from" -v to="$to" 'BEGIN { printf "%.3f..%.3f", from + 0.5, to - 0.05 }')"
-        done < <(grep '^phase' "$log/$name.log")
+        record "$name" $((seconds * 2 * kernels + 10)) "${all[@]}" -- "$kind" "$seconds" || continue
+        beside alone "$name" "$kind"
         beside report "$name" ""
         ;;
     mix | eight)
@@ -126,6 +132,14 @@ for run in ${RUNS:-truth:4 mix:60 mix:60 sampled:30 steady:8 truth:4}; do
         ;;
     steady)
         record "$name" $((seconds + 4)) "${all[@]}" -- steady-mix "$seconds" || continue
+        # What the program tries at its start tells kernels apart: that is left out.
+        read -r _ _ from to < <(grep '^phase' "$log/$name.log")
+        beside report "$name" "" --energy-window "$from..$to"
+        ;;
+    replay)
+        # Four kernels in eight batches each, and as many of restorations, take 16 seconds of it.
+        ENERGY_MIX_ROUNDS=$(awk '/^kernel/ { printf "%s%s", comma, $4; comma = "," }' "$log/truth-1.log") ENERGY_MIX_MB=16 \
+            record "$name" $((seconds + 6)) "${all[@]}" --replay 8:250 -- mix "$seconds" "$seed" || continue
         beside report "$name" ""
         ;;
     *)

@@ -1,8 +1,9 @@
 // energy_mix: kernels whose power differs, alone and in mixes, to judge joules per kernel on a real GPU.
 //
 //   energy_mix alone KERNEL SECONDS    one kernel again and again: what it draws by itself
-//   energy_mix truth SECONDS           each of the four by itself for so long, with a third of that of mix before each,
-//                                      so that all are as warm as in a mix; prints when each began and ended
+//   energy_mix truth SECONDS           each of the four by itself for so long in all, half a second at a time with as much of
+//                                      mix before each, so that all are as warm as in a mix and no voltage has followed the
+//                                      kernel yet (an H200 raises it after 0.6 s of FP64); prints when each began and ended
 //   energy_mix truth-eight SECONDS     the same with the eight
 //   energy_mix mix SECONDS SEED        the four kernels in random proportions that change every 150 ms
 //   energy_mix steady-mix SECONDS      the four kernels in one fixed order: their shares cannot be told apart
@@ -10,8 +11,8 @@
 //   energy_mix list                    names of all kernels
 //
 // Four: fp32 (compute-bound), fp64 (compute-bound), memory (streams through memory), sparse (a few work-groups only),
-// 50 to 200 microseconds each. Eight: e_* of the same kinds. Lengths are found by trial at the start; ENERGY_MIX_DEVICE
-// picks a GPU by number. Each run begins and ends with a second in which the context is there and nothing runs: the floor.
+// 50 to 200 microseconds each. Eight: e_* of the same kinds. Lengths are found by trial at the start, or ENERGY_MIX_ROUNDS
+// tells the rounds of each kernel, comma-separated; ENERGY_MIX_MB limits buffers; ENERGY_MIX_DEVICE picks a GPU by number. Each run begins and ends with a second in which the context is there and nothing runs: the floor.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <math.h>
@@ -72,6 +73,7 @@ static struct work works[] = {
 };
 enum { FOUR = 4, ALL = sizeof works / sizeof *works };
 
+static struct work *first;
 static cl_context context;
 static cl_command_queue queue;
 static double zero; // just before the first OpenCL call
@@ -130,6 +132,8 @@ static void set_up(void)
     CHECK(clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL));
     CHECK(clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL));
     size_t bytes = (size_t)1 << 20;
+    if (getenv("ENERGY_MIX_MB"))
+        largest = (cl_ulong)atoi(getenv("ENERGY_MIX_MB")) << 20;
     while (bytes * 8 <= memory && bytes * 2 <= largest && bytes < ((size_t)1 << (type & CL_DEVICE_TYPE_GPU ? 30 : 24)))
         bytes *= 2;
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
@@ -192,6 +196,17 @@ static double trial(struct work *w, int rounds, int times)
 
 static void calibrate(struct work *w)
 {
+    const char *told = getenv("ENERGY_MIX_ROUNDS");
+    for (int i = 0; told && i < (int)(w - first); i++)
+        if ((told = strchr(told, ',')))
+            told++;
+    if (told) {
+        w->rounds = atoi(told);
+        w->us = w->target_us;
+        CHECK(clSetKernelArg(w->kernel, 2, sizeof w->rounds, &w->rounds));
+        printf("kernel %s rounds %d length told\n", w->name, w->rounds);
+        return;
+    }
     // Long kernels first get long enough that a launch's own cost does not count, then are scaled.
     int rounds = 1;
     double us = trial(w, rounds, 4), base = us;
@@ -235,7 +250,7 @@ static void run(double seconds, struct work *(*pick)(double), double batch_us)
             CHECK(clReleaseEvent(last[i]));
 }
 
-static struct work *one, *first;
+static struct work *one;
 static int several, place;
 static double weights[ALL], until;
 
@@ -324,12 +339,13 @@ int main(int count, char **arguments)
     // Batches of at least the longest kernel, so that two in flight keep the device busy.
     double batch_us = 3000;
     if (truth) {
-        for (int i = 0; i < several; i++) {
+        run(6, pick_random, batch_us);
+        for (int turn = 0; turn < several * (int)(seconds * 2 + 0.5); turn++) {
             until = 0;
-            run(i ? seconds / 3 : seconds, pick_random, batch_us);
+            run(0.5, pick_random, batch_us);
             double began = now();
-            one = &first[i];
-            run(seconds, pick_one, batch_us);
+            one = &first[turn % several];
+            run(0.5, pick_one, batch_us);
             phase(one->name, began, now());
         }
     } else {

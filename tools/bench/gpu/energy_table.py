@@ -3,9 +3,10 @@
 
     energy_table.py OUT
 
-Truth is (energy - floor x time not busy) / busy time of the seconds in which the kernel ran alone, in the runs truth-*;
-with two of them their mean, and half of their difference beside it. The columns `plain` and
-`1 s` are what tools find that integrate the sensor, or its one-second average, over the spans.
+Truth is (energy - floor x time not busy) / launches of the stretches in which the kernel ran alone, in the runs truth-*: their
+mean, with its 95 % interval from how they differ. Each process finds the rounds that make its kernels as long as wanted, so
+that joules per launch are compared per round. The columns `plain` and `1 s` are what tools find that integrate the sensor, or
+its one-second average, over the spans.
 """
 import json
 import math
@@ -33,19 +34,50 @@ def kernels(found):
     return [c for c in found["classes"] if c["kind"] == "kernel" and c["covered_seconds"] > 0]
 
 
+def rounds(run):
+    """Rounds of each kernel in a run of that name."""
+    try:
+        lines = (out / f"{run}.log").read_text().splitlines()
+    except OSError:
+        return {}
+    words = [line.split() for line in lines if line.startswith("kernel ")]
+    return {w[1]: int(w[3]) for w in words if len(w) > 3}
+
+
+def launches(c):
+    return c["covered_seconds"] / (c["busy_seconds"] / c["launches"])
+
+
+# Joules a round and watts, of every stretch in which a kernel ran alone.
 measured = {}
 for path in sorted(out.glob("truth*-*.*.json")):
-    name = path.name.split(".")[1]
+    run, name = path.name.split(".")[:2]
     found = device(path)
-    if not found:
+    own = [c for c in kernels(found) if c["name"] == name] if found else []
+    if not own or name not in rounds(run):
         continue
-    floor = found["floors"][0]["watts"]
+    floor = found["floors"][0]["watts"] if found["floors"] else None
     busy = sum(k["covered_seconds"] for k in found["classes"])
-    idle = found["seconds"] - busy
-    measured.setdefault(name, []).append((found["measured_joules"] - (floor["value"] if floor else 0) * idle) / busy)
-truth = {name: sum(watts) / len(watts) for name, watts in measured.items()}
-# How far two measurements of the truth itself lie apart; unknown with one.
-half = {name: (max(watts) - min(watts)) / 2 for name, watts in measured.items()}
+    joules = found["measured_joules"] - (floor["value"] if floor else 0) * (found["seconds"] - busy)
+    # Another kernel's launch that reaches into the stretch is counted as this one's.
+    measured.setdefault(name, []).append((joules / (launches(own[0]) * busy / own[0]["covered_seconds"]) / rounds(run)[name], joules / busy))
+
+
+# Student's t, 97.5 %, by degrees of freedom; 2 above.
+T = [math.inf, 12.7, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23]
+
+
+def interval(values):
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return mean, math.nan
+    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+    return mean, (T[len(values) - 1] if len(values) <= len(T) else 2.0) * spread
+
+
+truth = {name: interval([j for j, _ in values])[0] for name, values in measured.items()}
+half = {name: interval([j for j, _ in values])[1] / truth[name] for name, values in measured.items()}
+watts = {name: interval([w for _, w in values])[0] for name, values in measured.items()}
 
 
 def percent(x):
@@ -57,31 +89,32 @@ def table(title, paths):
     rows = {}
     for path in paths:
         found = device(path)
+        of = rounds(path.name.split(".")[0])
         for c in kernels(found) if found else []:
-            if c["name"] in truth:
-                rows.setdefault(c["name"], []).append((c, found))
+            if c["name"] in truth and c["name"] in of:
+                rows.setdefault(c["name"], []).append((c, found, truth[c["name"]] * of[c["name"]]))
     if not rows:
         return
     print(f"\n**{title}**\n")
     print("| kernel | alone | runs | given | rms error | mean error | interval | covered | plain | 1 s |")
     print("|---|---|---|---|---|---|---|---|---|---|")
+    mean = lambda xs: sum(xs) / len(xs) if xs else float("nan")
     for name, found in rows.items():
-        want = truth[name]
-        share = sum(c["covered_seconds"] / max(sum(k["covered_seconds"] for k in d["classes"]), 1e-9) for c, d in found) / len(found)
-        errors = [c["watts"]["value"] / want - 1 for c, _ in found if c["watts"]]
-        widths = [(c["watts"]["high"] - c["watts"]["low"]) / 2 / c["watts"]["value"] for c, _ in found if c["watts"]]
+        share = mean([c["covered_seconds"] / max(sum(k["covered_seconds"] for k in d["classes"]), 1e-9) for c, d, _ in found])
+        given = [(c["joules_per_launch"], want) for c, _, want in found if c["joules_per_launch"]]
+        errors = [j["value"] / want - 1 for j, want in given]
+        widths = [(j["high"] - j["low"]) / 2 / j["value"] for j, _ in given]
         # The truth has an interval of its own.
-        def hit(c):
-            return c["watts"]["low"] - half[name] <= want <= c["watts"]["high"] + half[name]
-        covered = [hit(c) for c, _ in found if c["watts"]]
-        strict = [c["watts"]["low"] <= want <= c["watts"]["high"] for c, _ in found if c["watts"]]
-        mean = lambda xs: sum(xs) / len(xs) if xs else float("nan")
-        plain = mean([c["plain_watts"] / want - 1 for c, _ in found if c["plain_watts"]])
-        second = mean([c["second_average_watts"] / want - 1 for c, _ in found if c["second_average_watts"]])
+        def hits(slack):
+            return sum(j["low"] <= want * (1 + slack) and want * (1 - slack) <= j["high"] for j, want in given)
+        own = 0 if math.isnan(half[name]) else half[name]
+        length = lambda c: c["busy_seconds"] / c["launches"]
+        plain = mean([c["plain_watts"] * length(c) / want - 1 for c, _, want in found if c["plain_watts"]])
+        second = mean([c["second_average_watts"] * length(c) / want - 1 for c, _, want in found if c["second_average_watts"]])
         rms = math.sqrt(mean([e * e for e in errors])) if errors else float("nan")
         print(
-            f"| {name} ({100 * share:.0f} %) | {want:.1f} ± {half[name]:.1f} W | {len(found)} | {len(errors)} | {100 * rms:.2f} % | {percent(mean(errors))} "
-            f"| ± {100 * mean(widths):.2f} % | {sum(covered)}/{len(covered)} ({sum(strict)} without the truth's own) | {percent(plain)} | {percent(second)} |"
+            f"| {name} ({100 * share:.0f} %) | {watts[name]:.1f} W ± {100 * own:.2f} % | {len(found)} | {len(errors)} | {100 * rms:.2f} % | {percent(mean(errors))} "
+            f"| ± {100 * mean(widths):.2f} % | {hits(own)}/{len(given)} ({hits(0)} without the truth's own) | {percent(plain)} | {percent(second)} |"
         )
 
 
@@ -89,6 +122,13 @@ table("Mixes of 60 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(
 table("Pieces of 5 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 1))
 table("Mix of 60 s, device timing sampled", sorted(out.glob("sampled-*.json")))
 table("Eight kernels, 10 us to 50 ms, 60 s", sorted(out.glob("eight-*.json")))
+for path in sorted(out.glob("replay-*.json")):
+    found, of = device(path), rounds(path.stem)
+    print("\n**Replayed**\n")
+    for r in found["replays"] if found else []:
+        want = truth.get(r["name"], math.nan) * of.get(r["name"], math.nan)
+        j = r["joules_per_launch"]
+        print(f"- {r['name']}: " + (r["failed"] or f"{1e3 * j['value']:.3f} mJ ({percent(j['value'] / want - 1)}), {1e3 * j['low']:.3f} to {1e3 * j['high']:.3f}, {r['watts']['value']:.1f} W, {r['batches']} batches"))
 for path in sorted(out.glob("steady-*.json")):
     steady = device(path)
     if not steady:
@@ -98,7 +138,7 @@ for path in sorted(out.glob("steady-*.json")):
         print(f"- {c['name']}: {c['identifiability']}")
     for g in steady["groups"]:
         print(f"- {' + '.join(g['names'])}: {g['joules']['value']:.0f} J, {g['watts']['value']:.1f} W")
-    total = sum(truth.get(c["name"], float("nan")) * c["covered_seconds"] for c in kernels(steady))
+    total = sum(watts.get(c["name"], float("nan")) * c["covered_seconds"] for c in kernels(steady))
     got = sum(g["joules"]["value"] for g in steady["groups"])
     print(f"- sum {got:.0f} J; the kernels alone for as long: {total:.0f} J ({percent(got / total - 1)})")
 for path in sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 0):

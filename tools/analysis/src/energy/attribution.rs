@@ -197,7 +197,9 @@ fn inseparable(solution: &Solution, groups: &[Vec<usize>]) -> Option<(usize, usi
     let partner = (0..groups.len())
         .filter(|&k| k != worst)
         .min_by(|&a, &b| solution.correlation[(worst, a)].total_cmp(&solution.correlation[(worst, b)]))?;
-    (solution.correlation[(worst, partner)] < -0.7).then_some((worst.min(partner), worst.max(partner)))
+    // Of k that all trade with each other, each pair's correlation is -1/(k-1).
+    let enough = -0.7 / (groups.len() - 1).max(1) as f64;
+    (solution.correlation[(worst, partner)] < enough).then_some((worst.min(partner), worst.max(partner)))
 }
 
 /// All that the report is put together from.

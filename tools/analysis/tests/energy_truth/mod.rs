@@ -80,6 +80,8 @@ pub enum Sensor {
     Samples { period: f64, lag: f64, delay: f64, noise: f64 },
     /// Stamped samples behind two low passes, one after the other: no response the estimator knows.
     TwoPoles { period: f64, first: f64, second: f64, delay: f64, noise: f64 },
+    /// Stamped samples behind a low pass that takes the power of one moment every `every` seconds.
+    Moments { period: f64, every: f64, lag: f64, delay: f64, noise: f64 },
 }
 
 pub const RAPL: Sensor = Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
@@ -134,6 +136,7 @@ struct Watcher {
     update_index: u64,
     shown: f64,
     next_poll: f64,
+    next_moment: f64,
     points: Vec<(HostNs, f64)>,
     random: Random,
 }
@@ -151,7 +154,9 @@ impl Watcher {
         let phase = random.uniform();
         let (next_sample, next_update, next_poll) = match sensor {
             Sensor::Counter { update, poll, .. } => (f64::INFINITY, phase * update, random.uniform() * poll),
-            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } => (phase * period, f64::INFINITY, f64::INFINITY),
+            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } | Sensor::Moments { period, .. } => {
+                (phase * period, f64::INFINITY, f64::INFINITY)
+            }
         };
         Self {
             sensor,
@@ -164,6 +169,7 @@ impl Watcher {
             update_index: 0,
             shown: 0.0,
             next_poll,
+            next_moment: if let Sensor::Moments { every, .. } = sensor { every } else { f64::INFINITY },
             points: Vec::new(),
             random,
         }
@@ -171,7 +177,7 @@ impl Watcher {
 
     fn pass(&mut self, until: f64, watts: f64) {
         loop {
-            let event = self.next_sample.min(self.next_update).min(self.next_poll);
+            let event = self.next_sample.min(self.next_update).min(self.next_poll).min(self.next_moment);
             let stop = event.min(until);
             if let Sensor::Samples { lag, .. } = self.sensor {
                 self.charge = watts + (self.charge - watts) * (-(stop - self.now) / lag).exp();
@@ -187,13 +193,20 @@ impl Watcher {
             if event > until {
                 return;
             }
+            if let (true, Sensor::Moments { every, lag, .. }) = (self.next_moment <= self.now, self.sensor) {
+                self.charge = watts + (self.charge - watts) * (-every / lag).exp();
+                self.next_moment += every;
+                continue;
+            }
             self.happen();
         }
     }
 
     fn happen(&mut self) {
         match self.sensor {
-            Sensor::Samples { period, delay, noise, .. } | Sensor::TwoPoles { period, delay, noise, .. } => {
+            Sensor::Samples { period, delay, noise, .. }
+            | Sensor::TwoPoles { period, delay, noise, .. }
+            | Sensor::Moments { period, delay, noise, .. } => {
                 let reading = self.charge + noise * self.random.normal();
                 let chance = self.random.uniform();
                 if chance > 0.01 {
@@ -304,7 +317,7 @@ impl Scenario {
         let total: f64 = busy.iter().sum();
         let series = match self.sensor {
             Sensor::Counter { .. } => Series::Cumulative(watcher.points),
-            Sensor::Samples { .. } | Sensor::TwoPoles { .. } => Series::Instant(watcher.points),
+            Sensor::Samples { .. } | Sensor::TwoPoles { .. } | Sensor::Moments { .. } => Series::Instant(watcher.points),
         };
         Run {
             spans,

@@ -41,7 +41,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { gpu_power: None, energy_by: By::Kernel, iteration_kernel: None, flop: Vec::new(), energy_window: None, energy_sensor: None, readings: None }
+        Self {
+            gpu_power: None,
+            energy_by: By::Kernel,
+            iteration_kernel: None,
+            flop: Vec::new(),
+            energy_window: None,
+            energy_sensor: None,
+            readings: None,
+        }
     }
 }
 
@@ -125,7 +133,7 @@ fn absent(readings: &Readings) -> String {
 fn notes(readings: &Readings) -> Vec<String> {
     let mut out: Vec<String> = readings.unreadable.iter().map(|why| format!("readings of sensors not used: {why}")).collect();
     for (name, event) in readings.events.iter().filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead")).take(20) {
-        out.push(format!("{name} {}: {}", event.code, event.text));
+        out.push(format!("{name} {}: {}", event.code, event.text).trim_start().to_owned());
     }
     if readings.repeated > 0 {
         out.push(format!("sensors of one host were recorded {} times; each moment is used once", readings.repeated + 1));

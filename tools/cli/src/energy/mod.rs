@@ -29,13 +29,14 @@ pub fn of(
     alignment: &Alignment,
     options: &attribute::Options,
 ) -> Result<(result::Energy, readings::Readings)> {
-    let readings = match &options.readings {
+    let mut readings = match &options.readings {
         Some(path) => {
             let replay = Replay::open(path, Pacing::AtOnce).with_context(|| format!("cannot take readings from {}", path.display()))?;
             readings::Readings::replay(replay).with_context(|| format!("cannot take readings from {}", path.display()))?
         }
         None => readings::Readings::of(trace, files.sensors()),
     };
+    files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));
     let recorded: Option<Choice> = files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
     Ok((attribute::of(trace, alignment, &readings, recorded, options), readings))
 }

@@ -3,7 +3,7 @@
 
 use super::activity::{Device, Kind, normal_pci, normal_uuid};
 use super::readings::{Readings, Sensor};
-use clscope_analysis::energy::{HostNs, ResponseModel, Series};
+use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series};
 use clscope_sensors::gpu_power::{Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select};
 use clscope_trace::sensors::Quantity;
 
@@ -88,23 +88,39 @@ fn period(sensor: &Sensor) -> f64 {
     if steps.is_empty() { 0.0 } else { *steps.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }
 
-/// One sensor as a series with its response.
-fn single(sensor: &Sensor) -> (Series, ResponseModel, f64, f64) {
-    let period = period(sensor);
+/// One sensor as a series with its response, as far as its nature or a calibration tells it; the fit finds the rest.
+fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, f64) {
+    let known = readings.calibrated.get(&(sensor.series.source.clone(), sensor.series.name.clone())).copied().unwrap_or_default();
+    let period = sensor.period_ns.map(|ns| ns * 1e-9).or(known.period.map(|p| p.0)).unwrap_or_else(|| period(sensor));
     let points = sensor.points.clone();
-    match sensor.series.quantity {
+    let (series, mut response, settle) = match sensor.series.quantity {
         Quantity::Energy => {
             let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
-            (Series::Cumulative(points), ResponseModel::counter(period), period, 3.0 * period)
+            return (Series::Cumulative(points), ResponseModel::counter(period), period, 3.0 * period);
         }
         _ => match sensor.series.window_ns {
             Some(ns) => {
                 let window = ns as f64 * 1e-9;
-                (Series::Instant(points), ResponseModel::averaged_samples(period, window.max(period)), period, 2.0 * window)
+                (Series::Instant(points), ResponseModel::averaged_samples(period, window.max(period)), 2.0 * window)
             }
-            None => (Series::Instant(points), ResponseModel::lagged_samples(period), period, 6.0 * period),
+            None => (Series::Instant(points), ResponseModel::lagged_samples(period), 6.0 * period),
         },
+    };
+    if let (Some(window), None) = (known.window, known.lag) {
+        // What was calibrated as a mean over a window has no lag beside it.
+        response.lag = Parameter::Fixed(0.0);
+        response.window = narrowed(Parameter::Free { from: 0.0, to: f64::MAX, typical: window.0 }, Some(window));
     }
+    response.lag = narrowed(response.lag, known.lag);
+    response.delay = narrowed(response.delay, known.delay);
+    (series, response, period, settle)
+}
+
+/// A parameter within twice the uncertainty of its calibration, and not outside its own range.
+fn narrowed(parameter: Parameter, known: Option<(f64, f64)>) -> Parameter {
+    let (Parameter::Free { from, to, .. }, Some((value, uncertainty))) = (parameter, known) else { return parameter };
+    let (low, high) = ((value - 2.0 * uncertainty).max(from), (value + 2.0 * uncertainty).min(to));
+    if low < high { Parameter::Free { from: low, to: high, typical: value.clamp(low, high) } } else { parameter }
 }
 
 /// Energy since the first reading at any time between readings: linear.
@@ -180,9 +196,9 @@ impl<'r> Processor<'r> {
     }
 }
 
-fn of_terms(terms: &[(f64, &Sensor)]) -> (Series, ResponseModel, f64, f64) {
+fn of_terms(terms: &[(f64, &Sensor)], readings: &Readings) -> (Series, ResponseModel, f64, f64) {
     match terms {
-        [(1.0, one)] => single(one),
+        [(1.0, one)] => single(one, readings),
         _ => {
             let series = Series::WindowMean(combined(terms, WINDOW_S));
             (series, ResponseModel::shifted_windows(WINDOW_S / 10.0), WINDOW_S, 2.0 * WINDOW_S)
@@ -215,7 +231,7 @@ pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choi
         if terms.is_empty() {
             return Err("no sensor has the name asked for".to_owned());
         }
-        let (series, response, period, settle) = of_terms(&terms);
+        let (series, response, period, settle) = of_terms(&terms, readings);
         return Ok(Power {
             formula: "pkg",
             equation: "P_CPU = P_PKG",
@@ -259,14 +275,14 @@ pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choi
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
             let best = candidates.iter().copied().filter(named).min_by_key(|s| rank(s)).ok_or("no sensor has the name asked for")?;
-            let (series, response, period, settle) = single(best);
+            let (series, response, period, settle) = single(best, readings);
             let includes = best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
             (series, response, period, settle, vec![name(best)], includes)
         }
         _ => {
             matched = "the processor's planes, since the GPU is part of it".to_owned();
             let terms = processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
-            let (series, response, period, settle) = of_terms(&terms);
+            let (series, response, period, settle) = of_terms(&terms, readings);
             (series, response, period, settle, terms.iter().map(|(_, s)| name(s)).collect(), formula.includes().to_owned())
         }
     };
@@ -301,7 +317,7 @@ pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, Respon
     if device.kind != Kind::Gpu || place(device, false) == GpuPlace::Discrete {
         return None;
     }
-    let (series, response, ..) = of_terms(&processor.formula(Formula::PkgPp0Dram)?);
+    let (series, response, ..) = of_terms(&processor.formula(Formula::PkgPp0Dram)?, readings);
     Some((series, response))
 }
 
@@ -406,6 +422,24 @@ mod tests {
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
         assert!(of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+    }
+
+    #[test]
+    fn a_calibrated_response_narrows_the_search() {
+        use crate::calibration::{Entry, Subject};
+        let mut all = readings(vec![samples("0000:06:00.0", "NVIDIA H200")]);
+        let subject = Subject::Sensor { source: "nvml:ring:0".into(), domain: "power-samples".into() };
+        let entry = Entry::new(subject).with(super::super::readings::LAG, 14e6, Some(1e6)).with(super::super::readings::DELAY, 3e6, None);
+        all.calibrate(&[entry]);
+        let (_, response, ..) = single(&all.sensors[0], &all);
+        let range = |p: Parameter| if let Parameter::Free { from, to, typical } = p { [from, typical, to] } else { panic!("{p:?}") };
+        for (found, want) in [(range(response.lag), [0.012, 0.014, 0.016]), (range(response.delay), [0.0024, 0.003, 0.0036])] {
+            assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+        }
+        // Of another sensor nothing is known.
+        all.sensors[0].series.name = "other".into();
+        let (_, free, ..) = single(&all.sensors[0], &all);
+        assert_eq!(free, ResponseModel::lagged_samples(0.02));
     }
 
     #[test]

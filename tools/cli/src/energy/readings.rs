@@ -1,6 +1,7 @@
 //! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what happened to them, what
 //! was looked for in vain, what sampling cost. A host sampled twice is used once. Refuses to choose among series.
 
+use crate::calibration::{Entry, Subject};
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
 use clscope_sensors::{Range, Source};
@@ -71,7 +72,42 @@ pub struct Readings {
     pub repeated: usize,
     /// Whether there was any file at all.
     pub any: bool,
+    /// What `clscope doctor --calibrate` found of sensors on the recording host, by source and name.
+    pub calibrated: HashMap<(String, String), Calibrated>,
 }
+
+/// What is known of a sensor before a run: values and the half-widths of their 95 % intervals, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Calibrated {
+    /// Between updates.
+    pub period: Option<(f64, f64)>,
+    /// Time constant of a first-order lag.
+    pub lag: Option<(f64, f64)>,
+    /// Averaging window.
+    pub window: Option<(f64, f64)>,
+    /// Lateness.
+    pub delay: Option<(f64, f64)>,
+}
+
+impl Readings {
+    /// Takes up calibrations that came with the trace.
+    pub fn calibrate(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            let Subject::Sensor { source, domain } = &entry.subject else { continue };
+            let figure =
+                |name: &str| entry.figures.get(name).map(|f| (f.value * 1e-9, f.uncertainty.unwrap_or(f.value / 10.0).abs() * 1e-9));
+            let found = Calibrated { period: figure("update-period-ns"), lag: figure(LAG), window: figure(WINDOW), delay: figure(DELAY) };
+            self.calibrated.insert((source.clone(), domain.clone()), found);
+        }
+    }
+}
+
+/// Figures of a sensor's response in calibrations.
+pub const LAG: &str = "response-lag-ns";
+/// The same, of one that averages.
+pub const WINDOW: &str = "response-window-ns";
+/// How late it is.
+pub const DELAY: &str = "response-delay-ns";
 
 /// One file, before it is joined with others.
 #[derive(Default)]

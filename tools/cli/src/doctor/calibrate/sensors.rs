@@ -5,8 +5,9 @@
 use super::Outcome;
 use crate::calibration::{Entry, Subject};
 use crate::doctor::{Finding, Status};
+use crate::energy::readings;
 use crate::record::sampler::Clocks;
-use clscope_sensors::response::{self, Drive, Search, Shape};
+use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::{Clock, Quantity, RawNs, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -77,7 +78,23 @@ pub fn calibrate(mut sources: Vec<Box<dyn Source>>) -> Outcome {
                 Err(why) => format!("update period not known: {why}"),
             };
             // A GPU does not follow a load on a core: its response is found by the fit, from the run itself.
-            let follows = if domain.device.is_some() { String::new() } else { format!("; {}", answer(polls, counter, &drive)) };
+            let follows = if domain.device.is_some() {
+                String::new()
+            } else {
+                let (text, response) = answer(polls, counter, &drive);
+                if let Some(r) = response {
+                    let (name, width) = match r.shape {
+                        Shape::FirstOrder { tau_ns } => (readings::LAG, tau_ns),
+                        Shape::Boxcar { window_ns } => (readings::WINDOW, window_ns),
+                    };
+                    entry = entry.with(name, width, Some(2.0 * r.width_error_ns)).with(
+                        readings::DELAY,
+                        r.delay_ns,
+                        Some(2.0 * r.delay_error_ns),
+                    );
+                }
+                format!("; {text}")
+            };
             out.findings.push(Finding::new("calibration", name, Status::Info, format!("{period}{follows}")));
             if !entry.figures.is_empty() {
                 out.entries.push(entry);
@@ -87,7 +104,8 @@ pub fn calibrate(mut sources: Vec<Box<dyn Source>>) -> Outcome {
     out
 }
 
-fn answer(polls: &Polls, counter: bool, drive: &[Drive]) -> String {
+/// How a sensor follows the load, in words, and the response where it is sure and the shapes can be told apart.
+fn answer(polls: &Polls, counter: bool, drive: &[Drive]) -> (String, Option<Response>) {
     let readings = if counter { rates(polls) } else { polls.clone() };
     match response::fit(&readings, drive, &Search::default()) {
         Ok(r) => {
@@ -96,9 +114,12 @@ fn answer(polls: &Polls, counter: bool, drive: &[Drive]) -> String {
                 Shape::Boxcar { window_ns } => format!("mean over {:.1} ms", window_ns * 1e-6),
             };
             let sure = if r.is_shape_clear() { "" } else { " (the other shape fits as well)" };
-            format!("follows a load on one core with a {shape}{sure}, {:.1} ms late", r.delay_ns * 1e-6)
+            let text = format!("follows a load on one core with a {shape}{sure}, {:.1} ms late", r.delay_ns * 1e-6);
+            let usable = r.is_shape_clear() && r.width_error_ns.is_finite() && r.delay_error_ns.is_finite();
+            // A counter's means over ten milliseconds hide what is shorter.
+            (text, (usable && !counter).then_some(r))
         }
-        Err(why) => format!("its response is not known: {why}"),
+        Err(why) => (format!("its response is not known: {why}"), None),
     }
 }
 
