@@ -5,6 +5,7 @@ mod balance;
 mod conform;
 mod contents;
 mod control;
+mod counters;
 mod endings;
 mod energy;
 mod faults;

@@ -59,6 +59,8 @@ enum Command {
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
     Oa(oa::Args),
+    /// List the hardware counters there are, and the figures of metric sets
+    ListCounters(counters::list::Args),
     /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
     /// Say what works on this machine, what does not, and how to mend it
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::ListCounters(args) => counters::list::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),

@@ -56,10 +56,10 @@ pub const PROBE: u32 = 10;
 
 /// How often to ask while it is not known when snapshots appear.
 pub const POLL_NS: u64 = 4_000_000;
-/// How often to ask when one is due: its time is then known to a millisecond either way.
-const FINE_NS: u64 = 2_000_000;
+/// How often to ask when one is due. When it was taken the counters themselves tell later, much better than this.
+const FINE_NS: u64 = 4_000_000;
 /// How long before the expected time to begin: snapshots come 97 to 102 ms apart.
-const LEAD_NS: u64 = 4_000_000;
+const LEAD_NS: u64 = 3_000_000;
 /// Polls within the stretch in which a snapshot is expected.
 const POLLS: u64 = 6;
 /// The driver's snapshot period (97 to 102 ms where it was seen).

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// What to open of each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// GPM counters too: some five calls of up to 1.6 ms for every 100 ms.
+    /// GPM counters too: two or three calls of up to 1.6 ms for every 100 ms.
     pub gpm: bool,
 }
 

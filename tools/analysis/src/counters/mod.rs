@@ -7,9 +7,12 @@
 //! counts, give each window's count over its length and read counts a second.
 #![forbid(unsafe_code)]
 
+mod timer;
+
 use crate::energy::{
     Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, Parameter, Problem, ResponseModel, Seconds, Series, attribute,
 };
+use std::collections::HashMap;
 
 /// What a counter reads while nothing runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct Counter<'a> {
     pub windows: &'a [(HostNs, HostNs, f64)],
     /// What it reads at rest.
     pub idle: Idle,
+    /// The most it can read, where that is known: 100 of percent. 0 else.
+    pub full: f64,
 }
 
 /// When windows' ends are seen to lie behind what they hold.
@@ -42,6 +47,8 @@ pub enum Delay {
         most: f64,
         /// Where the data say nothing.
         typical: f64,
+        /// The source may take its snapshots on a timer of this many seconds and hand them out when it likes.
+        timer: Option<f64>,
     },
 }
 
@@ -69,8 +76,11 @@ impl Estimate {
 pub struct ClassCounter {
     /// Time it ran inside windows.
     pub covered: Seconds,
-    /// Its mean while the class ran; `None` where the class did not run inside windows or is known as a sum only.
+    /// Its mean while the class ran; `None` where the class did not run inside windows, is known as a sum only, or ran for
+    /// too short a time to tell.
     pub mean: Option<Estimate>,
+    /// What could be told had it run for longer: an interval too wide to be a figure.
+    pub vague: Option<Estimate>,
     /// The group whose mean is known where the class's own is not: index into [`Attributed::groups`].
     pub only_with: Option<usize>,
 }
@@ -95,8 +105,10 @@ pub struct Attributed {
     pub groups: Vec<Group>,
     /// Its mean at rest; `None` where it is 0 by its nature or could not be told.
     pub idle: Option<Estimate>,
-    /// Delay used, seconds.
+    /// Delay used, seconds; on a timer the mean.
     pub delay: f64,
+    /// Whether the windows were placed on the source's timer.
+    pub on_timer: bool,
     /// Windows used.
     pub windows: usize,
     /// Root mean square of what the fit leaves of the windows' means.
@@ -143,7 +155,7 @@ fn variance(windows: &[(HostNs, HostNs, f64)]) -> f64 {
 pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64 {
     let (least, most, typical) = match delay {
         Delay::Known(_) => return 0.0,
-        Delay::Between { least, most, typical } => (least, most, typical),
+        Delay::Between { least, most, typical, .. } => (least, most, typical),
     };
     let free = Parameter::Free { from: least, to: most, typical };
     let explained = |counter: &Counter<'_>| {
@@ -157,15 +169,36 @@ pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64
 /// Attributes each counter of a source to classes.
 #[must_use]
 pub fn attribute_all(activity: &Activity, counters: &[Counter<'_>], how: Delay) -> Vec<Result<Attributed, AttributionError>> {
+    let placed = match how {
+        Delay::Between { timer: Some(period), .. } => timer::place(activity, counters, period),
+        _ => None,
+    };
+    if let Some(placed) = placed {
+        let moved: HashMap<_, _> = placed.moved.into_iter().collect();
+        let one = |counter: &Counter<'_>| {
+            let windows: Vec<_> =
+                counter.windows.iter().filter_map(|w| moved.get(&(w.0, w.1)).map(|(from, to)| (*from, *to, w.2))).collect();
+            let result = fit(activity, &Counter { windows: &windows, ..*counter }, around(0.0, DELAY_KNOWN))?;
+            Ok(Attributed { delay: placed.lag, on_timer: true, ..attributed(&result, counter) })
+        };
+        return counters.iter().map(one).collect();
+    }
     let parameter = match how {
         Delay::Known(within) if within > 0.0 => around(0.0, within),
         Delay::Known(_) => Parameter::Fixed(0.0),
         Delay::Between { .. } => around(delay(activity, counters, how), DELAY_KNOWN),
     };
-    counters.iter().map(|counter| fit(activity, counter, parameter).map(|result| attributed(&result, counter.idle))).collect()
+    counters.iter().map(|counter| fit(activity, counter, parameter).map(|result| attributed(&result, counter))).collect()
 }
 
-fn attributed(result: &crate::energy::Attribution, idle: Idle) -> Attributed {
+/// An interval is no figure whose half is more than half of the value, of a fifth of the most that was read, and of a
+/// fiftieth of the most that can be.
+fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
+    of.half() <= 0.5 * of.value.max(0.2 * most).max(0.02 * full)
+}
+
+fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Attributed {
+    let most = counter.windows.iter().map(|w| w.2).fold(0.0, f64::max);
     let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate { value: e.value.0, low: e.low.0, high: e.high.0 };
     let mut groups = Vec::new();
     // Place of each of the fit's groups among those that are sums.
@@ -183,11 +216,20 @@ fn attributed(result: &crate::energy::Attribution, idle: Idle) -> Attributed {
         let only_with = row.group.and_then(|g| place.get(g).copied().flatten());
         // Energy gives no figure whose interval is wide against it; of a counter a sure 0 is the best of figures.
         let mean = row.group.filter(|_| only_with.is_none()).and_then(|g| result.groups.get(g)).map(|g| estimate(g.watts));
-        ClassCounter { covered: row.covered, mean, only_with }
+        let told = mean.filter(|m| is_figure(m, most, counter.full));
+        ClassCounter { covered: row.covered, mean: told, vague: mean.filter(|_| told.is_none()), only_with }
     };
     let classes = result.classes.iter().map(class).collect();
-    let at_rest = result.floors.first().and_then(|f| f.watts).filter(|_| idle == Idle::Fitted).map(estimate);
-    Attributed { classes, groups, idle: at_rest, delay: result.response.delay, windows: result.readings, residual: result.residual.0 }
+    let at_rest = result.floors.first().and_then(|f| f.watts).filter(|_| counter.idle == Idle::Fitted).map(estimate);
+    Attributed {
+        classes,
+        groups,
+        idle: at_rest,
+        delay: result.response.delay,
+        on_timer: false,
+        windows: result.readings,
+        residual: result.residual.0,
+    }
 }
 
 #[cfg(test)]

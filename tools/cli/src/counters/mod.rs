@@ -1,28 +1,45 @@
-//! Owns counters per kernel in the command: which readings of a trace are counters, of which device they speak, and what
-//! they say of its kernels. Refuses to fit anything: the analysis does that.
+//! Owns counters per kernel in the command: what is asked for ([`choice`]), opened ([`open`]) and read while an application
+//! runs ([`sampler`]), and what a trace's counters say of its kernels ([`means`], [`windows`]). Refuses to fit anything: the
+//! analysis does that.
 #![forbid(unsafe_code)]
 
+pub mod choice;
+pub mod list;
 pub mod means;
+pub mod open;
 pub mod result;
+pub mod sampler;
+pub mod windows;
 
 use crate::energy::activity::{self, By};
 use crate::energy::readings::Readings;
+use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use result::Counters;
 
-/// Counters of a trace; `None` where none were recorded.
-pub fn of(trace: &Trace<'_>, alignment: &Alignment, readings: &Readings, by: By) -> Option<Counters> {
-    if readings.sensors.iter().all(|s| s.windows.is_empty()) {
+/// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where nothing else tells.
+pub fn of(
+    files: &TraceFiles,
+    trace: &Trace<'_>,
+    alignment: &Alignment,
+    readings: &Readings,
+    by: By,
+    named: Option<&str>,
+) -> Option<Counters> {
+    let recorded = windows::read(trace, files.sensors());
+    if readings.sensors.iter().all(|s| s.windows.is_empty()) && recorded.is_empty() {
         return None;
     }
     let devices = activity::of(trace, alignment, by);
     let mut out = Counters::default();
     for device in &devices {
         out.sources.extend(means::of(trace, device, &devices, readings));
+        out.sources.extend(windows::of(trace, device, &devices, &recorded, named));
     }
     if out.sources.is_empty() {
-        out.absent = Some("counters were read of no device that ran a command with a known time".to_owned());
+        let why = "counters were read of no device that ran a command with a known time; --counter-device NAME tells whose they are";
+        out.absent = Some(why.to_owned());
     }
     Some(out)
 }

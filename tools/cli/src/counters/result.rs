@@ -71,6 +71,25 @@ pub struct Class {
     pub covered_seconds: f64,
     /// By name of the counter.
     pub values: BTreeMap<String, Value>,
+    /// Of kernels that last many windows of an OA stream: its three clocks.
+    pub clocks: Option<Clocks>,
+}
+
+/// One stretch of time by three clocks: what runtime, OA unit and core say.
+#[derive(Debug, Clone, Serialize)]
+pub struct Clocks {
+    /// Launches that were long enough.
+    pub launches: u64,
+    /// END less START of their events.
+    pub event_seconds: f64,
+    /// By the OA unit's TIMESTAMP.
+    pub timestamp_seconds: Option<f64>,
+    /// GPU_TICKS, wraps undone.
+    pub gpu_ticks: u64,
+    /// What two readings of its 32 bits, one before each launch and one after, add up to.
+    pub gpu_ticks_32_bits: u64,
+    /// Times it wrapped inside launches.
+    pub wraps: u64,
 }
 
 /// What a counter says of a class.
@@ -99,7 +118,9 @@ impl Source {
     /// Counters that some class moved.
     pub fn moved(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|c| {
+            // The time itself says nothing of a kernel.
             c.absent.is_none()
+                && c.name != "GpuTime"
                 && self.classes.iter().filter_map(|class| class.values.get(&c.name)).any(|v| {
                     let mean = v.mean.or(v.only_with.as_ref().map(|t| t.mean));
                     mean.is_some_and(|m| m.value > least(&c.unit) || m.low > 0.0)

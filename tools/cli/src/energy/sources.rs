@@ -26,22 +26,15 @@ pub enum Family {
     Nvml,
 }
 
-/// A family of counters. None is read unless it is asked for: reading them costs more than reading power.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Counters {
-    /// Hardware counters of NVIDIA GPUs from Hopper on, through NVML
-    Gpm,
-}
-
 /// Options about sensors.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Sensors to read (comma-separated)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "auto", value_name = "LIST")]
     pub sensors: Vec<Family>,
-    /// Hardware counters to read, for the kernels that ran (comma-separated)
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
-    pub counters: Vec<Counters>,
+    /// Whether NVML's hardware counters are read too: not unless asked for, since that costs more than reading power
+    #[arg(skip)]
+    pub gpm: bool,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR")]
     pub sysfs_root: Option<PathBuf>,
@@ -55,7 +48,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sensors: vec![Family::Auto], counters: Vec::new(), sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
+        Self { sensors: vec![Family::Auto], gpm: false, sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
     }
 }
 
@@ -81,7 +74,7 @@ impl PerfOpener for NoPerf {
 impl Options {
     /// Whether nothing is to be read.
     pub fn is_off(&self) -> bool {
-        self.replay_sensors.is_none() && self.counters.is_empty() && self.sensors.contains(&Family::Off)
+        self.replay_sensors.is_none() && !self.gpm && self.sensors.contains(&Family::Off)
     }
 
     fn wants(&self, family: Family) -> bool {
@@ -120,7 +113,7 @@ impl Options {
             self.open_host(&mut opened);
         }
         // A foreign tree speaks of another machine: its figures and this machine's GPUs do not belong together.
-        let gpm = self.counters.contains(&Counters::Gpm);
+        let gpm = self.gpm;
         let named = self.sensors.contains(&Family::Nvml) || gpm;
         let power = self.wants(Family::Nvml);
         if named || (self.sysfs_root.is_none() && power) {
@@ -139,6 +132,13 @@ impl Options {
                     opened.findings.extend(findings);
                 }
                 Err(finding) => opened.findings.push(*finding),
+            }
+            if gpm && !opened.sources.iter().any(|s| s.name().starts_with("nvml:gpm")) {
+                // It was asked for by name: silence would read as zeros.
+                let of = |f: &&Finding| f.name.contains("GPM") || f.name == "nvml";
+                let why = opened.findings.iter().find(of).and_then(|f| f.why.clone());
+                let why = why.unwrap_or_else(|| "no NVIDIA GPU from Hopper on".to_owned());
+                crate::output::say(format_args!("warning: no GPM counters: {why}"));
             }
         }
         opened

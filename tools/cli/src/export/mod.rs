@@ -47,6 +47,9 @@ struct Chrome {
     /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by name alone
     #[arg(long)]
     no_args: bool,
+    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI address
+    #[arg(long, value_name = "NAME")]
+    counter_device: Option<String>,
     #[command(flatten)]
     energy: crate::energy::attribute::Options,
 }
@@ -61,7 +64,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let trace = files.trace();
     let alignment = trace.align();
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
-    let counters = crate::counters::of(&trace, &alignment, &readings, crate::energy::activity::By::Kernel);
+    let counters =
+        crate::counters::of(&files, &trace, &alignment, &readings, crate::energy::activity::By::Kernel, args.counter_device.as_deref());
     let power = power::Power::new(&readings, &energy).with_counters(counters.as_ref());
     drop(readings);
     let names = files.names();

@@ -58,6 +58,11 @@ pub fn start(
 }
 
 impl Running {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the application's end and passes signals on meanwhile. Calls `expired` once when it runs longer than
     /// `limit`.
     pub fn wait(mut self, limit: Option<Duration>, expired: impl FnOnce()) -> Result<(ExitStatus, Held)> {

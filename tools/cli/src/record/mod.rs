@@ -102,6 +102,8 @@ pub struct Args {
     wait: Duration,
     #[command(flatten)]
     sensors: crate::energy::sources::Options,
+    #[command(flatten)]
+    counters: crate::counters::choice::Options,
     /// Read sensors this long before APP starts and after it has ended, to see what the machine draws at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     idle_window: Duration,
@@ -197,6 +199,9 @@ impl Args {
 /// process ends by the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(name) = args.command.first() else { bail!("name the application: clscope record -- APP") };
+    if let Some(mistake) = args.counters.mistake() {
+        bail!("{mistake}");
+    }
     let (user, group) = system::credentials();
     let program = match Program::find(name, std::env::var_os("PATH").as_deref(), Credentials { user, group }) {
         Ok(program) => program,
@@ -245,7 +250,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
-    let sensors = if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
+    let mut sensors = if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
+    sensors.gpm = args.counters.gpm();
     let sampler = match sampler::start(&trace, &sensors, args.idle_window) {
         Ok(sampler) => sampler,
         Err(error) => {
@@ -255,6 +261,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
 
+    let counters = crate::counters::sampler::start(&trace, &args.counters, args.sensors.sysfs_root.as_deref())?;
+    if let Some(counters) = &counters {
+        counters.wait_open();
+    }
     if let Some(sampler) = &sampler {
         sampler.application_starts();
     }
@@ -266,10 +276,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 sampler.abandon();
                 let _ = std::fs::remove_file(trace.join("sensors.clt"));
             }
+            if let Some(counters) = counters {
+                counters.finish();
+                let _ = std::fs::remove_file(trace.join(crate::counters::sampler::FILE));
+            }
             meta_file.discard();
             return Ok(not_runnable(&error));
         }
     };
+    if let Some(counters) = &counters {
+        counters.application(running.pid());
+    }
     let (status, held) = running.wait(args.duration, || match ctl::stop_all(&trace) {
         Ok(()) => args.tell("recording was stopped as --duration asked; the application runs on"),
         Err(error) => say(format_args!("recording could not be stopped as --duration asked: {error:#}")),
@@ -279,6 +296,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(sampler) = sampler {
         sampler.application_ended();
         sampler.finish();
+    }
+    if let Some(counters) = counters {
+        counters.finish();
     }
     meta.end = Some(Moment::now());
     meta.exit = Some(match end {

@@ -62,7 +62,7 @@ pub fn contents(directory: &Path) -> Contents {
     for (path, length) in files.into_iter().filter(|(_, n)| *n > 0) {
         let kind = match () {
             () if ends_with(&path, ".defs") => FileKind::Defs,
-            () if ends_with(&path, "sensors.clt") => continue,
+            () if ends_with(&path, "sensors.clt") || ends_with(&path, crate::counters::sampler::FILE) => continue,
             () if ends_with(&path, ".clt") => FileKind::Segment,
             () if ends_with(&path, ".ring") => FileKind::Ring,
             () => continue,

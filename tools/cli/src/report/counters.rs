@@ -46,7 +46,7 @@ pub fn render(counters: &Counters, shown: &Shown, out: &mut String) {
 fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
     match shown.counters.as_slice() {
         [] => source.moved().collect(),
-        [all] if all == "all" => source.columns.iter().filter(|c| c.absent.is_none()).collect(),
+        [all] if all == "all" || all == "clocks" => source.columns.iter().filter(|c| c.absent.is_none()).collect(),
         names => source.columns.iter().filter(|c| names.iter().any(|n| c.name.eq_ignore_ascii_case(n))).collect(),
     }
 }
@@ -84,12 +84,19 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
         let _ = writeln!(out, "  and {} more: --limit 0 shows all", rows.len() - limit);
     }
     sums(s, &columns, out);
+    if shown.counters.iter().any(|c| c == "clocks") {
+        clocks(s, shown, out);
+    }
     let idle: Vec<String> = columns.iter().filter_map(|c| Some(format!("{} {} {}", c.name, figure(c.idle.as_ref()?), c.unit))).collect();
     if !idle.is_empty() {
         let _ = writeln!(out, "  while nothing ran: {}", idle.join(", "));
     }
-    let still: Vec<&str> =
-        s.columns.iter().filter(|c| c.absent.is_none() && !s.moved().any(|m| m.name == c.name)).map(|c| c.name.as_str()).collect();
+    let still: Vec<&str> = s
+        .columns
+        .iter()
+        .filter(|c| c.absent.is_none() && c.name != "GpuTime" && !s.moved().any(|m| m.name == c.name))
+        .map(|c| c.name.as_str())
+        .collect();
     if !still.is_empty() && shown.counters.is_empty() {
         let _ = writeln!(out, "  0 throughout: {}", still.join(", "));
     }
@@ -100,6 +107,33 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
     let _ = writeln!(out, "  {} windows of {}{delay}; +- is the 95 % interval", s.windows, time(s.window_seconds * 1e9));
     for note in &s.notes {
         let _ = writeln!(out, "  note: {note}");
+    }
+}
+
+/// The three clocks of kernels long enough to be measured by each.
+fn clocks(s: &Source, shown: &Shown, out: &mut String) {
+    let mut table = Table::new(&["launches", "events", "TIMESTAMP", "GPU_TICKS", "in 32 bits", "wraps", "clock", "kernel"]);
+    let mut any = false;
+    for class in &s.classes {
+        let Some(c) = &class.clocks else { continue };
+        any = true;
+        let clock = c.timestamp_seconds.filter(|t| *t > 0.0).map(|t| format!("{:.1} MHz", c.gpu_ticks as f64 / t * 1e-6));
+        table.row(vec![
+            c.launches.to_string(),
+            time(c.event_seconds * 1e9),
+            c.timestamp_seconds.map_or_else(|| "-".to_owned(), |t| time(t * 1e9)),
+            c.gpu_ticks.to_string(),
+            c.gpu_ticks_32_bits.to_string(),
+            c.wraps.to_string(),
+            clock.unwrap_or_else(|| "-".to_owned()),
+            class.name.clone(),
+        ]);
+    }
+    if any {
+        out.push_str("  Time by three clocks, of launches that last ten windows or more\n");
+        out.push_str(&table.render(shown.width));
+    } else {
+        out.push_str("  no launch lasts ten windows: nothing to compare clocks by\n");
     }
 }
 

@@ -47,12 +47,15 @@ pub struct Args {
     /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word matches anywhere
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
-    /// Counters to show of each kernel: their names, or `all` (comma-separated) [default: those that any kernel moved]
+    /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an OA stream (comma-separated) [default: those that any kernel moved]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub counters: Vec<String>,
     /// Take the span bias that was measured (`clscope doctor --calibrate`) off the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
+    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI address
+    #[arg(long, value_name = "NAME")]
+    pub counter_device: Option<String>,
     #[command(flatten)]
     pub energy: crate::energy::attribute::Options,
 }
@@ -219,7 +222,7 @@ pub fn run(args: &Args) -> Result<()> {
     sort(&mut report, args.sort);
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
     report.energy = Some(energy);
-    report.counters = crate::counters::of(&trace, &alignment, &readings, args.energy.energy_by);
+    report.counters = crate::counters::of(&files, &trace, &alignment, &readings, args.energy.energy_by, args.counter_device.as_deref());
     drop(readings);
     let shown = Shown::of(args);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

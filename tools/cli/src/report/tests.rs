@@ -48,6 +48,7 @@ fn shown(format: Format) -> Shown {
         name: None,
         counters: vec![],
         correct_bias: false,
+        counter_device: None,
         energy: Default::default(),
     };
     Shown { width: 100, ..Shown::of(&args) }

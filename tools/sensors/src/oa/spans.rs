@@ -191,7 +191,8 @@ pub fn attribute(series: &Series, spans: &[(u64, u64)]) -> Vec<SpanCounts> {
 }
 
 /// Which spans share time with another.
-fn overlapping(spans: &[(u64, u64)]) -> Vec<bool> {
+#[must_use]
+pub fn overlapping(spans: &[(u64, u64)]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|i| spans[*i]);
     let mut shared = vec![false; spans.len()];

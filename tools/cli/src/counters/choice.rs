@@ -1,0 +1,112 @@
+//! Owns what the user asks for: families of counters, their metric set, how often, and programmed EU counters. Refuses to
+//! open anything.
+
+use clscope_sensors::oa::flex::Programmed;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A family of counters, and for some what of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// NVIDIA GPUs from Hopper on, through NVML.
+    Gpm,
+    /// Intel GPUs, through the streams of i915 and xe; the metric set by name or UUID, else what is built in.
+    Oa(Option<String>),
+    /// perf events of the application's threads, for CPU devices.
+    Perf,
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':').map_or((text, None), |(family, set)| (family, Some(set))) {
+            ("gpm", None) => Ok(Self::Gpm),
+            ("perf", None) => Ok(Self::Perf),
+            ("oa", set) if set != Some("") => Ok(Self::Oa(set.map(str::to_owned))),
+            _ => Err("expected gpm, perf, oa or oa:SET; `clscope list-counters` tells what each has".to_owned()),
+        }
+    }
+}
+
+/// Options of `record` about counters.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[group(skip)] // its name is that of the options about sensors
+pub struct Options {
+    /// Hardware counters to read for every kernel: gpm (NVIDIA, Hopper and later), oa or oa:SET (Intel GPUs), perf (CPU
+    /// devices); comma-separated [default: none]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub counters: Vec<Wanted>,
+    /// Directory (or file) with XML of metric sets for oa:SET [default: what is installed]
+    #[arg(long, value_name = "DIR")]
+    pub metrics: Option<PathBuf>,
+    /// Longest time between two reports of oa, or two readings of perf [default: 1 for oa, 10 for perf]
+    #[arg(long, value_name = "MS", value_parser = parse_period)]
+    pub counter_period: Option<Duration>,
+    /// What a programmable EU counter of oa counts instead (Gen9): a7=fine:7,coarse:7,inc:0
+    #[arg(long, value_name = "EVENT")]
+    pub counter: Vec<Programmed>,
+}
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.01..=10_000.0).contains(&ms) => Ok(Duration::from_secs_f64(ms * 1e-3)),
+        _ => Err("expected milliseconds between 0.01 and 10000".to_owned()),
+    }
+}
+
+impl Options {
+    /// Whether NVML's are wanted, which its sampler of power reads too.
+    pub fn gpm(&self) -> bool {
+        self.counters.contains(&Wanted::Gpm)
+    }
+
+    /// Whether any is wanted that has a file of its own.
+    pub fn windows(&self) -> bool {
+        self.counters.iter().any(|w| *w != Wanted::Gpm)
+    }
+
+    /// What must be said before the application runs: options that mean nothing together.
+    pub fn mistake(&self) -> Option<&'static str> {
+        let oa = self.counters.iter().any(|w| matches!(w, Wanted::Oa(_)));
+        match () {
+            () if !self.counter.is_empty() && !oa => Some("--counter programs a counter of Intel GPUs: add --counters oa"),
+            () if self.metrics.is_some() && !oa => Some("--metrics names sets for Intel GPUs: add --counters oa:SET"),
+            () if self.counter_period.is_some() && !self.windows() => Some("--counter-period is for --counters oa and perf"),
+            () => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_and_sets_are_parsed() {
+        let table = [
+            ("gpm", Wanted::Gpm),
+            ("perf", Wanted::Perf),
+            ("oa", Wanted::Oa(None)),
+            ("oa:ComputeBasic", Wanted::Oa(Some("ComputeBasic".into()))),
+        ];
+        for (text, want) in table {
+            assert_eq!(text.parse(), Ok(want));
+        }
+        for bad in ["", "oa:", "gpm:x", "perf:cycles", "cupti"] {
+            assert!(bad.parse::<Wanted>().is_err(), "{bad}");
+        }
+        assert!(parse_period("0.5").is_ok() && parse_period("0").is_err() && parse_period("nan").is_err());
+    }
+
+    #[test]
+    fn options_that_mean_nothing_are_told() {
+        let of = |counters: &[Wanted]| Options { counters: counters.to_vec(), ..Options::default() };
+        assert_eq!(of(&[Wanted::Oa(None)]).mistake(), None);
+        let period = Options { counter_period: Some(Duration::from_millis(1)), ..of(&[Wanted::Gpm]) };
+        assert!(period.mistake().is_some());
+        let programmed = Options { counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()], ..of(&[Wanted::Perf]) };
+        assert!(programmed.mistake().unwrap().contains("--counters oa"));
+    }
+}
