@@ -88,6 +88,21 @@ pub(super) fn short(value: &f64) -> String {
     }
 }
 
+/// As [`short`] for 1, 2 and 5 times powers of ten, and nothing for the marks between: their labels would run into each other.
+fn short_of_decades(value: &f64) -> String {
+    let mantissa = value / 10f64.powf(value.log10().floor());
+    let told = [1.0, 2.0, 5.0, 10.0].iter().any(|m| (mantissa - m).abs() < 1e-6);
+    if told { short(value) } else { String::new() }
+}
+
+fn labels(scale: Scale) -> fn(&f64) -> String {
+    match scale {
+        Scale::Log(2.0) => short_of_two,
+        Scale::Log(_) => short_of_decades,
+        Scale::Linear => short,
+    }
+}
+
 /// As [`short`], with the prefixes that mean powers of 1024.
 fn short_of_two(value: &f64) -> String {
     match *value {
@@ -123,7 +138,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
     let ys = range(all().map(|p| p.y), axes.scale.1, room);
     // Intervals that leave the plot end at its edge.
     let inside = |y: f64| y.clamp(ys.start, ys.end);
-    let x_label = if axes.scale.0 == Scale::Log(2.0) { short_of_two } else { short };
+    let (x_label, y_label) = (labels(axes.scale.0), labels(axes.scale.1));
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE).map_err(|e| failed(&e))?;
@@ -141,7 +156,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                     .x_desc(axes.x)
                     .y_desc(axes.y)
                     .x_label_formatter(&x_label)
-                    .y_label_formatter(&short)
+                    .y_label_formatter(&y_label)
                     .label_style(("sans-serif", 13))
                     .draw()
                     .map_err(|e| failed(&e))?;
@@ -270,5 +285,8 @@ mod tests {
         }
         assert_eq!(short_of_two(&1_048_576.0), "1 Mi");
         assert_eq!(short_of_two(&16.0), "16");
+        for (value, want) in [(20_000.0, "20 k"), (0.5, "0.5"), (1000.0, "1000"), (30.0, ""), (900.0, "")] {
+            assert_eq!(short_of_decades(&value), want);
+        }
     }
 }
