@@ -114,6 +114,11 @@ fn energy(stage: &Stage, arguments: &[&str]) -> Value {
     report["energy"].clone()
 }
 
+/// The first device's part of it.
+fn energy_of(stage: &Stage, arguments: &[&str]) -> Value {
+    energy(stage, arguments)["devices"][0].clone()
+}
+
 /// Records two_powers with options.
 fn record(stage: &Stage, options: &[&str], arguments: &[&str]) {
     let app = clscope_tests::artifacts().fixture("two_powers").display().to_string();
@@ -347,4 +352,83 @@ fn a_helper_hands_counters_to_its_group() {
     let energy = energy(&stage, &[]);
     assert_eq!(energy["devices"][0]["formula"], "pkg", "{energy}");
     assert_eq!(energy["devices"][0]["sensors"][0], "helper package-0", "{energy}");
+}
+
+#[test]
+fn without_the_command_the_process_samples_itself() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::new(&stage.join("tree"), SOON);
+    let (root, trace) = (tree.root.display().to_string(), stage.trace("p").display().to_string());
+    stage.app(Mode::Preload, "p", "two_powers 100").env("CLSCOPE_SYSFS_ROOT", &root).run().success();
+    let report = stage.clscope(["report", &trace, "--format", "json"]).run().success().stdout;
+    let energy = serde_json::from_str::<Value>(&report).unwrap()["energy"].clone();
+    // Counters that stand still are read, and told from such that work.
+    assert!(!energy["sampler"]["sources"].as_array().unwrap().is_empty(), "{energy}");
+    assert!(number(&energy["sampler"]["sources"][0]["reads"]) >= 2.0, "{energy}");
+    stage.app(Mode::Preload, "off", "two_powers 50").env("CLSCOPE_SYSFS_ROOT", &root).env("CLSCOPE_SENSORS", "off").run().success();
+    let files = std::fs::read_dir(stage.trace("off")).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    assert!(files.collect::<Vec<_>>().iter().all(|name| !name.starts_with("sensors")));
+}
+
+#[test]
+fn snapshots_read_sensors_around_each_command() {
+    let stage = Stage::new(Runtime::Pocl);
+    let tree = Tree::new(&stage.join("tree"), SOON);
+    let root = tree.root.display().to_string();
+    let bare = stage.app(Mode::Bare, "b", "accumulate 20").run().success().stdout;
+    let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    let told = stage.clscope(["record", "-q", "-o", &trace, "--sysfs-root", &root, "--snapshot", "--", &app, "20"]).run().success();
+    assert_eq!(told.stdout, bare);
+    let report = stage.clscope(["report", &trace, "--format", "json"]).run().success().stdout;
+    let notes = serde_json::from_str::<Value>(&report).unwrap()["energy"]["notes"].to_string();
+    // 20 launches, one more that paints, one read: before and after each, and once at the start.
+    let count = notes.split("snapshots: ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
+    assert_eq!(count, Some(2 * 22 + 1), "{notes}");
+    assert!(notes.contains("waited for"), "{notes}");
+}
+
+#[test]
+fn replays_leave_everything_as_it_was_and_give_joules() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare = stage.app(Mode::Bare, "b", "accumulate").run().success().stdout;
+    let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    // A flat power: every launch draws 10 W for as long as it takes.
+    let record = ["record", "-q", "-o", &trace, "--sensors", "off", "--device-timing", "event", "--replay", "6:60", "--", &app];
+    assert_eq!(stage.clscope(record).run().success().stdout, bare, "the buffer was not restored");
+    let spans = spans(&stage);
+    assert_eq!(spans.iter().filter(|s| s.2 == "accumulate").count(), 3, "replays are no launches of the application");
+    let (first, last) = (spans[0].0 - 4e9, spans[spans.len() - 1].1 + 1e9);
+    let mut text = "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n".to_owned();
+    let mut at = first;
+    while at < last {
+        let counts = ((at - first).div_euclid(1e6) * 1e6 * 1e-9 * 10.0 * 16384.0) as u64;
+        text.push_str(&format!("0,{},{},{counts}\n", at as u64, at as u64 + 200));
+        at += 5e5;
+    }
+    std::fs::write(stage.join("readings"), text).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings, "--flop", "accumulate=1e6"]);
+    let replays = device["replays"].as_array().unwrap();
+    let of = |name: &str| replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{replays:?}")).clone();
+    let accumulate = of("accumulate");
+    assert_eq!((accumulate["failed"].as_str(), accumulate["saved_bytes"].as_u64()), (None, Some(256)), "{accumulate}");
+    assert!((number(&accumulate["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{accumulate}");
+    assert!(accumulate["launches"].as_u64() >= Some(6) && accumulate["batches"] == 6, "{accumulate}");
+    assert!(number(&accumulate["joules_per_launch"]["low"]) > 0.0, "{accumulate}");
+    assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
+    let text = stage.clscope(["report", &trace, "--section", "energy", "--readings", &readings]).run().success().stdout;
+    assert!(text.contains("replayed accumulate:") && text.contains("not replayed: paint: argument 0 is an image"), "{text}");
+}
+
+#[test]
+fn nothing_is_replayed_behind_a_user_event() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare = stage.app(Mode::Bare, "b", "user_event_gate").run().success().stdout;
+    let finished =
+        stage.app(Mode::Preload, "t", "user_event_gate").env("CLSCOPE_REPLAY", "6:20").env("CLSCOPE_SNAPSHOT", "1").run().success();
+    assert_eq!(finished.stdout, bare);
+    let dump = stage.clscope(["dump", &stage.trace("t").display().to_string()]).run().success().stdout;
+    assert!(dump.contains("a user event is not set"), "{dump}");
 }
