@@ -10,7 +10,7 @@ use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MA
 use clscope_trace::record::{self, DropReason};
 use memmap2::MmapRaw;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 
 /// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
 const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
@@ -324,6 +324,9 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         cell(header, ring::POSITION).store(next, Ordering::Release);
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
     }
+    // Records of the next block overwrite this one's: readers of a running process must see the new sequence number first
+    // (tools/bench/tests/loom_ring.rs).
+    fence(Ordering::Release);
     t.position.set(next);
 }
 

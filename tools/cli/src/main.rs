@@ -9,6 +9,7 @@ mod doctor;
 mod dump;
 mod energy;
 mod export;
+mod live_ring;
 mod merge;
 mod oa;
 mod output;

@@ -2,6 +2,7 @@
 //! that maps files. Refuses to decode records.
 
 use crate::calibration;
+use crate::live_ring;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
@@ -198,8 +199,12 @@ impl Directory {
         if !entries.iter().any(|(_, role)| role.stem().is_some()) {
             bail!(empty_directory(&path, !entries.is_empty()));
         }
+        // Rings first: what a running process moves from its ring to a segment meanwhile is seen twice, not missed.
         // Segments in their order whatever the file system's is.
         entries.sort_by(|a, b| match (&a.1, &b.1) {
+            (Role::Ring(a), Role::Ring(b)) => a.cmp(b),
+            (Role::Ring(_), _) => std::cmp::Ordering::Less,
+            (_, Role::Ring(_)) => std::cmp::Ordering::Greater,
             (Role::Segment(s, n), Role::Segment(t, m)) if s == t => n.cmp(m),
             _ => a.0.cmp(&b.0),
         });
@@ -211,7 +216,7 @@ impl Directory {
                 continue;
             }
             // Rings may belong to a process that still runs and writes: a copy holds still.
-            let bytes = if matches!(role, Role::Ring(_)) { fs::read(&file).map(Bytes::Read) } else { Bytes::map(&file) };
+            let bytes = if matches!(role, Role::Ring(_)) { live_ring::read(&file).map(Bytes::Read) } else { Bytes::map(&file) };
             let Some(stem) = role.stem() else {
                 out.sensors.extend(bytes.ok().map(|b| (label, b)));
                 continue;

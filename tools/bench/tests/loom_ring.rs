@@ -1,0 +1,139 @@
+//! The protocol between the thread that fills a ring, the segment it drains it to, and whoever reads the trace while it runs,
+//! in every order of memory and of threads that the language allows (loom). A model: the recorder's rings are mapped
+//! files, which loom cannot watch; the stores stand in the order, and with the orderings, of `src/guard.rs` (`publish`)
+//! and `src/sink/ring.rs` (`drain`), the reads in those of `tools/cli/src/live_ring.rs` and `trace_files.rs`. The last
+//! tests show that the model notices what it is there for: without either of its precautions it fails.
+//!
+//! What holds: a reader sees every record whose call had returned before it began, once or more often but never changed,
+//! and records of two fillings never pass for one.
+
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+/// Words of a ring; a record is one word: its number.
+const WORDS: usize = 2;
+/// Records written: a filling and a half.
+const RECORDS: u64 = 3;
+
+struct Ring {
+    words: [AtomicU64; WORDS],
+    /// Sequence number and published words.
+    position: AtomicU64,
+    /// First sequence number that is not in the segment.
+    drained: AtomicU64,
+    /// Blocks: the kernel's locks order writes and reads of a file.
+    segment: Mutex<Vec<(u64, Vec<u64>)>>,
+    /// Records whose calls have returned, as another thread of the application could tell.
+    returned: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Care {
+    /// The writer's fence between the new sequence number and the records that overwrite the old ones.
+    fence: bool,
+    /// The reader asks for the sequence number again.
+    again: bool,
+    /// The reader takes the ring before the segment.
+    ring_first: bool,
+}
+
+const ALL: Care = Care { fence: true, again: true, ring_first: true };
+
+fn write(ring: &Ring, care: Care) {
+    let (mut sequence, mut used) = (0u64, 0usize);
+    for record in 1..=RECORDS {
+        if used == WORDS {
+            let block = ring.words.iter().map(|w| w.load(Ordering::Relaxed)).collect();
+            ring.segment.lock().unwrap().push((sequence, block));
+            ring.drained.store(sequence + 1, Ordering::Release);
+            (sequence, used) = (sequence + 1, 0);
+            ring.position.store(sequence << 32, Ordering::Release);
+            if care.fence {
+                fence(Ordering::Release);
+            }
+        }
+        ring.words[used].store(record, Ordering::Relaxed);
+        used += 1;
+        ring.position.store(sequence << 32 | used as u64, Ordering::Release);
+        ring.returned.store(record, Ordering::Release);
+    }
+}
+
+/// What a reader takes from the ring: the sequence number and the records, if they are of one filling.
+fn copy(ring: &Ring, care: Care) -> Option<(u64, Vec<u64>)> {
+    let position = ring.position.load(Ordering::Acquire);
+    let used = (position & 0xffff_ffff) as usize;
+    let records = ring.words[..used].iter().map(|w| w.load(Ordering::Relaxed)).collect();
+    fence(Ordering::Acquire);
+    let now = ring.position.load(Ordering::Relaxed);
+    (!care.again || now >> 32 == position >> 32).then_some((position >> 32, records))
+}
+
+fn read(ring: &Ring, care: Care) {
+    let returned = ring.returned.load(Ordering::Acquire);
+    let segment = || ring.segment.lock().unwrap().clone();
+    let (live, blocks) = if care.ring_first {
+        let live = copy(ring, care);
+        (live, segment())
+    } else {
+        let blocks = segment();
+        (copy(ring, care), blocks)
+    };
+    // A filling that moved on is copied again; this reader, which tries once, knows that it knows nothing.
+    let Some((sequence, live)) = live else { return };
+    let mut seen: Vec<u64> = Vec::new();
+    for (number, block) in &blocks {
+        let first = number * WORDS as u64 + 1;
+        assert_eq!(*block, (first..first + WORDS as u64).collect::<Vec<_>>(), "a block of the segment");
+        seen.extend(block);
+    }
+    let first = sequence * WORDS as u64 + 1;
+    assert_eq!(live, (first..first + live.len() as u64).collect::<Vec<_>>(), "records of filling {sequence}");
+    seen.extend(live);
+    for record in 1..=returned {
+        assert!(seen.contains(&record), "record {record} of {returned} is missing: {seen:?}");
+    }
+}
+
+fn check(care: Care) {
+    loom::model(move || {
+        let ring = Arc::new(Ring {
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            position: AtomicU64::new(0),
+            drained: AtomicU64::new(0),
+            segment: Mutex::new(Vec::new()),
+            returned: AtomicU64::new(0),
+        });
+        let writer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || write(&ring, care))
+        };
+        read(&ring, care);
+        writer.join().unwrap();
+        assert_eq!(ring.drained.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn readers_see_all_that_had_returned_and_nothing_mixed() {
+    check(ALL);
+}
+
+#[test]
+#[should_panic(expected = "records of filling")]
+fn without_the_writers_fence_fillings_mix() {
+    check(Care { fence: false, ..ALL });
+}
+
+#[test]
+#[should_panic(expected = "records of filling")]
+fn without_asking_again_fillings_mix() {
+    check(Care { again: false, ..ALL });
+}
+
+#[test]
+#[should_panic(expected = "is missing")]
+fn with_the_segment_first_a_block_is_missed() {
+    check(Care { ring_first: false, ..ALL });
+}

@@ -1,0 +1,125 @@
+//! Owns the copy of a ring file whose process may be writing. A ring is refilled in place, so that a copy may mix two
+//! fillings: each region's sequence number is read again behind the copy, and the region copied anew where it has moved on.
+//! `tools/bench/tests/loom_ring.rs` checks this protocol in every order of memory. Refuses to decode records.
+#![forbid(unsafe_code)]
+
+use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Copies of a region before it is left out: a thread fills its ring in a millisecond at most, a copy takes a fraction.
+const TRIES: usize = 100;
+
+/// The bytes of a ring file, every region of one filling. What a thread wrote in the meantime is in its segment, which
+/// must be opened afterwards, or comes later.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut bytes = Vec::new();
+    (&file).read_to_end(&mut bytes)?;
+    let mut moving = regions(&bytes);
+    for _ in 0..TRIES {
+        moving.retain(|(at, _)| has_moved(&file, &bytes, *at));
+        if moving.is_empty() {
+            return Ok(bytes);
+        }
+        for (at, size) in &moving {
+            // The kernel copies from the front: the header, and with it the sequence number, before the records.
+            file.read_exact_at(&mut bytes[*at..at + size], *at as u64)?;
+        }
+    }
+    for (at, _) in moving {
+        // Its newest records cannot be had now: an empty filling, the older ones are in the segment.
+        bytes[at + ring::POSITION..at + ring::POSITION + 4].fill(0);
+    }
+    Ok(bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// Offsets and sizes of the regions that are whole.
+fn regions(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    let mut at = RING_FIRST;
+    while at + RING_HEADER_LEN <= bytes.len() {
+        let size = word(bytes, at + ring::SIZE) as usize;
+        let whole = size >= RING_FIRST && size % RING_FIRST == 0 && at.checked_add(size).is_some_and(|end| end <= bytes.len());
+        if word(bytes, at + ring::MAGIC) == RING_MAGIC && whole {
+            out.push((at, size));
+            at += size;
+        } else {
+            at += RING_FIRST;
+        }
+    }
+    out
+}
+
+/// Whether a region is in another filling now than in the copy. One that cannot be read any more stays as it was.
+fn has_moved(file: &File, bytes: &[u8], at: usize) -> bool {
+    let mut now = [0; 4];
+    // The upper half of the position is the sequence number.
+    let place = at + ring::POSITION + 4;
+    file.read_exact_at(&mut now, place as u64).is_ok() && u32::from_le_bytes(now) != word(bytes, place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Two regions; every word of a filling is its sequence number.
+    #[test]
+    fn a_copy_never_mixes_fillings_of_a_ring_that_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1-0.ring");
+        let size = 4 * RING_FIRST;
+        let words = (size - RING_HEADER_LEN) / 4;
+        let mut first = vec![0u8; RING_FIRST + 2 * size];
+        for at in [RING_FIRST, RING_FIRST + size] {
+            first[at..at + 4].copy_from_slice(&RING_MAGIC.to_le_bytes());
+            first[at + ring::SIZE..at + ring::SIZE + 4].copy_from_slice(&(size as u32).to_le_bytes());
+        }
+        std::fs::write(&path, &first).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(&path).unwrap();
+                let mut sequence = 0u32;
+                while !done.load(Ordering::Relaxed) {
+                    sequence += 1;
+                    let at = RING_FIRST as u64;
+                    let position = |bytes: usize| (u64::from(sequence) << 32 | bytes as u64).to_le_bytes();
+                    file.write_all_at(&position(0), at + ring::POSITION as u64).unwrap();
+                    let filling: Vec<u8> = std::iter::repeat_n(sequence.to_le_bytes(), words).flatten().collect();
+                    for part in 0..4 {
+                        let (from, to) = (part * filling.len() / 4, (part + 1) * filling.len() / 4);
+                        file.write_all_at(&filling[from..to], at + (RING_HEADER_LEN + from) as u64).unwrap();
+                        file.write_all_at(&position(to), at + ring::POSITION as u64).unwrap();
+                    }
+                }
+            });
+            for _ in 0..300 {
+                let copy = read(&path).unwrap();
+                let (published, sequence) =
+                    (word(&copy, RING_FIRST + ring::POSITION) as usize, word(&copy, RING_FIRST + ring::POSITION + 4));
+                let from = RING_FIRST + RING_HEADER_LEN;
+                assert!(copy[from..from + published].chunks_exact(4).all(|w| w == sequence.to_le_bytes()), "filling {sequence}");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn any_bytes_are_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1-0.ring");
+        for bytes in [vec![], vec![0xff; 100], vec![0xff; 3 * RING_FIRST], vec![0; 2 * RING_FIRST + 17]] {
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(read(&path).unwrap(), bytes);
+        }
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+}
