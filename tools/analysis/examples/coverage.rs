@@ -9,7 +9,7 @@
 //!
 //! What no sample can tell: where one launch in a thousand takes a hundred times as long (a CPU device whose workers are
 //! preempted), most samples hold none of those, and look like samples of a steady kernel. Totals then lie above the
-//! interval in a tenth to a quarter of the trials.
+//! interval in a tenth to four fifths of the trials.
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
