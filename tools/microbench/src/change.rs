@@ -156,17 +156,26 @@ fn broken(points: &[(f64, f64)], knee: f64) -> Option<(f64, [f64; 3])> {
 /// line, with the places looked at paid for by Bonferroni. The interval holds the knees whose misfit the F test does not reject, up to the
 /// next measured place. `least`
 /// is the smallest effect worth telling: what the other slope makes of the last value, as a share of the value at the knee.
+/// A bend that an end point alone makes is none.
 #[must_use]
 pub fn bend(points: &[(f64, f64)], least: f64) -> Option<Change> {
+    let found = bend_of_all(points, least)?;
+    bend_of_all(points.get(1..)?, least)?;
+    bend_of_all(points.get(..points.len() - 1)?, least)?;
+    Some(found)
+}
+
+fn bend_of_all(points: &[(f64, f64)], least: f64) -> Option<Change> {
     let n = points.len();
-    if n < 6 {
+    if n < 8 {
         return None;
     }
     let straight: f64 = {
         let l = crate::fit::line(points, false)?;
         points.iter().map(|&(x, y)| (y - l.intercept.value - l.slope.value * x).powi(2)).sum()
     };
-    let places = &points[1..n - 1];
+    // Three points on either side: fewer are an outlier's word.
+    let places = &points[3..n - 3];
     let fits: Vec<(f64, f64, [f64; 3])> = places.iter().filter_map(|p| broken(points, p.0).map(|(s, c)| (p.0, s, c))).collect();
     let best = fits.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     if (best.2[2] - best.2[1]).abs() * (points[n - 1].0 - best.0) < least * best.2[0].abs() {
@@ -289,6 +298,9 @@ mod tests {
         assert!(found.before.abs() < 0.01 && (found.behind - 1.0).abs() < 0.01);
         assert!(bend(&series(80, 4, |x| 3.0 + 0.5 * x), 0.05).is_none(), "a straight line has no bend");
         assert!(bend(&series(80, 4, |x| 100.0 + 0.02 * (x - 40.0).max(0.0)), 0.05).is_none(), "sure, but nothing to tell of");
+        let mut outlier = series(40, 5, |x| 0.07 * x);
+        outlier[39].1 = 1.0;
+        assert!(bend(&outlier, 0.05).is_none(), "one point makes no slope");
     }
 
     #[test]
