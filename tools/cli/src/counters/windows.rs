@@ -14,7 +14,7 @@ use clscope_metrics::variables::{Provenance, Variables};
 use clscope_sensors::oa::spans::{self, Resolution};
 use clscope_sensors::oa::time::ticks_to_ns;
 use clscope_sensors::oa::{Counter, Counts, Format, Layout, Reading};
-use clscope_trace::sensors::{CounterSource, Record, Records};
+use clscope_trace::sensors::{CounterSource, NO_COUNT, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ struct Window {
     broken: bool,
     /// Of the device's context.
     context: Option<u32>,
-    counts: Vec<Option<u64>>,
+    /// [`NO_COUNT`] where not known: half the memory of options, and there are a million windows in a quarter of an hour.
+    counts: Box<[u64]>,
 }
 
 /// A source with its windows.
@@ -68,7 +69,8 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
                         let (begin, end) = w.host.map_or((None, None), |(b, e)| (at(b), at(e)));
                         match (begin, end) {
                             (Some(begin), Some(end)) if end > begin => {
-                                of.windows.push(Window { begin, end, broken: w.broken, context: w.context, counts: w.counts });
+                                let counts = w.counts.iter().map(|n| n.unwrap_or(NO_COUNT)).collect();
+                                of.windows.push(Window { begin, end, broken: w.broken, context: w.context, counts });
                             }
                             _ => of.unplaced += 1,
                         }
@@ -190,8 +192,8 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
     for w in windows {
         let add = |counts: &mut [u64], known: &mut [bool]| {
             for (i, n) in w.counts.iter().enumerate() {
-                counts[i] = counts[i].wrapping_add(n.unwrap_or(0));
-                known[i] &= n.is_some();
+                known[i] &= *n != NO_COUNT;
+                counts[i] = counts[i].wrapping_add(if *n == NO_COUNT { 0 } else { *n });
             }
         };
         match out.last_mut() {
@@ -281,7 +283,7 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
     let time = |at: HostNs| u64::try_from(at.0 - origin).unwrap_or(0);
     let mut series = spans::Series::new(width);
     for w in &of.windows {
-        let counts: Vec<u64> = w.counts.iter().map(|n| n.unwrap_or(0)).collect();
+        let counts: Vec<u64> = w.counts.iter().map(|n| if *n == NO_COUNT { 0 } else { *n }).collect();
         // A window that overlaps the one before it cannot be placed: its counts are missed, and spans over it say so.
         let _ = series.push(time(w.begin), time(w.end), &counts);
     }
