@@ -12,6 +12,9 @@ use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
 use clscope_trace::record::Direction;
 use serde::Serialize;
 
+/// CL_DEVICE_TYPE_CPU, cl.h.
+const DEVICE_TYPE_CPU: u64 = 1 << 1;
+
 /// Version of this schema.
 pub const SCHEMA: u32 = 1;
 
@@ -158,6 +161,9 @@ pub struct Sampling {
     pub left_out: u64,
     /// Budget in percent of the application's own time, as the recorder was set.
     pub budget_percent: Option<f64>,
+    /// Whether launches were left out on a CPU device: few that are preempted for milliseconds may make up most of the time
+    /// there, samples miss them, and intervals are then too narrow.
+    pub on_cpu_device: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -522,7 +528,16 @@ impl Report {
             },
             recording: crate::overhead::Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), None),
             bias_corrected: false,
-            sampling: (left_out > 0).then(|| Sampling { launches, timed, left_out, budget_percent: budget(trace) }),
+            sampling: (left_out > 0).then(|| Sampling {
+                launches,
+                timed,
+                left_out,
+                budget_percent: budget(trace),
+                on_cpu_device: stats.devices.iter().filter(|(_, sums)| sums.left_out > 0).any(|((process, id), _)| {
+                    let device = trace.process(*process).definitions.devices.get(id);
+                    device.is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0)
+                }),
+            }),
             kernels: kernels
                 .iter()
                 .zip(kernel_others)

@@ -181,7 +181,19 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
     assert_eq!(json["kernels"][1]["estimate"], serde_json::Value::Null, "what was all timed is exact");
     assert_eq!((&json["queues"][0]["busy_ns"], &json["queues"][0]["idle_ns"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     assert!(json["idle"].as_array().unwrap().is_empty(), "gaps between samples are no idleness");
-    assert_eq!(json["sampling"], serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0 }));
+    let sampling = serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0, "on_cpu_device": false });
+    assert_eq!(json["sampling"], sampling);
+    assert!(!text.contains("preempted"));
+}
+
+#[test]
+fn samples_of_a_cpu_are_warned_of() {
+    let mut p = sampled();
+    // The last definition of an id counts.
+    clscope_trace::defs::encode(&clscope_trace::defs::Device { id: 1, device_type: 2, ..Default::default() }.into(), &mut p.defs);
+    let report = report(&p);
+    assert!(report.sampling.as_ref().is_some_and(|s| s.on_cpu_device));
+    assert!(text::render(&report, &shown(Format::Table)).contains("workers may be preempted"));
 }
 
 #[test]

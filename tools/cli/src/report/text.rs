@@ -106,6 +106,9 @@ fn heading(report: &Report, width: usize) -> String {
         let text = format!("{} of {} launches timed ({part}), by chance, to keep the cost low{budget}", sampling.timed, sampling.launches);
         line(&mut out, "sampled", &text);
         line(&mut out, "", "~ marks estimates for all launches, +- their 95 % interval; counts are exact");
+        if sampling.on_cpu_device {
+            line(&mut out, "", "a CPU's workers may be preempted: samples miss such launches, and intervals are then too narrow");
+        }
     }
     out
 }
