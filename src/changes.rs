@@ -7,7 +7,7 @@
 //! | callback and user data replaced by ours, which call the application's | functions that take a callback | always, so that calls from inside are its own |
 //! | extension pointers replaced by ours | `clGetExtensionFunctionAddress[ForPlatform]` | for functions of the registry |
 //! | answers masked | `CL_QUEUE_PROPERTIES[_ARRAY]`, `CL_EVENT_REFERENCE_COUNT`, profiling info, old queue properties | where we changed what they tell |
-//! | `CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call | `clEnqueueCommandBufferKHR` on other queues than the buffer's | they differ in the profiling bit for the application, and not for the runtime since we added it |
+//! | `CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call | `clEnqueueCommandBufferKHR` on other queues than the buffer's | they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of ours has shown |
 //! | the call repeated once, as the application wrote it | queue creation, enqueue | it failed with an error that the change can cause, and does not block |
 //!
 //! Extra calls of ours (never in the middle of another, and always under the guard): `clRetainEvent` on an event that the application

@@ -1,14 +1,17 @@
 //! Command buffers: the queue that their commands run on, and one answer that our profiling bit would change. A command
 //! buffer may be enqueued on other queues than it was made for if their properties are the same (cl_khr_command_buffer,
-//! "compatible"); with the bit added to all queues, two that the application made different are the same to the runtime,
-//! so the refusal is ours to give.
+//! "compatible"), and not all runtimes look. With the bit added to all queues, two that the application made different are
+//! the same to the runtime: where it would have refused them, which an empty buffer on queues of our own shows, we do.
 
+use super::info;
+use crate::device_time::Queue;
 use crate::entry::{H, P, Returned, Site};
 use crate::table::id;
 use crate::{guard, objects, real};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 const CL_INCOMPATIBLE_COMMAND_QUEUE_KHR: i32 = -1140;
 type Enqueue = unsafe extern "C-unwind" fn(u32, *mut H, H, u32, *const H, *mut H) -> i32;
@@ -17,7 +20,13 @@ type Enqueue = unsafe extern "C-unwind" fn(u32, *mut H, H, u32, *const H, *mut H
 static MADE_FOR: Mutex<Option<HashMap<usize, Vec<usize>>>> = Mutex::new(None);
 
 /// The runtimes' functions behind our refusal, one for each slot of extension pointers.
-static TRUE: [AtomicPtr<std::ffi::c_void>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
+static TRUE: [AtomicPtr<std::ffi::c_void>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
+
+/// Whether these runtimes refuse queues of other properties.
+static REFUSES: [AtomicU8; 3] = [const { AtomicU8::new(UNKNOWN) }; 3];
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
 
 #[inline(never)]
 pub unsafe fn clCreateCommandBufferKHR(
@@ -83,7 +92,7 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
     if num_queues > 0 && !queues.is_null() {
         // SAFETY: the application's list is as long as it says.
         let given = unsafe { std::slice::from_raw_parts(queues, num_queues as usize) };
-        if guard::protect(false, || differ(buffer, given)) {
+        if guard::protect(false, || differing(buffer, given).is_some_and(|queue| refuses(AT, queue))) {
             return CL_INCOMPATIBLE_COMMAND_QUEUE_KHR;
         }
     }
@@ -93,13 +102,70 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
     unsafe { real(num_queues, queues, buffer, num_events, event_list, event) }
 }
 
-/// Whether a queue differs from the one that the buffer was made for, to the application, in the bit that we add.
-fn differ(buffer: H, given: &[H]) -> bool {
+/// A queue that differs from the one that the buffer was made for, to the application, in the bit that we add.
+fn differing(buffer: H, given: &[H]) -> Option<&'static Queue> {
     let made_for = MADE_FOR.lock();
-    let Some(made_for) = made_for.as_ref().and_then(|m| m.get(&(buffer as usize))) else { return false };
-    made_for.len() == given.len()
-        && made_for.iter().zip(given).any(|(a, b)| {
-            let (Some(a), Some(b)) = (objects::queue(*a as H), objects::queue(*b)) else { return false };
-            (a.profiling_added || b.profiling_added) && a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed)
-        })
+    let made_for = made_for.as_ref()?.get(&(buffer as usize)).filter(|m| m.len() == given.len())?;
+    made_for.iter().zip(given).find_map(|(a, b)| {
+        let (a, b) = (objects::queue(*a as H)?, objects::queue(*b)?);
+        let differ = a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed);
+        (differ && (a.profiling_added || b.profiling_added)).then_some(b)
+    })
+}
+
+/// Whether the runtime behind a slot refuses such queues. What cannot be found out counts as no: the runtime decides.
+fn refuses(at: usize, queue: &Queue) -> bool {
+    let Some(known) = REFUSES.get(at) else { return false };
+    if known.load(Ordering::Relaxed) == UNKNOWN {
+        let found = guard::unseen(|| tried(at, queue)).unwrap_or(false);
+        known.store(if found { YES } else { NO }, Ordering::Relaxed);
+    }
+    known.load(Ordering::Relaxed) == YES
+}
+
+/// Enqueues an empty command buffer, made for a queue without profiling, on one with it; both are ours.
+fn tried(at: usize, queue: &Queue) -> Option<bool> {
+    const CL_DEVICE_PLATFORM: u32 = 0x1031;
+    const PROFILING: u64 = 1 << 1;
+    type CreateQueue = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
+    type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
+    type Create = unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H;
+    let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
+    let (context, device) = (queue.context as H, queue.device as H);
+    let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM)? as H;
+    let core = |function| Some(real::own(queue.slot, function)).filter(|f| !f.is_null());
+    let address = core(id::clGetExtensionFunctionAddressForPlatform)?;
+    // SAFETY: found under that name.
+    let address = unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H, P) -> H>(address) };
+    let extension = |name: &std::ffi::CStr| {
+        // SAFETY: a platform and a C string.
+        Some(unsafe { address(platform, name.as_ptr().cast_mut().cast()) }).filter(|f| !f.is_null())
+    };
+    // SAFETY: all are found under the names of functions of these types, and called on objects that were just made here.
+    unsafe {
+        let create_queue = std::mem::transmute::<H, CreateQueue>(core(id::clCreateCommandQueue)?);
+        let finish = std::mem::transmute::<H, OnHandle>(core(id::clFinish)?);
+        let release_queue = std::mem::transmute::<H, OnHandle>(core(id::clReleaseCommandQueue)?);
+        let create = std::mem::transmute::<H, Create>(extension(c"clCreateCommandBufferKHR")?);
+        let finalize = std::mem::transmute::<H, OnHandle>(extension(c"clFinalizeCommandBufferKHR")?);
+        let release = std::mem::transmute::<H, OnHandle>(extension(c"clReleaseCommandBufferKHR")?);
+        let enqueue = std::mem::transmute::<H, Enqueue>(TRUE.get(at)?.load(Ordering::Acquire));
+        let queues = [0, PROFILING].map(|properties| create_queue(context, device, properties, null_mut()));
+        let [plain, mut profiled] = queues;
+        let mut found = None;
+        if !plain.is_null() && !profiled.is_null() {
+            let buffer = create(1, &plain, null_mut(), null_mut());
+            if !buffer.is_null() {
+                if finalize(buffer) == 0 {
+                    found = Some(enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), null_mut()) == CL_INCOMPATIBLE_COMMAND_QUEUE_KHR);
+                    finish(profiled);
+                }
+                release(buffer);
+            }
+        }
+        for queue in queues.into_iter().filter(|q| !q.is_null()) {
+            release_queue(queue);
+        }
+        found
+    }
 }
