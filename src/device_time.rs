@@ -32,6 +32,8 @@ const MOST_PENDING: usize = 1 << 16;
 /// Most events that such a look harvests, so that no single enqueue pays for all.
 const LOOK_BATCH: usize = 256;
 
+/// How long an enqueue that finds no room for its event waits for another thread that is just making some.
+const CROWDED: Duration = Duration::from_millis(50);
 /// How long the last look at a queue waits for a thread of ours that is just harvesting it.
 const LAST_LOOK: Duration = Duration::from_millis(200);
 
@@ -203,7 +205,9 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
         Ok(()) => return,
         Err(entry) => entry,
     };
-    if let Some(mut backlog) = queue.backlog.try_lock()
+    // Another thread harvests, and may have lost its processor in the middle: it is given a moment rather than the time of
+    // the command given up.
+    if let Some(mut backlog) = queue.backlog.try_lock_for(CROWDED)
         && backlog.len() < MOST_PENDING
     {
         while let Some(older) = queue.pending.pop() {
