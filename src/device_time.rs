@@ -191,7 +191,7 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
         crowded(t, queue, entry);
     } else if process.timing == DeviceTiming::Sync {
         harvest_until(t, queue, command, sink::now());
-    } else if command % 64 == 0 && queue.pending.len() > LOOK_AFTER {
+    } else if command.is_multiple_of(64) && queue.pending.len() > LOOK_AFTER {
         look(t, queue, LOOK_BATCH);
     }
     process.reaper().wake();

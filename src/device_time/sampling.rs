@@ -121,7 +121,7 @@ impl Sampler {
             if timed { &self.timed } else { &self.untimed }.add(1, ticks);
         }
         let launches = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
-        if launches % PERIOD == 0 {
+        if launches.is_multiple_of(PERIOD) {
             self.set(launches, now);
         }
     }

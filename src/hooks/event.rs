@@ -169,10 +169,10 @@ pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H,
     let mut command = 0;
     if code == 0 {
         command = super::foreign_event(event);
-        if let Some(process) = sink::process() {
-            if WAITING.lock().get_or_insert_with(HashSet::new).insert(event as usize) {
-                process.device.user_events.fetch_add(1, Ordering::SeqCst);
-            }
+        if let Some(process) = sink::process()
+            && WAITING.lock().get_or_insert_with(HashSet::new).insert(event as usize)
+        {
+            process.device.user_events.fetch_add(1, Ordering::SeqCst);
         }
     }
     entered.call(site.function, code, &[command, objects::word(context)]);
@@ -186,10 +186,11 @@ pub unsafe fn clSetUserEventStatus(site: Site, real: unsafe extern "C-unwind" fn
     let command = objects::event_word(event);
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event, status) });
-    if code == 0 && WAITING.lock().as_mut().is_some_and(|set| set.remove(&(event as usize))) {
-        if let Some(process) = sink::process() {
-            process.device.user_events.fetch_sub(1, Ordering::SeqCst);
-        }
+    if code == 0
+        && WAITING.lock().as_mut().is_some_and(|set| set.remove(&(event as usize)))
+        && let Some(process) = sink::process()
+    {
+        process.device.user_events.fetch_sub(1, Ordering::SeqCst);
     }
     entered.call(site.function, code, &[command, status as u64]);
     code

@@ -234,16 +234,16 @@ impl Files {
         if self.defs_failed.load(Ordering::Relaxed) {
             return;
         }
-        if let Err(error) = self.append(&bytes) {
-            if !self.defs_failed.swap(true, Ordering::Relaxed) {
-                diag::warn(
-                    "disk-full",
-                    &format!(
-                        "{} cannot be written ({error}): names of objects made from now on are missing from the trace, the application runs on",
-                        self.defs.path.display()
-                    ),
-                );
-            }
+        if let Err(error) = self.append(&bytes)
+            && !self.defs_failed.swap(true, Ordering::Relaxed)
+        {
+            diag::warn(
+                "disk-full",
+                &format!(
+                    "{} cannot be written ({error}): names of objects made from now on are missing from the trace, the application runs on",
+                    self.defs.path.display()
+                ),
+            );
         }
     }
 

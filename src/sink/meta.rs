@@ -118,10 +118,10 @@ fn write(files: &files::Files, end: Option<u64>) {
     });
     // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the definitions say it all.
     let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
-    if let Ok(text) = serde_json::to_vec_pretty(&meta) {
-        if std::fs::write(&temporary, text).is_ok() {
-            let _ = std::fs::rename(&temporary, &path);
-        }
+    if let Ok(text) = serde_json::to_vec_pretty(&meta)
+        && std::fs::write(&temporary, text).is_ok()
+    {
+        let _ = std::fs::rename(&temporary, &path);
     }
 }
 

@@ -35,11 +35,11 @@ packages() {
     rm -f "$log"
 }
 
-# Whether `$1 --version` says 1.85 or newer.
+# Whether `$1 --version` says 1.88 or newer.
 new_enough() {
     local version
     version=$("$1" --version 2>/dev/null | sed -n 's/^[a-z]* \([0-9]*\.[0-9]*\).*/\1/p')
-    [ -n "$version" ] && [ "$(printf '%s\n1.85\n' "$version" | sort -V | head -n 1)" = 1.85 ]
+    [ -n "$version" ] && [ "$(printf '%s\n1.88\n' "$version" | sort -V | head -n 1)" = 1.88 ]
 }
 
 # Sets CARGO, and RUSTC where it is not the one beside it. Debian 12's own cargo is older than the project needs.
@@ -60,7 +60,7 @@ find_cargo() {
         export CARGO
         return 0
     fi
-    say "no cargo of version 1.85 or newer: install Rust from your distribution or with rustup"
+    say "no cargo of version 1.88 or newer: install Rust from your distribution or with rustup"
     return 1
 }
 

@@ -46,7 +46,7 @@ fn regions(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut at = RING_FIRST;
     while at + RING_HEADER_LEN <= bytes.len() {
         let size = word(bytes, at + ring::SIZE) as usize;
-        let whole = size >= RING_FIRST && size % RING_FIRST == 0 && at.checked_add(size).is_some_and(|end| end <= bytes.len());
+        let whole = size >= RING_FIRST && size.is_multiple_of(RING_FIRST) && at.checked_add(size).is_some_and(|end| end <= bytes.len());
         if word(bytes, at + ring::MAGIC) == RING_MAGIC && whole {
             out.push((at, size));
             at += size;

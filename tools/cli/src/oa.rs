@@ -232,10 +232,10 @@ fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usi
         }
         found = candidates.first().map(|s| (*s).clone());
     }
-    if let (None, Some(name)) = (&found, &args.set) {
-        if !name.eq_ignore_ascii_case("core") {
-            bail!("there is no metric set {name:?}: `clscope oa sets` lists those built in, --metrics DIR reads others");
-        }
+    if let (None, Some(name)) = (&found, &args.set)
+        && !name.eq_ignore_ascii_case("core")
+    {
+        bail!("there is no metric set {name:?}: `clscope oa sets` lists those built in, --metrics DIR reads others");
     }
     let set = found.or_else(|| builtin::core(generation?));
     let Some(set) = set else {

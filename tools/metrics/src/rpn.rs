@@ -404,10 +404,10 @@ fn apply(op: Op, a: Evaluated, b: Evaluated) -> Result<Evaluated, Undefined> {
         Op::Both => truth(!x.is_zero() && !y.is_zero()),
         Op::Either => truth(!x.is_zero() || !y.is_zero()),
     };
-    if let Number::Float(x) = value {
-        if !x.is_finite() {
-            return Err(Undefined::OutOfRange);
-        }
+    if let Number::Float(x) = value
+        && !x.is_finite()
+    {
+        return Err(Undefined::OutOfRange);
     }
     Ok(Evaluated { value, divided_by_zero: zero, is_clock })
 }

@@ -434,7 +434,7 @@ impl<'a> Bench<'a> {
 /// The largest group up to `most` that divides `items`, by halving.
 fn group_that_divides(items: usize, most: usize) -> usize {
     let mut group = most.max(1).next_power_of_two();
-    while group > most.max(1) || items % group != 0 {
+    while group > most.max(1) || !items.is_multiple_of(group) {
         group /= 2;
     }
     group.max(1)

@@ -28,11 +28,11 @@ fn main() {
             let mut acc = Accumulator::new(layout, Generation::Gen9, Some(12_000_000));
             for chunk in stream.chunks(1 << 16) {
                 let fed = records.feed(chunk, &mut |r| {
-                    if let clscope_sensors::oa::stream::Record::Sample(report) = r {
-                        if let Some(interval) = acc.push(report) {
-                            total.add(interval.counts);
-                            of_context += u64::from(interval.context == Some(1));
-                        }
+                    if let clscope_sensors::oa::stream::Record::Sample(report) = r
+                        && let Some(interval) = acc.push(report)
+                    {
+                        total.add(interval.counts);
+                        of_context += u64::from(interval.context == Some(1));
                     }
                 });
                 if let Err(error) = fed {

@@ -387,10 +387,10 @@ impl Slot {
             given += 1;
             if let Some(of) = series.get_mut(reading.domain.0) {
                 of.take(reading, sink);
-                if let Some(polls) = learning.as_mut().and_then(|l| l.polls.get_mut(reading.domain.0)) {
-                    if polls.len() < LEARN_POLLS {
-                        polls.push((reading.stamp.mid(), reading.value.magnitude()));
-                    }
+                if let Some(polls) = learning.as_mut().and_then(|l| l.polls.get_mut(reading.domain.0))
+                    && polls.len() < LEARN_POLLS
+                {
+                    polls.push((reading.stamp.mid(), reading.value.magnitude()));
                 }
             }
         });

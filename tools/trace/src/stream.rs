@@ -129,7 +129,7 @@ impl<'a> Iterator for Rings<'a> {
             let field = |at| file::read_u32(region, at).unwrap_or(0);
             let wide = |at| file::read_u64(region, at).unwrap_or(0);
             let size = field(ring::SIZE) as usize;
-            if field(ring::MAGIC) != RING_MAGIC || size < RING_FIRST || size % RING_FIRST != 0 {
+            if field(ring::MAGIC) != RING_MAGIC || size < RING_FIRST || !size.is_multiple_of(RING_FIRST) {
                 // A region reserved and never begun is all zeros up to the next page.
                 self.damaged |= field(ring::MAGIC) != 0;
                 self.at += RING_FIRST;

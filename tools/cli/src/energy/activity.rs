@@ -139,7 +139,7 @@ impl Device {
         }
         self.spans.push(span);
         // A schedule that joining does not thin is kept as it is: trying again and again would take for ever.
-        if self.spans.len() >= MOST_SPANS && self.spans.len() % (MOST_SPANS / 4) == 0 {
+        if self.spans.len() >= MOST_SPANS && self.spans.len().is_multiple_of(MOST_SPANS / 4) {
             self.compact();
         }
     }

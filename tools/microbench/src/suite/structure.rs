@@ -339,17 +339,17 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         }
         // Equal distances between the steps are what groups go round by.
         let gaps: Vec<f64> = steps.windows(2).map(|w| w[1].until - w[0].until).collect();
-        if let (Some(&gap), true) = (gaps.first(), steps.iter().all(|s| s.until - s.after <= 1.0)) {
-            if gaps.iter().all(|g| *g == gap) {
-                let text = format!(
-                    "{what}: time steps every {gap} {unit} ({} steps); the device states {} compute units",
-                    steps.len(),
-                    device.compute_units
-                );
-                let confidence = steps.iter().map(|s| s.confidence).fold(1.0, f64::min);
-                let period = Change { after: gap, until: gap, before: 0.0, behind: 0.0, confidence };
-                tell(&format!("{axis}/period"), text, unit, period, "distances of the steps");
-            }
+        if let (Some(&gap), true) = (gaps.first(), steps.iter().all(|s| s.until - s.after <= 1.0))
+            && gaps.iter().all(|g| *g == gap)
+        {
+            let text = format!(
+                "{what}: time steps every {gap} {unit} ({} steps); the device states {} compute units",
+                steps.len(),
+                device.compute_units
+            );
+            let confidence = steps.iter().map(|s| s.confidence).fold(1.0, f64::min);
+            let period = Change { after: gap, until: gap, before: 0.0, behind: 0.0, confidence };
+            tell(&format!("{axis}/period"), text, unit, period, "distances of the steps");
         }
         if let Some(bend) = change::bend(&points, 0.05) {
             // Level, then rising: what the first part filled is full.

@@ -391,11 +391,10 @@ mod tests {
                 if let Some(interval) = every.push(&report) {
                     prop_assert!(all.add(interval.counts));
                 }
-                if i == 0 || i + 1 == steps.len() || keep[i] {
-                    if let Some(interval) = thinned.push(&report) {
+                if (i == 0 || i + 1 == steps.len() || keep[i])
+                    && let Some(interval) = thinned.push(&report) {
                         some.add(interval.counts);
                     }
-                }
             }
             prop_assert_eq!(every.now(), thinned.now());
             let want: u64 = steps[1..].iter().map(|s| s.1).sum();

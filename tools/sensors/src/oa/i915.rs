@@ -215,10 +215,10 @@ impl<'a> I915<'a> {
         })?;
         let mut properties = vec![(2, 1), (3, options.config.0), (4, format), (5, options.exponent.into())];
         properties.extend(options.context.map(|context| (1, context.into())));
-        if let Some(ns) = options.poll_ns {
-            if self.perf_revision()? >= 5 {
-                properties.push((8, ns.max(100_000)));
-            }
+        if let Some(ns) = options.poll_ns
+            && self.perf_revision()? >= 5
+        {
+            properties.push((8, ns.max(100_000)));
         }
         const CLOEXEC_NONBLOCK: u32 = 3;
         self.device.open_stream(&mut uapi::perf_open(CLOEXEC_NONBLOCK, &properties)).map_err(|e| {

@@ -280,7 +280,7 @@ fn the_table_per_kernel_equals_the_script() {
     let mut stream = record(1, &writer.report(timer_id(), 0));
     let mut at = 0;
     while at < 20 * kernel_ticks {
-        let rate = |tick: u64| if tick / kernel_ticks % 2 == 0 { 5 } else { 1 };
+        let rate = |tick: u64| if (tick / kernel_ticks).is_multiple_of(2) { 5 } else { 1 };
         let events: u64 = (at..at + 8192).step_by(64).map(|t| 64 * rate(t)).sum();
         at += 8192;
         writer.add(0, 8192);
