@@ -226,9 +226,13 @@ pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
     }
     let t = thread();
     let header = t.header.get();
-    // SAFETY: the thread's header, see `enter`.
-    let (call, begin) =
-        unsafe { (cell(header, ring::CALL).load(Ordering::Relaxed), cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed)) };
+    // A runtime's thread that comes here first has no ring yet: what SCRATCH says is another thread's call.
+    let (call, begin) = if t.ring.get().is_null() {
+        (0, 0)
+    } else {
+        // SAFETY: the thread's header, see `enter`.
+        unsafe { (cell(header, ring::CALL).load(Ordering::Relaxed), cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed)) }
+    };
     let _back = Back(t, t.depth.replace(0), t.writing.replace(false), call, begin);
     run()
 }

@@ -147,6 +147,7 @@ fn calls_from_callbacks_are_the_applications_own() {
         if process.count("clEnqueueNativeKernel") == 1 {
             assert_eq!(process.count("clGetContextInfo"), 1, "in the native kernel");
         }
+        assert!(process.in_calls.is_empty(), "{:?}", process.in_calls);
     }
 }
 
