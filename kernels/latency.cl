@@ -7,6 +7,15 @@
 // chain - 1), step (of the additions), alpha, pad: local memory, of which LOCAL uses mask + 1 words; the rest limits how many groups fit.
 // A correct run leaves in out[i] the word (or the value) that the host reaches by walking the same chains.
 
+// One link of each chain; LINK is what the kind makes of it.
+#if ILP == 1
+#define LINKS LINK(0)
+#elif ILP == 2
+#define LINKS LINK(0) LINK(1)
+#else
+#define LINKS LINK(0) LINK(1) LINK(2) LINK(3)
+#endif
+
 kernel SIZED void chain(global uint *out, global const uint *table, uint trips, uint mask, float step, uint alpha, local uint *pad)
 {
     const uint i = (uint)get_global_id(0), l = (uint)get_local_id(0);
@@ -22,13 +31,7 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
 #else
 #define LINK(k) x[k] = rsqrt(x[k]);
 #endif
-#if ILP == 1
-        TIMES16(LINK(0))
-#elif ILP == 2
-        TIMES16(LINK(0) LINK(1))
-#else
-        TIMES16(LINK(0) LINK(1) LINK(2) LINK(3))
-#endif
+        TIMES16(LINKS)
     }
     float sum = 0.0f;
     for (uint k = 0; k < ILP; k++) {
@@ -70,13 +73,7 @@ kernel SIZED void chain(global uint *out, global const uint *table, uint trips, 
         }
 #else
 #define LINK(k) at[k] = t[at[k]];
-#if ILP == 1
-        TIMES16(LINK(0))
-#elif ILP == 2
-        TIMES16(LINK(0) LINK(1))
-#else
-        TIMES16(LINK(0) LINK(1) LINK(2) LINK(3))
-#endif
+        TIMES16(LINKS)
 #endif
     }
     uint sum = 0;

@@ -6,11 +6,11 @@
 use crate::sink::files::{self, Appended};
 use crate::sink::{self, Process};
 use crate::{config, diag};
-use clscope_readings::Store;
+use clscope_readings::{Clocks, Store};
 use clscope_sensors::files::{Files, ReadAt};
 use clscope_sensors::rapl::perf::{PerfCounter, PerfOpener};
 use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
-use clscope_sensors::{Clock, RawNs, RealtimeNs, Roots, System, doctor};
+use clscope_sensors::{Clock as _, Roots, System, doctor};
 use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
@@ -19,17 +19,6 @@ use std::time::Duration;
 
 /// With fewer descriptors allowed the application needs them all.
 const LEAST_DESCRIPTORS: u64 = 128;
-
-struct Clocks;
-
-impl Clock for Clocks {
-    fn raw(&mut self) -> RawNs {
-        RawNs(clscope_clock::monotonic_raw().0)
-    }
-    fn realtime(&mut self) -> Option<RealtimeNs> {
-        Some(RealtimeNs(clscope_clock::realtime().0))
-    }
-}
 
 /// Files with descriptors out of the application's way.
 struct Raised;

@@ -4,6 +4,7 @@
 
 use super::{Process, meta, ring};
 use crate::{config, diag, table};
+use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
@@ -152,19 +153,18 @@ impl Files {
                 clscope_trace::settings::TRACE
             )
         })?;
-        let host = meta::host();
         let mut header = FileHeader {
             version: VERSION,
             kind: FileKind::Defs,
             pid: std::process::id(),
             // SAFETY: no preconditions.
             ppid: unsafe { libc::getppid() } as u32,
-            pid_ns: meta::pid_namespace(),
+            pid_ns: host::pid_namespace().unwrap_or(0),
             incarnation: 0,
             segment: 0,
             clock,
-            host: host.id,
-            boot: host.boot,
+            host: host::machine_id(),
+            boot: host::boot_id(),
             created: super::now(),
         };
         let (defs, stem) = loop {

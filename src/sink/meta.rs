@@ -7,35 +7,6 @@ use crate::real;
 use clscope_trace::defs;
 use std::path::Path;
 
-/// Machine and boot.
-pub struct Host {
-    pub id: [u8; 16],
-    pub boot: [u8; 16],
-}
-
-/// Ids of this machine and of its current boot, zeros where the system does not tell.
-pub fn host() -> Host {
-    Host { id: hex_file("/etc/machine-id"), boot: hex_file("/proc/sys/kernel/random/boot_id") }
-}
-
-fn hex_file(path: &str) -> [u8; 16] {
-    let mut out = [0; 16];
-    let digits: Vec<u8> = std::fs::read(path).unwrap_or_default().into_iter().filter(u8::is_ascii_hexdigit).collect();
-    if digits.len() >= 32 {
-        for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
-            let text = std::str::from_utf8(pair).unwrap_or("00");
-            *byte = u8::from_str_radix(text, 16).unwrap_or(0);
-        }
-    }
-    out
-}
-
-/// Inode of the pid namespace, 0 if unknown.
-pub fn pid_namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino())
-}
-
 /// Name of the program for the default trace directory: the script for interpreters would need its rules, so the executable.
 pub fn program_name() -> String {
     std::env::current_exe()

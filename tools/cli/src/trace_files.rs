@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::IssueKind;
+use clscope_readings::host;
 use clscope_trace::defs::{Anchor, Def, Defs};
 use clscope_trace::{Clock, FileHeader};
 use std::collections::BTreeMap;
@@ -310,7 +311,7 @@ fn empty_directory(path: &Path, some: bool) -> String {
 /// Reads this machine's clocks for processes that were killed before their second anchor, if they ran in this boot.
 #[derive(Default)]
 struct LiveClock {
-    here: Option<Option<[u8; 16]>>,
+    here: Option<[u8; 16]>,
 }
 
 impl LiveClock {
@@ -319,16 +320,9 @@ impl LiveClock {
         if header.clock == Clock::MonotonicRaw || Defs::new(defs).filter(|d| matches!(d, Def::Anchor(_))).take(2).count() == 2 {
             return None;
         }
-        let boot = (*self.here.get_or_insert_with(boot_id))?;
-        (boot == header.boot && clscope_clock::choose() == header.clock).then(|| clscope_clock::anchor(header.clock))
+        let boot = *self.here.get_or_insert_with(host::boot_id);
+        (boot != [0; 16] && boot == header.boot && clscope_clock::choose() == header.clock).then(|| clscope_clock::anchor(header.clock))
     }
-}
-
-/// Boot id of this machine as the trace header holds it.
-fn boot_id() -> Option<[u8; 16]> {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32).map(u128::to_be_bytes)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Draws the plots of kept results anew: `cargo run -p clscope-microbench --example replot -- RESULTS.json DIR`. For work on the plots, without
 //! measuring again. Owns the reading of results.json as far as plots need it; refuses to change a figure.
 
-use clscope_microbench::cl::{DeviceFacts, DeviceKind};
+use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::plot::{page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status};
 use clscope_microbench::stats::Estimate;
@@ -42,24 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         platform: text(&d["platform"]),
         version: text(&d["version"]),
         driver: text(&d["driver"]),
-        kind: DeviceKind::Other,
         compute_units: d["compute_units"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0),
-        max_clock_mhz: None,
-        max_group: 0,
-        global_bytes: 0,
-        largest_buffer: 0,
-        local_bytes: 0,
-        cache_bytes: 0,
-        has_half: false,
-        has_double: false,
-        has_fma: false,
-        preferred_float_width: 0,
-        shares_host_memory: false,
-        pci: None,
-        nv_capability: None,
-        nv_warp: None,
-        intel_units: None,
-        extensions: String::new(),
+        ..DeviceFacts::default()
     };
     let case = |c: &Value| CaseResult {
         id: text(&c["id"]),

@@ -4,12 +4,13 @@
 
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::stats::{self, Estimate};
+use clscope_readings::Clocks;
 use clscope_sensors::gpu_power::{Formula, GpuPlace, Planes, Selected, select, slot};
 use clscope_sensors::rapl::perf::Kernel as PerfKernel;
 use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
 use clscope_sensors::source::{Domain, Plane, Quantity, Reading, Value};
 use clscope_sensors::units::Watts;
-use clscope_sensors::{Clock, RawNs, RealtimeNs, Roots, System};
+use clscope_sensors::{Roots, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -48,18 +49,6 @@ impl Window {
     #[must_use]
     pub fn length_ns(self) -> u64 {
         self.raw.1.saturating_sub(self.raw.0)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Clocks;
-
-impl Clock for Clocks {
-    fn raw(&mut self) -> RawNs {
-        RawNs(clscope_clock::monotonic_raw().0)
-    }
-    fn realtime(&mut self) -> Option<RealtimeNs> {
-        Some(RealtimeNs(clscope_clock::realtime().0))
     }
 }
 

@@ -10,28 +10,11 @@ use std::collections::BTreeMap;
 fn device() -> DeviceFacts {
     DeviceFacts {
         name: "a device".to_owned(),
-        vendor: String::new(),
-        platform: String::new(),
-        version: String::new(),
         driver: "1".to_owned(),
         kind: DeviceKind::Gpu,
         compute_units: 4,
-        max_clock_mhz: None,
         max_group: 256,
-        global_bytes: 0,
-        largest_buffer: 0,
-        local_bytes: 0,
-        cache_bytes: 0,
-        has_half: false,
-        has_double: false,
-        has_fma: false,
-        preferred_float_width: 0,
-        shares_host_memory: false,
-        pci: None,
-        nv_capability: None,
-        nv_warp: None,
-        intel_units: None,
-        extensions: String::new(),
+        ..DeviceFacts::default()
     }
 }
 

@@ -3,12 +3,16 @@
 //! says so once and goes on without.
 #![forbid(unsafe_code)]
 
+mod blocks;
+pub mod host;
+
+pub use blocks::Blocks;
+
 use clscope_sensors::doctor::State;
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
-use clscope_sensors::{Domain, Quantity, Reading, Value, doctor};
-use clscope_trace::file::{Clock, FileHeader, FileKind};
+use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
+use clscope_trace::file::Clock;
 use clscope_trace::sensors::{self, Anchor, Cost, Finding, Readings, Record, Series, SourceCost, Updates};
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -17,17 +21,28 @@ const MOST_BYTES: usize = 256 << 10;
 /// Longest time for which readings are only in memory: what a kill of the sampler loses.
 const MOST_NS: u64 = 1_000_000_000;
 
+/// The clocks of this process, which readings are stamped with.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks;
+
+impl clscope_sensors::Clock for Clocks {
+    fn raw(&mut self) -> RawNs {
+        RawNs(clscope_clock::monotonic_raw().0)
+    }
+    fn realtime(&mut self) -> Option<RealtimeNs> {
+        Some(RealtimeNs(clscope_clock::realtime().0))
+    }
+}
+
 /// The file while it is written.
 pub struct Store {
-    file: Option<Box<dyn Write + Send>>,
-    sequence: u32,
+    file: Blocks,
     /// Whole records, but readings.
     records: Vec<u8>,
     /// Rows by series.
     rows: Vec<Vec<u8>>,
     pending: usize,
     written_ns: u64,
-    failed: Option<std::io::Error>,
     /// Whether a source buffers readings itself, so that the end of a run appears a little later.
     pub buffered: bool,
 }
@@ -112,44 +127,22 @@ impl Store {
     /// # Errors
     /// If it cannot be made.
     pub fn create(path: &Path) -> std::io::Result<Self> {
-        Self::over(Box::new(File::create(path)?))
+        Ok(Self::begin(Blocks::create(path)?))
     }
 
     /// Begins a file behind a writer, each of whose calls appends whole.
     ///
     /// # Errors
     /// If the header cannot be made or written.
-    pub fn over(mut file: Box<dyn Write + Send>) -> std::io::Result<Self> {
-        let id = |text: std::io::Result<String>| {
-            let digits: String = text.unwrap_or_default().chars().filter(char::is_ascii_hexdigit).collect();
-            u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
-        };
-        let header = FileHeader {
-            version: clscope_trace::VERSION,
-            kind: FileKind::Sensors,
-            pid: std::process::id(),
-            ppid: std::os::unix::process::parent_id(),
-            pid_ns: std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/ns/pid")?),
-            incarnation: 0,
-            segment: 0,
-            clock: Clock::MonotonicRaw,
-            host: id(std::fs::read_to_string("/etc/machine-id")),
-            boot: id(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")),
-            created: clscope_clock::monotonic_raw().0,
-        };
-        file.write_all(&header.encode())?;
-        let mut store = Self {
-            file: Some(file),
-            sequence: 0,
-            records: Vec::new(),
-            rows: Vec::new(),
-            pending: 0,
-            written_ns: header.created,
-            failed: None,
-            buffered: false,
-        };
+    pub fn over(file: Box<dyn Write + Send>) -> std::io::Result<Self> {
+        Ok(Self::begin(Blocks::over(file)?))
+    }
+
+    fn begin(file: Blocks) -> Self {
+        let mut store =
+            Self { file, records: Vec::new(), rows: Vec::new(), pending: 0, written_ns: clscope_clock::monotonic_raw().0, buffered: false };
         store.anchor();
-        Ok(store)
+        store
     }
 
     fn put(&mut self, record: impl Into<Record<'static>>) {
@@ -217,20 +210,13 @@ impl Store {
                 rows.clear();
             }
         }
-        if let Some(file) = self.file.as_mut().filter(|_| !payload.is_empty()) {
-            // Appended by one call, so that a kill leaves whole blocks.
-            if let Err(error) = file.write_all(&sensors::block(self.sequence, &payload)) {
-                self.file = None;
-                self.failed = Some(error);
-            }
-            self.sequence = self.sequence.wrapping_add(1);
-        }
+        self.file.append(&payload);
     }
 
     /// Why nothing more is written, if that is so.
     #[must_use]
     pub fn failure(&self) -> Option<&std::io::Error> {
-        self.failed.as_ref()
+        self.file.failure()
     }
 }
 

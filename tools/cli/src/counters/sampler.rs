@@ -4,16 +4,13 @@
 use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};
 use crate::output::say;
-use crate::record::sampler::Clocks;
 use crate::system;
 use anyhow::{Context, Result};
+use clscope_readings::{Blocks, Clocks};
 use clscope_sensors::oa::{Continuity, CounterValue, CounterWindow};
 use clscope_sensors::sampler::{Host, SystemHost};
 use clscope_sensors::{Clock as _, RawNs, Roots};
-use clscope_trace::file::{Clock, FileHeader, FileKind};
 use clscope_trace::sensors::{self, CounterWindows, Event, Record, SourceCost};
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -66,7 +63,7 @@ pub fn start(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Resu
             take(found, &options, &mut slots, &mut file);
             let _ = tell.send(());
             run(&options, &theirs, slots, &mut file);
-            file.failed.map(|e| e.to_string())
+            file.file.failure().map(ToString::to_string)
         })
     });
     Ok(Some(Running { shared, ready, thread: thread.context("cannot start the thread that reads counters")? }))
@@ -231,36 +228,15 @@ fn row(of: &CounterWindow<'_>) -> sensors::CounterWindow {
     }
 }
 
-/// The file while it is written.
+/// The file while it is written, and records that are not in it yet.
 struct Store {
-    file: Option<File>,
-    sequence: u32,
+    file: Blocks,
     payload: Vec<u8>,
-    failed: Option<std::io::Error>,
 }
 
 impl Store {
     fn create(path: &Path) -> std::io::Result<Self> {
-        let id = |text: std::io::Result<String>| {
-            let digits: String = text.unwrap_or_default().chars().filter(char::is_ascii_hexdigit).collect();
-            u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
-        };
-        let header = FileHeader {
-            version: clscope_trace::VERSION,
-            kind: FileKind::Sensors,
-            pid: std::process::id(),
-            ppid: std::os::unix::process::parent_id(),
-            pid_ns: std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/ns/pid")?),
-            incarnation: 0,
-            segment: 0,
-            clock: Clock::MonotonicRaw,
-            host: id(std::fs::read_to_string("/etc/machine-id")),
-            boot: id(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")),
-            created: clscope_clock::monotonic_raw().0,
-        };
-        let mut file = File::create(path)?;
-        file.write_all(&header.encode())?;
-        Ok(Self { file: Some(file), sequence: 0, payload: Vec::new(), failed: None })
+        Ok(Self { file: Blocks::create(path)?, payload: Vec::new() })
     }
 
     fn put(&mut self, record: &Record<'_>) {
@@ -268,17 +244,7 @@ impl Store {
     }
 
     fn flush(&mut self) {
-        if self.payload.is_empty() {
-            return;
-        }
-        if let Some(file) = &mut self.file {
-            // Appended by one call, so that a kill leaves whole blocks.
-            if let Err(error) = file.write_all(&sensors::block(self.sequence, &self.payload)) {
-                self.file = None;
-                self.failed = Some(error);
-            }
-            self.sequence = self.sequence.wrapping_add(1);
-        }
+        self.file.append(&self.payload);
         self.payload.clear();
     }
 }

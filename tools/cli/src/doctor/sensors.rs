@@ -3,7 +3,7 @@
 
 use super::{Finding, Status};
 use crate::energy::sources::Options;
-use crate::record::sampler::Clocks;
+use clscope_readings::Clocks;
 use clscope_sensors::Source;
 use clscope_sensors::doctor::{Observation, State};
 use std::time::{Duration, Instant};

@@ -6,9 +6,9 @@ use crate::energy::sources::Options;
 use crate::output::say;
 use crate::system;
 use anyhow::{Context, Result};
-use clscope_readings::Store;
+use clscope_readings::{Clocks, Store};
+use clscope_sensors::Clock as _;
 use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
-use clscope_sensors::{Clock, RawNs, RealtimeNs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,18 +20,6 @@ use std::time::Duration;
 const OPENING: Duration = Duration::from_secs(5);
 /// Sources that buffer readings themselves show the end of a run this much later: five samples of 20 ms.
 const TAIL: Duration = Duration::from_millis(100);
-
-/// The clocks of this process.
-pub struct Clocks;
-
-impl Clock for Clocks {
-    fn raw(&mut self) -> RawNs {
-        RawNs(clscope_clock::monotonic_raw().0)
-    }
-    fn realtime(&mut self) -> Option<RealtimeNs> {
-        Some(RealtimeNs(clscope_clock::realtime().0))
-    }
-}
 
 #[derive(Default)]
 struct Shared {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// Kinds of devices that differ in how they are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// CL_DEVICE_TYPE_CPU.
@@ -15,11 +15,12 @@ pub enum DeviceKind {
     /// CL_DEVICE_TYPE_GPU.
     Gpu,
     /// Anything else.
+    #[default]
     Other,
 }
 
 /// The facts a result is read with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceFacts {
     /// CL_DEVICE_NAME.
     pub name: String,

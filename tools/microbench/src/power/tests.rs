@@ -6,6 +6,7 @@ use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utili
 use clscope_nvml::error::code;
 use clscope_nvml::{Api, DeviceInfo, Index, NvmlError, Wanted};
 use clscope_sensors::sampler::Host;
+use clscope_sensors::{Clock, RawNs, RealtimeNs};
 use std::sync::atomic::AtomicU64;
 
 const MS: u64 = 1_000_000;
@@ -123,28 +124,17 @@ impl Host for Virtual {
 fn gpu(pci: Option<&str>) -> DeviceFacts {
     DeviceFacts {
         name: "NVIDIA Sample".to_owned(),
-        vendor: String::new(),
-        platform: String::new(),
-        version: String::new(),
-        driver: String::new(),
         kind: DeviceKind::Gpu,
         compute_units: 132,
         max_clock_mhz: Some(1980),
         max_group: 1024,
-        global_bytes: 0,
-        largest_buffer: 0,
-        local_bytes: 0,
-        cache_bytes: 0,
-        has_half: false,
         has_double: true,
         has_fma: true,
         preferred_float_width: 1,
-        shares_host_memory: false,
         pci: pci.map(str::to_owned),
         nv_capability: Some((9, 0)),
         nv_warp: Some(32),
-        intel_units: None,
-        extensions: String::new(),
+        ..DeviceFacts::default()
     }
 }
 

@@ -6,7 +6,7 @@ use super::Outcome;
 use crate::calibration::{Entry, Subject};
 use crate::doctor::{Finding, Status};
 use crate::energy::readings;
-use crate::record::sampler::Clocks;
+use clscope_readings::Clocks;
 use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::{Clock, Quantity, RawNs, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
