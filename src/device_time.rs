@@ -5,6 +5,7 @@
 mod pending;
 mod reaper;
 mod sampling;
+mod switch;
 
 use crate::config::DeviceTiming;
 use crate::entry::H;
@@ -52,6 +53,8 @@ pub struct Queue {
     pub app_profiling: AtomicBool,
     /// Whether we added the profiling bit.
     pub profiling_added: bool,
+    /// Switches our profiling off for what is not timed.
+    pub switch: switch::Switch,
     pub out_of_order: bool,
     pub made: Made,
     /// The application's references.
@@ -114,6 +117,8 @@ pub struct NewQueue {
     pub device: H,
     pub properties: u64,
     pub profiling_added: bool,
+    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by command.
+    pub switches: bool,
     pub made: Made,
 }
 
@@ -142,6 +147,7 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
+        switch: switch::Switch::new(new.profiling_added && new.switches),
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
         made: new.made,
         references: AtomicI64::new(1),
@@ -309,7 +315,7 @@ impl Calls {
     }
 
     /// Reads one event's stamps if its command is complete.
-    fn harvest(&self, t: &Thread, entry: &Entry, observed: u64) -> Seen {
+    fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
         let event = entry.event as H;
         let mut stamps = [0u64; 4];
         let mut failed = 0;
@@ -322,6 +328,9 @@ impl Calls {
                 break;
             }
         }
+        if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
+            failed = CL_PROFILING_INFO_NOT_AVAILABLE;
+        }
         let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
         let observed = if told == 0 { observed } else { told };
         if failed == 0 {
@@ -330,7 +339,11 @@ impl Calls {
             match self.status(event) {
                 Some(status) if status > CL_COMPLETE => return Seen::NotYet,
                 Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command, Untimed::Failed, status, observed),
-                _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed),
+                _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => {
+                    // The runtime does not switch as we thought, or the switch came between two threads: one time is lost, no more.
+                    queue.switch.give_up(queue);
+                    ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed);
+                }
                 _ => ring::untimed(t, entry.command, Untimed::QueryFailed, failed, observed),
             }
         }
@@ -376,7 +389,7 @@ fn harvest_locked(
                 break;
             }
             done += 1;
-            if let Seen::NotYet = calls.harvest(t, &entry, observed.unwrap_or_else(sink::now)) {
+            if let Seen::NotYet = calls.harvest(t, queue, &entry, observed.unwrap_or_else(sink::now)) {
                 kept.push_back(entry);
                 if !queue.out_of_order {
                     break;

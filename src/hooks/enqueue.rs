@@ -80,6 +80,9 @@ impl Plan {
     /// The event slot to pass: the application's, or ours where it passed NULL.
     #[inline(always)]
     pub fn slot(&mut self, asked: *mut H) -> *mut H {
+        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null()) {
+            queue.switch.turn(queue, self.timed);
+        }
         if self.timed && self.slot_allowed && asked.is_null() {
             self.ours = true;
             &raw mut self.event

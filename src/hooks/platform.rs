@@ -95,6 +95,13 @@ pub fn device(site: Site, handle: H) -> u32 {
     device
 }
 
+/// Whether clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
+/// driver (580), known of no other.
+pub fn switches_profiling(site: Site, device: H) -> bool {
+    let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H;
+    info::text(site, id::clGetPlatformInfo, platform, CL_PLATFORM_NAME) == "NVIDIA CUDA"
+}
+
 /// Id of a platform, which is described if it is new.
 fn platform(site: Site, handle: H) -> u32 {
     if handle.is_null() {

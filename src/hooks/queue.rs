@@ -35,7 +35,16 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
             let (context, device, properties, how, profiling_added) = new;
             let made = device_time::queue_created(
                 process,
-                NewQueue { slot: site.slot, handle: queue, context, device, properties, profiling_added, made: how },
+                NewQueue {
+                    slot: site.slot,
+                    handle: queue,
+                    context,
+                    device,
+                    properties,
+                    profiling_added,
+                    switches: profiling_added && platform::switches_profiling(site, device),
+                    made: how,
+                },
             );
             queue_id = made.id;
             describe(site, made, context, device, properties);
@@ -67,7 +76,16 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
         let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
         let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
         let properties = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
-        let new = NewQueue { slot: site.slot, handle: queue, context, device, properties, profiling_added: false, made: Made::Unknown };
+        let new = NewQueue {
+            slot: site.slot,
+            handle: queue,
+            context,
+            device,
+            properties,
+            profiling_added: false,
+            switches: false,
+            made: Made::Unknown,
+        };
         let made = device_time::queue_created(process, new);
         // How many references the application holds is not known: it never is taken for the last.
         made.references.store(i64::MAX / 2, Ordering::Relaxed);
@@ -323,6 +341,10 @@ pub unsafe fn clSetCommandQueueProperty(
 ) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue, properties, enable, old_properties) } };
+    if let Some(known) = objects::queue(queue).filter(|_| properties & PROFILING != 0) {
+        // From here on profiling is the application's affair.
+        known.switch.give_up(known);
+    }
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
     if let (0, Some(known)) = (code, objects::queue(queue)) {

@@ -15,6 +15,7 @@ mod loading;
 mod merging;
 mod processes;
 mod real_apps;
+mod switching;
 mod symbols;
 mod threads;
 mod transparency;

@@ -37,6 +37,12 @@ pub struct Args {
     /// Device-timing methods
     #[arg(long, value_delimiter = ',', default_values_t = METHODS.map(str::to_owned))]
     pub methods: Vec<String>,
+    /// In the stream, the application asks for an event of every launch
+    #[arg(long)]
+    pub asks: bool,
+    /// A second recorder, measured in turns with the first in the tables of launches
+    #[arg(long, value_name = "FILE")]
+    pub other: Option<std::path::PathBuf>,
     /// Measure the layer too; the loader must know layers
     #[arg(long)]
     pub layer: bool,
@@ -61,6 +67,18 @@ pub enum Section {
     Load,
     /// Whole applications.
     Apps,
+}
+
+impl Args {
+    /// What is measured in turns: each method with each recorder, by its name in the tables.
+    pub fn variants(&self) -> Vec<(String, String, Places)> {
+        let mut out: Vec<_> = self.methods.iter().map(|m| (m.clone(), m.clone(), self.places.clone())).collect();
+        if let Some(other) = &self.other {
+            let places = Places { recorder: Some(other.clone()), ..self.places.clone() };
+            out.extend(self.methods.iter().map(|m| (format!("{m} (other)"), m.clone(), places.clone())));
+        }
+        out
+    }
 }
 
 /// Makes the tables.

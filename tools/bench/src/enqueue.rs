@@ -14,6 +14,7 @@ const ENQUEUE_CPU: usize = 2;
 /// Measures and prints.
 pub fn run(args: &cost::Args) -> Result<()> {
     let program = args.places.fixture("enqueue_bench")?;
+    let variants = args.variants();
     let mut rows = Vec::new();
     for threads in &args.threads {
         let arguments = [
@@ -25,7 +26,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
             format!("spin={}", args.spin),
         ];
         let new = <[Sample; 6]>::default;
-        let mut methods = vec![new(); args.methods.len()];
+        let mut methods = vec![new(); variants.len()];
         let mut baseline = new();
         for _ in 0..args.pairs {
             let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?.figures;
@@ -34,8 +35,8 @@ pub fn run(args: &cost::Args) -> Result<()> {
             {
                 baseline[column].push(value);
             }
-            for (method, samples) in args.methods.iter().zip(&mut methods) {
-                let with = Runner::new(&args.places, Way::Preload).method(method).run(&program, &arguments)?.figures;
+            for ((_, method, places), samples) in variants.iter().zip(&mut methods) {
+                let with = Runner::new(places, Way::Preload).method(method).run(&program, &arguments)?.figures;
                 let figures = [
                     with["bare"][ENQUEUE] - bare["bare"][ENQUEUE],
                     with["bare"][ENQUEUE] - bare["timed"][ENQUEUE],
@@ -56,8 +57,8 @@ pub fn run(args: &cost::Args) -> Result<()> {
             table::digits(baseline[2].median()),
             table::digits(baseline[3].median())
         );
-        for (method, samples) in args.methods.iter().zip(&methods) {
-            let mut row = vec![method.clone(), threads.to_string()];
+        for ((label, ..), samples) in variants.iter().zip(&methods) {
+            let mut row = vec![label.clone(), threads.to_string()];
             row.extend(samples.iter().map(Sample::show));
             rows.push(row);
         }
@@ -88,35 +89,38 @@ pub fn run(args: &cost::Args) -> Result<()> {
     bytes(args)
 }
 
-/// How much slower a stream of launches becomes that the application itself asks nothing of: `bare` alone, so that the
-/// methods which adapt see this stream only.
+/// How much slower a stream of launches becomes that the application itself asks nothing of, or only events: one mode alone, so
+/// that the methods which adapt see this stream only.
 pub fn stream(args: &cost::Args) -> Result<()> {
     let program = args.places.fixture("enqueue_bench")?;
+    let variants = args.variants();
+    let mode = if args.asks { "event" } else { "bare" };
     let mut rows = Vec::new();
     for threads in &args.threads {
         let launches = (args.launches * 4).to_string();
-        let arguments = [launches, "1000".into(), "bare".into(), format!("threads={threads}"), format!("spin={}", args.spin)];
-        let mut samples = vec![<[Sample; 4]>::default(); args.methods.len()];
+        let arguments = [launches, "1000".into(), mode.into(), format!("threads={threads}"), format!("spin={}", args.spin)];
+        let mut samples = vec![<[Sample; 4]>::default(); variants.len()];
         let mut bare_total = Sample::default();
         for _ in 0..args.pairs {
             let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
-            bare_total.push(bare.figures["bare"][TOTAL]);
-            for (method, samples) in args.methods.iter().zip(&mut samples) {
-                let with = Runner::new(&args.places, Way::Preload).method(method).run(&program, &arguments)?;
-                let added = |figure: usize| with.figures["bare"][figure] - bare.figures["bare"][figure];
+            bare_total.push(bare.figures[mode][TOTAL]);
+            for ((_, method, places), samples) in variants.iter().zip(&mut samples) {
+                let with = Runner::new(places, Way::Preload).method(method).run(&program, &arguments)?;
+                let added = |figure: usize| with.figures[mode][figure] - bare.figures[mode][figure];
                 samples[0].push(added(ENQUEUE));
                 samples[1].push(added(TOTAL));
-                samples[2].push(100.0 * added(TOTAL) / bare.figures["bare"][TOTAL]);
+                samples[2].push(100.0 * added(TOTAL) / bare.figures[mode][TOTAL]);
                 samples[3].push(with.trace_bytes as f64 / (4.0 * args.launches as f64 * f64::from(*threads)));
             }
         }
-        for (method, samples) in args.methods.iter().zip(&samples) {
-            let mut row = vec![method.clone(), threads.to_string(), table::digits(bare_total.median())];
+        for ((label, ..), samples) in variants.iter().zip(&samples) {
+            let mut row = vec![label.clone(), threads.to_string(), table::digits(bare_total.median())];
             row.extend(samples.iter().map(Sample::show));
             rows.push(row);
         }
     }
-    let title = format!("A stream of launches of one kernel (spin={}), median of pairs (quartiles)", args.spin);
+    let asks = if args.asks { ", whose application asks for an event of each" } else { "" };
+    let title = format!("A stream of launches of one kernel (spin={}){asks}, median of pairs (quartiles)", args.spin);
     let heads = [
         "method",
         "threads",
