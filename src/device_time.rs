@@ -10,6 +10,7 @@ mod switch;
 use crate::config::DeviceTiming;
 use crate::entry::H;
 use crate::guard::{self, Thread};
+use crate::hooks::platform::Known;
 use crate::sink::{self, Process, ring};
 use crate::table::id;
 use crate::{objects, real};
@@ -55,6 +56,8 @@ pub struct Queue {
     pub profiling_added: bool,
     /// Switches our profiling off for what is not timed.
     pub switch: switch::Switch,
+    /// Failed enqueues leave live events: see `platform::Known`.
+    pub failures_leave_events: bool,
     pub out_of_order: bool,
     pub made: Made,
     /// The application's references.
@@ -117,8 +120,7 @@ pub struct NewQueue {
     pub device: H,
     pub properties: u64,
     pub profiling_added: bool,
-    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by command.
-    pub switches: bool,
+    pub known: Known,
     pub made: Made,
 }
 
@@ -147,7 +149,8 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
-        switch: switch::Switch::new(new.profiling_added && new.switches),
+        switch: switch::Switch::new(new.profiling_added && new.known.switches_profiling),
+        failures_leave_events: new.known.failures_leave_events,
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
         made: new.made,
         references: AtomicI64::new(1),

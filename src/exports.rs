@@ -128,7 +128,7 @@ macro_rules! body {
             let mut returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
             let mut code = unsafe { returned.code($errcode) };
-            if code != 0 && plan.repeats(code, $blocking as u32 != 0) {
+            if code != 0 && plan.failed(site, code, $blocking as u32 != 0) {
                 let $event = asked;
                 // SAFETY: the application's own call, arguments untouched.
                 returned = guard::real_call(&entered, || unsafe { real($($arg),*) });

@@ -91,9 +91,13 @@ impl Plan {
         }
     }
 
-    /// Whether a failed call is to be repeated as the application wrote it.
+    /// Gives back what a failed call left in our slot. Whether it is to be repeated as the application wrote it.
     #[cold]
-    pub fn repeats(&mut self, code: i32, blocking: bool) -> bool {
+    pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
+        let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
+        if !left.is_null() && self.queue.is_some_and(|q| q.failures_leave_events) {
+            on_event(site, id::clReleaseEvent, left);
+        }
         if !self.ours || blocking || !changes::event_can_cause(code) {
             return false;
         }
@@ -190,14 +194,19 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
 
 /// Takes a reference of the application's event for ourselves.
 fn held(site: Site, event: H) -> bool {
-    let retain = real::own(site.slot, id::clRetainEvent);
-    if retain.is_null() {
+    on_event(site, id::clRetainEvent, event)
+}
+
+/// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to the application yet.
+fn on_event(site: Site, function: u16, event: H) -> bool {
+    let real = real::own(site.slot, function);
+    if real.is_null() {
         return false;
     }
-    // SAFETY: found under that name.
-    let retain: unsafe extern "C-unwind" fn(H) -> i32 = unsafe { std::mem::transmute(retain) };
-    // SAFETY: a live event: the call that made it has not returned to the application yet.
-    guard::unseen(|| unsafe { retain(event) }) == 0
+    // SAFETY: found under that name; both have this type.
+    let real: unsafe extern "C-unwind" fn(H) -> i32 = unsafe { std::mem::transmute(real) };
+    // SAFETY: a live event, says the caller.
+    guard::unseen(|| unsafe { real(event) }) == 0
 }
 
 /// Low halves of the command ids of a wait list, on the stack where it is short.
@@ -239,7 +248,7 @@ pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec
     what.blocking = blocking;
     let slot = plan.slot(what.event);
     let mut code = guard::real_call(&entered, || call(slot));
-    if code != 0 && plan.repeats(code, blocking) {
+    if code != 0 && plan.failed(what.site, code, blocking) {
         code = guard::real_call(&entered, || call(what.event));
     }
     if code == 0 {

@@ -95,11 +95,21 @@ pub fn device(site: Site, handle: H) -> u32 {
     device
 }
 
-/// Whether clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
-/// driver (580), known of no other.
-pub fn switches_profiling(site: Site, device: H) -> bool {
+/// What is known of a device's runtime beyond what the specification says.
+pub struct Known {
+    /// clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
+    /// driver (580), known of no other.
+    pub switches_profiling: bool,
+    /// An enqueue that fails over its wait list leaves a live event in the slot. Nobody would release it, and Intel's runtime for
+    /// CPUs (2026.2) aborts at the process's end over such events whose queue is gone.
+    pub failures_leave_events: bool,
+}
+
+/// Looks up by the platform's name.
+pub fn known(site: Site, device: H) -> Known {
     let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H;
-    info::text(site, id::clGetPlatformInfo, platform, CL_PLATFORM_NAME) == "NVIDIA CUDA"
+    let name = info::text(site, id::clGetPlatformInfo, platform, CL_PLATFORM_NAME);
+    Known { switches_profiling: name == "NVIDIA CUDA", failures_leave_events: name == "Intel(R) OpenCL" }
 }
 
 /// Id of a platform, which is described if it is new.

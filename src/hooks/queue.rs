@@ -42,7 +42,7 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
                     device,
                     properties,
                     profiling_added,
-                    switches: profiling_added && platform::switches_profiling(site, device),
+                    known: platform::known(site, device),
                     made: how,
                 },
             );
@@ -83,7 +83,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             device,
             properties,
             profiling_added: false,
-            switches: false,
+            known: platform::known(site, device),
             made: Made::Unknown,
         };
         let made = device_time::queue_created(process, new);
