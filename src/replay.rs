@@ -1,7 +1,11 @@
 //! Owns `CLSCOPE_REPLAY`: the first launch of each kernel with each global size is repeated before the application's own, in
-//! batches long enough for a slow sensor, with the buffers that it may write saved before and restored between launches, so
+//! batches long enough for a slow sensor, with the buffers that it may write saved before and restored after, so
 //! that the application's launch finds everything as if nothing had run. Refuses launches of which it cannot know what they write,
 //! with the reason in the trace; refuses to read sensors.
+//!
+//! Between launches buffers are restored only where that matters: a launch that leaves what it may write as the launch before
+//! left it (two are tried, and what they leave is compared) finds the same every time. Others each follow a restoration, and
+//! batches of restorations alone tell what that took.
 //!
 //! Everything runs on a queue of our own, made for one launch and released after it. The application's queue is waited for
 //! before, unless a user event is outstanding: that wait might never end.
@@ -149,6 +153,7 @@ fn ask<T: Copy>(slot: usize, function: u16, object: H, what: u32) -> Option<T> {
 #[derive(Clone, Copy)]
 struct Calls {
     copy: unsafe extern "C-unwind" fn(H, H, H, usize, usize, usize, u32, *const H, *mut H) -> i32,
+    read: unsafe extern "C-unwind" fn(H, H, u32, usize, usize, P, u32, *const H, *mut H) -> i32,
     launch: unsafe extern "C-unwind" fn(H, H, u32, *const usize, *const usize, *const usize, u32, *const H, *mut H) -> i32,
     finish: unsafe extern "C-unwind" fn(H) -> i32,
     flush: unsafe extern "C-unwind" fn(H) -> i32,
@@ -164,6 +169,7 @@ impl Calls {
     fn of(slot: usize) -> Option<Self> {
         Some(Self {
             copy: truth(slot, id::clEnqueueCopyBuffer)?,
+            read: truth(slot, id::clEnqueueReadBuffer)?,
             launch: truth(slot, id::clEnqueueNDRangeKernel)?,
             finish: truth(slot, id::clFinish)?,
             flush: truth(slot, id::clFlush)?,
@@ -217,7 +223,13 @@ struct Stage {
     queue: H,
     /// Original, copy, bytes.
     saved: Vec<(H, H, usize)>,
+    /// Whether each launch needs the buffers restored.
+    restores: bool,
 }
+
+/// Bytes read back at a time, and in all at most, to compare what two launches left.
+const PIECE: usize = 4 << 20;
+const MOST_COMPARED: u64 = 4 << 30;
 
 impl Drop for Stage {
     fn drop(&mut self) {
@@ -252,7 +264,7 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
     // SAFETY: a live context and device of it.
     let queue = unsafe { (calls.create_queue)(context, device, 0, &mut code) };
     said("making a queue", code)?;
-    let mut stage = Stage { calls, queue, saved: Vec::new() };
+    let mut stage = Stage { calls, queue, saved: Vec::new(), restores: true };
     for (buffer, size) in buffers {
         // SAFETY: a live context.
         let copy = unsafe { (calls.create_buffer)(context, CL_MEM_READ_WRITE, size, null_mut(), &mut code) };
@@ -286,40 +298,79 @@ impl Stage {
         code
     }
 
+    /// What the buffers hold, in a number: equal contents give equal numbers, others hardly ever. `None` where that cannot be told.
+    fn contents(&self) -> Option<u64> {
+        if self.saved.iter().map(|s| s.2 as u64).sum::<u64>() > MOST_COMPARED {
+            return None;
+        }
+        let mut words: Vec<u64> = Vec::new();
+        words.try_reserve_exact(PIECE / 8).ok()?;
+        words.resize(PIECE / 8, 0);
+        let mut sum = 0u64;
+        for (buffer, _, size) in &self.saved {
+            let mut offset = 0;
+            while offset < *size {
+                let length = PIECE.min(size - offset);
+                // What a last, shorter piece leaves of the one before is part of neither launch's alone: zeros.
+                if let Some(last) = words.get_mut(length / 8) {
+                    *last = 0;
+                }
+                // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that nothing is written after it.
+                let code =
+                    unsafe { (self.calls.read)(self.queue, *buffer, 1, offset, length, words.as_mut_ptr().cast(), 0, null(), null_mut()) };
+                if code != 0 {
+                    return None;
+                }
+                for word in words.iter().take(length.div_ceil(8)) {
+                    sum = (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+                }
+                offset += length;
+            }
+        }
+        Some(sum)
+    }
+
+    /// Launches twice without a restoration between and says whether the second left everything as the first had.
+    fn repeats_itself(&self, launch: &Launch) -> Result<bool, i32> {
+        let mut left = [None; 2];
+        for slot in &mut left {
+            // SAFETY: a live queue.
+            let finished = match self.bare(launch, null_mut()) {
+                0 => unsafe { (self.calls.finish)(self.queue) },
+                code => code,
+            };
+            if finished != 0 {
+                return Err(finished);
+            }
+            *slot = self.contents();
+        }
+        Ok(left[0].is_some() && left[0] == left[1])
+    }
+
     fn once(&self, launch: &Launch, restores_only: bool, event: *mut H) -> i32 {
         if restores_only {
             return self.restore(event);
         }
-        match self.restore(null_mut()) {
-            // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
-            0 => unsafe {
-                (self.calls.launch)(
-                    self.queue,
-                    launch.kernel,
-                    launch.dimensions,
-                    launch.offset,
-                    launch.global,
-                    launch.local,
-                    0,
-                    null(),
-                    event,
-                )
-            },
+        match if self.restores { self.restore(null_mut()) } else { 0 } {
+            0 => self.bare(launch, event),
             code => code,
         }
     }
 
-    fn batches(&self, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Result<(), String> {
-        // One to warm up: compilers, caches, clocks.
-        let code = self.once(launch, false, null_mut());
-        // SAFETY: a live queue.
-        let finished = unsafe { (self.calls.finish)(self.queue) };
-        if code != 0 || finished != 0 {
-            return Err(format!("the repeated launch failed with error {}", if code != 0 { code } else { finished }));
+    fn bare(&self, launch: &Launch, event: *mut H) -> i32 {
+        // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
+        unsafe {
+            (self.calls.launch)(self.queue, launch.kernel, launch.dimensions, launch.offset, launch.global, launch.local, 0, null(), event)
         }
+    }
+
+    fn batches(&mut self, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Result<(), String> {
+        // These warm up, too: compilers, caches, clocks.
+        let steady = self.repeats_itself(launch).map_err(|code| format!("the repeated launch failed with error {code}"))?;
+        self.restores = !self.saved.is_empty() && !steady;
         for _ in 0..wanted.batches {
             out.batches.push(self.batch(launch, wanted, false)?);
-            if !self.saved.is_empty() {
+            if self.restores {
                 out.batches.push(self.batch(launch, wanted, true)?);
             }
         }

@@ -391,11 +391,12 @@ fn snapshots_read_sensors_around_each_command() {
 #[test]
 fn replays_leave_everything_as_it_was_and_give_joules() {
     let stage = Stage::new(Runtime::Pocl);
-    let bare = stage.app(Mode::Bare, "b", "accumulate").run().success().stdout;
+    let bare = stage.app(Mode::Bare, "b", "accumulate").args(["3", "assign"]).run().success().stdout;
     let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
     let trace = stage.trace("t").display().to_string();
     // A flat power: every launch draws 10 W for as long as it takes.
-    let record = ["record", "-q", "-o", &trace, "--sensors", "off", "--device-timing", "event", "--replay", "6:60", "--", &app];
+    let record =
+        ["record", "-q", "-o", &trace, "--sensors", "off", "--device-timing", "event", "--replay", "6:60", "--", &app, "3", "assign"];
     assert_eq!(stage.clscope(record).run().success().stdout, bare, "the buffer was not restored");
     let spans = spans(&stage);
     assert_eq!(spans.iter().filter(|s| s.2 == "accumulate").count(), 3, "replays are no launches of the application");
@@ -416,7 +417,14 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
     assert_eq!((accumulate["failed"].as_str(), accumulate["saved_bytes"].as_u64()), (None, Some(256)), "{accumulate}");
     assert!((number(&accumulate["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{accumulate}");
     assert!(accumulate["launches"].as_u64() >= Some(6) && accumulate["batches"] == 6, "{accumulate}");
-    assert!(number(&accumulate["joules_per_launch"]["low"]) > 0.0, "{accumulate}");
+    assert!(number(&accumulate["joules_per_launch"]["low"]) > 0.0 && number(&accumulate["restored_joules"]) > 0.0, "{accumulate}");
+    // A launch that leaves what the one before left needs nothing restored between.
+    let assign = of("assign");
+    assert_eq!((assign["failed"].as_str(), &assign["restored_joules"]), (None, &Value::Null), "{assign}");
+    assert!((number(&assign["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{assign}");
+    let dump = stage.clscope(["dump", &trace]).run().success().stdout;
+    let replay = |kernel: usize| dump.lines().filter(|l| l.contains(" Replay {")).nth(kernel).unwrap_or_default();
+    assert!(replay(0).contains("restores_only: true") && !replay(2).contains("restores_only: true"), "{dump}");
     assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
     let text = stage.clscope(["report", &trace, "--section", "energy", "--readings", &readings]).run().success().stdout;
     assert!(text.contains("replayed accumulate:") && text.contains("not replayed: paint: argument 0 is an image"), "{text}");

@@ -7,7 +7,8 @@
 # Environment:
 #   BUDGET  seconds for everything (default 270); recordings that would not end in time are left out and named
 #   RUNS    what to record, in order: NAME:SECONDS of truth, truth-eight (seconds are those of each kernel), mix, eight,
-#           sampled, steady, replay (behind a truth, whose rounds it takes)
+#           sampled, steady, replay, two (two processes at once; this and replay behind a truth, whose rounds they take),
+#           calibrate (the sensors' responses, into WORK: runs behind it use them)
 #           (default: truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3)
 #   SEED    of the first mix (default 1)
 #   WORK    where traces go (default: a temporary directory; some hundred MB)
@@ -59,6 +60,16 @@ alone() {
     done < <(grep '^phase' "$log/$1.log")
 }
 
+# phase NAME: the last stretch that the program told, as report wants it; what it tries at its start has other lengths
+phase() {
+    awk '/^phase/ { last = $3 ".." $4 } END { print last }' "$log/$1.log"
+}
+
+# rounds: those of the first truth, for a program that is to make its kernels as long
+rounds() {
+    awk '/^kernel/ { printf "%s%s", comma, $4; comma = "," }' "$log/truth-1.log"
+}
+
 pack() {
     tar c "$1.clscope" | xz -T3 -6 --block-size=8MiB > "packed/$1.part" && mv "packed/$1.part" "packed/$1.tar.xz"
 }
@@ -74,7 +85,10 @@ record() {
         say "left out for lack of time: $name"
         return 1
     fi
-    timeout $((needed + 20)) "$bin/clscope" record -f -o "$work/$name" "${options[@]}" -- "$bin/energy_mix" "$@" > "$log/$name.log" 2>&1 &
+    # Two seeds: as many processes at once.
+    local program=("$bin/energy_mix" "$@")
+    [ $# -lt 4 ] || program=(bash -c '"$1" "$2" "$3" "$4" & "$1" "$2" "$3" "$5"; wait' both "$bin/energy_mix" "$@")
+    XDG_CACHE_HOME=$work/cache timeout $((needed + 20)) "$bin/clscope" record -f -o "$work/$name" "${options[@]}" -- "${program[@]}" > "$log/$name.log" 2>&1 &
     recording=$!
     # Waited for, so that a signal is heeded at once.
     wait "$recording"
@@ -120,27 +134,35 @@ for run in ${RUNS:-truth:3 mix:60 mix:60 sampled:30 steady:8 truth:3}; do
         ;;
     mix | eight)
         record "$name" $((seconds + 4)) "${all[@]}" -- "$kind" "$seconds" "$seed" || continue
-        beside report "$name" ""
-        read -r _ _ from to < <(grep '^phase' "$log/$name.log")
-        beside pieces "$name" "$from" "$to"
+        window=$(phase "$name")
+        beside report "$name" "" --energy-window "$window"
+        beside pieces "$name" "${window%..*}" "${window#*..}"
         seed=$((seed + 1))
         ;;
     sampled)
         record "$name" $((seconds + 4)) --device-timing sample -- mix "$seconds" "$seed" || continue
-        beside report "$name" ""
+        beside report "$name" "" --energy-window "$(phase "$name")"
         seed=$((seed + 1))
         ;;
     steady)
         record "$name" $((seconds + 4)) "${all[@]}" -- steady-mix "$seconds" || continue
         # What the program tries at its start tells kernels apart: that is left out.
-        read -r _ _ from to < <(grep '^phase' "$log/$name.log")
-        beside report "$name" "" --energy-window "$from..$to"
+        beside report "$name" "" --energy-window "$(phase "$name")"
         ;;
     replay)
-        # Four kernels in eight batches each, and as many of restorations, take 16 seconds of it.
-        ENERGY_MIX_ROUNDS=$(awk '/^kernel/ { printf "%s%s", comma, $4; comma = "," }' "$log/truth-1.log") ENERGY_MIX_MB=16 \
-            record "$name" $((seconds + 6)) "${all[@]}" --replay 8:250 -- mix "$seconds" "$seed" || continue
+        # Four kernels in eight batches each take eight seconds of it.
+        ENERGY_MIX_ROUNDS=$(rounds) record "$name" $((seconds + 10)) "${all[@]}" --replay 8:250 -- mix "$seconds" "$seed" || continue
         beside report "$name" ""
+        ;;
+    two)
+        ENERGY_MIX_ROUNDS=$(rounds) record "$name" $((seconds + 6)) "${all[@]}" -- mix "$seconds" "$seed" "$((seed + 1))" || continue
+        beside report "$name" "" --energy-window "$(phase "$name")"
+        seed=$((seed + 2))
+        ;;
+    calibrate)
+        XDG_CACHE_HOME=$work/cache timeout 60 "$bin/clscope" doctor --calibrate=sensors > "$log/$name.txt" 2>&1
+        say "$name (exit $?)"
+        cp "$work"/cache/clscope/* "$log" 2> /dev/null
         ;;
     *)
         say "no kind of run: $run"

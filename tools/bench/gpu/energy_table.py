@@ -118,10 +118,19 @@ def table(title, paths):
         )
 
 
-table("Mixes of 60 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 0))
-table("Pieces of 5 s", sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 1))
-table("Mix of 60 s, device timing sampled", sorted(out.glob("sampled-*.json")))
-table("Eight kernels, 10 us to 50 ms, 60 s", sorted(out.glob("eight-*.json")))
+def reports(kind, dots):
+    """Reports of runs of a kind: of whole runs (no dots), or of pieces (one)."""
+    return sorted(p for p in out.glob(f"{kind}-*.json") if p.stem.count(".") == dots)
+
+
+table("Mixes", reports("mix", 0))
+table("Pieces of 5 s", reports("mix", 1))
+table("Mixes, device timing sampled", reports("sampled", 0))
+table("Eight kernels, 10 us to 50 ms", reports("eight", 0))
+table("The same in pieces of 5 s", reports("eight", 1))
+table("Two processes on one device", reports("two", 0))
+for path in reports("two", 0):
+    print(f"\n{path.stem}: {(device(path) or {}).get('shared')}")
 for path in sorted(out.glob("replay-*.json")):
     found, of = device(path), rounds(path.stem)
     print("\n**Replayed**\n")
@@ -141,7 +150,7 @@ for path in sorted(out.glob("steady-*.json")):
     total = sum(watts.get(c["name"], float("nan")) * c["covered_seconds"] for c in kernels(steady))
     got = sum(g["joules"]["value"] for g in steady["groups"])
     print(f"- sum {got:.0f} J; the kernels alone for as long: {total:.0f} J ({percent(got / total - 1)})")
-for path in sorted(p for p in out.glob("mix-*.json") if p.stem.count(".") == 0):
+for path in reports("mix", 0):
     energy = json.loads(path.read_text())["energy"]
     for counter in energy["application"]:
         if counter["samples_differ"] is not None:

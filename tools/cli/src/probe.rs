@@ -113,10 +113,13 @@ pub fn ask_for<T: DeserializeOwned>(question: &[impl AsRef<OsStr>], patience: Du
 
 /// The child's side: answers one question on stdout.
 pub fn answer(question: &[OsString]) -> ExitCode {
-    if let [what] = question
-        && what == crate::doctor::SPANS
-    {
-        return told(&crate::doctor::measure_spans());
+    if let [what] = question {
+        if what == crate::doctor::SPANS {
+            return told(&crate::doctor::measure_spans());
+        }
+        if what == crate::doctor::LOAD {
+            return told(&crate::doctor::put_load());
+        }
     }
     let answer = match question {
         [what, name] if what == "path" => path_of(name),

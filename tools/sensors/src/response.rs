@@ -104,6 +104,36 @@ pub fn updates(polls: &[(RawNs, f64)]) -> Result<Updates, NoEstimate> {
     Ok(Updates { period_ns, period_error_ns, jitter_ns, poll_ns: poll_ns as u64, smallest_step, changes: changes.len() })
 }
 
+/// The same of readings that the source stamps itself, each once, in time order: single gaps may be longer.
+///
+/// # Errors
+/// [`NoEstimate::TooFew`].
+pub fn stamped(readings: &[(RawNs, f64)]) -> Result<Updates, NoEstimate> {
+    let mut gaps: Vec<f64> = readings.windows(2).map(|w| w[1].0.since(w[0].0) as f64).filter(|gap| *gap > 0.0).collect();
+    if gaps.len() < MIN_CHANGES {
+        return Err(NoEstimate::TooFew { have: gaps.len(), need: MIN_CHANGES });
+    }
+    let middle = median(&mut gaps);
+    let (mut sum, mut squares, mut count, mut periods) = (0.0, 0.0, 0.0, 0.0);
+    for gap in &gaps {
+        let multiple = (gap / middle).round().max(1.0);
+        sum += gap;
+        periods += multiple;
+        squares += (gap - multiple * middle).powi(2);
+        count += 1.0;
+    }
+    let jitter_ns = (squares / count).sqrt();
+    let smallest_step = readings.windows(2).map(|w| (w[1].1 - w[0].1).abs()).filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
+    Ok(Updates {
+        period_ns: sum / periods,
+        period_error_ns: jitter_ns * 2f64.sqrt() / periods,
+        jitter_ns,
+        poll_ns: 0,
+        smallest_step,
+        changes: gaps.len(),
+    })
+}
+
 /// The load from `at` on, in any unit (0 and 1 do).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drive {

@@ -362,7 +362,8 @@ definitions! {
         global: Vec<u64>,
         /// Why the launch was not repeated; empty where it was.
         refused: String,
-        /// Bytes of buffers that were saved before and restored between launches.
+        /// Bytes of buffers that were saved before and restored after, and between launches where there are batches of
+        /// restorations alone; where there are none, each launch leaves these bytes as the launch before did.
         saved: u64,
         /// What was repeated, in order of time.
         batches: Vec<ReplayBatch>,
@@ -378,7 +379,7 @@ pub struct ReplayBatch {
     pub end: u64,
     /// How many.
     pub count: u64,
-    /// Whether buffers were only restored; else each launch follows a restoration, where anything was saved.
+    /// Whether buffers were only restored. Where there are such batches, each launch of the others follows a restoration.
     pub restores_only: bool,
 }
 

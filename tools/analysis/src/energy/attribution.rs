@@ -114,14 +114,14 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         .zip(&parts.floor_seen)
         .map(|(floor, seen)| if *seen { *floor } else { Floor::Known { rate: 0.0, sd: 0.0 } })
         .collect();
-    let mut solution = solve(&columns, &rows, &floors, problem.drift, &parts.groups, activity.devices);
+    let mut solution = solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
     while let Some((a, b)) = inseparable(&solution, &parts.groups) {
         let moved = parts.groups.remove(b);
         let floor = parts.with_floor.remove(b);
         parts.groups[a].extend(moved);
         parts.groups[a].sort_unstable();
         parts.with_floor[a] |= floor;
-        solution = solve(&columns, &rows, &floors, problem.drift, &parts.groups, activity.devices);
+        solution = solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
     }
     let assembly =
         Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution, floor_seen: &parts.floor_seen };

@@ -39,6 +39,7 @@ const SMOOTHED_ROWS: usize = 5;
 const ROWS_FOR_SHAPE: usize = 100;
 
 /// Shares of classes and states in every row under one response.
+#[derive(Clone)]
 pub(crate) struct Columns {
     pub classes: Design,
     /// Rows by states, row-major; each row sums to one.

@@ -10,6 +10,7 @@
 //! | the sensor's response is chosen from the data | `search`, `response` |
 //! | what the schedule can tell apart at all | `design` |
 //! | rates of classes, floors, drift | `fit`, `solve` |
+//! | what powers owe to what runs beside | `company` |
 //! | how sure that is | `variance` |
 //! | joules per launch, verdicts, the rest | [`attribute`] |
 //!
@@ -26,6 +27,7 @@
 
 mod activity;
 mod attribution;
+mod company;
 mod compare;
 mod design;
 mod fit;

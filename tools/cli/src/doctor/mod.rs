@@ -7,7 +7,7 @@ mod loaders;
 mod machine;
 mod sensors;
 
-pub use calibrate::{SPANS, measure_spans};
+pub use calibrate::{LOAD, SPANS, measure_spans, put_load};
 
 use anyhow::{Context, Result};
 use serde::Serialize;

@@ -1,6 +1,7 @@
 //! Owns what devices ran, as the attribution wants it: physical devices across processes, classes of commands, spans.
 //! Launches that were not timed are placed between those that were. Refuses to look at sensors.
 
+use super::slices::{self, Shared};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place};
@@ -82,12 +83,16 @@ pub struct Device {
     pub members: Vec<(ProcessIndex, u32)>,
     /// Classes.
     pub classes: Vec<Class>,
-    /// Executions.
+    /// Executions, in order of their starts.
     pub spans: Vec<Span>,
+    /// Process of each execution, as an index into the trace's; empty where several were joined to save memory.
+    pub owners: Vec<u32>,
     /// Launches per class that ran, or may have, without a known place.
     pub unplaced: u64,
     /// Launches that the recorder repeated (`record --replay`), or why not.
     pub replays: Vec<Repeated>,
+    /// How processes shared the device, where their commands overlap.
+    pub shared: Option<Shared>,
     /// Launches by class.
     launches: Vec<u64>,
     /// Place among devices of one name in a process, for runtimes that tell no address.
@@ -108,8 +113,10 @@ impl Device {
             members: Vec::new(),
             classes: Vec::new(),
             spans: Vec::new(),
+            owners: Vec::new(),
             unplaced: 0,
             replays: Vec::new(),
+            shared: None,
             launches: Vec::new(),
             nth: 0,
             index: HashMap::new(),
@@ -133,9 +140,12 @@ impl Device {
         self.launches.get(class.0 as usize).map_or(1.0, |n| if spans == 0 { 1.0 } else { *n as f64 / spans as f64 })
     }
 
-    fn push(&mut self, span: Span) {
+    fn push(&mut self, span: Span, owner: u32) {
         if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
             *n += 1;
+        }
+        if self.owners.len() == self.spans.len() {
+            self.owners.push(owner);
         }
         self.spans.push(span);
         // A schedule that joining does not thin is kept as it is: trying again and again would take for ever.
@@ -145,20 +155,37 @@ impl Device {
     }
 
     /// Takes note of a launch that was repeated; what ran then is activity like any other.
-    fn repeated(&mut self, replay: Repeated) {
+    fn repeated(&mut self, replay: Repeated, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = if restores_only { format!("{} (restored)", replay.name) } else { format!("{} (replayed)", replay.name) };
             let class = self.class(&name, !restores_only);
             if let Some(n) = self.launches.get_mut(class.0 as usize) {
                 *n += count;
             }
+            if self.owners.len() == self.spans.len() {
+                self.owners.push(owner);
+            }
             self.spans.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
         }
         self.replays.push(replay);
     }
 
+    /// Puts executions in order of their starts.
+    fn sort(&mut self) {
+        if self.owners.len() != self.spans.len() {
+            self.owners.clear();
+            self.spans.sort_by_key(|s| s.start);
+            return;
+        }
+        let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
+        order.sort_by_key(|&i| self.spans[i as usize].start);
+        self.spans = order.iter().map(|&i| self.spans[i as usize]).collect();
+        self.owners = order.iter().map(|&i| self.owners[i as usize]).collect();
+    }
+
     /// Joins spans of a class within short stretches: the fit sees no difference, memory does.
     fn compact(&mut self) {
+        self.owners.clear();
         self.spans.sort_by_key(|s| s.start);
         let mut out: Vec<Span> = Vec::new();
         let mut open: Vec<Option<usize>> = vec![None; self.classes.len()];
@@ -311,7 +338,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
                 if may_sample {
                     sampled.entry(key).or_insert_with(|| (device, Vec::new())).1.push(launch(Some((start, end))));
                 } else {
-                    devices[device].push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
+                    devices[device].push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed }, command.process.0);
                 }
             }
             Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
@@ -320,11 +347,11 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
         }
     }
-    for (device, mut launches) in sampled.into_values() {
+    for ((process, _), (device, mut launches)) in sampled {
         launches.sort_by_key(|l| l.enqueued);
         let of = &mut devices[device];
         let placed = place(&launches, of.classes.len());
-        placed.spans.into_iter().for_each(|span| of.push(span));
+        placed.spans.into_iter().for_each(|span| of.push(span, process));
         of.unplaced += placed.unplaced;
     }
     for (index, process) in trace.processes.iter().enumerate() {
@@ -340,11 +367,12 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
                 name = format!("{name} [{}]", sizes.join("x"));
             }
             let batches = replay.batches.iter().map(|b| (at(b.begin), at(b.end), b.count, b.restores_only)).filter(|b| b.1 > b.0).collect();
-            device.repeated(Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches });
+            device.repeated(Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches }, index as u32);
         }
     }
     for device in &mut devices {
-        device.spans.sort_by_key(|s| s.start);
+        device.sort();
+        device.shared = slices::separate(&mut device.spans, &mut device.owners);
     }
     devices.retain(|d| !d.spans.is_empty() || d.unplaced > 0);
     devices
@@ -374,7 +402,7 @@ mod tests {
         let classes = [d.class("a", true), d.class("b", true)];
         for i in 0..100i64 {
             let (start, class) = (i * 20_000, classes[(i % 2) as usize]);
-            d.push(Span { class, device: DeviceIndex(0), start: HostNs(start), end: HostNs(start + 15_000), timing: Timing::Timed });
+            d.push(Span { class, device: DeviceIndex(0), start: HostNs(start), end: HostNs(start + 15_000), timing: Timing::Timed }, 0);
         }
         assert_eq!(d.launches_per_span(classes[0]), 1.0);
         d.compact();

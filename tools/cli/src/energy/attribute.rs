@@ -71,6 +71,9 @@ fn parse_window(text: &str) -> Result<(f64, f64), String> {
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
 
+/// Processes whose commands still overlap for more than this share of the time they did by their stamps are not told apart.
+const SEPARATED: f64 = 0.3;
+
 fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Estimate {
     Estimate { value: number(of.value), low: number(of.low), high: number(of.high) }
 }
@@ -291,6 +294,12 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Reading
         residual_correlation: None,
         readings: 0,
         unplaced: device.unplaced,
+        shared: device.shared.map(|s| result::Shared {
+            processes: s.processes,
+            overlap_seconds: s.overlap,
+            left_seconds: s.left,
+            separated: s.left <= SEPARATED * s.overlap,
+        }),
         reference_joules: None,
         containment: None,
         notes: Vec::new(),
@@ -468,6 +477,18 @@ fn fill(
     if device.unplaced > 0 {
         out.notes
             .push(format!("{} commands ran at unknown times: their energy is in the figures of others, or unattributed", device.unplaced));
+    }
+    if let Some(s) = &out.shared {
+        let how = if s.separated {
+            "whole commands show whose turn it was, and what was set aside meanwhile is not counted as running".to_owned()
+        } else {
+            format!(
+                "whose turn it was is not known for {:.2} s of it: each counts for an equal share, and figures may be off by more than their \
+                 intervals; --device-timing event tells turns apart",
+                s.left_seconds
+            )
+        };
+        out.notes.push(format!("commands of {} processes overlap for {:.2} s on this device: {how}", s.processes, s.overlap_seconds));
     }
     if options.iteration_kernel.is_some() && out.iteration.is_none() {
         out.notes

@@ -10,6 +10,7 @@ pub mod readings;
 mod replayed;
 pub mod result;
 pub mod sensord;
+pub mod slices;
 pub mod sources;
 
 use crate::trace_files::TraceFiles;

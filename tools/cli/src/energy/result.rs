@@ -131,12 +131,26 @@ pub struct DeviceEnergy {
     pub readings: usize,
     /// Commands that ran without a known place in time.
     pub unplaced: u64,
+    /// How several processes shared the device; null where their commands do not overlap.
+    pub shared: Option<Shared>,
     /// The reference formula pkg-pp0-dram where its domains exist: its energy over the same time.
     pub reference_joules: Option<f64>,
     /// What the self-test says of DRAM being part of PKG.
     pub containment: Option<String>,
     /// Warnings about this device's figures.
     pub notes: Vec<String>,
+}
+
+/// Several processes on one device.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Shared {
+    pub processes: usize,
+    /// Time in which their commands overlap by their stamps.
+    pub overlap_seconds: f64,
+    /// The same once turns are told apart.
+    pub left_seconds: f64,
+    /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal share.
+    pub separated: bool,
 }
 
 /// One class of commands.
@@ -189,8 +203,11 @@ pub struct Replayed {
     pub batches: usize,
     /// Launches in them.
     pub launches: u64,
-    /// Bytes of buffers that were restored before each launch; what that took is taken off.
+    /// Bytes of buffers that were saved.
     pub saved_bytes: u64,
+    /// What restoring them before each launch took, which is taken off; null where launches leave the same each time, so
+    /// that none was needed.
+    pub restored_joules: Option<f64>,
     /// Why there is no figure; null where there is one.
     pub failed: Option<String>,
 }

@@ -166,13 +166,14 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
         let _ = match (&r.failed, r.joules_per_launch, r.watts) {
             (None, Some(joules), Some(watts)) => writeln!(
                 out,
-                "  replayed {}: {} +- {} a launch, {}; median of {} batches, {} launches",
+                "  replayed {}: {} +- {} a launch, {}; median of {} batches, {} launches{}",
                 r.name,
                 si(joules.value, "J"),
                 plus_minus(&joules),
                 si(watts.value, "W"),
                 r.batches,
-                r.launches
+                r.launches,
+                r.restored_joules.map_or_else(String::new, |j| format!("; {} for restoring its buffers taken off each", si(j, "J")))
             ),
             (why, ..) => writeln!(out, "  not replayed: {}: {}", r.name, why.as_deref().unwrap_or("no figure")),
         };

@@ -2,10 +2,12 @@
 //! module and gives an [`Outcome`]; refuses to know what any of them measures.
 #![forbid(unsafe_code)]
 
+mod load;
 mod sensors;
 mod spans;
 mod streams;
 
+pub use load::{QUESTION as LOAD, put as put_load};
 pub use streams::{QUESTION as SPANS, measure as measure_spans};
 
 use super::{Finding, Status};

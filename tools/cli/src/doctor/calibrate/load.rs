@@ -1,0 +1,145 @@
+//! Puts a load that comes and goes on every GPU of the system's OpenCL loader, for sensors to follow, and tells when it did.
+//! Runs in a child of `doctor`, since it loads drivers. Refuses to look at sensors: see [`super::sensors`].
+#![forbid(unsafe_code)]
+
+use anyhow::{Result, bail};
+use clscope_microbench::cl::{Argument, Device, DeviceKind, Kernel, OpenCl, Session, list};
+use clscope_readings::Clocks;
+use clscope_sensors::Clock;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// The question that a child answers with [`Loads`].
+pub const QUESTION: &str = "load";
+
+/// Turns of load and as many of rest. Their lengths are no multiples of each other, nor of a usual update period, so that the
+/// sensor's readings meet edges at all distances.
+const TURNS: u64 = 20;
+const LENGTHS_MS: [u64; 5] = [97, 151, 113, 173, 131];
+/// Length of one launch: edges are known to a part of it.
+const LAUNCH: Duration = Duration::from_micros(500);
+/// Clocks rise for this long before anything is measured.
+const WARM_UP: Duration = Duration::from_millis(700);
+
+/// A loop of single-precision products and sums that keeps every lane busy and that no compiler shortens.
+const SOURCE: &str = "kernel void clscope_load(global float *out, uint turns) {
+    float a = (float)get_global_id(0) * 1e-6f, b = a + 0.1f, c = a + 0.2f, d = a + 0.3f;
+    for (uint i = 0; i < turns; ++i) {
+        a = mad(a, 0.999f, 0.1f); b = mad(b, 0.998f, 0.2f); c = mad(c, 0.997f, 0.3f); d = mad(d, 0.996f, 0.4f);
+    }
+    if (a + b + c + d == -1.0f) out[0] = a;
+}";
+
+/// What a child did.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Loads {
+    /// Why nothing could be done at all.
+    pub error: Option<String>,
+    /// One per GPU, one after the other.
+    pub devices: Vec<Load>,
+}
+
+/// The load of one GPU.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Load {
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// PCI address, where the runtime tells it.
+    pub pci: Option<String>,
+    /// Why there was none.
+    pub error: Option<String>,
+    /// CLOCK_MONOTONIC_RAW in nanoseconds, and the load from then on: 0 or 1.
+    pub edges: Vec<(u64, f64)>,
+}
+
+/// Loads every GPU in turn.
+pub fn put() -> Loads {
+    let devices = match OpenCl::open(None).and_then(|cl| list(&cl)) {
+        Ok(devices) => devices,
+        Err(error) => return Loads { error: Some(error.to_string()), devices: Vec::new() },
+    };
+    let gpus = devices.iter().filter(|d| d.facts.kind == DeviceKind::Gpu);
+    let devices = gpus.map(|device| {
+        let mut out = Load { name: device.facts.name.clone(), pci: device.facts.pci.clone(), ..Load::default() };
+        out.error = load(device, &mut out.edges).err().map(|e| format!("{e:#}"));
+        out
+    });
+    Loads { error: None, devices: devices.collect() }
+}
+
+struct Bench {
+    session: Session,
+    kernel: Kernel,
+    global: usize,
+    group: usize,
+}
+
+impl Bench {
+    /// Launches `n` times and waits.
+    fn run(&self, n: u64) -> Result<()> {
+        for _ in 0..n {
+            self.session.launch_untimed(&self.kernel, self.global, self.group)?;
+        }
+        Ok(self.session.finish()?)
+    }
+
+    /// Keeps the device busy for about so long; a few launches are always waiting.
+    fn busy(&self, length: Duration) -> Result<()> {
+        let begin = Instant::now();
+        let mut launched = Duration::ZERO;
+        while launched < length {
+            self.session.launch_untimed(&self.kernel, self.global, self.group)?;
+            self.session.flush()?;
+            launched += LAUNCH;
+            // Never more than some milliseconds ahead, so that the end is where it is wanted.
+            if let Some(ahead) = launched.checked_sub(begin.elapsed() + 6 * LAUNCH) {
+                std::thread::sleep(ahead);
+            }
+        }
+        Ok(self.session.finish()?)
+    }
+}
+
+fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
+    let session = Session::new(device)?;
+    let program = session.build("clscope_load", SOURCE, "")?;
+    let kernel = session.kernel(&program, "clscope_load")?;
+    let buffer = session.buffer(64, false)?;
+    kernel.set(0, &Argument::Buffer(&buffer))?;
+    let group = kernel.largest_group().min(256);
+    let bench = Bench { session, kernel, global: group * 8 * device.facts.compute_units.max(1) as usize, group };
+    let turns = |n: u32| bench.kernel.set(1, &Argument::Bytes(&n.to_ne_bytes()));
+    // Twice: clocks rise meanwhile.
+    let mut wanted = 1_000u32;
+    for _ in 0..2 {
+        loop {
+            turns(wanted)?;
+            bench.run(1)?;
+            let begin = Instant::now();
+            bench.run(8)?;
+            let each = begin.elapsed().as_secs_f64() / 8.0;
+            if each > LAUNCH.as_secs_f64() / 2.0 {
+                wanted = ((f64::from(wanted) * LAUNCH.as_secs_f64() / each) as u32).max(1);
+                break;
+            }
+            if wanted > 1 << 28 {
+                bail!("a loop of {wanted} turns takes {each} s: its compiler left the loop out");
+            }
+            wanted *= 4;
+        }
+        turns(wanted)?;
+        bench.busy(WARM_UP)?;
+    }
+    let now = || Clocks.raw().0;
+    edges.push((now(), 0.0));
+    for (_, length) in (0..TURNS).zip(LENGTHS_MS.iter().cycle().skip(1)) {
+        let length = Duration::from_millis(*length);
+        std::thread::sleep(length);
+        edges.push((now(), 1.0));
+        bench.busy(length)?;
+        edges.push((now(), 0.0));
+    }
+    // What follows late still follows.
+    std::thread::sleep(Duration::from_millis(LENGTHS_MS[0]));
+    Ok(())
+}
