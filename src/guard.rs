@@ -6,7 +6,7 @@
 
 use crate::entry::Site;
 use crate::sink::{self, state, state::Begun};
-pub use crate::thread::{OWN, Thread, thread};
+pub use crate::thread::{FRESH, OWN, Thread, thread};
 use clscope_trace::file::ring;
 use clscope_trace::record;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +57,7 @@ pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
 #[cold]
 #[inline(never)]
 fn slow_enter(t: &Thread, site: Site) -> Begun {
-    if t.depth.get() != 0 {
+    if !t.outside() {
         // What comes in by the same way as the call that is under way is the application's: a signal handler that
         // interrupted it. What the runtime or a lower layer calls meanwhile comes in by another way, or not at all.
         if t.writing.get() || t.depth.get() == 1 + site.slot as u32 {
@@ -65,9 +65,15 @@ fn slow_enter(t: &Thread, site: Site) -> Begun {
         }
         return Begun::Off;
     }
-    t.depth.set(OWN);
-    let go = protect(Begun::Off, || state::begin(site.function));
-    t.depth.set(0);
+    let before = t.depth.replace(OWN);
+    let go = protect(Begun::Off, || {
+        let begun = state::begin(site.function);
+        if begun == Begun::Recorded && t.ring.get().is_null() {
+            sink::ring::begin(t);
+        }
+        begun
+    });
+    t.depth.set(if t.ring.get().is_null() { before } else { 0 });
     go
 }
 
@@ -233,7 +239,8 @@ pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
         // SAFETY: the thread's header, see `enter`.
         unsafe { (cell(header, ring::CALL).load(Ordering::Relaxed), cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed)) }
     };
-    let _back = Back(t, t.depth.replace(0), t.writing.replace(false), call, begin);
+    let outside = if t.ring.get().is_null() { FRESH } else { 0 };
+    let _back = Back(t, t.depth.replace(outside), t.writing.replace(false), call, begin);
     run()
 }
 

@@ -45,12 +45,12 @@ pub fn truth<F: Copy>(slot: usize, function: u16) -> Option<F> {
 /// Whether the call that is under way is the application's own and came in by this way, recorded or not.
 fn outermost(slot: usize) -> bool {
     let t = guard::thread();
-    !t.writing.get() && (t.depth.get() == 0 || t.depth.get() == 1 + slot as u32)
+    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u32)
 }
 
 /// Whether it is recorded, too.
 fn recorded(slot: usize) -> bool {
-    outermost(slot) && guard::thread().depth.get() != 0
+    outermost(slot) && !guard::thread().outside()
 }
 
 /// Whether a wait might never end: a user event is not set.

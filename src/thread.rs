@@ -23,8 +23,8 @@ pub struct Thread {
     pub ring: Cell<*mut Owned>,
     /// Interned geometries used lately, allocated at the first launch.
     pub geometries: Cell<*mut crate::hooks::geometry::Cache>,
-    /// Whether the thread is inside a recorded call: 0 outside, [`OWN`] in calls of ours, else 1 + the slot of the way
-    /// that it came in by.
+    /// Whether the thread is inside a recorded call: 0 outside, [`FRESH`] outside and never inside before, [`OWN`] in calls of
+    /// ours, else 1 + the slot of the way that it came in by.
     pub depth: Cell<u32>,
     /// Whether it is in the middle of writing a record.
     pub writing: Cell<bool>,
@@ -32,6 +32,18 @@ pub struct Thread {
 
 /// Depth of a thread that calls OpenCL on our own account.
 pub const OWN: u32 = u32::MAX;
+
+/// Depth of a thread that has no ring yet: it takes one before its first call is made, so that the call is named should the process
+/// die in it.
+pub const FRESH: u32 = u32::MAX - 1;
+
+impl Thread {
+    /// Whether the thread is in no recorded call and none of ours.
+    #[inline(always)]
+    pub fn outside(&self) -> bool {
+        matches!(self.depth.get(), 0 | FRESH)
+    }
+}
 
 /// The calling thread's state.
 #[cfg(target_arch = "x86_64")]
@@ -67,13 +79,17 @@ std::arch::global_asm!(
     "clscope_thread:",
     ".zero {header}",
     ".quad {scratch}",
-    ".zero 64 - {header} - 8",
+    ".zero {depth} - {header} - 8",
+    ".long {fresh}",
+    ".zero 64 - {depth} - 4",
     ".popsection",
     header = const std::mem::offset_of!(Thread, header),
+    depth = const std::mem::offset_of!(Thread, depth),
+    fresh = const FRESH,
     scratch = sym SCRATCH,
 );
 
-/// All of it is zero but the header, and it fills a cache line of its own.
+/// All of it is zero but the header and the depth, and it fills a cache line of its own.
 const _: () = assert!(std::mem::size_of::<Thread>() == 64);
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -88,7 +104,7 @@ thread_local! {
             position: Cell::new(0),
             ring: Cell::new(std::ptr::null_mut()),
             geometries: Cell::new(std::ptr::null_mut()),
-            depth: Cell::new(0),
+            depth: Cell::new(FRESH),
             writing: Cell::new(false),
         }
     };

@@ -42,7 +42,7 @@ pub fn created_unrecorded(handle: H, element: impl FnOnce() -> u64) {
 
 /// Whether a call that is not recorded is the application's own: recording goes on, and we are in no call of ours.
 pub fn outermost_unrecorded() -> bool {
-    guard::thread().depth.get() == 0 && state::running()
+    guard::thread().outside() && state::running()
 }
 
 /// An event that no enqueue made (user events, events of other APIs) gets a command id, so that wait lists can name it.

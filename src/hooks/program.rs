@@ -247,11 +247,8 @@ pub unsafe fn clCompileProgram(
     pfn_notify: P,
     user_data: P,
 ) -> i32 {
-    let pair = if guard::thread().depth.get() == 0 {
-        callbacks::on_object(pfn_notify, user_data)
-    } else {
-        callbacks::untouched(pfn_notify, user_data)
-    };
+    let pair =
+        if guard::thread().outside() { callbacks::on_object(pfn_notify, user_data) } else { callbacks::untouched(pfn_notify, user_data) };
     // SAFETY: the application's call with its callback wrapped.
     let call = || unsafe { real(program, num_devices, device_list, options, num_headers, headers, header_names, pair.function, pair.data) };
     let (entered, code) = passed(site, call);
@@ -282,11 +279,8 @@ pub unsafe fn clLinkProgram(
     user_data: P,
     errcode_ret: *mut i32,
 ) -> H {
-    let pair = if guard::thread().depth.get() == 0 {
-        callbacks::on_object(pfn_notify, user_data)
-    } else {
-        callbacks::untouched(pfn_notify, user_data)
-    };
+    let pair =
+        if guard::thread().outside() { callbacks::on_object(pfn_notify, user_data) } else { callbacks::untouched(pfn_notify, user_data) };
     // SAFETY: the application's call with its callback wrapped.
     let call =
         || unsafe { real(context, num_devices, device_list, options, num_programs, programs, pair.function, pair.data, errcode_ret) };

@@ -14,6 +14,6 @@ extern "C" fn in_child() {
     if process().is_some_and(state::is_child) {
         state::wipe();
         ring::forget(guard::thread());
-        guard::thread().depth.set(0);
+        guard::thread().depth.set(guard::FRESH);
     }
 }

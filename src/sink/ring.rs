@@ -175,6 +175,13 @@ pub fn count_dropped(t: &Thread, records: u64) {
     unsafe { cell(t.header.get(), ring::DROPPED) }.fetch_add(records, Ordering::Relaxed);
 }
 
+/// Takes a ring for a thread that has none, before its first call.
+pub fn begin(t: &Thread) {
+    if let Some(process) = process() {
+        acquire(t, process, SIZES[0], None, now());
+    }
+}
+
 /// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one.
 #[cold]
 #[inline(never)]

@@ -77,11 +77,14 @@ fn commands_in_flight_at_the_end_are_recorded_as_unfinished() {
 fn the_call_that_a_process_died_in_is_named() {
     for runtime in Runtime::real() {
         for mode in Mode::RECORDING {
-            let stage = Stage::new(runtime.clone());
-            let (_, recorded) = stage.record(mode, "die inside 10");
-            assert_eq!(recorded.only().in_calls, ["clWaitForEvents"], "{mode:?}");
-            let report = stage.clscope(["report", "t.clscope"]).run().success();
-            assert!((report.stdout + &report.stderr).contains("clWaitForEvents"), "the report names it");
+            // Also where it is a thread's very first call.
+            for line in ["die inside 10", "die first 10"] {
+                let stage = Stage::new(runtime.clone());
+                let (_, recorded) = stage.record(mode, line);
+                assert_eq!(recorded.only().in_calls, ["clWaitForEvents"], "{mode:?} {line}");
+                let report = stage.clscope(["report", "t.clscope"]).run().success();
+                assert!((report.stdout + &report.stderr).contains("clWaitForEvents"), "{line}: the report names it");
+            }
         }
     }
 }
