@@ -52,6 +52,8 @@ pub struct Config {
     pub groups: Vec<String>,
     /// Launches to be repeated for slow sensors.
     pub replay: Option<replay::Wanted>,
+    /// Frames that are recorded of the place of each enqueue.
+    pub call_sites: u8,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Sensors are sampled in this process.
@@ -164,6 +166,14 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         }
         parsed
     });
+    let call_sites = match text(s::CALL_SITES).map(|v| (v.parse::<u8>(), v)) {
+        None => 0,
+        Some((Ok(frames), _)) if usize::from(frames) <= crate::call_sites::MOST => frames,
+        Some((_, v)) => {
+            complaints.push(format!("{}={v} is no number of frames up to 16: using 1", s::CALL_SITES));
+            1
+        }
+    };
     let list =
         |name: &str| text(name).map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()).unwrap_or_default();
     Config {
@@ -177,6 +187,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         kernels: list(s::KERNELS),
         groups: list(s::GROUPS),
         replay,
+        call_sites,
         snapshot,
         sensors,
         sysfs_root: lookup(s::SYSFS_ROOT).filter(|v| !v.is_empty()).map(PathBuf::from),

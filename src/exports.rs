@@ -119,9 +119,9 @@ macro_rules! body {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
-            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            let Some(mut entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
-            let mut plan = hooks::enqueue::plan(site, $queue, $kind, $object);
+            let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object);
             let asked: *mut H = $event;
             let $event = plan.slot(asked);
             // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a slot of ours that outlives the call.
@@ -181,7 +181,8 @@ macro_rules! body {
                     extra: 0,
                     geometry: hooks::Geometry::NONE,
                 };
-                hooks::enqueue::enqueued(entered, &what, hooks::enqueue::Plan::without_event($queue));
+                let plan = hooks::enqueue::Plan::without_event(&entered, site, $queue);
+                hooks::enqueue::enqueued(entered, &what, plan);
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }

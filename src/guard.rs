@@ -84,6 +84,12 @@ impl Entered {
         self.begin = sink::now();
     }
 
+    /// Whether records are written of it.
+    #[inline(always)]
+    pub fn recorded(&self) -> bool {
+        !self.silent
+    }
+
     /// Ends the call with a plain record if it succeeded and `small` fits, else with the long form.
     #[inline(always)]
     pub fn plain<const N: usize>(

@@ -168,9 +168,11 @@ pub fn queue_gone(handle: H) {
     }
 }
 
-/// Counts a launch of a kernel: how many there were before.
-pub fn count_launch(kernel: H) -> u64 {
-    tables().map_or(0, |t| t.launches.add(kernel as u64, 1))
+/// Counts a launch of a kernel from a call site: how many there were before.
+pub fn count_launch(kernel: H, call_site: u32) -> u64 {
+    // Handles are even.
+    let key = (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    tables().map_or(0, |t| t.launches.add(key, 1))
 }
 
 /// Remembers a queue. Queues are never freed: handles come back, and a thread may be in the middle of using one.

@@ -5,9 +5,9 @@ use crate::config::DeviceTiming;
 use crate::device_time::{self, Queue};
 use crate::entry::{H, Site};
 use crate::guard::{Entered, Thread};
-use crate::sink::{self, ring};
+use crate::sink::{self, Process, ring};
 use crate::table::id;
-use crate::{changes, guard, objects, real};
+use crate::{call_sites, changes, guard, objects, real};
 use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
 use std::sync::atomic::Ordering;
 
@@ -29,12 +29,14 @@ pub struct Plan {
     /// Why it is not timed, where the flags do not tell.
     why: Option<Untimed>,
     record: bool,
+    /// Where the call comes from, 0 if that is not recorded.
+    call_site: u32,
 }
 
 /// Decides before the call. A queue that was never seen (made before recording began, or by a call that we missed) is
 /// described now.
 #[inline(never)]
-pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
+pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
     let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
     let process = sink::process();
@@ -47,15 +49,24 @@ pub fn plan(site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
     // This one function refuses NULL: the application must see that.
     let slot_allowed = site.function != id::clEnqueueMarker;
     let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
-    let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, ..Plan::EMPTY };
+    let call_site = process.filter(|p| p.call_sites > 0 && record && entered.recorded()).map_or(0, |p| called_from(entered, p, site));
+    let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, call_site, ..Plan::EMPTY };
     if let (true, true, Some(sampler)) = (plan.timed, kind.is_kernel(), process.and_then(|p| p.device.sampler.as_ref())) {
-        let (timed, probability) = sampler.decide(objects::count_launch(object));
+        let (timed, probability) = sampler.decide(objects::count_launch(object, call_site));
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
         if !timed {
             plan.why = None;
         }
     }
     plan
+}
+
+/// Finding the place of a call is none of the call's time.
+#[inline(never)]
+fn called_from(entered: &mut Entered, process: &'static Process, site: Site) -> u32 {
+    let call_site = call_sites::here(entered.thread, process, site.function);
+    entered.start_now();
+    call_site
 }
 
 impl Plan {
@@ -70,11 +81,14 @@ impl Plan {
         repeated: false,
         why: Some(Untimed::NotAvailable),
         record: true,
+        call_site: 0,
     };
 
     /// For functions that give no event.
-    pub fn without_event(queue: H) -> Self {
-        Self { queue: objects::queue(queue), ..Self::EMPTY }
+    pub fn without_event(entered: &Entered, site: Site, queue: H) -> Self {
+        let process = sink::process().filter(|p| p.call_sites > 0 && entered.recorded());
+        let call_site = process.map_or(0, |p| call_sites::here(entered.thread, p, site.function));
+        Self { queue: objects::queue(queue), call_site, ..Self::EMPTY }
     }
 
     /// The event slot to pass: the application's, or ours where it passed NULL.
@@ -164,6 +178,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             extra: if what.kind.is_kernel() { plan.probability.to_bits() } else { what.extra },
             bytes: what.bytes,
             waits: Waits(waits.bytes()),
+            site: plan.call_site,
         };
         ring::command(t, &command, end);
         if let (false, Some(why)) = (plan.timed, plan.why) {
@@ -243,8 +258,8 @@ impl WaitList {
 
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.
 pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec<u64>, mut call: impl FnMut(*mut H) -> i32) -> i32 {
-    let Some(entered) = guard::enter(what.site) else { return call(what.event) };
-    let mut plan = plan(what.site, queue, what.kind, what.object);
+    let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
+    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object);
     what.blocking = blocking;
     let slot = plan.slot(what.event);
     let mut code = guard::real_call(&entered, || call(slot));

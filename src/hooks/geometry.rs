@@ -1,6 +1,7 @@
 //! NDRanges, interned: an application launches few different ones, and a record names them by id. Each thread keeps
 //! the ones it used lately, so that the shared table is asked about new ones only.
 
+use crate::call_sites::Stacks;
 use crate::guard::Thread;
 use crate::sink;
 use clscope_trace::defs;
@@ -10,9 +11,20 @@ pub type Key = [usize; 10];
 const OFFSET_GIVEN: usize = 1 << 8;
 const LOCAL_GIVEN: usize = 1 << 9;
 
-/// A thread's recently used geometries.
+/// A thread's recently used geometries, and the stacks it enqueued from.
 pub struct Cache {
     entries: [(Key, u32); 32],
+    pub stacks: Stacks,
+}
+
+/// The calling thread's cache, made at its first use.
+#[expect(clippy::mut_from_ref, reason = "the thread's own, and no caller calls another while it holds it")]
+pub fn cache(t: &Thread) -> &mut Cache {
+    if t.geometries.get().is_null() {
+        t.geometries.set(Box::into_raw(Box::new(Cache { entries: [([0; 10], 0); 32], stacks: Stacks::default() })));
+    }
+    // SAFETY: this thread's own cache, made above.
+    unsafe { &mut *t.geometries.get() }
 }
 
 /// The geometry of a launch, as the application gave it.
@@ -52,13 +64,8 @@ impl Geometry {
                 key[1 + part * 3 + dimension] = unsafe { *given.add(dimension) };
             }
         }
-        if t.geometries.get().is_null() {
-            t.geometries.set(Box::into_raw(Box::new(Cache { entries: [([0; 10], 0); 32] })));
-        }
         let hash = key.iter().fold(0usize, |h, w| (h ^ w).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize));
-        // SAFETY: this thread's own cache, made above.
-        let cache = unsafe { &mut *t.geometries.get() };
-        let Some(entry) = cache.entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
+        let Some(entry) = cache(t).entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
         if entry.0 != key {
             *entry = (key, interned(&key));
         }

@@ -10,7 +10,7 @@ pub mod ring;
 pub mod state;
 
 use crate::config::DeviceTiming;
-use crate::{device_time, objects};
+use crate::{call_sites, device_time, objects};
 use clscope_trace::Clock;
 use clscope_trace::defs::{Anchor, Def, Exit};
 use parking_lot::Mutex;
@@ -27,6 +27,9 @@ pub struct Process {
     pub tables: objects::Tables,
     pub device: device_time::Device,
     pub timing: DeviceTiming,
+    /// Frames that are recorded of the place of each enqueue, 0 for none.
+    pub call_sites: u8,
+    pub sites: call_sites::Sites,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());

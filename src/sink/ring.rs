@@ -138,8 +138,17 @@ pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
             .collect()
     };
     // No allocation for the common case: an empty Vec owns no memory.
-    let first = waits.next().map(words).unwrap_or_default();
-    write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), &first);
+    let mut first = waits.next().map(words).unwrap_or_default();
+    let site = [u64::from(c.site)];
+    let tail = match (c.site, first.is_empty()) {
+        (0, _) => &first[..],
+        (_, true) => &site,
+        (_, false) => {
+            first.extend(site);
+            &first
+        }
+    };
+    write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), tail);
     for more in waits {
         write_long(t, time, 0, |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)), &words(more));
     }

@@ -176,6 +176,8 @@ fn start() -> u32 {
         tables: objects::Tables::new(),
         device: device_time::Device::new(settings.device_timing),
         timing: settings.device_timing,
+        call_sites: settings.call_sites,
+        sites: Default::default(),
         files,
     }));
     CONTROL.store((&raw const *made.files.control_word()).cast_mut(), Ordering::Release);

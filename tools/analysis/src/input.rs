@@ -4,8 +4,8 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Build, Calibration, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel, Platform,
-    Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
+    Anchor, Build, Calibration, CallSite, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel, Module,
+    Platform, Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -76,6 +76,10 @@ pub struct Definitions {
     pub calibrations: Vec<Calibration>,
     /// Launches that the recorder repeated, or why not.
     pub replays: Vec<Replay>,
+    /// Executables and libraries that calls come from, by id.
+    pub modules: HashMap<u32, Module>,
+    /// Places that enqueues were called from, by id.
+    pub call_sites: BTreeMap<u32, CallSite>,
     /// Definitions of unknown kinds.
     pub unknown: u64,
 }
@@ -107,6 +111,8 @@ impl Definitions {
             Def::Fork(d) => self.forks.push(d),
             Def::Calibration(d) => self.calibrations.push(d),
             Def::Replay(d) => self.replays.push(d),
+            Def::Module(d) => drop(self.modules.insert(d.id, d)),
+            Def::CallSite(d) => drop(self.call_sites.insert(d.id, d)),
             Def::Unknown { .. } => self.unknown += 1,
         }
     }

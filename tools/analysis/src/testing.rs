@@ -116,6 +116,9 @@ impl ThreadBuilder {
             words(out, &record::command(&command.record(u64::from(duration), &waits), delta));
             out.extend_from_slice(&waits);
             out.resize(out.len().next_multiple_of(8), 0);
+            if command.site != 0 {
+                words(out, &[u64::from(command.site)]);
+            }
             for part in more.chunks(record::WAITS_INLINE) {
                 words(out, &record::more_waits(command.id, part.len(), 0));
                 out.extend(part.iter().flat_map(|w| w.to_le_bytes()));
@@ -176,6 +179,8 @@ pub struct CommandSpec<'a> {
     pub waits: &'a [u32],
     /// Result of the call.
     pub result: i32,
+    /// Call site, 0 for none.
+    pub site: u32,
 }
 
 impl<'a> CommandSpec<'a> {
@@ -194,6 +199,7 @@ impl<'a> CommandSpec<'a> {
             bytes: 0,
             waits: &[],
             result: 0,
+            site: 0,
         }
     }
 
@@ -226,6 +232,7 @@ impl<'a> CommandSpec<'a> {
             extra: self.extra,
             bytes: self.bytes,
             waits: Waits(waits),
+            site: self.site,
         }
     }
 }

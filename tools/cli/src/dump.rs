@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::report::warn;
+use crate::sites::{Named, Sites};
 use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -71,6 +72,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
             }
         }
     }
+    let sites = Sites::of(&trace);
     let alignment = trace.align();
     let origin = trace.origin();
     let mut events = trace.events(Some(&alignment));
@@ -79,11 +81,11 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
         match format {
             Format::Text => {
                 text.clear();
-                describe(&trace, &event, origin, &mut text);
+                describe(&trace, &sites, &event, origin, &mut text);
                 text.push('\n');
                 out.write_all(text.as_bytes())?;
             }
-            Format::Json => line(out, &object(&trace, &event))?,
+            Format::Json => line(out, &object(&trace, &sites, &event))?,
         }
     }
     Ok(trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect())
@@ -154,7 +156,7 @@ fn sizes(definitions: &Definitions, geometry: u32) -> Option<(String, Option<Str
 }
 
 /// The command of an enqueue, after its name.
-fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, out: &mut String) {
+fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>, out: &mut String) {
     let c = &e.record;
     let _ = write!(out, "command {}: {} queue=#{}", c.id, c.kind.name(), c.queue);
     if c.kind.is_kernel() {
@@ -184,11 +186,14 @@ fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, out: &mut String) {
         let _ = write!(out, " waits=[{}]", ids.join(" "));
     }
     let _ = write!(out, " {}", flags(c.flags).join(","));
+    if let Some(site) = site {
+        let _ = write!(out, " from {}", site.name);
+    }
 }
 
-fn describe(trace: &Trace<'_>, event: &Event<'_>, origin: HostNs, out: &mut String) {
+fn describe(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>, origin: HostNs, out: &mut String) {
     match event {
-        Event::Call(call) => call_line(trace, call, origin, out),
+        Event::Call(call) => call_line(trace, sites, call, origin, out),
         Event::Command(command) => command_line(trace, command, origin, out),
         Event::InCall { process, thread, function, begin } => {
             let name = trace.process(*process).definitions.function_name(*function);
@@ -208,12 +213,12 @@ fn describe(trace: &Trace<'_>, event: &Event<'_>, origin: HostNs, out: &mut Stri
     }
 }
 
-fn call_line(trace: &Trace<'_>, call: &Call<'_>, origin: HostNs, out: &mut String) {
+fn call_line(trace: &Trace<'_>, sites: &Sites, call: &Call<'_>, origin: HostNs, out: &mut String) {
     let definitions = &trace.process(call.process).definitions;
     let name = definitions.function_name(call.function);
     let _ = write!(out, "{:>16}  {:>15}  {name}(", clock(call.span.begin, origin), who(trace, call.process, call.thread));
     match (&call.kept, definitions.function(call.function)) {
-        (Kept::Enqueue(e), _) => enqueued(definitions, e, out),
+        (Kept::Enqueue(e), _) => enqueued(definitions, e, sites.get(call.process, e.record.site), out),
         (_, Some(function)) => {
             for (i, a) in call.arguments(function).enumerate() {
                 let _ = write!(out, "{}{}={}", if i == 0 { "" } else { ", " }, a.argument.name, value(a.argument.kind, a.value));
@@ -253,7 +258,7 @@ fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &
     };
 }
 
-fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>) -> Value {
+fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>) -> Value {
     let c = &e.record;
     let sizes = sizes(definitions, c.geometry);
     json!({
@@ -263,10 +268,11 @@ fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>) -> Value {
         "probability": if c.kind.is_kernel() { c.probability() } else { None },
         "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),
         "waits": e.waits().map(|w| w.map(|w| w.0)).collect::<Vec<_>>(), "flags": flags(c.flags),
+        "called_from": site.map(|s| &s.frames),
     })
 }
 
-fn object(trace: &Trace<'_>, event: &Event<'_>) -> Value {
+fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
     let place = |process: ProcessIndex, thread: ThreadIndex| {
         let p = trace.process(process);
         (p.label.as_str(), p.definitions.threads.get(&thread.0).map(|t| t.tid))
@@ -279,7 +285,11 @@ fn object(trace: &Trace<'_>, event: &Event<'_>) -> Value {
                 .function(call.function)
                 .map(|f| call.arguments(f).map(|a| (a.argument.name.clone(), a.value.into())).collect())
                 .unwrap_or_default();
-            let enqueue = if let Kept::Enqueue(e) = &call.kept { Some(enqueued_object(definitions, e)) } else { None };
+            let enqueue = if let Kept::Enqueue(e) = &call.kept {
+                Some(enqueued_object(definitions, e, sites.get(call.process, e.record.site)))
+            } else {
+                None
+            };
             json!({
                 "event": "call", "process": label, "thread": call.thread.0, "tid": tid, "function": definitions.function_name(call.function),
                 "begin_ns": call.span.begin.0, "end_ns": call.span.end.0, "result": call.result, "arguments": arguments, "enqueue": enqueue,
@@ -301,7 +311,7 @@ fn object(trace: &Trace<'_>, event: &Event<'_>) -> Value {
             }
             json!({
                 "event": "command", "process": label, "thread": command.thread.0, "tid": tid, "enqueue_begin_ns": command.call.begin.0,
-                "enqueue_end_ns": command.call.end.0, "enqueue": enqueued_object(definitions, &command.enqueued), "times": times, "no_time": why,
+                "enqueue_end_ns": command.call.end.0, "enqueue": enqueued_object(definitions, &command.enqueued, sites.get(command.process, command.enqueued.record.site)), "times": times, "no_time": why,
             })
         }
         Event::InCall { process, thread, function, begin } => {
@@ -388,6 +398,11 @@ fn definition(def: &Def) -> Value {
                 d.batches.iter().map(|b| json!({ "begin": b.begin, "end": b.end, "count": b.count, "restores_only": b.restores_only }));
             line["batches"] = batches.collect();
             line
+        }
+        Def::Module(d) => fields!("Module", d, id, path, build_id, base, begin, end),
+        Def::CallSite(d) => {
+            let frames: Vec<Value> = d.frames.iter().map(|f| json!({ "module": f.module, "address": f.address })).collect();
+            json!({ "kind": "CallSite", "id": d.id, "frames": frames })
         }
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }

@@ -17,6 +17,7 @@ mod overhead;
 mod probe;
 mod record;
 mod report;
+mod sites;
 mod system;
 mod trace_files;
 

@@ -368,6 +368,49 @@ definitions! {
         /// What was repeated, in order of time.
         batches: Vec<ReplayBatch>,
     }
+    /// An executable or a library that calls come from, as it lay in memory when the first of them was seen. One that is unloaded and
+    /// loaded again is another module.
+    19 Module {
+        /// Id.
+        id: u32,
+        /// Path, as the dynamic linker or the system names it.
+        path: String,
+        /// Build id (note `NT_GNU_BUILD_ID`) as hex, empty if it has none.
+        build_id: String,
+        /// What was added to the addresses of the file.
+        base: u64,
+        /// First address.
+        begin: u64,
+        /// One past the last address.
+        end: u64,
+    }
+    /// Where in the application a call stands: return addresses from the innermost outwards, without those of the recorder and of OpenCL
+    /// loaders.
+    20 CallSite {
+        /// Id.
+        id: u32,
+        /// Frames.
+        frames: Vec<Frame>,
+    }
+}
+
+/// A frame of a call site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Frame {
+    /// Module id; 0 for code in no module, as compilers make at run time.
+    pub module: u32,
+    /// Return address, as the module's file counts addresses; in no module the address itself.
+    pub address: u64,
+}
+
+impl Field for Frame {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.module.put(out);
+        self.address.put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        Some(Self { module: u32::get(from)?, address: u64::get(from)? })
+    }
 }
 
 /// Launches, or restorations of the buffers alone, one after the other.
@@ -549,6 +592,8 @@ mod tests {
                 ..Default::default()
             }
             .into(),
+            Module { id: 2, path: "/bin/app".into(), base: 0x1000, ..Default::default() }.into(),
+            CallSite { id: 1, frames: vec![Frame { module: 2, address: 0x40 }, Frame::default()] }.into(),
         ]
     }
 

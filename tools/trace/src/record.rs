@@ -10,7 +10,7 @@
 //! |---|---|
 //! | 1 `Prefix` | `delta_high \| duration_high << 32`: the upper halves of the next record's delta and duration |
 //! | 2 `Call` | `duration \| result << 32`, then the kept arguments, one word each, in the order of the definition |
-//! | 3 `Command` | `duration \| result << 32`; command id; `queue \| object << 32`; `object2 \| geometry << 32`; `command kind (8 bits) \| flags << 8 \| waits << 16 (16 bits) \| extra << 32`; bytes; then wait-list entries, u32 each, padded to a word |
+//! | 3 `Command` | `duration \| result << 32`; command id; `queue \| object << 32`; `object2 \| geometry << 32`; `command kind (8 bits) \| flags << 8 \| waits << 16 (16 bits) \| extra << 32`; bytes; then wait-list entries, u32 each, padded to a word; with the flag 64 one more word: `call site \| 0 << 32` |
 //! | 4 `MoreWaits` | command id; `count`; u32 entries: wait-list entries that did not fit |
 //! | 5 `Timing` | command id; START (device ns); `START-QUEUED \| SUBMIT-QUEUED << 32`; `END-START` (low 32 bits; high 32 reserved) |
 //! | 6 `TimingWide` | command id; QUEUED; SUBMIT; START; END |
@@ -76,6 +76,8 @@ pub mod flag {
     pub const NOT_SAMPLED: u8 = 16;
     /// The call had to be repeated as the application wrote it: our event or profiling bit was refused.
     pub const REPEATED: u8 = 32;
+    /// The word behind the wait list says where in the application the call stands.
+    pub const CALL_SITE: u8 = 64;
 }
 
 macro_rules! command_kinds {
@@ -293,6 +295,8 @@ pub struct Command<'a> {
     pub bytes: u64,
     /// Wait list.
     pub waits: Waits<'a>,
+    /// Id of the [`CallSite`](crate::defs::CallSite) that the call came from, 0 if it was not recorded.
+    pub site: u32,
 }
 
 impl Command<'_> {
@@ -364,16 +368,18 @@ pub const fn call(function: u16, args: usize, result: i32, delta: u32, duration:
     [head(kind::CALL, 2 + args, function, delta), duration as u64 | ((result as u32 as u64) << 32)]
 }
 
-/// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word.
+/// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word, and where `c.site` is not 0 a word
+/// with that.
 pub fn command(c: &Command<'_>, delta: u32) -> [u64; 7] {
     let waits = c.waits.len().min(WAITS_INLINE);
+    let flags = if c.site != 0 { c.flags | flag::CALL_SITE } else { c.flags & !flag::CALL_SITE };
     [
-        head(kind::COMMAND, 7 + waits.div_ceil(2), c.function, delta),
+        head(kind::COMMAND, 7 + waits.div_ceil(2) + usize::from(c.site != 0), c.function, delta),
         c.duration & 0xffff_ffff | (u64::from(c.result as u32) << 32),
         c.id,
         u64::from(c.queue) | (u64::from(c.object) << 32),
         u64::from(c.object2) | (u64::from(c.geometry) << 32),
-        c.kind as u64 | (u64::from(c.flags) << 8) | ((waits as u64) << 16) | (u64::from(c.extra) << 32),
+        c.kind as u64 | (u64::from(flags) << 8) | ((waits as u64) << 16) | (u64::from(c.extra) << 32),
         c.bytes,
     ]
 }
@@ -471,6 +477,12 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
             need(7)?;
             let (second, objects, more, what) = (word(1)?, word(3)?, word(4)?, word(5)?);
             let waits = ((what >> 16) & 0xffff) as usize;
+            let flags = (what >> 8) as u8;
+            let site = if flags & flag::CALL_SITE != 0 {
+                word(7 + waits.div_ceil(2)).filter(|_| words > 7 + waits.div_ceil(2))? as u32
+            } else {
+                0
+            };
             Record::Command(Command {
                 function,
                 duration: (second & 0xffff_ffff) | (high.duration << 32),
@@ -481,10 +493,11 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
                 object2: more as u32,
                 geometry: (more >> 32) as u32,
                 kind: CommandKind::from_u8(what as u8),
-                flags: (what >> 8) as u8,
+                flags,
                 extra: (what >> 32) as u32,
                 bytes: word(6)?,
                 waits: Waits(bytes.get(56..length)?.get(..waits * 4)?),
+                site,
             })
         }
         kind::MORE_WAITS => {
@@ -545,6 +558,7 @@ mod tests {
             extra: 0,
             bytes: 8,
             waits: Waits(&[]),
+            site: 0,
         };
         let (_, words) = timing(3, [10, 20, 30, 40], 0);
         assert!(size_of_val(&command(&c, 0)) + words * 8 <= 96);
@@ -566,6 +580,7 @@ mod tests {
             extra,
             bytes: 8,
             waits: Waits(&[]),
+            site: 0,
         };
         for (kind, extra, probability) in [
             (CommandKind::NdRange, 0, Some(1.0)),

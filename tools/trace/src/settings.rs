@@ -36,6 +36,8 @@ pub const BUDGET: &str = "CLSCOPE_BUDGET";
 pub const REPLAY: &str = "CLSCOPE_REPLAY";
 /// Sensors read around each command.
 pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
+/// Where enqueues are called from.
+pub const CALL_SITES: &str = "CLSCOPE_CALL_SITES";
 /// Sampling inside the application.
 pub const SENSORS: &str = "CLSCOPE_SENSORS";
 /// Where sensors are looked for.
@@ -93,6 +95,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "BATCHES[:MILLISECONDS]",
         default: "nothing is repeated",
         help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of 300 ms or as told",
+    },
+    Setting {
+        name: CALL_SITES,
+        values: "FRAMES, 1 to 16",
+        default: "0",
+        help: "Records with every enqueue where in the application it was called from: so many return addresses, from the innermost outwards",
     },
     Setting {
         name: SNAPSHOT,

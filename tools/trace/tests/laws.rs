@@ -54,6 +54,9 @@ fn write(out: &mut Vec<u8>, said: &Said, delta: u64) {
             put(out, &record::command(&command(*id, *d, &bytes), low));
             out.extend_from_slice(&bytes);
             out.resize(out.len().next_multiple_of(8), 0);
+            if id % 2 == 0 {
+                put(out, &[9]);
+            }
         }
         Said::Timing(c, s) => {
             let (words, n) = record::timing(*c, *s, low);
@@ -75,10 +78,12 @@ fn command(id: u64, duration: u64, waits: &[u8]) -> Command<'_> {
         object2: 4,
         geometry: 5,
         kind: CommandKind::CopyBuffer,
-        flags: record::flag::BLOCKING,
+        flags: record::flag::BLOCKING | if id % 2 == 0 { record::flag::CALL_SITE } else { 0 },
         extra: 77,
         bytes: 1 << 33,
         waits: Waits(waits),
+        // Of every second one.
+        site: if id % 2 == 0 { 9 } else { 0 },
     }
 }
 

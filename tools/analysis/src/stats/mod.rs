@@ -219,8 +219,11 @@ pub struct NamedWait {
 /// wait ends.
 const REMEMBERED_WAITS: usize = 64;
 
-/// Class of a kernel: process, kernel id, queue id.
-type KernelKey = (ProcessIndex, u32, u32);
+/// Class of a kernel: process, kernel id, queue id, and what else the caller tells launches apart by.
+type KernelKey = (ProcessIndex, u32, u32, u32);
+
+/// What launches of a kernel are told apart by: a number of each, 0 for all.
+pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
 
 /// The sums of a trace, with the ids of its processes.
 #[derive(Debug, Clone, Default)]
@@ -268,6 +271,7 @@ struct Pass {
     waited: VecDeque<(ProcessIndex, u16, Span)>,
     /// Per process, whether its method may leave launches out.
     sampling: Vec<bool>,
+    variant: Option<Variant>,
 }
 
 fn key(process: ProcessIndex, id: u32) -> u64 {
@@ -282,12 +286,18 @@ impl Stats {
     /// Reads all events of a trace once.
     #[must_use]
     pub fn of(trace: &Trace<'_>, alignment: &Alignment) -> Self {
+        Self::told_apart(trace, alignment, None)
+    }
+
+    /// As [`of`](Self::of), with the launches of a kernel told apart by something.
+    #[must_use]
+    pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
             ..Self::default()
         };
-        let mut pass = Pass::default();
+        let mut pass = Pass { variant, ..Pass::default() };
         for (index, process) in trace.processes.iter().enumerate() {
             let d = &process.definitions;
             for queue in d.queues.values() {
@@ -394,7 +404,8 @@ impl Stats {
         };
         let left_out = matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
         if record.kind.is_kernel() {
-            let sums = self.kernels.entry((process, record.object, queue)).or_default();
+            let variant = pass.variant.map_or(0, |of| of(record));
+            let sums = self.kernels.entry((process, record.object, queue, variant)).or_default();
             put(sums);
             if left_out || pass.sampling[process.0 as usize] {
                 let certain = &sums.time;
@@ -452,8 +463,18 @@ impl Stats {
     /// Kernels by name and device name, over all processes.
     #[must_use]
     pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {
+        self.kernels_by(trace, |process, kernel, _| trace.process(process).definitions.kernel_name(kernel).into_owned())
+    }
+
+    /// As [`kernels`](Self::kernels), by names that the caller gives to kernels of a process and what tells their launches apart.
+    #[must_use]
+    pub fn kernels_by(
+        &self,
+        trace: &Trace<'_>,
+        name: impl Fn(ProcessIndex, u32, u32) -> String,
+    ) -> BTreeMap<(String, String), CommandSums> {
         let mut out: BTreeMap<(String, String), CommandSums> = BTreeMap::new();
-        for ((process, kernel, queue), sums) in &self.kernels {
+        for ((process, kernel, queue, variant), sums) in &self.kernels {
             let d = &trace.process(*process).definitions;
             let device = d.queues.get(queue).map_or(0, |q| q.device);
             let mut sums = sums.clone();
@@ -463,7 +484,7 @@ impl Stats {
                 let n = sums.covered();
                 sums.bias = Bias { launches: n, ns: n as f64 * bias.value, uncertainty_ns: n as f64 * bias.uncertainty };
             }
-            out.entry((d.kernel_name(*kernel).into_owned(), d.device_name(device).into_owned())).or_default().merge(&sums);
+            out.entry((name(*process, *kernel, *variant), d.device_name(device).into_owned())).or_default().merge(&sums);
         }
         out
     }
@@ -473,7 +494,7 @@ impl Stats {
     #[must_use]
     pub fn queue_time(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
         let others = Estimate::exact(self.queues.get(&(process, queue))?.others_ns as f64);
-        let kernels = self.kernels.iter().filter(|((p, _, q), sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
+        let kernels = self.kernels.iter().filter(|((p, _, q, _), sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
         kernels.map(|(_, sums)| sums.total()).try_fold(others, |sum, total| Some(sum.plus(total?)))
     }
 

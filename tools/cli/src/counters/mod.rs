@@ -11,7 +11,7 @@ pub mod result;
 pub mod sampler;
 pub mod windows;
 
-use crate::energy::activity::{self, By};
+use crate::energy::activity::{self, Grouping};
 use crate::energy::readings::Readings;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
@@ -24,7 +24,7 @@ pub fn of(
     trace: &Trace<'_>,
     alignment: &Alignment,
     readings: &Readings,
-    by: By,
+    by: Grouping<'_>,
     named: Option<&str>,
 ) -> Option<Counters> {
     let recorded = windows::read(trace, files.sensors());

@@ -2,10 +2,12 @@
 //! Launches that were not timed are placed between those that were. Refuses to look at sensors.
 
 use super::slices::{self, Shared};
+use crate::sites::Sites;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place};
 use clscope_analysis::event::{Command, Event, Outcome};
+use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
 use clscope_trace::record::Direction;
@@ -29,6 +31,48 @@ pub enum By {
     Kernel,
     /// The kernel and its global size
     Ndrange,
+    /// The kernel and where in the application it was launched from (`record --call-sites`)
+    CallSite,
+}
+
+/// What counts as one class, with what names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Grouping<'s> {
+    /// What launches of a kernel are told apart by.
+    pub by: By,
+    /// Names of call sites.
+    pub sites: &'s Sites,
+}
+
+impl Grouping<'_> {
+    /// A number for what tells launches of a kernel apart; `None` where nothing does.
+    pub fn variant(self) -> Option<Variant> {
+        match self.by {
+            By::Kernel => None,
+            By::Ndrange => Some(|record| record.geometry),
+            By::CallSite => Some(|record| record.site),
+        }
+    }
+
+    /// Name of a kernel's launches of one variant.
+    pub fn name(self, trace: &Trace<'_>, process: ProcessIndex, kernel: u32, variant: u32) -> String {
+        let definitions = &trace.process(process).definitions;
+        let name = definitions.kernel_name(kernel).into_owned();
+        match self.by {
+            By::Kernel => name,
+            By::Ndrange => match definitions.geometries.get(&variant) {
+                Some(g) => {
+                    let sizes: Vec<String> = g.global.iter().take((g.dimensions as usize).min(3)).map(u64::to_string).collect();
+                    format!("{name} [{}]", sizes.join("x"))
+                }
+                None => name,
+            },
+            By::CallSite => match self.sites.get(process, variant) {
+                Some(site) => format!("{name} @ {}", site.name),
+                None => format!("{name} @ place not recorded"),
+            },
+        }
+    }
 }
 
 /// What a device is, as far as that decides which sensors speak of it.
@@ -286,16 +330,11 @@ fn direction(of: Direction) -> &'static str {
 }
 
 /// The class a command belongs to; `None` for commands that do nothing on the device.
-pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: By) -> Option<(String, bool)> {
+pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>) -> Option<(String, bool)> {
     let record = &command.enqueued.record;
-    let definitions = &trace.process(command.process).definitions;
     if record.kind.is_kernel() && record.object != 0 {
-        let mut name = definitions.kernel_name(record.object).into_owned();
-        if let (By::Ndrange, Some(g)) = (by, definitions.geometries.get(&record.geometry)) {
-            let sizes: Vec<String> = g.global.iter().take((g.dimensions as usize).min(3)).map(u64::to_string).collect();
-            name = format!("{name} [{}]", sizes.join("x"));
-        }
-        return Some((name, true));
+        let variant = by.variant().map_or(0, |of| of(record));
+        return Some((by.name(trace, command.process, record.object, variant), true));
     }
     match record.kind.direction() {
         Some(way) => Some((direction(way).to_owned(), false)),
@@ -305,11 +344,11 @@ pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: By) -> Option<(S
 }
 
 /// Reads the events of a trace once and gives each physical device its spans. Devices that ran nothing are left out.
-pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
+pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Device> {
     let (mut devices, of) = devices(trace);
     // Queues of which some launches were left out by sampling: all their launches, to be placed.
     let mut sampled: HashMap<(u32, u32), (usize, Vec<Launch>)> = HashMap::new();
-    // Process, queue, geometry where it matters, kernel, kind.
+    // Process, queue, variant, kernel, kind.
     type What = (u32, u32, u32, u32, u8);
     let mut names: HashMap<What, Option<(usize, ClassId)>> = HashMap::new();
     for event in trace.events(Some(alignment)) {
@@ -318,9 +357,9 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
         let key = (command.process.0, record.queue);
         let definitions = &trace.process(command.process).definitions;
         // What decides the class, so that names are looked up once.
-        let geometry = if by == By::Ndrange { record.geometry } else { 0 };
+        let variant = by.variant().map_or(0, |of| of(record));
         let object = if record.kind.is_kernel() { record.object } else { 0 };
-        let class = *names.entry((command.process.0, record.queue, geometry, object, record.kind as u8)).or_insert_with(|| {
+        let class = *names.entry((command.process.0, record.queue, variant, object, record.kind as u8)).or_insert_with(|| {
             let device = definitions.clock_device(record.queue).and_then(|d| of.get(&(command.process.0, d)).copied())?;
             let (name, kernel) = class_name(trace, &command, by)?;
             Some((device, devices[device].class(&name, kernel)))
@@ -362,7 +401,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: By) -> Vec<Device> {
             let device = definitions.clock_device(replay.queue).and_then(|d| of.get(&(index as u32, d)).copied());
             let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
             let mut name = definitions.kernel_name(replay.kernel).into_owned();
-            if by == By::Ndrange {
+            if by.by == By::Ndrange {
                 let sizes: Vec<String> = replay.global.iter().take(3).map(u64::to_string).collect();
                 name = format!("{name} [{}]", sizes.join("x"));
             }

@@ -1,7 +1,7 @@
 //! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors, the fit, and what has
 //! to be said of it. Refuses to fit by itself: the analysis does.
 
-use super::activity::{self, By, Device};
+use super::activity::{self, By, Device, Grouping};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy, Estimate};
@@ -19,9 +19,9 @@ pub struct Options {
     /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
     pub gpu_power: Option<Choice>,
-    /// What has an energy figure of its own
-    #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
-    pub energy_by: By,
+    /// What has an energy figure and counters of its own [default: kernel, or as --by says]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub energy_by: Option<By>,
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     #[arg(long, value_name = "KERNEL")]
     pub iteration_kernel: Option<String>,
@@ -43,7 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             gpu_power: None,
-            energy_by: By::Kernel,
+            energy_by: None,
             iteration_kernel: None,
             flop: Vec::new(),
             energy_window: None,
@@ -79,7 +79,14 @@ fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Estima
 }
 
 /// Energy of a trace, given its readings.
-pub fn of(trace: &Trace<'_>, alignment: &Alignment, readings: &Readings, recorded: Option<Choice>, options: &Options) -> Energy {
+pub fn of(
+    trace: &Trace<'_>,
+    alignment: &Alignment,
+    readings: &Readings,
+    recorded: Option<Choice>,
+    options: &Options,
+    by: Grouping<'_>,
+) -> Energy {
     let mut out = Energy { notes: notes(readings), ..Energy::default() };
     out.interfaces = readings
         .findings
@@ -98,7 +105,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, readings: &Readings, recorde
         return out;
     }
     let choice = options.gpu_power.or(recorded).unwrap_or_default();
-    let devices = activity::of(trace, alignment, options.energy_by);
+    let devices = activity::of(trace, alignment, by);
     for device in &devices {
         match power::of(device, &devices, readings, choice, options.energy_sensor.as_deref()) {
             Ok(power) => out.devices.push(measure(trace, device, &power, readings, options)),

@@ -29,6 +29,7 @@ pub fn of(
     trace: &Trace<'_>,
     alignment: &Alignment,
     options: &attribute::Options,
+    by: activity::Grouping<'_>,
 ) -> Result<(result::Energy, readings::Readings)> {
     let mut readings = match &options.readings {
         Some(path) => {
@@ -39,5 +40,5 @@ pub fn of(
     };
     files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));
     let recorded: Option<Choice> = files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
-    Ok((attribute::of(trace, alignment, &readings, recorded, options), readings))
+    Ok((attribute::of(trace, alignment, &readings, recorded, options, by), readings))
 }

@@ -7,6 +7,8 @@
 
 use super::layout::{Layout, Named, Track};
 use super::power::{Power, digits};
+use crate::energy::activity::Grouping;
+use crate::sites::Named as Site;
 use anyhow::Result;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -45,6 +47,8 @@ pub struct Document<'t, 'a> {
     pub alignment: &'t Alignment,
     /// Its sensors.
     pub power: &'t Power,
+    /// What its figures tell apart, and the names of call sites.
+    pub by: Grouping<'t>,
     /// Names of the trace directories.
     pub sources: &'t [String],
     /// Whether calls and commands have their arguments.
@@ -155,11 +159,12 @@ fn microseconds(ns: i64) -> f64 {
 
 impl Serialize for Events<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Document { trace, alignment, power, with_args, .. } = *self.document;
+        let Document { trace, alignment, power, by, with_args, .. } = *self.document;
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
             trace,
             power,
+            by,
             with_args,
             layout: Layout::new(trace),
             origin: trace.origin(),
@@ -183,6 +188,7 @@ struct Pen<'t, 'a, S> {
     out: S,
     trace: &'t Trace<'a>,
     power: &'t Power,
+    by: Grouping<'t>,
     with_args: bool,
     layout: Layout,
     origin: HostNs,
@@ -191,7 +197,7 @@ struct Pen<'t, 'a, S> {
     summary: Summary,
 }
 
-impl<S: SerializeSeq> Pen<'_, '_, S> {
+impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     fn at(&self, time: HostNs) -> Option<f64> {
         Some(microseconds(time.0.saturating_sub(self.origin.0)))
     }
@@ -291,7 +297,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
-            describe(enqueued, definitions, &mut entry.args);
+            describe(enqueued, definitions, self.by.sites.get(call.process, enqueued.record.site), &mut entry.args);
             entry.args.insert("blocking".into(), enqueued.has(flag::BLOCKING).into());
             if enqueued.has(flag::NOT_SAMPLED) {
                 // There is no span for it: the call is all that is drawn.
@@ -314,6 +320,10 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
             entry.args.insert("error".into(), error(call.result).into());
         }
         self.put(entry)
+    }
+
+    fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
+        self.by.sites.get(command.process, command.enqueued.record.site)
     }
 
     fn command(&mut self, command: &Command<'_>) -> std::result::Result<(), S::Error> {
@@ -358,13 +368,13 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
         let args = &mut entry.args;
-        describe(&command.enqueued, definitions, args);
+        describe(&command.enqueued, definitions, self.site(command), args);
         if command.enqueued.record.bytes > 0 && span.duration() > 0 && kind.direction().is_some() {
             // Bytes per nanosecond are gigabytes per second.
             let rate = command.enqueued.record.bytes as f64 / span.duration() as f64;
             args.insert("GB_per_s".into(), ((rate * 1000.0).round() / 1000.0).into());
         }
-        self.power.describe(trace, command, span.duration(), args);
+        self.power.describe(trace, command, self.by, span.duration(), args);
         args.insert("clock_error_ns".into(), placed.bound_ns.into());
         if placed.clamped_ns != 0 {
             args.insert("moved_ns".into(), placed.clamped_ns.into());
@@ -402,7 +412,7 @@ impl<S: SerializeSeq> Pen<'_, '_, S> {
         let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
-        describe(&command.enqueued, definitions, &mut entry.args);
+        describe(&command.enqueued, definitions, self.site(command), &mut entry.args);
         entry.args.insert("reason".into(), reason.into());
         if detail != 0 {
             entry.args.insert("status".into(), error(detail).into());
@@ -422,7 +432,7 @@ fn command_name(enqueued: &Enqueued<'_>, definitions: &Definitions) -> String {
 }
 
 /// What a command is.
-fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, args: &mut Map<String, Value>) {
+fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, site: Option<&Site>, args: &mut Map<String, Value>) {
     let record = &enqueued.record;
     args.insert("command".into(), record.id.into());
     args.insert("kind".into(), record.kind.name().into());
@@ -450,6 +460,9 @@ fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, args: &mut Map<S
     }
     if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
         args.insert("sampling_probability".into(), probability.into());
+    }
+    if let Some(site) = site {
+        args.insert("called_from".into(), site.frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().into());
     }
 }
 

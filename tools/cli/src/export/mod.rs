@@ -63,13 +63,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
-    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
-    let counters =
-        crate::counters::of(&files, &trace, &alignment, &readings, crate::energy::activity::By::Kernel, args.counter_device.as_deref());
+    let sites = crate::sites::Sites::of(&trace);
+    let by = crate::energy::activity::Grouping { by: args.energy.energy_by.unwrap_or_default(), sites: &sites };
+    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
+    let counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
     let power = power::Power::new(&readings, &energy).with_counters(counters.as_ref());
     drop(readings);
     let names = files.names();
-    let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, sources: &names, with_args: !args.no_args };
+    let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, by, sources: &names, with_args: !args.no_args };
     let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
         let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
         let summary = document.write(&mut out).context("cannot write the timeline to stdout")?;

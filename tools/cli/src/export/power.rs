@@ -2,7 +2,7 @@
 //! each device span its joules and what its counters read on average while its kernel ran. Refuses to draw power between readings that are missing.
 
 use crate::counters::result::Counters;
-use crate::energy::activity::{By, class_name};
+use crate::energy::activity::{Grouping, class_name};
 use crate::energy::readings::{Readings, Sensor};
 use crate::energy::result::{Energy, Estimate};
 use clscope_analysis::Trace;
@@ -126,14 +126,14 @@ impl Power {
     }
 
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 % intervals.
-    pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
+    pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
         if self.watts.is_empty() && self.means.is_empty() {
             return;
         }
         let definitions = &trace.process(command.process).definitions;
         let Some(device) = definitions.clock_device(command.enqueued.record.queue) else { return };
         let key = (command.process.0, device);
-        let Some(class) = class_name(trace, command, By::Kernel) else { return };
+        let Some(class) = class_name(trace, command, by) else { return };
         let means = self.means.get(&key).and_then(|m| m.get(&class));
         for (name, mean) in means.into_iter().flatten() {
             args.insert(name.clone(), digits(mean.value).into());

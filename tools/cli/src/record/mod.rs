@@ -56,6 +56,7 @@ pub enum DeviceTiming {
   clscope record -- ./app --size 512           leaves app-DATE-TIME.clscope here
   clscope record -o run1 -- python3 detect.py  leaves run1.clscope
   clscope record --device-timing off -- ./app  host calls only
+  clscope record --call-sites -- ./app         with the place of each launch: report --by call-site
   mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver"
 )]
 pub struct Args {
@@ -94,6 +95,10 @@ pub struct Args {
     /// 300 ms, or as told, and take the median of their joules
     #[arg(long, value_name = "BATCHES[:MILLISECONDS]", value_parser = parse_replay)]
     replay: Option<String>,
+    /// Record with each enqueue where in the application it was called from: FRAMES return addresses outside of OpenCL, 1 if not given.
+    /// Adds 8 bytes and, for stacks seen before, about 40 ns to a launch. `report --by call-site` then tells kernels and joules apart
+    #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    call_sites: Option<u8>,
     /// Read the processor's and GPU's sensors inside the application before and after each command, and wait for it: for long kernels
     #[arg(long)]
     snapshot: bool,
@@ -172,6 +177,7 @@ impl Args {
         set.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        set.extend(self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())));
         set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());

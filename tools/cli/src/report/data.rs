@@ -3,6 +3,7 @@
 //!
 //! The schema's version is raised when a field changes its meaning or goes; new fields may come at any time.
 
+use crate::energy::activity::Grouping;
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
 use clscope_analysis::issue::{Issue, Severity};
@@ -53,6 +54,8 @@ pub struct Report {
     pub idle: Vec<Idle>,
     /// Joules, where the caller attributed them.
     pub energy: Option<crate::energy::result::Energy>,
+    /// Places that commands were enqueued from, where rows are by them.
+    pub call_sites: Vec<crate::sites::Named>,
     /// Hardware counters per kernel, where they were recorded.
     pub counters: Option<crate::counters::result::Counters>,
     pub issues: Vec<Finding>,
@@ -433,8 +436,8 @@ fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Int
 
 impl Report {
     /// From a trace's sums.
-    pub fn new(names: Vec<String>, trace: &Trace<'_>, alignment: &Alignment, stats: &Stats) -> Self {
-        let kernels = stats.kernels(trace);
+    pub fn new(names: Vec<String>, trace: &Trace<'_>, alignment: &Alignment, stats: &Stats, by: Grouping<'_>) -> Self {
+        let kernels = stats.kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
         let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
@@ -602,6 +605,7 @@ impl Report {
             },
             idle: idle.into_iter().map(|(cause, ns)| Idle { cause, ns, share: share(u128::from(ns), u128::from(idle_ns)) }).collect(),
             energy: None,
+            call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
         };

@@ -10,6 +10,8 @@ mod rows;
 mod table;
 mod text;
 
+use crate::energy::activity::{By, Grouping};
+use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -27,6 +29,7 @@ use std::path::PathBuf;
   clscope report a.clscope b.clscope      several traces on one timeline
   clscope report --format json | jq '.kernels[0]'
   clscope report --correct-bias           kernel times without the runtime's own work in them, where that was measured
+  clscope report --by call-site           kernels and joules by where they are launched from (record --call-sites)
   clscope report --format csv --section functions")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
@@ -56,6 +59,9 @@ pub struct Args {
     /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI address
     #[arg(long, value_name = "NAME")]
     pub counter_device: Option<String>,
+    /// What has a row of its own among kernels, joules and counters
+    #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
+    pub by: By,
     #[command(flatten)]
     pub energy: crate::energy::attribute::Options,
 }
@@ -214,15 +220,19 @@ pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
-    let stats = Stats::of(&trace, &alignment);
-    let mut report = Report::new(files.names(), &trace, &alignment, &stats);
+    let energy_by = args.energy.energy_by.unwrap_or(args.by);
+    let sites = if args.by == By::CallSite || energy_by == By::CallSite { Sites::of(&trace) } else { Sites::default() };
+    let by = Grouping { by: args.by, sites: &sites };
+    let stats = Stats::told_apart(&trace, &alignment, by.variant());
+    let mut report = Report::new(files.names(), &trace, &alignment, &stats, by);
     if args.correct_bias {
         correct::apply(&mut report)?;
     }
     sort(&mut report, args.sort);
-    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy)?;
+    let by = Grouping { by: energy_by, sites: &sites };
+    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
     report.energy = Some(energy);
-    report.counters = crate::counters::of(&files, &trace, &alignment, &readings, args.energy.energy_by, args.counter_device.as_deref());
+    report.counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
     drop(readings);
     let shown = Shown::of(args);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -236,6 +246,12 @@ pub fn run(args: &Args) -> Result<()> {
         Format::Csv => rows::write(&report, &shown, &mut out)?,
     }
     out.flush().context("could not write the report")?;
+    for (module, why) in &sites.unnamed {
+        crate::output::say(format_args!("note: places in {module} have no names: {why}"));
+    }
+    if args.by == By::CallSite && sites.is_empty() {
+        crate::output::say("warning: this trace holds no call sites: record with --call-sites");
+    }
     warn(&report.issues);
     Ok(())
 }
