@@ -178,6 +178,12 @@ fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
 }
 
 impl Queue {
+    /// Where the next timed command will be noted.
+    #[inline(always)]
+    pub fn next_place(&self) -> *const i8 {
+        self.pending.next_place()
+    }
+
     /// Commands whose time is awaited.
     pub fn in_flight(&self) -> u64 {
         self.pending.len() + self.backlog.try_lock().map_or(0, |b| b.len() as u64)
@@ -195,7 +201,7 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
         }
         _ => None,
     };
-    let entry = Entry { event: event as usize, command, ours, completed };
+    let entry = Entry::new(event as usize, command, ours, completed);
     if let Err(entry) = queue.pending.push(entry) {
         crowded(t, queue, entry);
     } else if process.timing == DeviceTiming::Sync {
@@ -225,7 +231,7 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
         backlog.push_back(entry);
         return;
     }
-    ring::untimed(t, entry.command, Untimed::TooManyPending, 0, sink::now());
+    ring::untimed(t, entry.command(), Untimed::TooManyPending, 0, sink::now());
     if let Some(calls) = Calls::of(queue) {
         guard::unseen(|| calls.release(&entry));
     }
@@ -310,8 +316,8 @@ impl Calls {
     }
 
     fn release(&self, entry: &Entry) {
-        if !entry.ours {
-            objects::event_let_go(entry.event as H, entry.command);
+        if !entry.ours() {
+            objects::event_let_go(entry.event as H, entry.command());
         }
         // SAFETY: our own reference, given back once.
         unsafe { (self.release)(entry.event as H) };
@@ -337,17 +343,17 @@ impl Calls {
         let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
         let observed = if told == 0 { observed } else { told };
         if failed == 0 {
-            ring::timing(t, entry.command, stamps, observed);
+            ring::timing(t, entry.command(), stamps, observed);
         } else {
             match self.status(event) {
                 Some(status) if status > CL_COMPLETE => return Seen::NotYet,
-                Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command, Untimed::Failed, status, observed),
+                Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command(), Untimed::Failed, status, observed),
                 _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => {
                     // The runtime does not switch as we thought, or the switch came between two threads: one time is lost, no more.
                     queue.switch.give_up(queue);
-                    ring::untimed(t, entry.command, Untimed::NotAvailable, failed, observed);
+                    ring::untimed(t, entry.command(), Untimed::NotAvailable, failed, observed);
                 }
-                _ => ring::untimed(t, entry.command, Untimed::QueryFailed, failed, observed),
+                _ => ring::untimed(t, entry.command(), Untimed::QueryFailed, failed, observed),
             }
         }
         self.release(entry);
@@ -413,15 +419,15 @@ fn harvest_locked(
 
 /// The queue has finished every command that was enqueued before `limit` was the next command id.
 pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
-    harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command < limit);
+    harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() < limit);
 }
 
 /// A command of the queue is known complete; on an in-order queue so is what stands before it.
 pub fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
     if queue.out_of_order {
-        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command == command);
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() == command);
     } else {
-        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command <= command);
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() <= command);
     }
 }
 
@@ -496,7 +502,7 @@ pub fn abandoned(t: &Thread, queue: &'static Queue) {
     harvest_locked(t, queue, backlog, None, usize::MAX, complete);
     let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock_for(LAST_LOOK), Calls::of(queue)) else { return };
     while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
-        ring::untimed(t, entry.command, Untimed::QueueReleased, 0, sink::now());
+        ring::untimed(t, entry.command(), Untimed::QueueReleased, 0, sink::now());
         guard::unseen(|| calls.release(&entry));
     }
 }

@@ -42,6 +42,12 @@ impl Tables {
         }
     }
 
+    /// Where command ids are counted.
+    #[inline(always)]
+    pub fn counter(&self) -> *const i8 {
+        self.next_command.as_ptr().cast_const().cast()
+    }
+
     /// A new id for anything.
     pub fn new_id(&self) -> u32 {
         self.next_object.fetch_add(1, Ordering::Relaxed)

@@ -14,14 +14,30 @@ pub const CAPACITY: u64 = 1 << 12;
 pub struct Entry {
     /// Its event, which we hold a reference of.
     pub event: usize,
-    /// Its id.
-    pub command: u64,
-    /// Whether the event is ours alone: the application never saw it.
-    pub ours: bool,
+    /// Its id, and whether the event is ours alone: the application never saw it. In one word, so that two entries fill a cache line.
+    of: u64,
     /// Method `callback`: when it was complete, 0 until then.
     pub completed: Option<Arc<AtomicU64>>,
 }
 
+impl Entry {
+    /// Of a command with this id; `ours`: the application never saw the event.
+    pub fn new(event: usize, command: u64, ours: bool, completed: Option<Arc<AtomicU64>>) -> Self {
+        Self { event, of: command << 1 | u64::from(ours), completed }
+    }
+
+    /// Its id.
+    pub fn command(&self) -> u64 {
+        self.of >> 1
+    }
+
+    /// Whether the event is ours alone.
+    pub fn ours(&self) -> bool {
+        self.of & 1 != 0
+    }
+}
+
+#[repr(align(32))]
 struct Cell {
     /// Twice the lap, plus one while the cell is full.
     turn: AtomicU64,
@@ -71,6 +87,13 @@ impl Pending {
         }
         // SAFETY: CAPACITY cells, never freed: queues live for ever.
         Some(unsafe { &*cells.add((index % CAPACITY) as usize) })
+    }
+
+    /// Address of the cell that the next entry goes to, for a hint.
+    #[inline(always)]
+    pub fn next_place(&self) -> *const i8 {
+        let tail = self.tail.load(Ordering::Relaxed);
+        self.cells.load(Ordering::Relaxed).wrapping_add((tail % CAPACITY) as usize).cast_const().cast()
     }
 
     /// Appends; gives the entry back when the queue is full.

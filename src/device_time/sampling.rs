@@ -16,6 +16,8 @@ const ALWAYS: u64 = 16;
 const KEPT: u64 = 8;
 /// The probability is set anew after so many launches.
 const PERIOD: u64 = 256;
+/// Launches that a thread counts by itself: shared counters are touched once in so many.
+const TOGETHER: u64 = 16;
 /// Launches whose price decides whether `auto` needs to know more.
 const TRIAL: u64 = 256;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
@@ -66,14 +68,28 @@ impl Mean {
     }
 }
 
+/// What a thread keeps.
+struct Local {
+    /// State of its xorshift generator, 0 before its first use.
+    random: Cell<u64>,
+    /// Until its next look at the shared counters: the first launch of a thread has one, as threads may live for one launch.
+    left: Cell<u64>,
+    launches: Cell<u64>,
+    /// Launches and ticks, as in the sampler: timed, untimed.
+    timed: Cell<(u64, u64)>,
+    untimed: Cell<(u64, u64)>,
+}
+
 thread_local! {
-    /// State of a thread's xorshift generator, 0 before its first use.
-    static RANDOM: Cell<u64> = const { Cell::new(0) };
+    static LOCAL: Local = const {
+        Local { random: Cell::new(0), left: Cell::new(0), launches: Cell::new(0), timed: Cell::new((0, 0)), untimed: Cell::new((0, 0)) }
+    };
 }
 
 /// A random number below 2^32 (G. Marsaglia's xorshift64*, upper half).
 fn random() -> u32 {
-    RANDOM.with(|state| {
+    LOCAL.with(|local| {
+        let state = &local.random;
         let mut x = state.get();
         if x == 0 {
             x = sink::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -117,11 +133,33 @@ impl Sampler {
     /// A launch took `ticks` on the enqueuing thread.
     #[inline]
     pub fn launched(&self, timed: bool, ticks: u64, now: u64) {
-        if ticks < self.longest() {
-            if timed { &self.timed } else { &self.untimed }.add(1, ticks);
+        LOCAL.with(|local| {
+            if ticks < self.longest() {
+                let mean = if timed { &local.timed } else { &local.untimed };
+                let (count, sum) = mean.get();
+                mean.set((count + 1, sum + ticks));
+            }
+            local.launches.set(local.launches.get() + 1);
+            match local.left.get() {
+                0 => self.tell(local, now),
+                left => local.left.set(left - 1),
+            }
+        });
+    }
+
+    /// Adds what a thread has counted.
+    #[inline(never)]
+    fn tell(&self, local: &Local, now: u64) {
+        local.left.set(TOGETHER - 1);
+        for (shared, own) in [(&self.timed, &local.timed), (&self.untimed, &local.untimed)] {
+            let (count, ticks) = own.take();
+            if count > 0 {
+                shared.add(count, ticks);
+            }
         }
-        let launches = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
-        if launches.is_multiple_of(PERIOD) {
+        let more = local.launches.take();
+        let launches = self.launches.fetch_add(more, Ordering::Relaxed) + more;
+        if launches / PERIOD != (launches - more) / PERIOD {
             self.set(launches, now);
         }
     }

@@ -64,9 +64,14 @@ impl Geometry {
                 key[1 + part * 3 + dimension] = unsafe { *given.add(dimension) };
             }
         }
-        let hash = key.iter().fold(0usize, |h, w| (h ^ w).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize));
+        // Factors of their own, so that no product waits for another.
+        const FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
+        let of =
+            |at: usize| [key[at], key[at + 1], key[at + 2]].iter().zip(FACTORS).fold(0usize, |h, (w, f)| h ^ w.wrapping_mul(f as usize));
+        let hash = of(4) ^ of(7).rotate_left(17) ^ of(1).rotate_left(31) ^ key[0].wrapping_mul(FACTORS[3] as usize);
         let Some(entry) = cache(t).entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
-        if entry.0 != key {
+        // Word by word, and not by a call of the C library's.
+        if entry.0.iter().zip(&key).fold(0, |differs, (a, b)| differs | (a ^ b)) != 0 {
             *entry = (key, interned(&key));
         }
         entry.1

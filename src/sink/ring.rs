@@ -114,6 +114,29 @@ impl Words {
     }
 }
 
+/// Writes a long record of few words where there is room for it and nothing needs more than 32 bits: in a row, without a call. What a
+/// launch pays for is the memory and the code that it touches, which the runtime has displaced from the caches meanwhile.
+#[inline(always)]
+fn write_short<const N: usize>(t: &Thread, time: u64, duration: u64, words: impl FnOnce(u32) -> [u64; N]) -> bool {
+    let cursor = t.cursor.get();
+    let delta = time.wrapping_sub(t.last.get());
+    if (t.limit.get() as usize).wrapping_sub(cursor as usize) < N * 8 || (delta | duration) >> 32 != 0 {
+        return false;
+    }
+    let outer = t.writing.replace(true);
+    compiler_fence(Ordering::SeqCst);
+    let words = words(delta as u32);
+    // SAFETY: N words are left in the ring, which is mapped, aligned and written by this thread only.
+    unsafe {
+        cursor.cast::<[u64; N]>().write(words);
+        t.cursor.set(cursor.add(N));
+    }
+    publish(t, time, (N * 8) as u64);
+    compiler_fence(Ordering::SeqCst);
+    t.writing.set(outer);
+    true
+}
+
 /// A plain record that the fast path could not write.
 pub fn plain(t: &Thread, function: u16, id: u32, small: u32, time: u64, duration: u64) {
     write_long(t, time, duration, |d| Words::of(&record::plain(function, small, id, d, duration as u32)), &[]);
@@ -125,7 +148,16 @@ pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, 
 }
 
 /// A command at its enqueue, with its whole wait list.
+#[inline(always)]
 pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
+    let short = c.site == 0 && c.waits.is_empty();
+    if !(short && write_short(t, time, c.duration, |d| record::command(c, d))) {
+        long_command(t, c, time);
+    }
+}
+
+#[inline(never)]
+fn long_command(t: &Thread, c: &record::Command<'_>, time: u64) {
     let mut waits = c.waits.0.chunks(record::WAITS_INLINE * 4);
     let words = |bytes: &[u8]| -> Vec<u64> {
         bytes
@@ -156,6 +188,11 @@ pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
 
 /// The stamps of a command, at the time it was seen complete.
 pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
+    if let Some(words) = record::narrow_timing(command, stamps)
+        && write_short(t, time, 0, |d| record::with_delta(words, d))
+    {
+        return;
+    }
     write_long(
         t,
         time,

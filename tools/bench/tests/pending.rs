@@ -15,13 +15,13 @@ const EACH: u64 = if cfg!(miri) { 60 } else { 200_000 };
 
 fn entry(command: u64) -> Entry {
     // Memory of the entry's own: seen by the wrong thread, too early or twice, it would tell.
-    Entry { event: command as usize, command, ours: true, completed: Some(Arc::new(AtomicU64::new(command))) }
+    Entry::new(command as usize, command, true, Some(Arc::new(AtomicU64::new(command))))
 }
 
 fn take(entry: Entry) -> u64 {
     let own = entry.completed.expect("every entry has its memory");
     assert_eq!(Arc::strong_count(&own), 1, "an entry came out twice");
-    assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (entry.command, entry.command));
+    assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (entry.command(), entry.command()));
     entry.command
 }
 

@@ -370,6 +370,7 @@ pub const fn call(function: u16, args: usize, result: i32, delta: u32, duration:
 
 /// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word, and where `c.site` is not 0 a word
 /// with that.
+#[inline(always)]
 pub fn command(c: &Command<'_>, delta: u32) -> [u64; 7] {
     let waits = c.waits.len().min(WAITS_INLINE);
     let flags = if c.site != 0 { c.flags | flag::CALL_SITE } else { c.flags & !flag::CALL_SITE };
@@ -389,15 +390,33 @@ pub const fn more_waits(command: u64, count: usize, delta: u32) -> [u64; 3] {
     [head(kind::MORE_WAITS, 3 + count.div_ceil(2), 0, delta), command, count as u64]
 }
 
+/// A `Timing` of delta 0, if the stamps lie near enough to each other.
+#[inline(always)]
+pub const fn narrow_timing(command: u64, stamps: [u64; 4]) -> Option<[u64; 5]> {
+    let [queued, submit, start, end] = stamps;
+    let (wait, submitted, ran) = (start.wrapping_sub(queued), submit.wrapping_sub(queued), end.wrapping_sub(start));
+    if (wait | submitted | ran) >> 32 != 0 {
+        return None;
+    }
+    Some([head(kind::TIMING, 5, 0, 0), command, start, wait | (submitted << 32), ran])
+}
+
+/// A record of delta 0 with another delta.
+#[inline(always)]
+pub const fn with_delta<const N: usize>(mut words: [u64; N], delta: u32) -> [u64; N] {
+    words[0] |= (delta as u64) << 32;
+    words
+}
+
 /// A `Timing` (five words) or `TimingWide` (six words): the words and how many of them count.
 pub fn timing(command: u64, stamps: [u64; 4], delta: u32) -> ([u64; 6], usize) {
     let [queued, submit, start, end] = stamps;
-    let narrow = |from: u64, to: u64| to.checked_sub(from).and_then(|d| u32::try_from(d).ok());
-    match (narrow(queued, start), narrow(queued, submit), narrow(start, end)) {
-        (Some(wait), Some(submitted), Some(ran)) => {
-            ([head(kind::TIMING, 5, 0, delta), command, start, u64::from(wait) | (u64::from(submitted) << 32), u64::from(ran), 0], 5)
+    match narrow_timing(command, stamps) {
+        Some(narrow) => {
+            let [head, command, start, waits, ran] = with_delta(narrow, delta);
+            ([head, command, start, waits, ran, 0], 5)
         }
-        _ => ([head(kind::TIMING_WIDE, 6, 0, delta), command, queued, submit, start, end], 6),
+        None => ([head(kind::TIMING_WIDE, 6, 0, delta), command, queued, submit, start, end], 6),
     }
 }
 
