@@ -30,7 +30,9 @@ fn run(stage: &Stage, mode: Mode, line: &str, settings: &[(&str, &str)]) -> Repo
                 report.objects.insert(kind.to_owned(), fields);
             }
             ["misuse", ..] => report.misuse.push(line.to_owned()),
-            _ => report.commands = line.to_owned(),
+            ["commands", ..] => report.commands = line.to_owned(),
+            // Events: ours are among them.
+            _ => {}
         }
     }
     report

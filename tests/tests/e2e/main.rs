@@ -2,6 +2,7 @@
 //! one module per promise; see `tests/README.md`.
 
 mod balance;
+mod call_sites;
 mod conform;
 mod contents;
 mod control;

@@ -92,6 +92,30 @@ fn pyopencl_with_its_own_loader_is_recorded() {
     }
 }
 
+/// The places are in PyOpenCL's own module, in every way in; further out lies the interpreter.
+#[test]
+fn launches_of_pyopencl_have_places() {
+    let Some(python) = given("CLSCOPE_TEST_PYTHON") else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let script = stage.join("app.py");
+    std::fs::write(&script, PYOPENCL).unwrap();
+    for mode in Mode::RECORDING {
+        let name = format!("{mode:?}");
+        let run = stage.program(mode, &name, &python).arg(&script).env("PYOPENCL_NO_CACHE", "1").env("PYOPENCL_CTX", "0");
+        run.env("XDG_CACHE_HOME", stage.path()).env("CLSCOPE_CALL_SITES", "4").run().success();
+        let trace = format!("{name}.clscope");
+        let report = stage.clscope(["report", &trace, "--by", "call-site", "--format", "json"]).run().success();
+        let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+        let twice: Vec<_> =
+            report["kernels"].as_array().unwrap().iter().filter(|k| k["name"].as_str().unwrap().starts_with("twice @ ")).collect();
+        assert_eq!(twice.iter().map(|k| k["count"].as_u64().unwrap()).sum::<u64>(), 20, "{mode:?}");
+        let sites = report["call_sites"].as_array().unwrap();
+        let first = sites.iter().map(|s| s["frames"][0]["module"].as_str().unwrap());
+        assert!(first.clone().all(|m| m.contains("_cl")), "{mode:?}: {:?}", first.collect::<Vec<_>>());
+        assert!(sites.iter().all(|s| s["frames"].as_array().unwrap().len() == 4), "{mode:?}");
+    }
+}
+
 const PYOPENCL: &str = r#"
 import numpy as np, pyopencl as cl
 context = cl.Context([cl.get_platforms()[0].get_devices()[0]])

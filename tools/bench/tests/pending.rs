@@ -19,10 +19,11 @@ fn entry(command: u64) -> Entry {
 }
 
 fn take(entry: Entry) -> u64 {
+    let command = entry.command();
     let own = entry.completed.expect("every entry has its memory");
     assert_eq!(Arc::strong_count(&own), 1, "an entry came out twice");
-    assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (entry.command(), entry.command()));
-    entry.command
+    assert_eq!((own.load(Ordering::Relaxed), entry.event as u64), (command, command));
+    command
 }
 
 #[test]
