@@ -346,7 +346,7 @@ const VARIES: u32 = u32::MAX;
 impl Stacks {
     /// A beginning: the function, and how the stack is aligned, on which the sizes of frames may depend.
     fn beginning(at: usize, function: u16) -> usize {
-        usize::from(function) << 12 | at & 0xff0
+        (usize::from(function) << 12) | (at & 0xff0)
     }
 
     #[inline(always)]
@@ -402,7 +402,7 @@ impl Stacks {
             let there = distance != VARIES && distance != END && unsafe { (*place as *const usize).read_volatile() } == *address;
             let Some(node) = self.nodes.get_mut(index as usize) else { return };
             let known = node.next;
-            node.next = if there && (known == END && node.site == 0 || known == distance) { distance } else { VARIES };
+            node.next = if there && ((known == END && node.site == 0) || known == distance) { distance } else { VARIES };
             if node.next == VARIES {
                 return;
             }

@@ -23,7 +23,7 @@ pub struct Entry {
 impl Entry {
     /// Of a command with this id; `ours`: the application never saw the event.
     pub fn new(event: usize, command: u64, ours: bool, completed: Option<Arc<AtomicU64>>) -> Self {
-        Self { event, of: command << 1 | u64::from(ours), completed }
+        Self { event, of: (command << 1) | u64::from(ours), completed }
     }
 
     /// Its id.

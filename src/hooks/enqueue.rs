@@ -177,12 +177,13 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
     let queue = plan.queue;
     let app_profiling = queue.is_some_and(|q| q.app_profiling.load(Ordering::Relaxed));
     if plan.record {
-        let flags = u8::from(!theirs.is_null()) * flag::APP_EVENT
-            | u8::from(what.blocking) * flag::BLOCKING
-            | u8::from(plan.timed) * flag::TIMED
-            | u8::from(plan.left_out) * flag::NOT_SAMPLED
-            | u8::from(app_profiling) * flag::APP_PROFILING
-            | u8::from(plan.repeated) * flag::REPEATED;
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let flags = bit(!theirs.is_null(), flag::APP_EVENT)
+            | bit(what.blocking, flag::BLOCKING)
+            | bit(plan.timed, flag::TIMED)
+            | bit(plan.left_out, flag::NOT_SAMPLED)
+            | bit(app_profiling, flag::APP_PROFILING)
+            | bit(plan.repeated, flag::REPEATED);
         let (count, list) = what.waits;
         let list = if count == 0 || list.is_null() { None } else { Some(WaitList::of(what.waits)) };
         let command = Command {

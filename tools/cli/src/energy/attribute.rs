@@ -14,7 +14,7 @@ use clscope_sensors::gpu_power::{Choice, Containment};
 use clscope_trace::sensors::Quantity;
 
 /// What the user may choose.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
     /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
@@ -37,20 +37,6 @@ pub struct Options {
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the trace's
     #[arg(long, value_name = "FILE")]
     pub readings: Option<std::path::PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            gpu_power: None,
-            energy_by: None,
-            iteration_kernel: None,
-            flop: Vec::new(),
-            energy_window: None,
-            energy_sensor: None,
-            readings: None,
-        }
-    }
 }
 
 fn parse_flop(text: &str) -> Result<(String, f64), String> {

@@ -35,7 +35,7 @@ fn report(bytes: &ProcessBytes) -> Report {
     let trace = Trace::open(vec![bytes.files("app.clscope/4242-0")]);
     let alignment = trace.align();
     let stats = Stats::of(&trace, &alignment);
-    Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats)
+    Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats, Grouping { by: By::Kernel, sites: &Sites::default() })
 }
 
 fn shown(format: Format) -> Shown {
@@ -47,6 +47,7 @@ fn shown(format: Format) -> Shown {
         limit: None,
         name: None,
         counters: vec![],
+        by: By::Kernel,
         correct_bias: false,
         counter_device: None,
         energy: Default::default(),
