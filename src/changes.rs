@@ -3,6 +3,7 @@
 //! | change | where | when |
 //! |---|---|---|
 //! | `CL_QUEUE_PROFILING_ENABLE` added | queue creation | device timing is on, the queue is not on the device |
+//! | `clCreatePerfCountersCommandQueueINTEL` called instead | queue creation | `CLSCOPE_COUNTERS` has `intel-queue`, and the runtime has that function and takes all properties |
 //! | an event slot of ours where the application passed NULL | enqueue | device timing is on for the queue |
 //! | callback and user data replaced by ours, which call the application's | functions that take a callback | always, so that calls from inside are its own |
 //! | extension pointers replaced by ours | `clGetExtensionFunctionAddress[ForPlatform]` | for functions of the registry |
@@ -20,7 +21,7 @@
 //! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on its wait list, `clFinish` on its queue,
 //! a queue and buffers of our own, copies of the buffers that the kernel may write, the launch itself again and again on that
 //! queue, the copies back, and the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event of
-//! ours where the application asked for none. Neither waits while a user event is not set.
+//! ours where the application asked for none, `clGetDeviceAndHostTimer` before and after. Neither waits while a user event is not set.
 
 /// Whether an enqueue that failed so may have failed because of our event.
 pub fn event_can_cause(code: i32) -> bool {

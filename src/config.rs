@@ -1,6 +1,6 @@
 //! The only reader of the environment: once, when the library is loaded. Opens nothing.
 
-use crate::{diag, replay};
+use crate::{counters, diag, replay};
 use clscope_trace::settings as s;
 use once_cell::sync::OnceCell;
 use std::ffi::OsString;
@@ -56,6 +56,8 @@ pub struct Config {
     pub call_sites: u8,
     /// Sensors are read around each command.
     pub snapshot: bool,
+    /// Counters that this process reads itself.
+    pub counters: Vec<counters::Wanted>,
     /// Sensors are sampled in this process.
     pub sensors: bool,
     /// Where they are looked for, if not in the system's trees.
@@ -174,6 +176,16 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             1
         }
     };
+    let mut counters = Vec::new();
+    for one in text(s::COUNTERS).iter().flat_map(|all| all.split(',')).map(str::trim).filter(|one| !one.is_empty()) {
+        match counters::parse(one) {
+            Some(counters::Wanted::Perf | counters::Wanted::Oa(_)) if !snapshot => {
+                complaints.push(format!("{}={one} counts around commands: set {}=1, too", s::COUNTERS, s::SNAPSHOT));
+            }
+            Some(wanted) => counters.push(wanted),
+            None => complaints.push(format!("{}={one} is none of perf, oa, oa:UUID, intel-queue and intel-queue:NUMBER", s::COUNTERS)),
+        }
+    }
     let list =
         |name: &str| text(name).map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()).unwrap_or_default();
     Config {
@@ -189,6 +201,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         replay,
         call_sites,
         snapshot,
+        counters,
         sensors,
         sysfs_root: lookup(s::SYSFS_ROOT).filter(|v| !v.is_empty()).map(PathBuf::from),
         given,

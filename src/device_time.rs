@@ -13,7 +13,7 @@ use crate::guard::{self, Thread};
 use crate::hooks::platform::Known;
 use crate::sink::{self, Process, ring};
 use crate::table::id;
-use crate::{objects, real};
+use crate::{counters, diag, intel_queue, objects, real};
 use clscope_trace::record::Untimed;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
@@ -27,6 +27,9 @@ const CL_QUEUE_OUT_OF_ORDER: u64 = 1;
 const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
 const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
 const CL_COMPLETE: i32 = 0;
+/// CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL, and the longest answer to it that is kept.
+const PERFCOUNTERS: u32 = 0x407F;
+const MOST_COUNTERS: usize = 1 << 16;
 /// Commands that may be in flight on a queue before an enqueue looks for complete ones itself.
 const LOOK_AFTER: u64 = 1024;
 /// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a kilobyte.
@@ -58,6 +61,8 @@ pub struct Queue {
     pub switch: switch::Switch,
     /// Failed enqueues leave live events: see `platform::Known`.
     pub failures_leave_events: bool,
+    /// Whether the runtime counts for each of its commands.
+    pub counted: AtomicBool,
     pub out_of_order: bool,
     pub made: Made,
     /// The application's references.
@@ -151,6 +156,7 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         profiling_added: new.profiling_added,
         switch: switch::Switch::new(new.profiling_added && new.known.switches_profiling),
         failures_leave_events: new.known.failures_leave_events,
+        counted: AtomicBool::new(false),
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
         made: new.made,
         references: AtomicI64::new(1),
@@ -296,6 +302,8 @@ struct Calls {
     profiling: Query,
     info: Query,
     release: unsafe extern "C" fn(H) -> i32,
+    /// Whether the runtime counted for the commands.
+    counted: bool,
 }
 
 impl Calls {
@@ -304,6 +312,7 @@ impl Calls {
             profiling: function(queue, id::clGetEventProfilingInfo)?,
             info: function(queue, id::clGetEventInfo)?,
             release: function(queue, id::clReleaseEvent)?,
+            counted: queue.counted.load(Ordering::Relaxed),
         })
     }
 
@@ -321,6 +330,26 @@ impl Calls {
         }
         // SAFETY: our own reference, given back once.
         unsafe { (self.release)(entry.event as H) };
+    }
+
+    /// Keeps what the runtime counted for a complete command.
+    #[cold]
+    fn counters(&self, event: H, command: u64) {
+        let Some(configuration) = intel_queue::wanted() else { return };
+        let mut size = 0usize;
+        // SAFETY: an event that we hold a reference of; only the size is asked.
+        let mut code = unsafe { (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), &mut size) };
+        if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
+            let mut bytes = vec![0u8; size];
+            // SAFETY: as above, with room for so many bytes.
+            code = unsafe { (self.profiling)(event, PERFCOUNTERS, size, bytes.as_mut_ptr().cast(), std::ptr::null_mut()) };
+            if code == 0 {
+                counters::report(command, configuration, bytes);
+                return;
+            }
+        }
+        let text = format!("the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes");
+        diag::warn("no-queue-counters", &text);
     }
 
     /// Reads one event's stamps if its command is complete.
@@ -344,6 +373,9 @@ impl Calls {
         let observed = if told == 0 { observed } else { told };
         if failed == 0 {
             ring::timing(t, entry.command(), stamps, observed);
+            if self.counted {
+                self.counters(event, entry.command());
+            }
         } else {
             match self.status(event) {
                 Some(status) if status > CL_COMPLETE => return Seen::NotYet,

@@ -100,7 +100,7 @@ macro_rules! stand_ins {
                     if let Some(launch) = $before {
                         replay::launch(S, &launch);
                     }
-                    snapshot::before();
+                    snapshot::before(S, $queue);
                 }));
                 let mut ours: H = std::ptr::null_mut();
                 let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
@@ -108,7 +108,7 @@ macro_rules! stand_ins {
                 let code = unsafe { real($queue, $($given,)* place) };
                 if code == 0 && !place.is_null() {
                     // SAFETY: the successful call has written the event.
-                    guard::unseen(|| guard::protect((), || snapshot::after(S, unsafe { &*place }, !ours.is_null())));
+                    guard::unseen(|| guard::protect((), || snapshot::after(S, $queue, unsafe { &*place }, !ours.is_null())));
                 }
                 code
             }

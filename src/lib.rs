@@ -17,7 +17,8 @@
 //! `real` found, and hands what happened to the thread's ring in `sink`. Calls that create things, that the
 //! recorder must answer itself, or at which commands are known complete go through `hooks`. `layer` speaks the layer
 //! ABI of loaders. `instead` puts `replay` and `snapshot` in the way, in runs that ask for them; `sampler` reads sensors where nobody
-//! else does; `call_sites` tells where enqueues come from. `config` is the only reader of the environment, `diag` the only writer to stderr.
+//! else does, `counters` counters around commands, and `intel_queue` has Intel's runtime count; `call_sites` tells where enqueues
+//! come from. `config` is the only reader of the environment, `diag` the only writer to stderr.
 
 #![allow(non_snake_case, clippy::missing_safety_doc, reason = "hooks have the names of the functions they stand for, and their contracts")]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]
@@ -26,6 +27,7 @@ mod call_sites;
 mod callbacks;
 mod changes;
 mod config;
+mod counters;
 mod device_time;
 mod diag;
 mod entry;
@@ -33,6 +35,7 @@ mod exports;
 mod guard;
 mod hooks;
 mod instead;
+mod intel_queue;
 mod layer;
 mod objects;
 mod real;

@@ -62,22 +62,27 @@ fn current() -> Option<&'static Sampling> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether the application leaves descriptors to us.
+pub fn descriptors_to_spare() -> bool {
+    // SAFETY: an all-zero rlimit is valid and writable.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0;
+    failed || limit.rlim_cur >= LEAST_DESCRIPTORS
+}
+
 /// Opens what can be read, and starts the thread, at the first OpenCL call of a process.
 pub fn begin(process: &Process) {
     // A forked child's parent goes on with its own.
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
     let wanted = config::get();
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let few = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 && limit.rlim_cur < LEAST_DESCRIPTORS;
-    if (!wanted.sensors && !wanted.snapshot) || few {
+    if (!wanted.sensors && !wanted.snapshot) || !descriptors_to_spare() {
         return;
     }
     let roots = wanted.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
     let mut opened = doctor::open_host(&Raised, &roots, &NoPerf, None);
     if opened.sources.is_empty() {
-        if wanted.snapshot {
+        if wanted.snapshot && wanted.counters.is_empty() {
             diag::warn("no-snapshot", "snapshots were asked for, and this process may read no sensor: `clscope doctor` says what helps");
         }
         return;

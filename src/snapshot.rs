@@ -1,10 +1,10 @@
-//! Owns `CLSCOPE_SNAPSHOT`: sensors are read in this process before and after each enqueued command, which is waited for.
+//! Owns `CLSCOPE_SNAPSHOT`: sensors and counters are read in this process before and after each enqueued command, which is waited for.
 //! Refuses to wait behind a user event, and to read what needs privileges that the application does not have.
 
 use crate::entry::H;
 use crate::instead::{may_hang, truth, wait};
 use crate::table::id;
-use crate::{config, sampler};
+use crate::{config, counters, sampler};
 
 /// Whether enqueues need an event of ours where the application asked for none.
 pub fn wants_event() -> bool {
@@ -12,20 +12,30 @@ pub fn wants_event() -> bool {
 }
 
 /// A command is about to be enqueued.
-pub fn before() {
+pub fn before(slot: usize, queue: H) {
     if config::get().snapshot {
         sampler::read_now();
+        counters::before(slot, queue);
     }
 }
 
 /// It was enqueued.
-pub fn after(slot: usize, event: &H, ours: bool) {
+pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
     if wants_event() {
         wait(slot, event);
+        counters::after(slot, queue);
         sampler::read_now();
     }
     if ours && let Some(release) = truth::<unsafe extern "C-unwind" fn(H) -> i32>(slot, id::clReleaseEvent) {
         // SAFETY: an event of ours, released once.
         unsafe { release(*event) };
+    }
+}
+
+/// The command that this thread enqueued last has this id.
+#[inline]
+pub fn command(id: u64) {
+    if config::get().snapshot {
+        counters::command(id);
     }
 }

@@ -7,7 +7,7 @@ use crate::entry::{H, Site};
 use crate::guard::{Entered, Thread};
 use crate::sink::{self, Process, ring};
 use crate::table::id;
-use crate::{call_sites, changes, guard, objects, real};
+use crate::{call_sites, changes, guard, objects, real, snapshot};
 use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
 use std::sync::atomic::Ordering;
 
@@ -203,6 +203,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             site: plan.call_site,
         };
         ring::command(t, &command, end);
+        snapshot::command(command.id);
         if let (false, Some(why)) = (plan.timed, plan.why) {
             ring::untimed(t, command.id, why, 0, end);
         }

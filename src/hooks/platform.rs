@@ -47,6 +47,27 @@ fn first(id: u32) -> bool {
     new
 }
 
+/// PCI address of a device, `dddd:bb:dd.f`, where it tells.
+pub fn pci(site: Site, handle: H) -> Option<String> {
+    let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
+    let extensions = info::text(site, id::clGetDeviceInfo, handle, CL_DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+    // Only what a device says it knows is asked for: some drivers answer unknown questions with a crash.
+    let address = if has("cl_khr_pci_bus_info") {
+        info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_PCI_BUS_INFO_KHR).and_then(|b| {
+            let field = |i: usize| b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes);
+            Some((field(0)?, field(1)?, field(2)?, field(3)?))
+        })
+    } else if has("cl_nv_device_attribute_query") {
+        let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
+        let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
+        bus.zip(slot).map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
+    } else {
+        None
+    };
+    address.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
+}
+
 /// Id of a device, which is described if it is new.
 pub fn device(site: Site, handle: H) -> u32 {
     if handle.is_null() {
@@ -62,19 +83,6 @@ pub fn device(site: Site, handle: H) -> u32 {
     let parent = number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
     let extensions = text(CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
-    // Only what a device says it knows is asked for: some drivers answer unknown questions with a crash.
-    let pci = if has("cl_khr_pci_bus_info") {
-        info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_PCI_BUS_INFO_KHR).and_then(|b| {
-            let field = |i: usize| b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes);
-            Some((field(0)?, field(1)?, field(2)?, field(3)?))
-        })
-    } else if has("cl_nv_device_attribute_query") {
-        let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
-        let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
-        bus.zip(slot).map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
-    } else {
-        None
-    };
     let uuid = has("cl_khr_device_uuid").then(|| info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_UUID_KHR)).flatten();
     define(Device {
         id: device,
@@ -88,7 +96,7 @@ pub fn device(site: Site, handle: H) -> u32 {
         clock_mhz: number(CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0) as u32,
         global_memory: number(CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
         timer_resolution: number(CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
-        pci: pci.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")),
+        pci: pci(site, handle),
         parent,
         uuid: uuid.map(|bytes| bytes.iter().map(|b| format!("{b:02x}")).collect()),
     });

@@ -6,7 +6,7 @@ use crate::device_time::{self, Made, NewQueue, Queue};
 use crate::entry::{H, P, Returned, Site};
 use crate::guard::{self, Entered};
 use crate::table::id;
-use crate::{changes, objects, real, sink};
+use crate::{changes, intel_queue, objects, real, sink};
 use clscope_trace::defs;
 use std::sync::atomic::Ordering;
 
@@ -53,6 +53,24 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
     let mut all = vec![u64::from(queue_id)];
     all.extend_from_slice(words);
     entered.call_at(site.function, code, &all, end);
+}
+
+/// A queue with counters of the runtime's own stands for the one that the application asked for.
+///
+/// # Safety
+/// `errcode_ret` is NULL or writable.
+unsafe fn counting(site: Site, entered: Entered, queue: H, new: (H, H, u64, Made), errcode_ret: *mut i32, words: &[u64]) {
+    if !errcode_ret.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { *errcode_ret = 0 };
+    }
+    let (context, device, properties, made) = new;
+    // Whatever the application asked for, a queue of another making answers for itself: it is asked as one with profiling added.
+    created(site, entered, queue, 0, (context, device, properties, made, true), words);
+    if let Some(known) = objects::queue(queue) {
+        known.switch.give_up(known);
+        known.counted.store(true, Ordering::Relaxed);
+    }
 }
 
 fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
@@ -105,6 +123,12 @@ pub unsafe fn clCreateCommandQueue(
 ) -> H {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    if let Some(queue) = intel_queue::create(site, context, device, properties, &[]) {
+        let words = [objects::word(context), objects::word(device), properties];
+        // SAFETY: the application's errcode_ret is NULL or writable.
+        unsafe { counting(site, entered, queue, (context, device, properties, Made::Plain(properties)), errcode_ret, &words) };
+        return queue;
+    }
     let added = wants_profiling(properties);
     // SAFETY: the application's call with one more property.
     let mut queue = guard::real_call(&entered, || unsafe {
@@ -144,6 +168,15 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     let theirs = unsafe { array(properties) };
     let asked = theirs.as_deref().and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
     let bits = asked.and_then(|pair| pair.get(1)).copied().unwrap_or(0);
+    let pairs = theirs.as_deref().and_then(|a| a.split_last()).map_or(&[][..], |(_, pairs)| pairs);
+    let counted = theirs.as_ref().and_then(|_| intel_queue::create(site, context, device, bits, pairs));
+    if let Some(queue) = counted {
+        let words = [objects::word(context), objects::word(device)];
+        let made = Made::WithProperties(theirs.filter(|_| !properties.is_null()));
+        // SAFETY: the application's errcode_ret is NULL or writable.
+        unsafe { counting(site, entered, queue, (context, device, bits, made), errcode_ret, &words) };
+        return queue;
+    }
     // An array that never ends is passed on for the runtime to refuse.
     let mut ours = match &theirs {
         Some(array) if wants_profiling(bits) => with_profiling(array),

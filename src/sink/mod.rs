@@ -125,6 +125,7 @@ pub extern "C" fn at_exit() {
         }
         process.device.stop();
         crate::sampler::end();
+        crate::counters::end();
         process.files.define(&clscope_clock::anchor(process.clock).into());
         process.files.define(&Exit { ticks: now(), pending: process.device.pending() }.into());
         meta::finish(process);

@@ -2,7 +2,7 @@
 //! and the control word of the ring file, through which another process pauses recording.
 
 use super::{NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring};
-use crate::{config, device_time, diag, guard, objects, sampler, table};
+use crate::{config, counters, device_time, diag, guard, objects, sampler, table};
 use clscope_trace::Clock;
 use clscope_trace::file::control;
 use parking_lot::Mutex;
@@ -191,6 +191,7 @@ fn start() -> u32 {
     }
     config::complain();
     sampler::begin(made);
+    counters::begin(made);
     if settings.groups.is_empty() {
         return ACTIVE;
     }

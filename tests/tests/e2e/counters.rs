@@ -9,18 +9,18 @@ use std::path::Path;
 
 /// Percent of EU time by kernel: EuActive, EuStall, EuFpuBothActive, Fpu0Active, Fpu1Active, EuSendActive,
 /// EuThreadOccupancy; shader memory accesses a nanosecond. The same as in `fixtures/oa/shim.c`.
-const TRUTH: [(&str, [f64; 7], f64); 3] = [
+pub const TRUTH: [(&str, [f64; 7], f64); 3] = [
     ("long_one", [60.0, 20.0, 25.0, 50.0, 30.0, 10.0, 75.0], 0.5),
     ("short_one", [90.0, 5.0, 10.0, 80.0, 20.0, 2.0, 100.0], 0.1),
     ("short_two", [10.0, 80.0, 0.0, 5.0, 5.0, 40.0, 25.0], 2.0),
 ];
-const FIGURES: [&str; 7] = ["EuActive", "EuStall", "EuFpuBothActive", "Fpu0Active", "Fpu1Active", "EuSendActive", "EuThreadOccupancy"];
+pub const FIGURES: [&str; 7] = ["EuActive", "EuStall", "EuFpuBothActive", "Fpu0Active", "Fpu1Active", "EuSendActive", "EuThreadOccupancy"];
 /// The UUID of a published configuration, and of one of our own.
-const COMPUTE_BASIC: &str = "12994724-3a5a-4303-bb3c-ba0175d2c200";
-const OWN: &str = "0d1b3a52-7c7e-4f7b-9a43-1f6f5f0f5a01";
+pub const COMPUTE_BASIC: &str = "12994724-3a5a-4303-bb3c-ba0175d2c200";
+pub const OWN: &str = "0d1b3a52-7c7e-4f7b-9a43-1f6f5f0f5a01";
 
 /// A tree with one Intel GPU.
-fn tree(root: &Path, driver: &str, device: &str, loaded: &[&str]) {
+pub fn tree(root: &Path, driver: &str, device: &str, loaded: &[&str]) {
     let pci = root.join("sys/devices/0000:00:02.0");
     fs::create_dir_all(pci.join("drm/renderD128")).unwrap();
     fs::create_dir_all(root.join("sys/drivers").join(driver)).unwrap();
@@ -38,7 +38,7 @@ fn tree(root: &Path, driver: &str, device: &str, loaded: &[&str]) {
 }
 
 /// `clscope record --counters ...` of an application, on a machine with the emulated GPU.
-fn record(stage: &Stage, driver: &str, options: &[&str], app: &str, seconds: &str) -> Run {
+pub fn record(stage: &Stage, driver: &str, options: &[&str], app: &str, seconds: &str) -> Run {
     let a = artifacts();
     let run = Run::new(a.clscope(), stage.path()).args(["record", "-f", "-o"]).arg(stage.trace("t"));
     let run = run.args(["--sensors", "off", "--device-timing", "event", "--sysfs-root"]).arg(stage.join("root")).args(options);
@@ -46,12 +46,12 @@ fn record(stage: &Stage, driver: &str, options: &[&str], app: &str, seconds: &st
     stage.runtime.select(run).env("LD_PRELOAD", a.fixture("oa_shim.so")).env("OA_SCRIPT", stage.join("script")).env("OA_DRIVER", driver)
 }
 
-fn report(stage: &Stage) -> Value {
+pub fn report(stage: &Stage) -> Value {
     let run = Run::new(artifacts().clscope(), stage.path()).args(["report", "--format", "json", "--counter-device", ""]);
     serde_json::from_str(&run.arg(stage.trace("t")).run().success().stdout).unwrap()
 }
 
-fn class<'v>(source: &'v Value, name: &str) -> &'v Value {
+pub fn class<'v>(source: &'v Value, name: &str) -> &'v Value {
     source["classes"].as_array().unwrap().iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name}: {source:#}"))
 }
 
@@ -115,22 +115,26 @@ fn lost_reports_are_told_and_change_no_figure() {
     }
 }
 
-#[test]
-fn xe_streams_are_read_with_a_set_of_a_directory() {
-    let stage = Stage::new(Runtime::Pocl);
-    tree(&stage.join("root"), "xe", "0x64a0", &[OWN]);
+/// A metric set for the emulated GPU of xe.
+pub fn own_set() -> String {
     let metric = |symbol: &str, unit: &str, equation: &str| {
         format!(
             r#"<counter name="{symbol}" symbol_name="{symbol}" data_type="float" units="{unit}" semantic_type="duration" description="d" equation="{equation}"/>"#
         )
     };
-    let set = format!(
+    format!(
         r#"<metrics><set name="Own" chipset="LNL" symbol_name="Own" hw_config_guid="{OWN}">{}{}{}</set></metrics>"#,
         metric("GpuCoreClocks", "cycles", "GPU_CLOCK 0 READ"),
         metric("GpuBusy", "percent", "PEC 32 READ 100 UMUL $GpuCoreClocks FDIV"),
         metric("Active24", "percent", "PEC 4 READ 24 UDIV 100 UMUL $GpuCoreClocks FDIV"),
-    );
-    fs::write(stage.join("oa-lnl.xml"), set).unwrap();
+    )
+}
+
+#[test]
+fn xe_streams_are_read_with_a_set_of_a_directory() {
+    let stage = Stage::new(Runtime::Pocl);
+    tree(&stage.join("root"), "xe", "0x64a0", &[OWN]);
+    fs::write(stage.join("oa-lnl.xml"), own_set()).unwrap();
     let metrics = stage.join("oa-lnl.xml").display().to_string();
     let options = ["--counters", "oa:Own", "--metrics", &metrics, "--counter-period", "0.5"];
     let finished = record(&stage, "xe", &options, "oa_kernels", "1.5").env("OA_LOSE", "50").run().success();

@@ -16,6 +16,7 @@ mod loading;
 mod merging;
 mod processes;
 mod real_apps;
+mod snapshots;
 mod switching;
 mod symbols;
 mod threads;

@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// An input that takes longer is a failure: reading must not blow up on small files.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A file of a trace: name and bytes.
 type Files = Vec<(String, Vec<u8>)>;
@@ -182,7 +182,7 @@ pub fn damaged(whole: &Files, corpus: &[Files], random: &mut Random) -> Files {
 }
 
 /// One hurt. Lengths stay below a few megabytes.
-fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+pub fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const NUMBERS: [u64; 12] = [0, 1, 7, 8, 255, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, i64::MAX as u64, u64::MAX];
     if bytes.is_empty() {
         bytes.extend_from_slice(other);

@@ -1,6 +1,6 @@
 //! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module owns one kind. It measures
 //! whole processes from outside, bare and recorded in turns, and refuses to judge: figures and their floor are printed,
-//! aims are the README's. Only `kill`, `soak` and `fuzz` fail, on what must never happen.
+//! aims are the README's. Only `kill`, `soak` and the fuzzers fail, on what must never happen.
 
 mod apps;
 mod callgrind;
@@ -8,6 +8,7 @@ mod cheap;
 mod cost;
 mod enqueue;
 mod fuzz;
+mod fuzz_counters;
 mod kill;
 mod load;
 mod process;
@@ -35,6 +36,8 @@ enum Command {
     Soak(soak::Args),
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
+    /// Feed damaged streams of OA reports, answers of drivers and metric sets to their readers
+    FuzzCounters(fuzz::Args),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Kill(args) => kill::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::FuzzCounters(args) => fuzz_counters::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

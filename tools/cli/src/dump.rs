@@ -2,6 +2,7 @@
 //! time order. For people and for `grep`; `--format json` gives one object a line. Refuses to sum up.
 #![forbid(unsafe_code)]
 
+use crate::counters::snapshots;
 use crate::report::warn;
 use crate::sites::{Named, Sites};
 use crate::trace_files::TraceFiles;
@@ -75,6 +76,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
     let sites = Sites::of(&trace);
     let alignment = trace.align();
     let origin = trace.origin();
+    let around = snapshots::read(&trace, files.sensors());
     let mut events = trace.events(Some(&alignment));
     let mut text = String::new();
     for event in events.by_ref() {
@@ -83,12 +85,34 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
                 text.clear();
                 describe(&trace, &sites, &event, origin, &mut text);
                 text.push('\n');
+                if let Event::Command(command) = &event {
+                    counted(&trace, command, &around, &mut text);
+                }
                 out.write_all(text.as_bytes())?;
             }
-            Format::Json => line(out, &object(&trace, &sites, &event))?,
+            Format::Json => {
+                let mut value = object(&trace, &sites, &event);
+                if let (Event::Command(command), Some(of)) = (&event, value.as_object_mut()) {
+                    let own: Vec<Value> = around.iter().filter_map(|a| a.value(command.process.0 as usize, command)).collect();
+                    if !own.is_empty() {
+                        of.insert("counters".to_owned(), own.into());
+                    }
+                }
+                line(out, &value)?;
+            }
         }
     }
     Ok(trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect())
+}
+
+/// What was read around a command, a line for each source.
+fn counted(trace: &Trace<'_>, command: &Command<'_>, around: &[snapshots::Around], out: &mut String) {
+    for source in around {
+        if let Some(text) = source.text(command.process.0 as usize, command) {
+            let who = who(trace, command.process, command.thread);
+            let _ = writeln!(out, "{:>16}  {who:>15}  counters of command {}: {text}", "", command.id().0);
+        }
+    }
 }
 
 fn line(out: &mut impl Write, value: &Value) -> Result<()> {

@@ -1,11 +1,12 @@
 //! GPM counters (Hopper and later). The driver takes a snapshot about every 100 ms and hands out its last
 //! one; metrics exist only between two different snapshots. Owns the poller that finds each new snapshot and
-//! keeps the first sample of each: asking costs up to 1.6 ms of a core, so it sleeps until shortly before the next
-//! one is due and only then asks often. Refuses values that are no values (NaN between two samples of one
+//! keeps the first sample of each: asking costs up to 2.3 ms of a core, so it asks when the driver's beat says that there
+//! is a new one. Refuses values that are no values (NaN between two samples of one
 //! snapshot, zeros while the device is busy).
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, DeviceInfo, GpmSample};
+use crate::beat::{Beat, CLOSEST_NS, FINE_NS, PERIOD_NS};
 use crate::error::NvmlError;
 use crate::ring::key;
 use clscope_sensors::source::{Domain, DomainId, Pace, Quantity, Reading, Source, SourceHealth, Value};
@@ -55,17 +56,7 @@ pub const METRICS: [Metric; 16] = [
 pub const PROBE: u32 = 10;
 
 /// How often to ask while it is not known when snapshots appear.
-pub const POLL_NS: u64 = 4_000_000;
-/// How often to ask when one is due. When it was taken the counters themselves tell later, much better than this.
-const FINE_NS: u64 = 4_000_000;
-/// How long before the expected time to begin: snapshots come 97 to 102 ms apart.
-const LEAD_NS: u64 = 3_000_000;
-/// Polls within the stretch in which a snapshot is expected.
-const POLLS: u64 = 6;
-/// The driver's snapshot period (97 to 102 ms where it was seen).
-const SNAPSHOT_NS: u64 = 100_000_000;
-/// Two snapshots are never closer: zeros sooner than this are one snapshot seen twice.
-const CLOSEST_NS: u64 = 60_000_000;
+pub const POLL_NS: u64 = FINE_NS;
 /// So long without a new snapshot is a failure worth saying.
 const SILENCE_NS: u64 = 2_000_000_000;
 
@@ -100,7 +91,7 @@ pub fn novelty(ids: &[u32], values: &[Option<f64>], apart_ns: u64, busy: impl Fn
         Some(true) => Novelty::Refused,
         Some(false) | None if probe.is_some() => Novelty::New,
         // Without the probe, one snapshot seen twice looks like an idle device until its period is over.
-        Some(false) if apart_ns >= SNAPSHOT_NS => Novelty::New,
+        Some(false) if apart_ns >= PERIOD_NS => Novelty::New,
         _ => Novelty::Same,
     }
 }
@@ -108,8 +99,8 @@ pub fn novelty(ids: &[u32], values: &[Option<f64>], apart_ns: u64, busy: impl Fn
 /// The metrics between two neighbouring snapshots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// When the snapshot at its beginning appeared: after the last poll that did not see it, before the end
-    /// of the first that did. The snapshot itself is older by the driver's delay.
+    /// When the snapshot at its beginning appeared: after the last poll that did not see it, before the end of the first
+    /// that did, and where the driver keeps a beat, on it. The snapshot itself is older by the driver's delay.
     pub begin: Stamp,
     /// When the one at its end appeared.
     pub end: Stamp,
@@ -145,10 +136,7 @@ pub struct Poller {
     kept_at: RawNs,
     last_poll: RawNs,
     complained: RawNs,
-    /// Polls since the kept snapshot was found.
-    since_found: u64,
-    /// Time between snapshots as seen so far.
-    period_ns: u64,
+    beat: Beat,
     counts: GpmCounts,
 }
 
@@ -180,8 +168,7 @@ impl Poller {
             kept_at: RawNs(0),
             last_poll: RawNs(0),
             complained: RawNs(0),
-            since_found: 0,
-            period_ns: SNAPSHOT_NS,
+            beat: Beat::new(),
             counts: GpmCounts::default(),
         };
         // From here on a failure frees the first sample through Drop.
@@ -201,26 +188,11 @@ impl Poller {
         self.counts
     }
 
-    /// How long after `now` to ask next: where the appearance of the kept snapshot is known, shortly before the next
-    /// is due and then often; every [`POLL_NS`] else. What is not known well is looked for over a longer stretch.
+    /// How long after `now` to ask next: when the driver's beat says that there is a new snapshot, and where it does not
+    /// hold, before and after.
     #[must_use]
     pub fn due_in_ns(&self, now: RawNs) -> u64 {
-        let Some(kept) = self.kept_since else { return POLL_NS };
-        let known_to = kept.uncertainty_ns();
-        let first = (kept.mid().0 + self.period_ns).saturating_sub(LEAD_NS + known_to);
-        if now.0 < first { first - now.0 } else { (2 * (LEAD_NS + known_to) / POLLS).max(FINE_NS) }
-    }
-
-    /// What the step between two appearances says about the driver's period.
-    fn learn(&mut self, begin: Stamp, end: Stamp) {
-        if self.since_found == 1 {
-            // It was there already: next time look sooner.
-            self.period_ns -= self.period_ns / 16;
-        } else if begin.uncertainty_ns() + end.uncertainty_ns() <= 2 * LEAD_NS {
-            let length = end.mid().since(begin.mid());
-            self.period_ns = self.period_ns - self.period_ns / 4 + length / 4;
-        }
-        self.period_ns = self.period_ns.clamp(CLOSEST_NS, 2 * SNAPSHOT_NS);
+        self.beat.wait_ns(now)
     }
 
     /// Asks once; to be called after [`due_in_ns`](Self::due_in_ns). Gives a window when a new snapshot has appeared.
@@ -235,7 +207,6 @@ impl Poller {
         let after = clock.raw();
         let since_last_poll = self.last_poll;
         self.counts.polls += 1;
-        self.since_found += 1;
         self.last_poll = before;
         if first {
             (self.kept_at, self.complained) = (before, before);
@@ -247,6 +218,7 @@ impl Poller {
         let busy = || api.utilisation(index).ok().map(|u| u.gpu > 0);
         let verdict = novelty(&self.ids, &values, apart, busy);
         if verdict == Novelty::Same {
+            self.beat.same(before);
             if before.since(self.kept_at.max(self.complained)) >= SILENCE_NS {
                 self.complained = before;
                 return Err(NvmlError::NoSnapshot { for_ms: apart / 1_000_000 });
@@ -255,17 +227,16 @@ impl Poller {
         }
         std::mem::swap(&mut self.kept, &mut self.spare);
         self.kept_at = before;
-        // It may have been asked for late: two snapshots are never closer.
+        // Two are never closer.
         let earliest = self.kept_since.map_or(since_last_poll, |kept| since_last_poll.max(kept.before.plus(CLOSEST_NS)));
-        let end = Stamp { before: earliest.min(after), after };
-        if let Some(begin) = self.kept_since {
-            self.learn(begin, end);
-        }
-        self.since_found = 0;
+        let end = self.beat.new_at(earliest.min(after), before, after);
         let begin = match verdict {
             Novelty::New => self.kept_since.replace(end),
             // Whether a snapshot appeared is not known, so neither is when.
-            _ => self.kept_since.take(),
+            _ => {
+                self.beat.forget();
+                self.kept_since.take()
+            }
         };
         if verdict == Novelty::Refused {
             self.counts.refused += 1;
@@ -276,7 +247,7 @@ impl Poller {
             return Ok(None);
         };
         let length = end.mid().since(begin.mid());
-        self.counts.missed += ((length + SNAPSHOT_NS / 2) / SNAPSHOT_NS).saturating_sub(1);
+        self.counts.missed += ((length + PERIOD_NS / 2) / PERIOD_NS).saturating_sub(1);
         self.counts.windows += 1;
         let values = values.into_iter().map(|v| v.filter(|v| v.is_finite())).collect();
         Ok(Some(Window { begin, end, values }))
@@ -347,7 +318,7 @@ impl Source for Gpm {
     }
 
     fn pace(&self) -> Pace {
-        Pace { fastest_ns: FINE_NS, slowest_ns: SNAPSHOT_NS, adaptive: false }
+        Pace { fastest_ns: FINE_NS, slowest_ns: PERIOD_NS, adaptive: false }
     }
 
     fn due_in_ns(&self) -> Option<u64> {

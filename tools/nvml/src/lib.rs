@@ -7,6 +7,7 @@
 //! change any setting of a device. Never linked into the preloaded recorder.
 
 pub mod api;
+mod beat;
 pub mod driver;
 pub mod error;
 pub mod gpm;

@@ -202,6 +202,11 @@ fn poll_as_told(poller: &mut Poller, fake: &Arc<Fake>, ms: u64, cost: u64, late:
     windows
 }
 
+/// The snapshot nearest to a moment.
+fn nearest(truth: &[(u64, f64)], at: u64) -> (u64, f64) {
+    *truth.iter().min_by_key(|(t, _)| t.abs_diff(at)).unwrap()
+}
+
 #[test]
 fn it_asks_only_when_a_snapshot_is_due() {
     let truth = snapshots(320, |i| 10.0 + (i % 80) as f64);
@@ -210,17 +215,38 @@ fn it_asks_only_when_a_snapshot_is_due() {
     let windows = poll_as_told(&mut poller, &fake, 30_000, 1_600_000, |_| 100_000);
     let counts = poller.counts();
     assert!(counts.windows >= 295 && counts.missed == 0, "{counts:?}");
-    assert!(counts.polls <= 4 * counts.windows, "{counts:?}");
+    assert!(counts.polls <= 3 * counts.windows, "{counts:?}");
+    let mut held = 0;
     for window in &windows {
-        let (to, share) = truth[truth.partition_point(|(t, _)| *t <= window.end.after.0) - 1];
-        assert!(window.end.before.0 <= to && to <= window.end.after.0, "{window:?} {to}");
+        let (to, share) = nearest(&truth, window.end.mid().0);
+        // Where it was not asked on both sides, it is where the beat puts it: this driver wavers about it by 2 ms.
+        assert!(window.end.before.0 <= to + 4 * MS && to <= window.end.after.0 + 4 * MS, "{window:?} {to}");
+        held += usize::from(window.end.before.0 <= to && to <= window.end.after.0);
         assert_eq!(window.values[0], Some(share));
     }
-    assert!(windows.iter().filter(|w| w.end.uncertainty_ns() <= 4 * MS).count() * 10 >= windows.len() * 9);
+    assert!(held * 10 >= windows.len() * 9, "{held} of {}", windows.len());
+    assert!(windows.iter().filter(|w| w.end.uncertainty_ns() <= 6 * MS).count() * 10 >= windows.len() * 9);
 }
 
 #[test]
-fn a_loaded_machine_widens_the_times_it_states() {
+fn a_driver_that_keeps_its_beat_is_asked_once_for_each_snapshot() {
+    // As on an H200: every 100.05 ms to some tenths of a millisecond.
+    let truth: Vec<(u64, f64)> = (1..640u64).map(|i| (i * 100_050_000 + i * 7919 % 300 * 1000, 10.0 + (i % 80) as f64)).collect();
+    let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
+    let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
+    let windows = poll_as_told(&mut poller, &fake, 60_000, 2_000_000, |n| n % 5 * 100_000);
+    let counts = poller.counts();
+    assert!(counts.windows >= 595 && counts.missed == 0, "{counts:?}");
+    assert!(counts.polls * 100 <= counts.windows * 125, "{counts:?}");
+    for window in &windows {
+        let (to, share) = nearest(&truth, window.end.mid().0);
+        assert!(window.end.before.0 <= to + MS / 2 && to <= window.end.after.0 + MS / 2, "{window:?} {to}");
+        assert_eq!(window.values[0], Some(share));
+    }
+}
+
+#[test]
+fn a_loaded_machine_still_puts_snapshots_in_their_places() {
     let truth = snapshots(320, |i| 10.0 + (i % 80) as f64);
     let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
     let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
@@ -229,11 +255,11 @@ fn a_loaded_machine_widens_the_times_it_states() {
     assert!(windows.len() > 200, "{}", windows.len());
     let mut wide = 0;
     for window in &windows {
-        let (to, _) = truth[truth.partition_point(|(t, _)| *t <= window.end.after.0) - 1];
-        assert!(window.end.before.0 <= to && to <= window.end.after.0, "{window:?} {to}");
+        let (to, _) = nearest(&truth, window.end.mid().0);
+        assert!(window.end.before.0 <= to + 8 * MS && to <= window.end.after.0 + 8 * MS, "{window:?} {to}");
         wide += usize::from(window.end.uncertainty_ns() > 10 * MS);
     }
-    assert!(wide > 10 && wide * 2 < windows.len(), "{wide}");
+    assert!(wide * 5 < windows.len(), "{wide} of {}", windows.len());
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod host;
 pub use blocks::Blocks;
 
 use clscope_sensors::doctor::State;
+use clscope_sensors::oa::{Continuity, CounterValue, CounterWindow};
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
 use clscope_trace::file::Clock;
@@ -118,6 +119,25 @@ pub fn reading(of: &Reading) -> sensors::Reading {
         value: value(of.value),
         bracket_ns: u32::try_from(of.stamp.uncertainty_ns()).unwrap_or(u32::MAX),
         mean_over_us: of.mean_over_ns.map_or(0, |ns| u32::try_from(ns / 1000).unwrap_or(u32::MAX)),
+    }
+}
+
+/// A window of counters as the file holds it.
+#[must_use]
+pub fn counter_window(of: &CounterWindow<'_>) -> sensors::CounterWindow {
+    let within = [of.begin, of.end].iter().flatten().map(|s| s.uncertainty_ns()).max().unwrap_or(0);
+    let count = |value: &CounterValue| match value {
+        CounterValue::Count(n) | CounterValue::Scaled { estimate: n, .. } => Some(*n),
+        CounterValue::Mean(_) | CounterValue::Absent => None,
+    };
+    sensors::CounterWindow {
+        host: of.begin.zip(of.end).map(|(b, e)| (b.mid().0, e.mid().0)),
+        ticks: of.device_ticks,
+        within_ns: u32::try_from(within).unwrap_or(u32::MAX),
+        broken: of.continuity != Continuity::Whole,
+        context: of.context,
+        counts: of.values.iter().map(count).collect(),
+        ..sensors::CounterWindow::default()
     }
 }
 

@@ -23,7 +23,8 @@
 //! | 7 [`SourceCost`] | the same of one source |
 //! | 8 [`Finding`] | an interface that was looked for: works, or why not |
 //! | 9 [`CounterSource`] | announces a source of counters, before its first window |
-//! | 10 [`CounterWindows`] | u32 source, u32 width, u32 count, u32 0, then `count` rows of 48 + 8 * `width` bytes: u64 begin and end in ns, u64 begin and end in ticks of the device (0, 0: none), u32 half-width of the bracket of the ends in ns, u32 flags (1: something is missing inside; 2: a context is known; 4: the times in ns are known), u32 context, u32 0, and `width` u64 counts (all ones: not known) |
+//! | 10 [`CounterWindows`] | u32 source, u32 width, u32 count, u32 0, then `count` rows of 48 + 8 * `width` bytes: u64 begin and end in ns, u64 begin and end in ticks of the device (0, 0: none), u32 half-width of the bracket of the ends in ns, u32 flags (1: something is missing inside; 2: a context is known; 4: the times in ns are known; 8: other commands were under way), u32 context, u32 command (low half of the id of the command that the window was read around; 0: none), and `width` u64 counts (all ones: not known) |
+//! | 11 [`CounterReport`] | what a runtime's own counters said of one command, as the runtime gave it |
 //!
 //! # Values
 //! A reading's value is a u64 whose meaning is the series' [`Quantity`]: microjoules since the first reading of the
@@ -35,6 +36,9 @@ use crate::defs::Field;
 use crate::file::BlockHeader;
 use crate::stream::{Block, Blocks};
 
+/// Name of the file in a trace directory in which `clscope record` leaves, as records of this module, the sources of counters
+/// that an application is to read around its commands.
+pub const COUNTER_PLAN: &str = "counters.plan";
 /// Longest content that a reader believes.
 pub const MAX_CONTENT: usize = 1 << 24;
 /// Bytes of one row of readings.
@@ -305,6 +309,15 @@ contents! {
         /// What measuring does to the device; empty if nothing.
         side_effect: String,
     }
+    /// What a runtime's own counters said of one command.
+    11 CounterReport {
+        /// The source.
+        source: u32,
+        /// The command's id.
+        command: u64,
+        /// The bytes as the runtime gave them.
+        bytes: Vec<u8>,
+    }
 }
 
 const READINGS: u16 = 2;
@@ -338,6 +351,10 @@ pub struct CounterWindow {
     pub broken: bool,
     /// The device's context that ran throughout.
     pub context: Option<u32>,
+    /// Low half of the id of the command that was waited for between the two readings; 0 where the window is no snapshot.
+    pub command: u32,
+    /// Other commands were under way meanwhile: theirs is in the counts.
+    pub shared: bool,
     /// Counts; `None` where not known.
     pub counts: Vec<Option<u64>>,
 }
@@ -346,9 +363,10 @@ impl CounterWindow {
     /// Appends the row's bytes.
     pub fn put(&self, out: &mut Vec<u8>) {
         let (host, ticks) = (self.host.unwrap_or_default(), self.ticks.unwrap_or_default());
-        let flags = u32::from(self.broken) | u32::from(self.context.is_some()) << 1 | u32::from(self.host.is_some()) << 2;
+        let flags = [self.broken, self.context.is_some(), self.host.is_some(), self.shared];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         [host.0, host.1, ticks.0, ticks.1].iter().for_each(|n| n.put(out));
-        [self.within_ns, flags, self.context.unwrap_or(0), 0].iter().for_each(|n| n.put(out));
+        [self.within_ns, flags, self.context.unwrap_or(0), self.command].iter().for_each(|n| n.put(out));
         self.counts.iter().for_each(|n| n.unwrap_or(NO_COUNT).put(out));
     }
 }
@@ -367,7 +385,7 @@ impl<'a> CounterWindows<'a> {
             let host = (u64::get(from)?, u64::get(from)?);
             let ticks = (u64::get(from)?, u64::get(from)?);
             let (within_ns, flags, context) = (u32::get(from)?, u32::get(from)?, u32::get(from)?);
-            u32::get(from)?;
+            let command = u32::get(from)?;
             let mut counts = Vec::with_capacity(from.len() / 8);
             while let Some(count) = u64::get(from) {
                 counts.push((count != NO_COUNT).then_some(count));
@@ -378,6 +396,8 @@ impl<'a> CounterWindows<'a> {
                 within_ns,
                 broken: flags & 1 != 0,
                 context: (flags & 2 != 0).then_some(context),
+                command,
+                shared: flags & 8 != 0,
                 counts,
             })
         })
@@ -531,6 +551,7 @@ mod tests {
             SourceCost { source: "x".into(), lost: true, ..Default::default() }.into(),
             Finding { name: "RAPL".into(), state: "absent".into(), ..Default::default() }.into(),
             CounterSource { id: 1, name: "oa".into(), counters: vec!["A7".into()], values: vec![24], ..Default::default() }.into(),
+            CounterReport { source: 1, command: 7, bytes: vec![1, 2, 3] }.into(),
             // Any bytes are a row of as many counts as they have room for.
             Record::CounterWindows(CounterWindows::new(1, ((rows.len() - WINDOW_HEAD) / 8) as u32, rows)),
         ]
@@ -541,6 +562,8 @@ mod tests {
         let whole = CounterWindow {
             host: Some((10, 20)),
             ticks: Some((1, 2)),
+            command: 77,
+            shared: true,
             within_ns: 3,
             broken: true,
             context: Some(0),

@@ -38,6 +38,8 @@ pub const REPLAY: &str = "CLSCOPE_REPLAY";
 pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
 /// Where enqueues are called from.
 pub const CALL_SITES: &str = "CLSCOPE_CALL_SITES";
+/// Counters read inside the application.
+pub const COUNTERS: &str = "CLSCOPE_COUNTERS";
 /// Sampling inside the application.
 pub const SENSORS: &str = "CLSCOPE_SENSORS";
 /// Where sensors are looked for.
@@ -107,6 +109,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "0 | 1",
         default: "0",
         help: "1 reads sensors in the process before and after each command, and waits for it",
+    },
+    Setting {
+        name: COUNTERS,
+        values: "LIST of perf, oa:UUID, intel-queue[:CONFIGURATION]",
+        default: "none",
+        help: "Counters to read in the process: around each command, with CLSCOPE_SNAPSHOT=1 (perf events of a CPU device; an OA stream of the loaded configuration), or from Intel's queues with counters",
     },
     Setting {
         name: SYSFS_ROOT,

@@ -71,6 +71,41 @@ impl Estimate {
     }
 }
 
+/// A mean over launches that were counted one by one, each with its weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OneByOne {
+    launches: f64,
+    weight: f64,
+    weights_squared: f64,
+    moment: f64,
+    square: f64,
+}
+
+impl OneByOne {
+    /// Adds a launch: its figure, and its weight above 0 (the time that the figure is a mean over).
+    pub fn add(&mut self, figure: f64, weight: f64) {
+        let squared = weight * weight;
+        self.launches += 1.0;
+        self.weight += weight;
+        self.weights_squared += squared;
+        self.moment += squared * figure;
+        self.square += squared * figure * figure;
+    }
+
+    /// The 95 % interval of a mean `value` by what the launches differ; of one launch the figure itself: what it counted, it counted.
+    #[must_use]
+    pub fn estimate(&self, value: f64) -> Estimate {
+        let spread = (self.square - 2.0 * value * self.moment + value * value * self.weights_squared).max(0.0);
+        let half = if self.launches < 2.0 {
+            0.0
+        } else {
+            let n = self.launches;
+            crate::energy::t_975(n - 1.0) * (spread * n / (n - 1.0)).sqrt() / self.weight
+        };
+        Estimate { value, low: (value - half).max(0.0).min(value), high: value + half }
+    }
+}
+
 /// What a counter says of one class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassCounter {

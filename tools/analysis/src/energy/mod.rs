@@ -53,4 +53,5 @@ pub use response::Response;
 pub use sampled::{Launch, Placed, place};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
+pub(crate) use solve::t_975;
 pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

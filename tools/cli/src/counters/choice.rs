@@ -15,6 +15,8 @@ pub enum Wanted {
     Oa(Option<String>),
     /// perf events of the application's threads, for CPU devices.
     Perf,
+    /// Queues of Intel's runtime that count for each command, of a configuration.
+    IntelQueue(u32),
 }
 
 impl FromStr for Wanted {
@@ -25,7 +27,11 @@ impl FromStr for Wanted {
             ("gpm", None) => Ok(Self::Gpm),
             ("perf", None) => Ok(Self::Perf),
             ("oa", set) if set != Some("") => Ok(Self::Oa(set.map(str::to_owned))),
-            _ => Err("expected gpm, perf, oa or oa:SET; `clscope list-counters` tells what each has".to_owned()),
+            ("intel-queue", None) => Ok(Self::IntelQueue(0)),
+            ("intel-queue", Some(number)) => {
+                number.parse().map(Self::IntelQueue).map_err(|_| "expected intel-queue:NUMBER, the number of a configuration".to_owned())
+            }
+            _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` tells what each has".to_owned()),
         }
     }
 }
@@ -35,7 +41,7 @@ impl FromStr for Wanted {
 #[group(skip)] // its name is that of the options about sensors
 pub struct Options {
     /// Hardware counters to read for every kernel: gpm (NVIDIA, Hopper and later), oa or oa:SET (Intel GPUs), perf (CPU
-    /// devices); comma-separated [default: none]
+    /// devices), intel-queue or intel-queue:CONFIGURATION (Intel's own, per command); comma-separated [default: none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub counters: Vec<Wanted>,
     /// Directory (or file) with XML of metric sets for oa:SET [default: what is installed]
@@ -64,13 +70,27 @@ impl Options {
 
     /// Whether any is wanted that has a file of its own.
     pub fn windows(&self) -> bool {
-        self.counters.iter().any(|w| *w != Wanted::Gpm)
+        self.counters.iter().any(|w| matches!(w, Wanted::Oa(_) | Wanted::Perf))
+    }
+
+    /// What the recorder is to read inside the application, in the terms of its setting; empty if nothing.
+    pub fn inside(&self, snapshot: bool) -> String {
+        let of = |w: &Wanted| match w {
+            Wanted::Perf if snapshot => Some("perf".to_owned()),
+            Wanted::Oa(_) if snapshot => Some("oa".to_owned()),
+            Wanted::IntelQueue(configuration) => Some(format!("intel-queue:{configuration}")),
+            _ => None,
+        };
+        self.counters.iter().filter_map(of).collect::<Vec<_>>().join(",")
     }
 
     /// What must be said before the application runs: options that mean nothing together.
-    pub fn mistake(&self) -> Option<&'static str> {
+    pub fn mistake(&self, snapshot: bool) -> Option<&'static str> {
         let oa = self.counters.iter().any(|w| matches!(w, Wanted::Oa(_)));
         match () {
+            () if snapshot && self.gpm() => Some(
+                "--counters gpm cannot be read around commands: NVIDIA's driver takes a snapshot every 100 ms whoever asks, so that no reading is of one command; leave out --snapshot, and kernels are told apart by a fit",
+            ),
             () if !self.counter.is_empty() && !oa => Some("--counter programs a counter of Intel GPUs: add --counters oa"),
             () if self.metrics.is_some() && !oa => Some("--metrics names sets for Intel GPUs: add --counters oa:SET"),
             () if self.counter_period.is_some() && !self.windows() => Some("--counter-period is for --counters oa and perf"),
@@ -94,7 +114,8 @@ mod tests {
         for (text, want) in table {
             assert_eq!(text.parse(), Ok(want));
         }
-        for bad in ["", "oa:", "gpm:x", "perf:cycles", "cupti"] {
+        assert_eq!("intel-queue:2".parse(), Ok(Wanted::IntelQueue(2)));
+        for bad in ["intel-queue:x", "", "oa:", "gpm:x", "perf:cycles", "cupti"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }
         assert!(parse_period("0.5").is_ok() && parse_period("0").is_err() && parse_period("nan").is_err());
@@ -103,10 +124,12 @@ mod tests {
     #[test]
     fn options_that_mean_nothing_are_told() {
         let of = |counters: &[Wanted]| Options { counters: counters.to_vec(), ..Options::default() };
-        assert_eq!(of(&[Wanted::Oa(None)]).mistake(), None);
+        assert_eq!(of(&[Wanted::Oa(None)]).mistake(false), None);
         let period = Options { counter_period: Some(Duration::from_millis(1)), ..of(&[Wanted::Gpm]) };
-        assert!(period.mistake().is_some());
+        assert!(period.mistake(false).is_some());
         let programmed = Options { counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()], ..of(&[Wanted::Perf]) };
-        assert!(programmed.mistake().unwrap().contains("--counters oa"));
+        assert!(of(&[Wanted::Gpm]).mistake(true).unwrap().contains("100 ms"));
+        assert_eq!(of(&[Wanted::Perf, Wanted::Oa(None)]).mistake(true), None);
+        assert!(programmed.mistake(false).unwrap().contains("--counters oa"));
     }
 }

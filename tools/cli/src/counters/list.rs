@@ -172,7 +172,7 @@ fn figures(args: &Args, out: &mut String) -> Result<()> {
 
 fn perf(out: &mut String) {
     line(out, "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression");
-    let (works, problems) = match ProcessCounters::open(&System, &Roots::default(), &Kernel, std::process::id(), &EVENTS) {
+    let (works, problems) = match ProcessCounters::open(&System, &Roots::default(), &Kernel::default(), std::process::id(), &EVENTS) {
         Ok((source, problems)) => (source.counters().iter().map(|c| c.name.clone()).collect(), problems),
         Err(error) => (Vec::new(), vec![error]),
     };

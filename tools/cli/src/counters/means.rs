@@ -44,8 +44,14 @@ impl Input {
     }
 }
 
+impl From<counters::Estimate> for Estimate {
+    fn from(of: counters::Estimate) -> Self {
+        Self { value: of.value, low: of.low, high: of.high }
+    }
+}
+
 fn estimate(of: counters::Estimate) -> Estimate {
-    Estimate { value: of.value, low: of.low, high: of.high }
+    of.into()
 }
 
 /// All sources of means that speak of a device.

@@ -1,14 +1,18 @@
 //! Owns counters per kernel in the command: what is asked for ([`choice`]), opened ([`open`]) and read while an application
-//! runs ([`sampler`]), and what a trace's counters say of its kernels ([`means`], [`windows`]). Refuses to fit anything: the
+//! runs ([`sampler`]), and what a trace's counters say of its kernels
+//! ([`means`], [`windows`], [`snapshots`]). Refuses to fit anything: the
 //! analysis does that.
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod figures;
 pub mod list;
 pub mod means;
 pub mod open;
+pub mod prepare;
 pub mod result;
 pub mod sampler;
+pub mod snapshots;
 pub mod windows;
 
 use crate::energy::activity::{self, Grouping};
@@ -28,7 +32,8 @@ pub fn of(
     named: Option<&str>,
 ) -> Option<Counters> {
     let recorded = windows::read(trace, files.sensors());
-    if readings.sensors.iter().all(|s| s.windows.is_empty()) && recorded.is_empty() {
+    let around = snapshots::read(trace, files.sensors());
+    if readings.sensors.iter().all(|s| s.windows.is_empty()) && recorded.is_empty() && around.is_empty() {
         return None;
     }
     let devices = activity::of(trace, alignment, by);
@@ -37,6 +42,9 @@ pub fn of(
         out.sources.extend(means::of(trace, device, &devices, readings));
         out.sources.extend(windows::of(trace, device, &devices, &recorded, named));
     }
+    let (read_around, commands) = snapshots::of(trace, alignment, &devices, &around, named, by);
+    out.sources.extend(read_around);
+    out.commands = commands;
     if out.sources.is_empty() {
         let why = "counters were read of no device that ran a command with a known time; --counter-device NAME tells whose they are";
         out.absent = Some(why.to_owned());

@@ -2,6 +2,7 @@
 //! variables, side effects. Refuses to read them, and to guess a metric set.
 
 use super::choice::{Options, Wanted};
+use crate::output::say;
 use clscope_metrics::rpn::Undefined;
 use clscope_metrics::set::MetricSet;
 use clscope_metrics::variables::{Provenance, Variables};
@@ -11,7 +12,7 @@ use clscope_sensors::oa::cpu::{self, ProcessCounters};
 use clscope_sensors::oa::device::DrmFile;
 use clscope_sensors::oa::i915::I915;
 use clscope_sensors::oa::xe::Xe;
-use clscope_sensors::oa::{CounterSource, Counts, Generation, OaError, Reading, open as oa};
+use clscope_sensors::oa::{CounterSource, Counts, Generation, OaError, OaSampler, Reading, open as oa};
 use clscope_sensors::{Roots, System};
 use clscope_trace::sensors::{self, Finding};
 use std::path::Path;
@@ -21,6 +22,14 @@ pub struct Open {
     /// The source.
     pub source: Box<dyn CounterSource>,
     /// Its announcement; the number is given when it is written.
+    pub about: sensors::CounterSource,
+}
+
+/// An OA stream and what the trace says of it.
+pub struct Stream {
+    /// The stream.
+    pub sampler: OaSampler,
+    /// Its announcement.
     pub about: sensors::CounterSource,
 }
 
@@ -34,13 +43,20 @@ pub struct Found {
 }
 
 impl Found {
-    fn opened(&mut self, name: String, open: Open) {
+    fn opened(&mut self, name: String) {
         self.findings.push(Finding { name, state: "opened".to_owned(), ..Finding::default() });
-        self.sources.push(open);
     }
 
     fn refused(&mut self, name: String, state: &str, why: String, remedy: Option<String>) {
         self.findings.push(Finding { name, state: state.to_owned(), why, remedy: remedy.unwrap_or_default() });
+    }
+}
+
+/// Says what could not be had, since the user asked for it.
+pub fn complain(finding: &Finding) {
+    if finding.state != "opened" {
+        let remedy = if finding.remedy.is_empty() { String::new() } else { format!("; to mend: {}", finding.remedy) };
+        say(format_args!("warning: no {}: {}{remedy}", finding.name, finding.why));
     }
 }
 
@@ -177,7 +193,7 @@ fn variables(
 }
 
 /// One card's stream.
-fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> Result<Open, (String, Option<String>)> {
+fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> Result<Stream, (String, Option<String>)> {
     let told = |e: OaError| (words(&e), e.remedy());
     let generation = node.device_id.and_then(Generation::of_device);
     let known =
@@ -200,6 +216,7 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
         format: None,
         generation: None,
         only_context: None,
+        poll_ns: None,
     };
     let opened = oa::open(&System, roots, node, Box::new(device), &wanted).map_err(told)?;
     let layout = known.0.widest_format().layout(Reading::Tables);
@@ -221,11 +238,17 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
     if let Some(set) = &plan.set {
         describe(set, &Counts::zero(layout), &variables, &mut about);
     }
-    Ok(Open { source: Box::new(opened.sampler), about })
+    Ok(Stream { sampler: opened.sampler, about })
 }
 
-/// Opens the streams of all Intel GPUs.
+/// Opens the streams of all Intel GPUs, to be read here.
 pub fn intel(options: &Options, roots: &Roots, found: &mut Found) {
+    let mut take = |found: &mut Found, Stream { sampler, about }| found.sources.push(Open { source: Box::new(sampler), about });
+    streams(options, roots, found, &mut take);
+}
+
+/// Opens the streams of all Intel GPUs; `take` gets each.
+pub fn streams(options: &Options, roots: &Roots, found: &mut Found, take: &mut dyn FnMut(&mut Found, Stream)) {
     for named in options.counters.iter().filter_map(|w| if let Wanted::Oa(set) = w { Some(set.as_deref()) } else { None }) {
         let cards = nodes(&System, roots);
         if cards.is_empty() {
@@ -235,7 +258,10 @@ pub fn intel(options: &Options, roots: &Roots, found: &mut Found) {
         for node in &cards {
             let name = format!("OA counters of {} ({})", node.card, node.driver);
             match card(options, named, node, roots) {
-                Ok(open) => found.opened(name, open),
+                Ok(stream) => {
+                    found.opened(name);
+                    take(found, stream);
+                }
                 Err((why, remedy)) => found.refused(name, "refused", why, remedy),
             }
         }
@@ -245,19 +271,10 @@ pub fn intel(options: &Options, roots: &Roots, found: &mut Found) {
 /// Opens perf events on the threads of a process and on all that they start.
 pub fn perf(pid: u32, found: &mut Found) {
     let name = format!("perf events of process {pid}");
-    match ProcessCounters::open(&System, &Roots::default(), &cpu::Kernel, pid, &cpu::EVENTS) {
+    match ProcessCounters::open(&System, &Roots::default(), &cpu::Kernel::default(), pid, &cpu::EVENTS) {
         Ok((source, problems)) => {
-            // One reason for all that a machine has not: many have no performance-monitoring unit.
-            let mut whys: Vec<(String, Vec<&str>)> = Vec::new();
-            for problem in &problems {
-                let OaError::Perf { what, reason, .. } = problem else { continue };
-                match whys.iter_mut().find(|(why, _)| why == reason) {
-                    Some((_, events)) => events.push(what),
-                    None => whys.push((reason.clone(), vec![what])),
-                }
-            }
             let remedy = problems.iter().find_map(OaError::remedy);
-            for (why, events) in whys {
+            for (why, events) in cpu::by_reason(&problems) {
                 found.refused(format!("perf events {}", events.join(", ")), "refused", why, remedy.clone());
             }
             let about = sensors::CounterSource {
@@ -266,7 +283,8 @@ pub fn perf(pid: u32, found: &mut Found) {
                 counters: source.counters().iter().map(|c| c.name.clone()).collect(),
                 ..sensors::CounterSource::default()
             };
-            found.opened(name, Open { source: Box::new(source), about });
+            found.opened(name);
+            found.sources.push(Open { source: Box::new(source), about });
         }
         Err(error) => found.refused(name, "refused", words(&error), error.remedy()),
     }

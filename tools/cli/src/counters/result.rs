@@ -13,6 +13,9 @@ pub struct Counters {
     /// Why there is no figure at all; null where there is one.
     pub absent: Option<String>,
     pub sources: Vec<Source>,
+    /// Figures of single commands, where they were read around each.
+    #[serde(skip)]
+    pub commands: super::snapshots::Figured,
 }
 
 /// What one source of counters says of one device.
@@ -59,6 +62,13 @@ pub struct Column {
     pub absent: Option<String>,
 }
 
+impl Column {
+    /// One that was not fitted.
+    pub fn new(name: String, unit: String) -> Self {
+        Self { name, unit, idle: None, residual: None, absent: None }
+    }
+}
+
 /// One kernel, or one direction of transfers.
 #[derive(Debug, Clone, Serialize)]
 pub struct Class {
@@ -97,7 +107,8 @@ pub struct Clocks {
 pub struct Value {
     /// Mean while the class runs.
     pub mean: Option<Estimate>,
-    /// `regressed` over windows that hold many kernels, or `interpolated` in windows shorter than the kernel.
+    /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the kernel, or `snapshot`: read
+    /// around each launch.
     pub by: Option<&'static str>,
     /// The classes of which only a common mean is known, and that mean.
     pub only_with: Option<Together>,

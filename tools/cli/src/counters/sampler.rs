@@ -6,8 +6,7 @@ use super::open::{self, Found, Open};
 use crate::output::say;
 use crate::system;
 use anyhow::{Context, Result};
-use clscope_readings::{Blocks, Clocks};
-use clscope_sensors::oa::{Continuity, CounterValue, CounterWindow};
+use clscope_readings::{Blocks, Clocks, counter_window};
 use clscope_sensors::sampler::{Host, SystemHost};
 use clscope_sensors::{Clock as _, RawNs, Roots};
 use clscope_trace::sensors::{self, CounterWindows, Event, Record, SourceCost};
@@ -110,10 +109,7 @@ struct Slot {
 /// Announces what was found; what could not be had is told now, since the user asked for it.
 fn take(found: Found, options: &Options, slots: &mut Vec<Slot>, file: &mut Store) {
     for finding in found.findings {
-        if finding.state != "opened" {
-            let remedy = if finding.remedy.is_empty() { String::new() } else { format!("; to mend: {}", finding.remedy) };
-            say(format_args!("warning: no {}: {}{remedy}", finding.name, finding.why));
-        }
+        open::complain(&finding);
         file.put(&finding.into());
     }
     for mut open in found.sources {
@@ -168,7 +164,7 @@ impl Slot {
         let cpu = host.thread_cpu_ns();
         let begin = host.raw();
         let rows = &mut self.rows;
-        let result = self.open.source.read(&mut host.0, &mut |window| row(window).put(rows));
+        let result = self.open.source.read(&mut host.0, &mut |window| counter_window(window).put(rows));
         let now = host.raw();
         self.reads += 1;
         self.cpu_ns += host.thread_cpu_ns().saturating_sub(cpu);
@@ -208,23 +204,6 @@ impl Slot {
             refused: health.refused + health.maybe_wrapped_twice,
             lost: self.lost,
         }
-    }
-}
-
-/// A window as the file holds it.
-fn row(of: &CounterWindow<'_>) -> sensors::CounterWindow {
-    let within = [of.begin, of.end].iter().flatten().map(|s| s.uncertainty_ns()).max().unwrap_or(0);
-    let count = |value: &CounterValue| match value {
-        CounterValue::Count(n) | CounterValue::Scaled { estimate: n, .. } => Some(*n),
-        CounterValue::Mean(_) | CounterValue::Absent => None,
-    };
-    sensors::CounterWindow {
-        host: of.begin.zip(of.end).map(|(b, e)| (b.mid().0, e.mid().0)),
-        ticks: of.device_ticks,
-        within_ns: u32::try_from(within).unwrap_or(u32::MAX),
-        broken: of.continuity != Continuity::Whole,
-        context: of.context,
-        counts: of.values.iter().map(count).collect(),
     }
 }
 

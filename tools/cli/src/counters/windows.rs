@@ -2,18 +2,15 @@
 //! they speak of, figures of the metric set per kernel. Kernels that last many windows have their counts interpolated,
 //! others go into the regression. Refuses figures whose inputs are not known.
 
+use super::figures::Figures;
 use super::means::{Input, regress};
 use super::result::{Clocks, Estimate, Source, Value};
 use crate::energy::activity::{Device, Kind, normal_pci};
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{Delay, Idle};
 use clscope_analysis::energy::{Activity, HostNs, Timing};
-use clscope_metrics::rpn::Equation;
-use clscope_metrics::set::{Metric, MetricSet, Origin};
-use clscope_metrics::variables::{Provenance, Variables};
 use clscope_sensors::oa::spans::{self, Resolution};
 use clscope_sensors::oa::time::ticks_to_ns;
-use clscope_sensors::oa::{Counter, Counts, Format, Layout, Reading};
 use clscope_trace::sensors::{CounterSource, NO_COUNT, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::BTreeMap;
@@ -51,6 +48,10 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
     for (_, bytes) in files {
         let Ok(header) = FileHeader::decode_as(bytes, FileKind::Sensors) else { continue };
         let Some(host) = trace.timeline.host_with_boot(header.boot) else { continue };
+        // What an application read itself, it read around its commands.
+        if recorded_in(trace, host, &header).is_some() {
+            continue;
+        }
         let mut hint = 0;
         let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
         let mut place: BTreeMap<u32, usize> = BTreeMap::new();
@@ -84,102 +85,28 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
     out
 }
 
+/// The process that wrote a file of counters, where it is one of the trace's.
+pub fn recorded_in(trace: &Trace<'_>, host: usize, header: &FileHeader) -> Option<usize> {
+    let same = |i: usize, p: &FileHeader| p.pid == header.pid && p.pid_ns == header.pid_ns && trace.timeline.host_of.get(i) == Some(&host);
+    trace.processes.iter().enumerate().find(|(i, p)| same(*i, &p.header)).map(|(i, _)| i)
+}
+
 /// How a source was matched to a device.
-fn matched(of: &Recorded, device: &Device, devices: &[Device], named: Option<&str>) -> Option<String> {
-    if of.host != device.host {
+pub fn matched(about: &CounterSource, host: usize, device: &Device, devices: &[Device], named: Option<&str>) -> Option<String> {
+    if host != device.host {
         return None;
     }
     if let Some(name) = named {
         return device.name.contains(name).then(|| format!("name {name}, as told by --counter-device"));
     }
-    if of.about.pid.is_some() {
+    if about.pid.is_some() {
         return (device.kind == Kind::Cpu).then(|| "the application's own threads".to_owned());
     }
-    if let (Some(a), Some(b)) = (&device.pci, of.about.pci.as_deref().and_then(normal_pci)) {
+    if let (Some(a), Some(b)) = (&device.pci, about.pci.as_deref().and_then(normal_pci)) {
         return (*a == b).then(|| format!("PCI address {a}"));
     }
-    let intel = |d: &&Device| d.host == of.host && d.kind == Kind::Gpu && d.vendor.to_lowercase().contains("intel");
+    let intel = |d: &&Device| d.host == host && d.kind == Kind::Gpu && d.vendor.to_lowercase().contains("intel");
     (intel(&device) && devices.iter().filter(intel).count() == 1).then(|| "the only Intel GPU".to_owned())
-}
-
-/// What forms figures of counts.
-enum Figures {
-    /// A metric set over reports of a format.
-    Set { set: MetricSet, layout: &'static Layout, variables: Variables },
-    /// The counts themselves, per second.
-    Plain(Vec<String>),
-}
-
-impl Figures {
-    fn of(about: &CounterSource) -> Self {
-        let layout = Format::by_name(&about.format).map(|f| f.layout(Reading::Tables));
-        let Some(layout) = layout.filter(|l| !about.figures.is_empty() && l.counters().count() + 2 == about.counters.len()) else {
-            return Self::Plain(about.counters.clone());
-        };
-        let mut variables = Variables::new();
-        for (name, value) in about.variables.iter().zip(&about.values) {
-            variables.set(name, *value, Provenance::Recording);
-        }
-        let rows = about.figures.iter().zip(&about.units).zip(about.equations.iter().zip(&about.meanings));
-        let metric = |((symbol, unit), (equation, meaning)): ((&String, &String), (&String, &String))| {
-            Some(Metric {
-                symbol: symbol.clone(),
-                name: symbol.clone(),
-                description: meaning.clone(),
-                unit: unit.clone(),
-                group: String::new(),
-                equation: Equation::parse(equation).ok()?,
-                max: None,
-                availability: None,
-            })
-        };
-        let set = MetricSet {
-            symbol: about.set.clone(),
-            name: about.set.clone(),
-            chipset: String::new(),
-            uuid: None,
-            metrics: rows.filter_map(metric).collect(),
-            lists: Vec::new(),
-            origin: Origin::File("the trace".to_owned()),
-        };
-        Self::Set { set, layout, variables }
-    }
-
-    /// Names and units; whether a figure is a mean by itself, or counts, which are given per second.
-    fn columns(&self) -> Vec<(String, String, bool)> {
-        match self {
-            Self::Plain(names) => names.iter().map(|n| (n.clone(), "/s".to_owned(), false)).collect(),
-            Self::Set { set, .. } => {
-                let column = |m: &Metric| match m.unit.to_ascii_lowercase().as_str() {
-                    "percent" | "%" => (m.symbol.clone(), "%".to_owned(), true),
-                    "hz" | "number" | "" => (m.symbol.clone(), m.unit.clone(), true),
-                    unit => (m.symbol.clone(), format!("{unit}/s"), false),
-                };
-                set.metrics.iter().map(column).collect()
-            }
-        }
-    }
-
-    /// Figures of counts over `seconds`.
-    fn evaluate(&self, counts: &[u64], known: &[bool], seconds: f64) -> Vec<Option<f64>> {
-        match self {
-            Self::Plain(_) => counts.iter().zip(known).map(|(n, known)| known.then_some(*n as f64 / seconds)).collect(),
-            Self::Set { set, layout, variables } => {
-                let mut of = Counts::zero(layout);
-                of.set_clocks(counts.first().copied().unwrap_or(0), counts.get(1).copied().unwrap_or(0));
-                let names: Vec<Counter> = layout.counters().collect();
-                for (counter, n) in names.iter().zip(counts.iter().skip(2)) {
-                    of.set(*counter, *n);
-                }
-                let outcomes = set.evaluate_all(&of, variables);
-                let scaled = outcomes.iter().zip(self.columns()).map(|(outcome, (_, _, mean))| {
-                    let value = outcome.value.as_ref().ok()?.as_f64();
-                    Some(if mean { value } else { value / seconds })
-                });
-                scaled.collect()
-            }
-        }
-    }
 }
 
 fn seconds(begin: HostNs, end: HostNs) -> f64 {
@@ -213,7 +140,7 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
 
 /// Counters of a device from all sources that speak of it.
 pub fn of(trace: &Trace<'_>, device: &Device, devices: &[Device], recorded: &[Recorded], named: Option<&str>) -> Vec<Source> {
-    let speak = recorded.iter().filter_map(|r| Some((r, matched(r, device, devices, named)?)));
+    let speak = recorded.iter().filter_map(|r| Some((r, matched(&r.about, r.host, device, devices, named)?)));
     speak.map(|(r, matched)| one(trace, device, r, matched)).collect()
 }
 

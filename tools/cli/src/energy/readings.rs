@@ -180,7 +180,11 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
             Record::SourceCost(c) => drop(sources.insert(c.source.clone(), c)),
             Record::Finding(finding) => file.rest.findings.push(finding),
             // Counters have a reader of their own.
-            Record::Anchor(_) | Record::CounterSource(_) | Record::CounterWindows(_) | Record::Unknown { .. } => {}
+            Record::Anchor(_)
+            | Record::CounterSource(_)
+            | Record::CounterWindows(_)
+            | Record::CounterReport(_)
+            | Record::Unknown { .. } => {}
         }
     }
     file.rest.costs.extend(cost);

@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let by = crate::energy::activity::Grouping { by: args.energy.energy_by.unwrap_or_default(), sites: &sites };
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
     let counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
-    let power = power::Power::new(&readings, &energy).with_counters(counters.as_ref());
+    let power = power::Power::new(&readings, &energy).with_counters(counters);
     drop(readings);
     let names = files.names();
     let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, by, sources: &names, with_args: !args.no_args };

@@ -34,6 +34,8 @@ pub struct Power {
     watts: HashMap<(u32, u32), HashMap<(String, bool), Estimate>>,
     /// Counters in the same way.
     means: HashMap<(u32, u32), HashMap<(String, bool), Means>>,
+    /// What single commands counted, by process and id.
+    commands: crate::counters::snapshots::Figured,
     /// Tracks.
     pub counters: Vec<Counter>,
     /// For the document's head: how the figures were obtained.
@@ -109,8 +111,10 @@ impl Power {
     }
 
     /// Adds what counters say of kernels.
-    pub fn with_counters(mut self, counters: Option<&Counters>) -> Self {
-        for source in counters.iter().flat_map(|c| &c.sources) {
+    pub fn with_counters(mut self, counters: Option<Counters>) -> Self {
+        let Some(counters) = counters else { return self };
+        self.commands = counters.commands;
+        for source in &counters.sources {
             let moved: Vec<(&str, String)> = source.moved().map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit))).collect();
             let figures = |class: &crate::counters::result::Class| -> Vec<(String, Estimate)> {
                 moved.iter().filter_map(|(name, shown)| Some((shown.clone(), class.values.get(*name)?.mean?))).collect()
@@ -127,7 +131,7 @@ impl Power {
 
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 % intervals.
     pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
-        if self.watts.is_empty() && self.means.is_empty() {
+        if self.watts.is_empty() && self.means.is_empty() && self.commands.is_empty() {
             return;
         }
         let definitions = &trace.process(command.process).definitions;
@@ -137,6 +141,10 @@ impl Power {
         let means = self.means.get(&key).and_then(|m| m.get(&class));
         for (name, mean) in means.into_iter().flatten() {
             args.insert(name.clone(), digits(mean.value).into());
+        }
+        // Its own figures instead of its kernel's, where it was read around.
+        for (name, value) in self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten() {
+            args.insert(name.clone(), digits(*value).into());
         }
         let Some(watts) = self.watts.get(&key).and_then(|w| w.get(&class)) else { return };
         let seconds = duration_ns as f64 * 1e-9;

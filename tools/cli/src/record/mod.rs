@@ -99,7 +99,8 @@ pub struct Args {
     /// Adds 8 bytes and, for stacks seen before, about 40 ns to a launch. `report --by call-site` then tells kernels and joules apart
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     call_sites: Option<u8>,
-    /// Read the processor's and GPU's sensors inside the application before and after each command, and wait for it: for long kernels
+    /// Read sensors, --counters (oa, perf) and the GPU's clock inside the application before and after each command, and wait for
+    /// it: for long kernels
     #[arg(long)]
     snapshot: bool,
     /// Wait at most this long for processes that outlive APP and still record
@@ -185,6 +186,10 @@ impl Args {
             set.insert(settings::SNAPSHOT, "1".into());
             set.extend(self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())));
         }
+        let counters = self.counters.inside(self.snapshot);
+        if !counters.is_empty() {
+            set.insert(settings::COUNTERS, counters.into());
+        }
         if self.start_paused {
             set.insert(settings::START_PAUSED, "1".into());
         }
@@ -205,7 +210,7 @@ impl Args {
 /// process ends by the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(name) = args.command.first() else { bail!("name the application: clscope record -- APP") };
-    if let Some(mistake) = args.counters.mistake() {
+    if let Some(mistake) = args.counters.mistake(args.snapshot) {
         bail!("{mistake}");
     }
     let (user, group) = system::credentials();
@@ -267,7 +272,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
 
-    let counters = crate::counters::sampler::start(&trace, &args.counters, args.sensors.sysfs_root.as_deref())?;
+    let root = args.sensors.sysfs_root.as_deref();
+    // One reader of a stream: the application, if it reads around its commands, or this process.
+    let prepared = if args.snapshot { crate::counters::prepare::prepare(&trace, &args.counters, root)? } else { None };
+    let counters = if args.snapshot { None } else { crate::counters::sampler::start(&trace, &args.counters, root)? };
     if let Some(counters) = &counters {
         counters.wait_open();
     }
@@ -306,6 +314,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(counters) = counters {
         counters.finish();
     }
+    drop(prepared);
     meta.end = Some(Moment::now());
     meta.exit = Some(match end {
         End::Code(code) => Exit::Code(code),

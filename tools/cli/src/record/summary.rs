@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::system;
+use crate::trace_files::Role;
 use clscope_trace::defs::{Def, Defs};
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, Record};
@@ -62,7 +63,7 @@ pub fn contents(directory: &Path) -> Contents {
     for (path, length) in files.into_iter().filter(|(_, n)| *n > 0) {
         let kind = match () {
             () if ends_with(&path, ".defs") => FileKind::Defs,
-            () if ends_with(&path, "sensors.clt") || ends_with(&path, crate::counters::sampler::FILE) => continue,
+            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of) == Some(Role::Sensors) => continue,
             () if ends_with(&path, ".clt") => FileKind::Segment,
             () if ends_with(&path, ".ring") => FileKind::Ring,
             () => continue,

@@ -5,6 +5,7 @@
 //! A runtime's worker threads start after the application: counters are opened on every thread there is,
 //! with inheritance, so that threads started later count too. Source: perf_event_open(2).
 
+use super::device::Place;
 use super::error::OaError;
 use super::i915::sysctl;
 use super::source::{CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
@@ -85,9 +86,15 @@ pub trait ThreadPerf: Send {
     fn open(&self, tid: u32, event: &PerfEvent) -> io::Result<Box<dyn ThreadCounter>>;
 }
 
-/// The kernel's perf_event_open.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel;
+/// The kernel's perf_event_open; its descriptors go where the function puts them.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel(pub Place);
+
+impl Default for Kernel {
+    fn default() -> Kernel {
+        Kernel(|file| file)
+    }
+}
 
 /// `struct perf_event_attr` in its first published size (PERF_ATTR_SIZE_VER0), which every kernel takes.
 #[repr(C)]
@@ -144,7 +151,8 @@ impl ThreadPerf for Kernel {
         }
         let fd = libc::c_int::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
         // SAFETY: the kernel just returned this descriptor to us and nothing else owns it.
-        Ok(Box::new(PerfFile(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))))
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(Box::new(PerfFile((self.0)(file))))
     }
 }
 
@@ -165,6 +173,20 @@ fn refusal(files: &dyn Files, roots: &Roots, pid: u32, event: &PerfEvent, error:
         _ => (error.to_string(), None),
     };
     OaError::Perf { what: event.name, pid, reason, remedy }
+}
+
+/// Problems by their reason, with the events that share it: many machines have no performance-monitoring unit at all.
+#[must_use]
+pub fn by_reason(problems: &[OaError]) -> Vec<(String, Vec<&'static str>)> {
+    let mut out: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for problem in problems {
+        let OaError::Perf { what, reason, .. } = problem else { continue };
+        match out.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, events)) => events.push(what),
+            None => out.push((reason.clone(), vec![what])),
+        }
+    }
+    out
 }
 
 /// One event over all threads.
@@ -425,7 +447,7 @@ mod tests {
     #[test]
     fn this_process_is_counted_or_the_refusal_says_why() {
         let events: Vec<PerfEvent> = EVENTS.iter().filter(|e| e.name == "task-clock").copied().collect();
-        match ProcessCounters::open(&System, &Roots::default(), &Kernel, std::process::id(), &events) {
+        match ProcessCounters::open(&System, &Roots::default(), &Kernel::default(), std::process::id(), &events) {
             Ok((mut source, _)) => {
                 windows(&mut source);
                 let spin: u64 = (0..2_000_000u64).fold(0, |a, b| std::hint::black_box(a ^ b));

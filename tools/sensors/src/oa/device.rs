@@ -30,8 +30,14 @@ pub trait Device: Send {
     fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
 }
 
-/// A real node.
-pub struct DrmFile(File);
+/// Takes a new descriptor to the number that it is to have: inside an application, out of the way of its own.
+pub type Place = fn(File) -> File;
+
+/// A real node, or a stream opened on it.
+pub struct DrmFile {
+    file: File,
+    place: Place,
+}
 
 impl DrmFile {
     /// Opens `/dev/dri/renderD128` or the like.
@@ -39,14 +45,22 @@ impl DrmFile {
     /// # Errors
     /// [`OaError::Open`].
     pub fn open(path: &Path) -> Result<DrmFile, OaError> {
+        Self::open_placed(path, |file| file)
+    }
+
+    /// As [`DrmFile::open`], its descriptor and those of its streams at numbers that `place` chooses.
+    ///
+    /// # Errors
+    /// [`OaError::Open`].
+    pub fn open_placed(path: &Path, place: Place) -> Result<DrmFile, OaError> {
         let opened = File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path);
-        opened.map(DrmFile).map_err(|source| OaError::Open { path: path.to_owned(), source })
+        opened.map(|file| DrmFile { file: place(file), place }).map_err(|source| OaError::Open { path: path.to_owned(), source })
     }
 
     /// Over a descriptor that was received from elsewhere.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> DrmFile {
-        DrmFile(File::from(fd))
+        DrmFile { file: File::from(fd), place: |file| file }
     }
 }
 
@@ -87,7 +101,7 @@ impl Device for DrmFile {
             // (checked above, or fixed by the builder in `uapi`, the only maker of calls); every pointer in
             // it was just set to a buffer that `call` owns, whose length is the one the structure counts
             // (checked by `is_consistent`) or the one the interface fixes.
-            let rc = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
+            let rc = unsafe { libc::ioctl(self.file.as_raw_fd(), request, argument) };
             if rc >= 0 {
                 return Ok(rc);
             }
@@ -107,11 +121,11 @@ impl Device for DrmFile {
         // SAFETY: the call is one that returns a new descriptor (checked above), and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         set_nonblocking(&fd)?;
-        Ok(Box::new(DrmFile(File::from(fd))))
+        Ok(Box::new(DrmFile { file: (self.place)(File::from(fd)), place: self.place }))
     }
 
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        (&self.0).read(buf)
+        (&self.file).read(buf)
     }
 }
 

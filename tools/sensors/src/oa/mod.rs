@@ -17,6 +17,7 @@
 //! | [`open`] | from a card to a running sampler in one step |
 //! | [`means`] | sources of means over windows (NVIDIA's GPM) as counter sources |
 //! | [`cpu`] | perf events of a process's threads |
+//! | [`query`] | reports of the runtime's own queries, one for each command |
 //! | [`spans`] | counts of kernels out of counts of windows |
 //! | [`testing`], [`emulator`] | synthesised reports; a scripted GPU |
 
@@ -31,6 +32,7 @@ pub mod format;
 pub mod i915;
 pub mod means;
 pub mod open;
+pub mod query;
 pub mod report;
 pub mod sampling;
 pub mod source;

@@ -10,10 +10,11 @@ use super::format::{Format, Reading};
 use super::i915::{self, I915};
 use super::report::Generation;
 use super::sampling::{Driver, OaSampler, StreamFacts};
-use super::time::{engine_shift, exponent_for};
+use super::time::{ClockPair, engine_shift, exponent_for};
 use super::topology::Topology;
 use super::xe::{self, Xe};
 use crate::files::{Files, Roots};
+use crate::units::Clock;
 
 /// What is to be sampled.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub struct Wanted<'a> {
     pub generation: Option<Generation>,
     /// Give windows of this hardware context alone.
     pub only_context: Option<u32>,
+    /// How often the kernel looks for reports, nanoseconds, for who waits for them; i915's default is 5 ms.
+    pub poll_ns: Option<u64>,
 }
 
 /// A running sampler and what its metrics need to know.
@@ -58,6 +61,50 @@ fn megahertz(files: &dyn Files, roots: &Roots, card: &str, names: [&str; 2]) -> 
     names.iter().find_map(read).map(|mhz| mhz * 1_000_000)
 }
 
+/// The unit that watches a render engine, else a compute engine, with that engine.
+fn unit_of(xe: &Xe<'_>) -> Result<(xe::Unit, xe::Engine), OaError> {
+    let units = xe.units()?;
+    let of_class = |class: u16| units.iter().find_map(|u| Some((u.clone(), *u.engines.iter().find(|e| e.class == class)?)));
+    of_class(0)
+        .or_else(|| of_class(4))
+        .ok_or_else(|| OaError::Unsupported { what: WHAT, reason: "xe lists no OA unit with a render or compute engine".to_owned() })
+}
+
+/// The clock of a GPU by itself: needs no privilege and no stream.
+pub struct GpuClock {
+    device: Box<dyn Device>,
+    driver: Driver,
+    shift: u32,
+    /// Frequency of its ticks, Hz: those of the OA timestamp.
+    pub hz: u64,
+}
+
+impl GpuClock {
+    /// Of a card whose node is open.
+    ///
+    /// # Errors
+    /// Where the driver does not tell how fast it runs.
+    pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Device>) -> Result<GpuClock, OaError> {
+        let (driver, hz, shift) = if node.driver == "xe" {
+            let xe = Xe::new(&*device, files, roots);
+            let (unit, engine) = unit_of(&xe)?;
+            (Driver::Xe(engine), unit.hz, engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?)
+        } else {
+            let (hz, engine_hz) = I915::new(&*device, files, roots).clocks()?;
+            (Driver::I915, hz, engine_shift(hz, engine_hz)?)
+        };
+        Ok(GpuClock { device, driver, shift, hz })
+    }
+
+    /// Host and GPU clock at this moment.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn pair(&self, clock: &mut dyn Clock) -> Result<ClockPair, OaError> {
+        self.driver.clock_pair(&*self.device, self.shift, clock)
+    }
+}
+
 /// Opens a sampler on a card whose node is open. The stream keeps the GPU awake while it lives; a
 /// configuration that was loaded for it is unloaded when it is dropped.
 ///
@@ -79,12 +126,7 @@ pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Devic
     let no_period = || OaError::Unsupported { what: WHAT, reason: "the OA clock's frequency is 0".to_owned() };
     let (stream, driver, topology, hz, shift, period, config) = if node.driver == "xe" {
         let xe = Xe::new(&*device, files, roots);
-        // The unit that watches a render engine, else a compute engine.
-        let units = xe.units()?;
-        let of_class = |class: u16| units.iter().find_map(|u| Some((u, *u.engines.iter().find(|e| e.class == class)?)));
-        let (unit, engine) = of_class(0)
-            .or_else(|| of_class(4))
-            .ok_or_else(|| OaError::Unsupported { what: WHAT, reason: "xe lists no OA unit with a render or compute engine".to_owned() })?;
+        let (unit, engine) = unit_of(&xe)?;
         let shift = engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?;
         let (exponent, period) = exponent_for(wanted.period_ns, unit.hz).ok_or_else(no_period)?;
         let config = xe.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
@@ -101,7 +143,7 @@ pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Devic
         let shift = engine_shift(hz, engine_hz)?;
         let (exponent, period) = exponent_for(wanted.period_ns, hz).ok_or_else(no_period)?;
         let config = i915.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
-        let opened = i915.open(&i915::StreamOptions { config: config.0, format, exponent, context: None, poll_ns: None });
+        let opened = i915.open(&i915::StreamOptions { config: config.0, format, exponent, context: None, poll_ns: wanted.poll_ns });
         let stream = opened.inspect_err(|_| {
             if config.1 {
                 drop(i915.remove_config(config.0))
@@ -140,7 +182,7 @@ mod tests {
 
     fn wanted(registers: Option<&Registers>) -> Wanted<'_> {
         let uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
-        Wanted { period_ns: 1_000_000, uuid, registers, format: None, generation: None, only_context: None }
+        Wanted { period_ns: 1_000_000, uuid, registers, format: None, generation: None, only_context: None, poll_ns: None }
     }
 
     fn kbl() -> Emulator {

@@ -29,6 +29,18 @@ pub enum Driver {
     Xe(Engine),
 }
 
+impl Driver {
+    /// Host and GPU clock at this moment.
+    pub(super) fn clock_pair(self, node: &dyn Device, shift: u32, clock: &mut dyn Clock) -> Result<ClockPair, OaError> {
+        // Sysctls only matter for the words of refusals, and clocks need no privilege.
+        let roots = Roots::default();
+        match self {
+            Driver::I915 => I915::new(node, &System, &roots).clock_pair_shifted(clock, shift),
+            Driver::Xe(engine) => Xe::new(node, &System, &roots).clock_pair(engine, shift),
+        }
+    }
+}
+
 /// Everything that must be known of an open stream.
 #[derive(Clone, Debug)]
 pub struct StreamFacts {
@@ -59,14 +71,32 @@ enum Cut {
 /// An open OA stream.
 pub struct OaSampler {
     facts: StreamFacts,
-    node: Box<dyn Device>,
     stream: Box<dyn Device>,
-    /// A configuration to unload at the end.
-    added: Option<ConfigId>,
+    configuration: Configuration,
     cut: Cut,
     state: State,
     buffer: Vec<u8>,
     next_pair: RawNs,
+}
+
+/// The node of a GPU, with the configuration that was loaded through it, if one was: unloaded when this is dropped.
+pub struct Configuration {
+    node: Box<dyn Device>,
+    driver: Driver,
+    added: Option<ConfigId>,
+}
+
+impl Drop for Configuration {
+    fn drop(&mut self) {
+        // A stream holds a reference of its own to the configuration: it may be unloaded first.
+        let roots = Roots::default();
+        if let Some(id) = self.added.take() {
+            let _ = match self.driver {
+                Driver::I915 => I915::new(&*self.node, &System, &roots).remove_config(id),
+                Driver::Xe(_) => Xe::new(&*self.node, &System, &roots).remove_config(id),
+            };
+        }
+    }
 }
 
 /// What a report changes.
@@ -106,7 +136,14 @@ impl OaSampler {
             only_context: facts.only_context,
             health: CounterHealth::default(),
         };
-        OaSampler { facts, node, stream, added, cut, state, buffer: vec![0; BUFFER], next_pair: RawNs(0) }
+        let configuration = Configuration { node, driver: facts.driver, added };
+        OaSampler { facts, stream, configuration, cut, state, buffer: vec![0; BUFFER], next_pair: RawNs(0) }
+    }
+
+    /// Closes the stream, so that another process may open one, and keeps the configuration loaded.
+    #[must_use]
+    pub fn into_configuration(self) -> Configuration {
+        self.configuration
     }
 
     /// What the decoder saw so far.
@@ -120,12 +157,7 @@ impl OaSampler {
     /// # Errors
     /// The driver's.
     pub fn clock_pair(&self, clock: &mut dyn Clock) -> Result<ClockPair, OaError> {
-        // Sysctls only matter for the words of refusals, and clocks need no privilege.
-        let roots = Roots::default();
-        match self.facts.driver {
-            Driver::I915 => I915::new(&*self.node, &System, &roots).clock_pair_shifted(clock, self.facts.shift),
-            Driver::Xe(engine) => Xe::new(&*self.node, &System, &roots).clock_pair(engine, self.facts.shift),
-        }
+        self.facts.driver.clock_pair(&*self.configuration.node, self.facts.shift, clock)
     }
 
     fn drain(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), OaError> {
@@ -254,18 +286,5 @@ impl CounterSource for OaSampler {
     fn health(&self) -> CounterHealth {
         let tally = self.state.accumulator.tally();
         CounterHealth { lost: tally.reports_lost, gaps: tally.buffer_lost, ..self.state.health }
-    }
-}
-
-impl Drop for OaSampler {
-    fn drop(&mut self) {
-        // The stream holds a reference of its own to the configuration: it may be unloaded first.
-        let roots = Roots::default();
-        if let Some(id) = self.added.take() {
-            let _ = match self.facts.driver {
-                Driver::I915 => I915::new(&*self.node, &System, &roots).remove_config(id),
-                Driver::Xe(_) => Xe::new(&*self.node, &System, &roots).remove_config(id),
-            };
-        }
     }
 }
