@@ -334,8 +334,8 @@ impl Stage {
     fn repeats_itself(&self, launch: &Launch) -> Result<bool, i32> {
         let mut left = [None; 2];
         for slot in &mut left {
-            // SAFETY: a live queue.
             let finished = match self.bare(launch, null_mut()) {
+                // SAFETY: a live queue.
                 0 => unsafe { (self.calls.finish)(self.queue) },
                 code => code,
             };

@@ -292,12 +292,20 @@ fn readings_of_a_known_truth_give_it_back() {
     // The same figures on the timeline: joules of each span, and a track of watts.
     let out = stage.join("p.json").display().to_string();
     let trace = stage.trace("t").display().to_string();
-    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).run().success();
+    let more = ["--flop", "alpha=7e6", "--iteration-kernel", "beta"];
+    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).args(more).run().success();
     let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
     let events = document["traceEvents"].as_array().unwrap();
     let alpha = events.iter().find(|e| e["name"] == "alpha" && e["cat"] == "device,kernel").unwrap();
     let want = 35.0 * number(&alpha["dur"]) * 1e-6;
     assert!((number(&alpha["args"]["energy_J"]) / want - 1.0).abs() < 0.02, "{alpha}");
+    assert!((number(&alpha["args"]["energy_delay_Js"]) / (want * number(&alpha["dur"]) * 1e-6) - 1.0).abs() < 0.02, "{alpha}");
+    assert!((number(&alpha["args"]["GFLOP_per_s_per_W"]) / (7e-3 / want) - 1.0).abs() < 0.02, "{alpha}");
+    // Joules from one beta to the next are beta's to show.
+    let beta = events.iter().find(|e| e["name"] == "beta" && e["cat"] == "device,kernel").unwrap();
+    let iteration = &device["iteration"]["joules"]["value"];
+    assert!((number(&beta["args"]["iteration_energy_J"]) / number(iteration) - 1.0).abs() < 1e-3, "{beta}");
+    assert!(alpha["args"]["iteration_energy_J"].is_null() && beta["args"]["GFLOP_per_s_per_W"].is_null(), "{alpha} {beta}");
     assert!(events.iter().any(|e| e["ph"] == "C" && number(&e["args"]["W"]) > 10.0));
     // A part of the run, and CSV.
     let part = energy(&stage, &["--readings", &readings, "--energy-window", "1..3"])["devices"][0].clone();
@@ -425,6 +433,14 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
     let dump = stage.clscope(["dump", &trace]).run().success().stdout;
     let replay = |kernel: usize| dump.lines().filter(|l| l.contains(" Replay {")).nth(kernel).unwrap_or_default();
     assert!(replay(0).contains("restores_only: true") && !replay(2).contains("restores_only: true"), "{dump}");
+    // The timeline's spans of a kernel show what its replay gave.
+    let out = stage.join("p.json").display().to_string();
+    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).run().success();
+    let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    let shown = events.iter().find(|e| e["name"] == "accumulate" && e["cat"] == "device,kernel").unwrap();
+    let (shown, joules) = (number(&shown["args"]["replayed_energy_J"]), number(&accumulate["joules_per_launch"]["value"]));
+    assert!((shown / joules - 1.0).abs() < 1e-3, "{shown} J, not {joules}");
     assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
     let text = stage.clscope(["report", &trace, "--section", "energy", "--readings", &readings]).run().success().stdout;
     assert!(text.contains("replayed accumulate:") && text.contains("not replayed: paint: argument 0 is an image"), "{text}");

@@ -23,7 +23,7 @@ pub(crate) fn company(activity: &Activity, rows: &Rows, power: &[f64], floor: f6
     let largest = power.iter().fold(floor, |a, b| a.max(*b));
     let (first, last) = (activity.segments.first()?.from, activity.segments.iter().fold(0.0f64, |a, s| a.max(s.to)));
     let width = ((last - first) / BINS).max(SHORTEST);
-    if width > MEMORY || !(largest > 0.0) {
+    if width > MEMORY || largest <= 0.0 {
         return None;
     }
     let bins = ((last - first) / width).ceil() as usize + 1;

@@ -43,7 +43,7 @@ fn usual(spans: impl Iterator<Item = (u32, u32, i64)>) -> HashMap<(u32, u32), i6
 fn overlap(spans: &[Span], owners: &[u32]) -> (f64, usize) {
     let (mut total, mut of) = (0, HashSet::new());
     // The two processes that run longest from here, by their ends.
-    let (mut last, mut other): (Option<(u32, i64)>, Option<(u32, i64)>) = (None, None);
+    let [mut last, mut other]: [Option<(u32, i64)>; 2] = [None; 2];
     let mut counted = i64::MIN;
     for (span, &owner) in spans.iter().zip(owners) {
         let (start, end) = (span.start.0, span.end.0);

@@ -4,7 +4,7 @@
 use crate::counters::result::Counters;
 use crate::energy::activity::{Grouping, class_name};
 use crate::energy::readings::{Readings, Sensor};
-use crate::energy::result::{Energy, Estimate};
+use crate::energy::result::{Class, DeviceEnergy, Energy, Estimate};
 use clscope_analysis::Trace;
 use clscope_analysis::event::Command;
 use clscope_analysis::time::HostNs;
@@ -28,10 +28,35 @@ pub struct Counter {
 /// Counters of a class: name with unit, mean.
 type Means = Vec<(String, Estimate)>;
 
-/// Power of device spans: mean watts by (process, device, class, is it a kernel).
+/// What is known of a class's energy.
+#[derive(Clone)]
+struct Figures {
+    watts: Estimate,
+    /// Floating-point operations of a launch, in billions, where they are known.
+    gflop: Option<f64>,
+    /// Joules of a launch that was repeated.
+    replayed: Option<Estimate>,
+    /// Joules from one of its launches to the next, where each begins an iteration.
+    iteration: Option<Estimate>,
+}
+
+impl Figures {
+    fn of(device: &DeviceEnergy, class: &Class) -> Option<Self> {
+        let kernel = class.kind == "kernel";
+        let replay = device.replays.iter().find(|r| kernel && r.name == class.name);
+        Some(Self {
+            watts: class.watts?,
+            gflop: class.gflop_per_joule.zip(class.joules_per_launch).map(|(per, joules)| per.value * joules.value),
+            replayed: replay.and_then(|r| r.joules_per_launch),
+            iteration: device.iteration.as_ref().filter(|i| kernel && i.kernel == class.name).map(|i| i.joules),
+        })
+    }
+}
+
+/// Power of device spans: figures by (process, device, class, is it a kernel).
 #[derive(Default)]
 pub struct Power {
-    watts: HashMap<(u32, u32), HashMap<(String, bool), Estimate>>,
+    figures: HashMap<(u32, u32), HashMap<(String, bool), Figures>>,
     /// Counters in the same way.
     means: HashMap<(u32, u32), HashMap<(String, bool), Means>>,
     /// What single commands counted, by process and id.
@@ -87,10 +112,10 @@ impl Power {
         let mut out = Self { counters: readings.sensors.iter().filter_map(counter).collect(), ..Self::default() };
         let mut told = Vec::new();
         for device in &energy.devices {
-            let figures: HashMap<(String, bool), Estimate> =
-                device.classes.iter().filter_map(|c| Some(((c.name.clone(), c.kind == "kernel"), c.watts?))).collect();
+            let figures: HashMap<(String, bool), Figures> =
+                device.classes.iter().filter_map(|c| Some(((c.name.clone(), c.kind == "kernel"), Figures::of(device, c)?))).collect();
             for (process, id) in &device.members {
-                out.watts.insert((process.0, *id), figures.clone());
+                out.figures.insert((process.0, *id), figures.clone());
             }
             told.push(serde_json::json!({
                 "device": device.device,
@@ -100,6 +125,11 @@ impl Power {
                 "measured_J": device.measured_joules,
                 "unattributed_J": device.unattributed_joules,
                 "pkg_pp0_dram_J": device.reference_joules,
+                "gaps": device.gaps,
+                "iteration": device.iteration,
+                "replays": device.replays,
+                "shared": device.shared,
+                "notes": device.notes,
                 "not_attributed": device.failed,
             }));
         }
@@ -129,9 +159,10 @@ impl Power {
         self
     }
 
-    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 % intervals.
+    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 %
+    /// intervals, energy-delay product, operations per joule; joules of a replayed launch and of an iteration, where it begins one.
     pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
-        if self.watts.is_empty() && self.means.is_empty() && self.commands.is_empty() {
+        if self.figures.is_empty() && self.means.is_empty() && self.commands.is_empty() {
             return;
         }
         let definitions = &trace.process(command.process).definitions;
@@ -146,12 +177,23 @@ impl Power {
         for (name, value) in self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten() {
             args.insert(name.clone(), digits(*value).into());
         }
-        let Some(watts) = self.watts.get(&key).and_then(|w| w.get(&class)) else { return };
+        let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
+        let watts = figures.watts;
         let seconds = duration_ns as f64 * 1e-9;
         args.insert("energy_J".into(), digits(watts.value * seconds).into());
         args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds).into());
         args.insert("power_W".into(), digits(watts.value).into());
         args.insert("power_plus_minus_W".into(), digits(watts.half()).into());
+        args.insert("energy_delay_Js".into(), digits(watts.value * seconds * seconds).into());
+        if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
+            args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)).into());
+        }
+        for (name, estimate) in [("replayed", figures.replayed), ("iteration", figures.iteration)] {
+            if let Some(joules) = estimate {
+                args.insert(format!("{name}_energy_J"), digits(joules.value).into());
+                args.insert(format!("{name}_energy_plus_minus_J"), digits(joules.half()).into());
+            }
+        }
     }
 }
 
