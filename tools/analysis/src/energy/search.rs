@@ -143,7 +143,10 @@ pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, mo
         return typical;
     }
     let mut trial = Trial::new(activity, rows, level, model);
-    let mut best = (trial.cost(&typical), typical);
+    let both = model.lag.range().is_some() && model.window.range().is_some();
+    let mut best = (if both { f64::INFINITY } else { trial.cost(&typical) }, typical);
+    // The best of a coarse grid in one shape may lie behind any point of a narrow range of the other: each is refined.
+    let mut of_shapes = Vec::new();
     let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
     for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
         let Some((from, to)) = parameter.range() else { continue };
@@ -170,6 +173,14 @@ pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, mo
                 }
             }
         }
+        if both {
+            let refined = refine(&mut trial, model, best.1);
+            of_shapes.push((trial.cost(&refined), refined));
+            best.0 = f64::INFINITY;
+        }
+    }
+    if let Some((_, response)) = of_shapes.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
+        return response;
     }
     if let (None, None, Some((from, to))) = (model.lag.range(), model.window.range(), model.delay.range()) {
         for j in 0..12 {
@@ -325,11 +336,13 @@ impl<'a> Trial<'a> {
         let x = nonnegative(&gram, &moment, &vec![true; n]);
         let rest = power - 2.0 * x.dot(&moment) + (x.transpose() * &gram * &x)[(0, 0)];
         let rest = rest.max(power * 1e-12).max(f64::MIN_POSITIVE);
-        let belief: f64 = self
-            .model
-            .parameters()
-            .iter()
+        // Of two shapes that are open the one that is not tried is zero: what is believed of it does not count then.
+        let either = self.model.window.range().is_some() && self.model.lag.range().is_some();
+        let tried = [!either || response.window > 0.0, !either || response.lag > 0.0, true];
+        let belief: f64 = (self.model.parameters().iter())
             .zip([response.window, response.lag, response.delay])
+            .zip(tried)
+            .filter_map(|(pair, tried)| tried.then_some(pair))
             .filter_map(|(parameter, value)| Some(((value - parameter.typical()) / parameter.belief()?).powi(2)))
             .sum();
         self.rows.len() as f64 / 4.0 * rest.ln() + belief

@@ -473,7 +473,9 @@ fn fill(
     }
     if let Some(s) = &out.shared {
         let how = if s.separated {
-            "whole commands show whose turn it was, and what was set aside meanwhile is not counted as running".to_owned()
+            "whole commands show whose turn it was, and what was set aside meanwhile does not count as running; what changing over takes \
+             is not in the intervals (3 % where it was tried)"
+                .to_owned()
         } else {
             format!(
                 "whose turn it was is not known for {:.2} s of it: each counts for an equal share, and figures may be off by more than their \

@@ -107,9 +107,11 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
         },
     };
     if let (Some(window), None) = (known.window, known.lag) {
-        // What was calibrated as a mean over a window has no lag beside it.
-        response.lag = Parameter::Fixed(0.0);
+        // A load that comes and goes shows other edges than a mix of kernels: the run decides between the window that was
+        // calibrated and the lag that is usual.
         response.window = narrowed(Parameter::Free { from: 0.0, to: f64::MAX, typical: window.0 }, Some(window));
+        response.delay = ResponseModel::lagged_samples(period).delay;
+        return (series, response, period, settle);
     }
     response.lag = narrowed(response.lag, known.lag);
     response.delay = narrowed(response.delay, known.delay);
@@ -428,14 +430,21 @@ mod tests {
     fn a_calibrated_response_narrows_the_search() {
         use crate::calibration::{Entry, Subject};
         let mut all = readings(vec![samples("0000:06:00.0", "NVIDIA H200")]);
-        let subject = Subject::Sensor { source: "nvml:ring:0".into(), domain: "power-samples".into() };
-        let entry = Entry::new(subject).with(super::super::readings::LAG, 14e6, Some(1e6)).with(super::super::readings::DELAY, 3e6, None);
+        let subject = || Subject::Sensor { source: "nvml:ring:0".into(), domain: "power-samples".into() };
+        let entry = Entry::new(subject()).with(super::super::readings::LAG, 14e6, Some(1e6)).with(super::super::readings::DELAY, 3e6, None);
         all.calibrate(&[entry]);
         let (_, response, ..) = single(&all.sensors[0], &all);
         let range = |p: Parameter| if let Parameter::Free { from, to, typical } = p { [from, typical, to] } else { panic!("{p:?}") };
         for (found, want) in [(range(response.lag), [0.012, 0.014, 0.016]), (range(response.delay), [0.0024, 0.003, 0.0036])] {
             assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
         }
+        // A window that was calibrated stands beside the lag that is usual: the run decides.
+        let windowed = Entry::new(subject()).with(super::super::readings::WINDOW, 30e6, Some(1e6));
+        all.calibrated.clear();
+        all.calibrate(&[windowed]);
+        let (_, response, ..) = single(&all.sensors[0], &all);
+        assert!(range(response.window).iter().zip([0.028, 0.030, 0.032]).all(|(a, b)| (a - b).abs() < 1e-9));
+        assert_eq!(response.lag, ResponseModel::lagged_samples(0.02).lag);
         // Of another sensor nothing is known.
         all.sensors[0].series.name = "other".into();
         let (_, free, ..) = single(&all.sensors[0], &all);
