@@ -135,18 +135,18 @@ fn unwound(tree: &mut Stacks, process: &'static Process, at: usize, function: u1
         }
         seen += 1;
         // A return address may lie behind the end of a function that does not return: the call before it counts.
-        let module = known.module(*ip - 1);
-        if let Some((id, loaded)) = module {
-            if taken.is_empty() && loaded.passed_over {
-                continue;
-            }
-            if !loaded.stays && !checks.iter().any(|c| c.begin == loaded.begin) {
-                checks.push(Check::of(loaded, *ip));
-            }
-            taken.push(Frame { module: id, address: (*ip - loaded.base) as u64 });
-        } else {
+        let Some(loaded) = loaded(*ip - 1) else {
             taken.push(Frame { module: 0, address: *ip as u64 });
+            continue;
+        };
+        if taken.is_empty() && loaded.passed_over {
+            continue;
         }
+        if !loaded.stays && !checks.iter().any(|c| c.begin == loaded.begin) {
+            checks.push(Check::of(&loaded, *ip));
+        }
+        let address = (*ip - loaded.base) as u64;
+        taken.push(Frame { module: known.module(loaded), address });
     }
     if taken.is_empty() {
         return 0;
@@ -171,21 +171,17 @@ impl Known {
         id
     }
 
-    /// The module of an address, which is defined if it is new.
-    fn module(&mut self, address: usize) -> Option<(u32, &Loaded)> {
-        let found = loaded(address)?;
-        let index = match self.modules.iter().position(|m| *m == found) {
-            Some(index) => index,
-            None => {
-                let Loaded { path, build_id, base, begin, end, .. } = found.clone();
-                let build_id = build_id.iter().map(|b| format!("{b:02x}")).collect();
-                let id = self.modules.len() as u32 + 1;
-                sink::define(&Module { id, path, build_id, base: base as u64, begin: begin as u64, end: end as u64 }.into());
-                self.modules.push(found);
-                self.modules.len() - 1
-            }
-        };
-        Some((index as u32 + 1, self.modules.get(index)?))
+    /// Id of a module, which is defined if it is new.
+    fn module(&mut self, found: Loaded) -> u32 {
+        if let Some(index) = self.modules.iter().position(|m| *m == found) {
+            return index as u32 + 1;
+        }
+        let Loaded { path, build_id, base, begin, end, .. } = found.clone();
+        let build_id = build_id.iter().map(|b| format!("{b:02x}")).collect();
+        self.modules.push(found);
+        let id = self.modules.len() as u32;
+        sink::define(&Module { id, path, build_id, base: base as u64, begin: begin as u64, end: end as u64 }.into());
+        id
     }
 }
 
@@ -224,7 +220,7 @@ fn loaded(address: usize) -> Option<Loaded> {
         let file = path.rsplit('/').next().unwrap_or_default();
         search.found = Some(Loaded {
             passed_over: ours || file.contains("libOpenCL"),
-            stays: main || ours,
+            stays: main || ours || file.starts_with("libc.so"),
             path,
             build_id,
             build_id_at,

@@ -150,8 +150,15 @@ pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, 
 /// A command at its enqueue, with its whole wait list.
 #[inline(always)]
 pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
-    let short = c.site == 0 && c.waits.is_empty();
-    if !(short && write_short(t, time, c.duration, |d| record::command(c, d))) {
+    let written = match (c.waits.is_empty(), c.site) {
+        (false, _) => false,
+        (true, 0) => write_short(t, time, c.duration, |d| record::command(c, d)),
+        (true, site) => write_short(t, time, c.duration, |d| {
+            let [a, b, c, d, e, f, g] = record::command(c, d);
+            [a, b, c, d, e, f, g, u64::from(site)]
+        }),
+    };
+    if !written {
         long_command(t, c, time);
     }
 }

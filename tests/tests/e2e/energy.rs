@@ -206,7 +206,8 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     assert!(text.contains("Energy: absent: no sensors were read"), "{text}");
 }
 
-/// A stretch of device time: begin and end in ns of CLOCK_MONOTONIC_RAW, and the kernel.
+/// A stretch of device time: begin and end in ns of CLOCK_MONOTONIC_RAW, and the kernel, with the place that it was launched from if that is
+/// known.
 type Span = (f64, f64, String);
 
 fn spans(stage: &Stage) -> Vec<Span> {
@@ -221,7 +222,9 @@ fn spans(stage: &Stage) -> Vec<Span> {
         .filter(|e| e["cat"] == "device,kernel")
         .map(|e| {
             let begin = origin + number(&e["ts"]) * 1e3;
-            (begin, begin + number(&e["dur"]) * 1e3, e["name"].as_str().unwrap().to_owned())
+            let name = e["name"].as_str().unwrap();
+            let name = e["args"]["called_from"][0].as_str().map_or(name.to_owned(), |from| format!("{name} @ {from}"));
+            (begin, begin + number(&e["dur"]) * 1e3, name)
         })
         .collect();
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -313,6 +316,37 @@ fn readings_of_a_known_truth_give_it_back() {
     let csv = stage.clscope(["report", &trace, "--format", "csv", "--section", "energy", "--readings", &readings]).run().success().stdout;
     assert!(csv.lines().next().is_some_and(|l| l.starts_with("section,name,kind,device,formula")), "{csv}");
     assert!(csv.contains("energy,alpha,kernel") && csv.contains("unattributed"), "{csv}");
+}
+
+#[test]
+fn one_kernel_that_draws_differently_at_two_places_has_joules_for_each() {
+    let stage = Stage::new(Runtime::Pocl);
+    record(&stage, &["--sensors", "off", "--call-sites"], &["4000", "/", "one"]);
+    let spans = spans(&stage);
+    let truth = |name: &str| if name.starts_with("alpha @ first_place (two_powers.c:") { 35.0 } else { 14.0 };
+    std::fs::write(stage.join("readings"), counted(&spans, truth, 5.0)).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings, "--by", "call-site"]);
+    assert_conserved(&device);
+    let classes: Vec<&Value> = device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").collect();
+    assert_eq!(classes.len(), 2, "{device}");
+    for class in classes {
+        let name = class["name"].as_str().unwrap();
+        assert!(name.contains("_place (two_powers.c:"), "{name}");
+        assert!((number(&class["watts"]["value"]) / truth(name) - 1.0).abs() < 0.02, "{class}");
+        let own: Vec<f64> = spans.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).collect();
+        let joules = truth(name) * own.iter().sum::<f64>() / own.len() as f64 * 1e-9;
+        let per_launch = &class["joules_per_launch"];
+        assert!((number(&per_launch["value"]) / joules - 1.0).abs() < 0.02, "{class}, not {joules} J");
+        assert!(
+            number(&per_launch["low"]) <= number(&per_launch["value"]) && number(&per_launch["value"]) <= number(&per_launch["high"]),
+            "{class}"
+        );
+        assert_eq!(number(&class["launches"]), own.len() as f64);
+    }
+    // By kernel it is one, with the mean of both.
+    let device = energy_of(&stage, &["--readings", &readings]);
+    assert_eq!(device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").count(), 1, "{device}");
 }
 
 #[test]
