@@ -49,7 +49,10 @@ pub struct Args {
     /// Count instructions as well, with valgrind
     #[arg(long)]
     pub callgrind: bool,
-    /// A whole application to run, may be given several times
+    /// Stop after the pair that ends so many seconds behind an application's first run
+    #[arg(long, value_name = "SECONDS", default_value_t = u64::MAX)]
+    pub limit: u64,
+    /// A whole application to run, a line for the shell; may be given several times
     #[arg(long, value_name = "NAME=COMMAND")]
     pub app: Vec<String>,
 }

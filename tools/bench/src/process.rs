@@ -16,6 +16,9 @@ pub struct Places {
     /// Folder of the compiled fixtures (tests/fixtures/build.sh makes it) [default: beside this program]
     #[arg(long, value_name = "DIR")]
     pub fixtures: Option<PathBuf>,
+    /// The command, for whole applications [default: clscope beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub clscope: Option<PathBuf>,
     /// Use the fake OpenCL library of the fixtures instead of the machine's
     #[arg(long)]
     pub fake: bool,
@@ -37,6 +40,15 @@ impl Places {
             None => Self::beside("libclscope.so")?,
         };
         path.canonicalize().with_context(|| format!("no recorder at {}: build it, or name it with --recorder", path.display()))
+    }
+
+    /// The command's path, absolute.
+    pub fn clscope(&self) -> Result<PathBuf> {
+        let path = match &self.clscope {
+            Some(path) => path.clone(),
+            None => Self::beside("clscope")?,
+        };
+        path.canonicalize().with_context(|| format!("no command at {}: build it, or name it with --clscope", path.display()))
     }
 
     /// A fixture's path.
@@ -68,6 +80,8 @@ pub enum Way {
     Preload,
     /// OPENCL_LAYERS.
     Layer,
+    /// By `clscope record`, as users do it: its own time counts.
+    Record,
 }
 
 /// What one run gave.
@@ -110,6 +124,7 @@ impl<'a> Runner<'a> {
         command.env_remove("LD_PRELOAD").env_remove("OPENCL_LAYERS").env(clscope_trace::settings::TRACE, trace);
         match self.way {
             Way::Bare => {}
+            Way::Record => drop(command.env("CLSCOPE_LIBRARY", self.places.recorder()?)),
             Way::Preload => drop(command.env("LD_PRELOAD", self.places.recorder()?)),
             Way::Layer => drop(command.env("OPENCL_LAYERS", self.places.recorder()?)),
         }
@@ -130,7 +145,14 @@ impl<'a> Runner<'a> {
     pub fn run(&self, program: &Path, arguments: &[String]) -> Result<Outcome> {
         let scratch = self.places.scratch()?;
         let trace = scratch.path().join("t.clscope");
-        let mut command = Command::new(program);
+        let mut command = match self.way {
+            Way::Record => {
+                let mut command = Command::new(self.places.clscope()?);
+                command.args(["record", "--quiet", "-o"]).arg(&trace).arg("--").arg(program);
+                command
+            }
+            _ => Command::new(program),
+        };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.prepare(&mut command, &trace)?;
         let begin = Instant::now();
