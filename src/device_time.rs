@@ -302,6 +302,7 @@ struct Calls {
     profiling: Query,
     info: Query,
     release: unsafe extern "C" fn(H) -> i32,
+    wait: Option<unsafe extern "C" fn(u32, *const H) -> i32>,
     /// Whether the runtime counted for the commands.
     counted: bool,
 }
@@ -312,6 +313,7 @@ impl Calls {
             profiling: function(queue, id::clGetEventProfilingInfo)?,
             info: function(queue, id::clGetEventInfo)?,
             release: function(queue, id::clReleaseEvent)?,
+            wait: function(queue, id::clWaitForEvents),
             counted: queue.counted.load(Ordering::Relaxed),
         })
     }
@@ -352,19 +354,41 @@ impl Calls {
         diag::warn("no-queue-counters", &text);
     }
 
-    /// Reads one event's stamps if its command is complete.
-    fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
-        let event = entry.event as H;
+    /// Its stamps, or why there are none.
+    #[inline(always)]
+    fn stamps(&self, event: H) -> (i32, [u64; 4]) {
         let mut stamps = [0u64; 4];
-        let mut failed = 0;
         // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing, nothing else is worth asking.
         for which in [3usize, 0, 1, 2] {
             let Some(stamp) = stamps.get_mut(which) else { continue };
             // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
-            failed = unsafe { (self.profiling)(event, 0x1280 + which as u32, 8, std::ptr::from_mut(stamp).cast(), std::ptr::null_mut()) };
+            let failed =
+                unsafe { (self.profiling)(event, 0x1280 + which as u32, 8, std::ptr::from_mut(stamp).cast(), std::ptr::null_mut()) };
             if failed != 0 {
-                break;
+                return (failed, stamps);
             }
+        }
+        (0, stamps)
+    }
+
+    /// Waits until the runtime has done with a command that has ended.
+    #[cold]
+    fn settle(&self, event: H) {
+        if let Some(wait) = self.wait {
+            // SAFETY: one event that we hold a reference of.
+            unsafe { wait(1, &event) };
+        }
+    }
+
+    /// Reads one event's stamps if its command is complete.
+    fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+        let event = entry.event as H;
+        let (mut failed, mut stamps) = self.stamps(event);
+        let missing = failed == 0 && stamps.contains(&0);
+        if missing || (failed == CL_PROFILING_INFO_NOT_AVAILABLE && self.status(event) == Some(CL_COMPLETE)) {
+            // Its runtime is just completing it on another thread: NVIDIA's driver gives END before it has written QUEUED.
+            self.settle(event);
+            (failed, stamps) = self.stamps(event);
         }
         if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
             failed = CL_PROFILING_INFO_NOT_AVAILABLE;

@@ -219,6 +219,22 @@ fn commands_that_fail_on_the_device_say_so() {
     assert!(recorded.only().commands[0].raw().is_some());
 }
 
+/// A driver that has written END and not yet QUEUED is waited for; nothing is recorded with stamps of 0.
+#[test]
+fn stamps_that_come_late_are_waited_for() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let script = stage.join("script");
+    std::fs::write(&script, "late\n").unwrap();
+    stage.app(Mode::Preload, "t", "linked 50").env("FAKE_CL_SCRIPT", &script).run().success();
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    recorded.only().assert_all_timed();
+    assert!(
+        recorded.only().commands.iter().all(|c| c.raw().is_some_and(|raw| raw.iter().all(|stamp| *stamp != 0))),
+        "{:?}",
+        recorded.issues
+    );
+}
+
 #[test]
 fn each_timing_method_times_every_command_it_promises_to() {
     for runtime in Runtime::real() {
