@@ -5,7 +5,7 @@
 //! | step | where |
 //! |---|---|
 //! | spans of classes share their device's time | `activity` |
-//! | readings become rows: means over windows | `sensor` |
+//! | readings become rows: means over windows | `sensor`, `stamps` |
 //! | idle time gives floors and states | `idle` |
 //! | the sensor's response is chosen from the data | `search`, `response` |
 //! | what the schedule can tell apart at all | `design` |
@@ -39,6 +39,7 @@ mod sampled;
 mod search;
 mod sensor;
 mod solve;
+mod stamps;
 mod units;
 mod variance;
 
@@ -54,4 +55,5 @@ pub use sampled::{Launch, Placed, place};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
 pub(crate) use solve::t_975;
+pub use stamps::restamped;
 pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

@@ -3,7 +3,7 @@
 
 use super::activity::{Device, Kind, normal_pci, normal_uuid};
 use super::readings::{Readings, Sensor};
-use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series};
+use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series, restamped};
 use clscope_sensors::gpu_power::{Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select};
 use clscope_trace::sensors::Quantity;
 
@@ -102,6 +102,10 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
             Some(ns) => {
                 let window = ns as f64 * 1e-9;
                 (Series::Instant(points), ResponseModel::averaged_samples(period, window.max(period)), 2.0 * window)
+            }
+            // Samples that a driver's own thread stamps, and may stamp late.
+            None if sensor.series.name == "power-samples" => {
+                (Series::Instant(restamped(&points)), ResponseModel::lagged_samples(period), 6.0 * period)
             }
             None => (Series::Instant(points), ResponseModel::lagged_samples(period), 6.0 * period),
         },

@@ -9,6 +9,7 @@ use crate::doctor::{Finding, Status};
 use crate::energy::activity::normal_pci;
 use crate::energy::readings;
 use crate::probe;
+use clscope_analysis::energy::{HostNs, restamped};
 use clscope_readings::Clocks;
 use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::source::{DeviceKey, Domain};
@@ -193,7 +194,12 @@ fn domain_of(
             let edges: Vec<Drive> = edges.iter().map(|&(at, level)| Drive { at: RawNs(at), level }).collect();
             // What happened before the load and after it is no answer to it.
             let (first, last) = (edges.first().map_or(0, |d| d.at.0), edges.last().map_or(0, |d| d.at.0 + AFTER_NS));
-            let during: Polls = polls.iter().filter(|p| (first..last).contains(&p.0.0)).copied().collect();
+            let mut during: Polls = polls.iter().filter(|p| (first..last).contains(&p.0.0)).copied().collect();
+            if stamped {
+                // As the fit will take them.
+                let samples: Vec<(HostNs, f64)> = during.iter().map(|(at, value)| (HostNs(at.0 as i64), *value)).collect();
+                during = restamped(&samples).into_iter().map(|(at, value)| (RawNs(at.0 as u64), value)).collect();
+            }
             answer(&during, counter, &edges, if domain.device.is_some() { "its GPU" } else { "one core" })
         }
         Err(why) => (why.to_owned(), None),
