@@ -83,7 +83,7 @@ fn made() -> Vec<Input> {
     out.push((Kind::Metrics, SET.as_bytes().to_vec()));
     for equation in [
         "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
-        "$SliceMask 1 << 3 >> 0x7 AND 2 OR 1 >=",
+        "$SliceMask 1 << 3 >> 0x7 AND 2 OR 1 UGTE",
         "A 0 READ 5 FADD 2 FMAX",
     ] {
         out.push((Kind::Equation, equation.as_bytes().to_vec()));

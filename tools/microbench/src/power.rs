@@ -116,7 +116,7 @@ impl Sensors {
         let mut opened = clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
         match clscope_nvml::load(None) {
             Ok((api, devices)) => {
-                let (sources, findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm: counters });
+                let (sources, findings) = clscope_nvml::open(&api, &devices, &clscope_nvml::Wanted { gpm: counters.then(Vec::new) });
                 opened.sources.extend(sources);
                 opened.findings.extend(findings);
             }

@@ -42,10 +42,12 @@ fn main() {
         let sample = middle(calls, || drop(api.gpm_get(device.index, &mut second)));
         let one = middle(calls, || drop(api.gpm_metrics(&first, &second, &[10])));
         let every = middle(calls, || drop(api.gpm_metrics(&first, &second, &all)));
+        let each: Vec<(&str, f64)> =
+            METRICS.iter().map(|m| (m.name, middle(calls / 4, || drop(api.gpm_metrics(&first, &second, &[m.id])))[1])).collect();
         let again = api.gpm_metrics(&second, &second, &all).map(|v| v.len()).ok();
         println!(
             "{}",
-            json!({"device": device.index.0, "worked": taken.is_ok(), "sample_us": sample, "one_metric_us": one, "all_metrics_us": every, "of_itself": again})
+            json!({"device": device.index.0, "worked": taken.is_ok(), "sample_us": sample, "one_metric_us": one, "all_metrics_us": every, "each_cpu_us": each, "of_itself": again})
         );
         api.gpm_free(first);
         api.gpm_free(second);

@@ -70,7 +70,7 @@ fn main() {
         let limit = api.power_limit_mw(d.index).ok();
         lines.put(&json!({"device": d.index.0, "name": d.name, "uuid": d.uuid, "pci": d.pci, "limit_mw": limit}));
     }
-    let (sources, findings) = clscope_nvml::open(&api, &devices, Wanted { gpm });
+    let (sources, findings) = clscope_nvml::open(&api, &devices, &Wanted { gpm: gpm.then(Vec::new) });
     for f in &findings {
         lines.put(&json!({"finding": f.name, "state": format!("{:?}", f.state), "remedy": f.remedy, "domains": f.domains}));
     }

@@ -24,16 +24,16 @@ use clscope_sensors::{SensorError, Source};
 use std::sync::Arc;
 
 /// What to open of each device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// GPM counters too: two or three calls of up to 1.6 ms for every 100 ms.
-    pub gpm: bool,
+    /// GPM counters, too: these, or all where the list is empty. All of them cost up to 2 ms for every 100 ms.
+    pub gpm: Option<Vec<gpm::Metric>>,
 }
 
 /// Opens everything that works on `devices` (all, or those an application uses), with a finding for each
 /// interface. The first energy figure of each device is its best: samples, then the counter.
 #[must_use]
-pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: Wanted) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
+pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: &Wanted) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     let mut findings = Vec::new();
     for device in devices {
@@ -62,8 +62,9 @@ pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: Wanted) -> (Vec<
             Box::new(state) as _
         });
         add("state", state.map_err(Into::into));
-        if wanted.gpm {
-            let gpm = gpm::Gpm::open(Arc::clone(api), device);
+        if let Some(metrics) = &wanted.gpm {
+            let metrics = if metrics.is_empty() { &gpm::METRICS[..] } else { metrics };
+            let gpm = gpm::Gpm::with_metrics(Arc::clone(api), device, metrics);
             add("GPM counters", gpm.map(|s| Box::new(s) as _).map_err(Into::into));
         }
         for (item, error) in parts {

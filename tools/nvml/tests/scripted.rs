@@ -390,7 +390,7 @@ fn ring_samples_land_on_our_clock() {
 #[test]
 fn what_does_not_answer_is_a_finding() {
     let fake: Arc<dyn Api> = Arc::new(Fake::default());
-    let (sources, findings) = clscope_nvml::open(&fake, &[device()], Wanted { gpm: true });
+    let (sources, findings) = clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
     let names: Vec<&str> = sources.iter().map(|s| s.name()).collect();
     assert_eq!(names, ["nvml:ring:0", "nvml:energy:0", "nvml:instant:0", "nvml:state:0", "nvml:gpm:0"]);
     let refused: Vec<_> = findings.iter().filter(|f| f.state != State::Opened).collect();
@@ -398,7 +398,7 @@ fn what_does_not_answer_is_a_finding() {
     assert!(refused[0].name.contains("ModulePower"));
 
     let fake: Arc<dyn Api> = Arc::new(Fake { lacks: vec!["ring", "gpm", "field", "temperature"], ..Fake::default() });
-    let (sources, findings) = clscope_nvml::open(&fake, &[device()], Wanted { gpm: true });
+    let (sources, findings) = clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
     assert_eq!(sources.len(), 2);
     // Without samples the counter is all there is: it is read at its own rate.
     assert_eq!(sources[0].pace().fastest_ns, 100 * MS);

@@ -25,6 +25,7 @@ pub mod handover;
 pub mod hwmon;
 pub mod liveness;
 pub mod oa;
+mod perf_event;
 pub mod rapl;
 pub mod replay;
 pub mod response;

@@ -14,6 +14,9 @@ use crate::energy::{
 };
 use std::collections::HashMap;
 
+/// A mean and its 95 % interval, which ends at 0 where counters do.
+pub use crate::energy::Estimate;
+
 /// What a counter reads while nothing runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
@@ -50,25 +53,6 @@ pub enum Delay {
         /// The source may take its snapshots on a timer of this many seconds and hand them out when it likes.
         timer: Option<f64>,
     },
-}
-
-/// A mean and its 95 % interval, which ends at 0 where counters do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// Best estimate.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl Estimate {
-    /// Half of the interval's width.
-    #[must_use]
-    pub fn half(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
 }
 
 /// A mean over launches that were counted one by one, each with its weight.

@@ -53,7 +53,7 @@ pub struct DeviceIndex(pub u16);
 
 /// A value with its 95 % interval. The interval need not be symmetric: it ends at zero where the quantity does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate<T> {
+pub struct Estimate<T = f64> {
     /// Best estimate.
     pub value: T,
     /// Lower end of the 95 % interval.

@@ -15,27 +15,25 @@
 //!   ([`Basis::Model`]).
 //! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
 
+/// A figure with its 95 % interval.
+pub use crate::energy::Estimate;
+
 use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
 pub const FEW: u64 = 10;
-
-/// A figure with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end of the 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
 
 impl Estimate {
     /// A figure that is known.
     #[must_use]
     pub const fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }
+    }
+
+    /// Half of the interval's width.
+    #[must_use]
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
     }
 
     /// The longer of the interval's two sides.

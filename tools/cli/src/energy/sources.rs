@@ -34,7 +34,7 @@ pub struct Options {
     pub sensors: Vec<Family>,
     /// Whether NVML's hardware counters are read too: not unless asked for, since that costs more than reading power
     #[arg(skip)]
-    pub gpm: bool,
+    pub gpm: Option<Vec<clscope_nvml::gpm::Metric>>,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
     #[arg(long, value_name = "DIR")]
     pub sysfs_root: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sensors: vec![Family::Auto], gpm: false, sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
+        Self { sensors: vec![Family::Auto], gpm: None, sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
     }
 }
 
@@ -74,7 +74,7 @@ impl PerfOpener for NoPerf {
 impl Options {
     /// Whether nothing is to be read.
     pub fn is_off(&self) -> bool {
-        self.replay_sensors.is_none() && !self.gpm && self.sensors.contains(&Family::Off)
+        self.replay_sensors.is_none() && self.gpm.is_none() && self.sensors.contains(&Family::Off)
     }
 
     fn wants(&self, family: Family) -> bool {
@@ -113,13 +113,13 @@ impl Options {
             self.open_host(&mut opened);
         }
         // A foreign tree speaks of another machine: its figures and this machine's GPUs do not belong together.
-        let gpm = self.gpm;
+        let gpm = self.gpm.is_some();
         let named = self.sensors.contains(&Family::Nvml) || gpm;
         let power = self.wants(Family::Nvml);
         if named || (self.sysfs_root.is_none() && power) {
             match clscope_nvml::load(None) {
                 Ok((api, devices)) => {
-                    let (mut sources, mut findings) = clscope_nvml::open(&api, &devices, clscope_nvml::Wanted { gpm });
+                    let (mut sources, mut findings) = clscope_nvml::open(&api, &devices, &clscope_nvml::Wanted { gpm: self.gpm.clone() });
                     if !power {
                         sources.retain(|s| s.name().starts_with("nvml:gpm"));
                         findings.retain(|f| f.name.contains("GPM"));

@@ -142,7 +142,7 @@ fn sampled(ring: bool, pci: Option<&str>) -> Power {
     let fake = Arc::new(Fake { now: AtomicU64::new(1000 * MS), ring });
     let api: Arc<dyn Api> = Arc::clone(&fake) as _;
     let devices = api.devices().expect("two boards");
-    let (sources, _) = clscope_nvml::open(&api, &devices, Wanted { gpm: false });
+    let (sources, _) = clscope_nvml::open(&api, &devices, &Wanted::default());
     let mut readings = Readings::default();
     let mut sampler = Sampler::new(sources, Settings::default(), &mut readings);
     let end = 6_000 * MS;

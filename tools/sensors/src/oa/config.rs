@@ -7,6 +7,7 @@ use super::error::OaError;
 use super::flex::{FlexError, Programmed, encode};
 use crate::files::{Files, Roots};
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 /// A register and the value it is to have.
@@ -126,8 +127,45 @@ pub fn find_loaded(files: &dyn Files, roots: &Roots, card: &str, uuid: &Uuid) ->
     let path = roots.sys.join("class/drm").join(card).join("metrics").join(uuid.as_str()).join("id");
     match files.text(&path) {
         Ok(text) => text.trim().parse().map(ConfigId).map_err(|_| OaError::Sysfs { path, found: text.chars().take(40).collect() }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(OaError::ConfigNotLoaded { uuid: *uuid, path }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(OaError::ConfigNotLoaded { uuid: *uuid, path }),
         Err(source) => Err(OaError::SysfsIo { path, source }),
+    }
+}
+
+/// What a driver's answer to loading a configuration means.
+pub(super) fn added(
+    answer: io::Result<i32>,
+    what: &'static str,
+    uuid: &Uuid,
+    error: impl FnOnce(io::Error) -> OaError,
+) -> Result<ConfigId, OaError> {
+    match answer {
+        Ok(id) => u64::try_from(id).map(ConfigId).map_err(|_| OaError::Answer { what, bytes: 0 }),
+        Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => Err(OaError::AlreadyLoaded { uuid: *uuid }),
+        Err(e) => Err(error(e)),
+    }
+}
+
+/// The number of a configuration: looked up, else loaded from `lists` by `add`. Says whether it was loaded here.
+///
+/// # Errors
+/// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else those of `add`.
+pub(super) fn ensure(
+    (files, roots, card): (&dyn Files, &Roots, &str),
+    uuid: &Uuid,
+    lists: Option<&Registers>,
+    add: impl FnOnce(&Registers) -> Result<ConfigId, OaError>,
+) -> Result<(ConfigId, bool), OaError> {
+    let not_loaded = match find_loaded(files, roots, card, uuid) {
+        Ok(id) => return Ok((id, false)),
+        Err(error) => error,
+    };
+    let (OaError::ConfigNotLoaded { .. }, Some(lists)) = (&not_loaded, lists) else { return Err(not_loaded) };
+    match add(lists) {
+        Ok(id) => Ok((id, true)),
+        // Somebody was faster.
+        Err(OaError::AlreadyLoaded { .. }) => find_loaded(files, roots, card, uuid).map(|id| (id, false)),
+        Err(error) => Err(error),
     }
 }
 

@@ -11,11 +11,11 @@ use super::i915::sysctl;
 use super::source::{CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
 use crate::error::SensorError;
 use crate::files::{Files, Roots};
+use crate::perf_event;
 use crate::source::{Pace, stamped};
 use crate::units::{Clock, Stamp};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
 
 /// An event of perf's generic tables (linux/perf_event.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,22 +96,6 @@ impl Default for Kernel {
     }
 }
 
-/// `struct perf_event_attr` in its first published size (PERF_ATTR_SIZE_VER0), which every kernel takes.
-#[repr(C)]
-#[derive(Default)]
-struct Attr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    bp_type: u32,
-    config1: u64,
-}
-
 struct PerfFile(File);
 
 impl ThreadCounter for PerfFile {
@@ -132,26 +116,9 @@ impl ThreadPerf for Kernel {
         const EXCLUDE_KERNEL: u64 = 1 << 5;
         const EXCLUDE_HV: u64 = 1 << 6;
         const TIMES: u64 = 1 | 2;
-        let attr = Attr {
-            kind: event.kind,
-            size: size_of::<Attr>() as u32,
-            config: event.config,
-            read_format: TIMES,
-            flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV,
-            ..Attr::default()
-        };
-        let tid = libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let (any_cpu, no_group): (libc::c_int, libc::c_int) = (-1, -1);
-        let flags: libc::c_ulong = 1 << 3; // PERF_FLAG_FD_CLOEXEC
-        // SAFETY: `attr` outlives the call and its `size` field tells the kernel how much of it to read; the
-        // other arguments are plain numbers of the types the system call takes.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, tid, any_cpu, no_group, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let fd = libc::c_int::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
-        // SAFETY: the kernel just returned this descriptor to us and nothing else owns it.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV;
+        let event = perf_event::Event { kind: event.kind, config: event.config, read_format: TIMES, flags };
+        let file = File::from(perf_event::open(event, Some(tid), None)?);
         Ok(Box::new(PerfFile((self.0)(file))))
     }
 }

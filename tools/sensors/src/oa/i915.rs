@@ -4,7 +4,7 @@
 //! Source: i915_drm.h and i915_perf.c of Linux 6.12. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
 
-use super::config::{ConfigId, Registers, Uuid, find_loaded};
+use super::config::{self, ConfigId, Registers, Uuid};
 use super::device::Device;
 use super::error::OaError;
 use super::format::Format;
@@ -169,11 +169,8 @@ impl<'a> I915<'a> {
     /// [`OaError::AlreadyLoaded`], or what the kernel has against it.
     pub fn add_config(&self, uuid: &Uuid, lists: &Registers) -> Result<ConfigId, OaError> {
         let mut call = uapi::perf_add_config(uuid, &lists.mux, &lists.boolean, &lists.flex);
-        match self.device.call(&mut call) {
-            Ok(id) => u64::try_from(id).map(ConfigId).map_err(|_| OaError::Answer { what: ADD, bytes: 0 }),
-            Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => Err(OaError::AlreadyLoaded { uuid: *uuid }),
-            Err(e) => Err(self.error(ADD, e, "a register is not on the kernel's list of allowed ones for this GPU")),
-        }
+        let hint = "a register is not on the kernel's list of allowed ones for this GPU";
+        config::added(self.device.call(&mut call), ADD, uuid, |e| self.error(ADD, e, hint))
     }
 
     /// Unloads one.
@@ -191,17 +188,7 @@ impl<'a> I915<'a> {
     /// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else as
     /// [`I915::add_config`].
     pub fn ensure_config(&self, card: &str, uuid: &Uuid, lists: Option<&Registers>) -> Result<(ConfigId, bool), OaError> {
-        let not_loaded = match find_loaded(self.files, self.roots, card, uuid) {
-            Ok(id) => return Ok((id, false)),
-            Err(error) => error,
-        };
-        let (OaError::ConfigNotLoaded { .. }, Some(lists)) = (&not_loaded, lists) else { return Err(not_loaded) };
-        match self.add_config(uuid, lists) {
-            Ok(id) => Ok((id, true)),
-            // Somebody was faster.
-            Err(OaError::AlreadyLoaded { .. }) => find_loaded(self.files, self.roots, card, uuid).map(|id| (id, false)),
-            Err(error) => Err(error),
-        }
+        config::ensure((self.files, self.roots, card), uuid, lists, |lists| self.add_config(uuid, lists))
     }
 
     /// Opens a stream: not blocking, enabled. An open stream keeps the GPU awake (its idle power is higher).

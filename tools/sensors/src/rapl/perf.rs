@@ -1,14 +1,15 @@
-//! RAPL through the perf `power` PMU. Owns the parsing of the PMU's sysfs description and the one system
-//! call that opens a counter; refuses to sample: these counters are read, nothing else.
+//! RAPL through the perf `power` PMU. Owns the parsing of the PMU's sysfs description and the
+//! opening of its counters; refuses to sample: these counters are read, nothing else.
 
 use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, Roots, small_text};
+use crate::perf_event;
 use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 const WHAT: &str = "RAPL domain (perf power PMU)";
@@ -39,22 +40,6 @@ pub trait PerfOpener {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel;
 
-/// `struct perf_event_attr` in its first published size (PERF_ATTR_SIZE_VER0), which every kernel takes.
-#[repr(C)]
-#[derive(Default)]
-struct Attr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    bp_type: u32,
-    config1: u64,
-}
-
 /// An open perf descriptor, ours or received from the helper.
 pub struct PerfFd(pub File);
 
@@ -72,20 +57,7 @@ impl PerfCounter for PerfFd {
 /// # Errors
 /// The system's.
 pub fn open_fd(pmu_type: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
-    let attr = Attr { kind: pmu_type, size: size_of::<Attr>() as u32, config, ..Attr::default() };
-    let cpu = libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let (all_processes, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
-    // PERF_FLAG_FD_CLOEXEC (linux/perf_event.h).
-    let flags: libc::c_ulong = 1 << 3;
-    // SAFETY: `attr` outlives the call and its `size` field tells the kernel how much of it to read; the
-    // other arguments are plain numbers of the types the system call takes.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, all_processes, cpu, no_group, flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let fd = libc::c_int::try_from(fd).map_err(|_| io::ErrorKind::InvalidData)?;
-    // SAFETY: the kernel just returned this descriptor to us and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    perf_event::open(perf_event::Event { kind: pmu_type, config, ..Default::default() }, None, Some(cpu))
 }
 
 impl PerfOpener for Kernel {
@@ -360,6 +332,5 @@ mod tests {
         for (text, low, want) in table {
             assert_eq!(event_config(text, low), want, "{text}");
         }
-        assert_eq!(size_of::<Attr>(), 64, "PERF_ATTR_SIZE_VER0");
     }
 }
