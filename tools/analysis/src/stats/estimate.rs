@@ -89,6 +89,28 @@ pub enum Basis {
     Model,
 }
 
+/// What the timeline says of the launches of a class that were left out (see [`super::windows`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Ceiling {
+    /// The most that they can have taken together, nanoseconds; infinite where that is not known.
+    pub most: f64,
+    /// Time in which their queues worked that neither typical launches nor what usually passes between them explains.
+    pub beyond: f64,
+    /// Time in which they may have run although their queues may have been empty: a long launch does not show there.
+    pub open: f64,
+}
+
+impl Ceiling {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self { most: f64::INFINITY, beyond: 0.0, open: f64::INFINITY };
+
+    /// Of the launches of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { most: self.most + other.most, beyond: self.beyond + other.beyond, open: self.open + other.open }
+    }
+}
+
 /// Sums of powers of durations about a pivot, weighted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Powers([f64; 4]);
@@ -287,6 +309,57 @@ impl Sampled {
         };
         // What was timed is certain.
         Some(Estimate { low: estimate.low.max(known).min(estimate.value), ..estimate })
+    }
+
+    /// [`total`](Self::total), with what the timeline says of the launches left out: the interval ends at the most that they
+    /// can have taken, and reaches as far as unexplained time allows, since a sample without very long launches says little
+    /// of them.
+    #[must_use]
+    pub fn total_below(&self, ceiling: Ceiling) -> Option<Estimate> {
+        let plain = self.total()?;
+        let (Some((mean, error)), true) = (self.typical(), self.left_out > 0) else { return Some(plain) };
+        let known = self.certain_total + self.chosen_total;
+        let most = known + ceiling.most;
+        // Timed launches that alone exceed the ceiling are not like those left out: then it says nothing.
+        if most < plain.low {
+            return Some(plain);
+        }
+        let left_out = self.left_out as f64;
+        let reach = known + left_out * mean + ceiling.beyond + 1.96 * left_out * error;
+        let high = plain.high.max(reach).min(most);
+        Some(Estimate { value: plain.value.min(high), low: plain.low.min(high), high })
+    }
+
+    /// Whether few launches decide about the total, so that its interval may be wrong: the chosen ones are too few, one of
+    /// them stands for much of the total, or the timeline leaves room for long launches that none of them shows. `preempted`:
+    /// whether the device's workers may be interrupted for long, as a CPU's are, so that such launches are to be expected.
+    #[must_use]
+    pub fn doubtful(&self, ceiling: Ceiling, preempted: bool) -> bool {
+        let Some(total) = self.total_below(ceiling).filter(|_| self.left_out > 0) else { return false };
+        // A bin of weights 1/p holds about their sum squared over the sum of their squares, (1-p)/p^2 + 1/p, of launches.
+        let longest = self.bins.iter().enumerate().rev().find(|(_, b)| b.1 > 0.0);
+        let heavy =
+            longest.is_some_and(|(i, (w, variance))| w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > 0.1 * total.value);
+        self.basis() == Some(Basis::Model) || heavy || ceiling.beyond > 0.1 * total.value || (preempted && ceiling.open > 0.1 * total.value)
+    }
+
+    /// Mean duration where the longest twentieth count as the shortest of them, and its standard error, nanoseconds: what
+    /// few very long launches do not change. `None` where nothing was timed.
+    pub(super) fn typical(&self) -> Option<(f64, f64)> {
+        let weight: f64 = self.bins.iter().map(|b| b.0).sum();
+        let mut left = weight / 20.0;
+        let cut = self.bins.iter().rposition(|b| {
+            left -= b.0;
+            left < 0.0
+        })?;
+        let (mut first, mut second) = (0.0, 0.0);
+        for (i, (w, _)) in self.bins.iter().enumerate() {
+            let d = middle(self.first_bin + i.min(cut));
+            first += w * d;
+            second += w * d * d;
+        }
+        let mean = first / weight;
+        Some((mean, ((second / weight - mean * mean).max(0.0) / self.timed() as f64).sqrt()))
     }
 
     fn by_design(&self) -> Estimate {

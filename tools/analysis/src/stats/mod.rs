@@ -7,6 +7,7 @@
 pub mod busy;
 pub mod estimate;
 pub mod sketch;
+pub mod windows;
 
 use crate::Trace;
 use crate::align::Alignment;
@@ -18,9 +19,10 @@ use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
-use estimate::{Estimate, Sampled};
+use estimate::{Ceiling, Estimate, Sampled};
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
+use windows::{What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";
@@ -38,6 +40,8 @@ pub struct CommandSums {
     pub timed_bytes: u64,
     /// What estimates need, for kernels of processes that sampled.
     pub sampled: Option<Box<Sampled>>,
+    /// What the timeline says of those left out.
+    pub ceiling: Ceiling,
     /// What of the spans is the runtime's own work, as far as it was measured.
     pub bias: Bias,
 }
@@ -65,6 +69,7 @@ impl CommandSums {
             (Some(own), None) => own.merge_certain(&other.time),
             (None, None) => {}
         }
+        self.ceiling = self.ceiling.plus(other.ceiling);
         self.bias.launches += other.bias.launches;
         self.bias.ns += other.bias.ns;
         // One calibration errs alike for all that it is applied to.
@@ -104,9 +109,15 @@ impl CommandSums {
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         match self.estimated() {
-            Some(sampled) => sampled.total(),
+            Some(sampled) => sampled.total_below(self.ceiling),
             None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
         }
+    }
+
+    /// Whether few launches decide about an estimated total, so that its interval may be wrong ([`Sampled::doubtful`]).
+    #[must_use]
+    pub fn doubtful(&self, preempted: bool) -> bool {
+        self.estimated().is_some_and(|s| s.doubtful(self.ceiling, preempted))
     }
 
     /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
@@ -215,6 +226,9 @@ pub struct NamedWait {
     pub running: BTreeMap<String, u64>,
 }
 
+/// Bit of a queue's properties: its commands may run in any order.
+const OUT_OF_ORDER: u64 = 1;
+
 /// Waits that are remembered for the commands that ran meanwhile, which come soon after: their times are read where a
 /// wait ends.
 const REMEMBERED_WAITS: usize = 64;
@@ -272,10 +286,19 @@ struct Pass {
     /// Per process, whether its method may leave launches out.
     sampling: Vec<bool>,
     variant: Option<Variant>,
+    /// In-order queues of such processes.
+    windows: IdMap<Windows>,
+    /// clFinish of each process.
+    finish: Vec<Option<u16>>,
 }
 
 fn key(process: ProcessIndex, id: u32) -> u64 {
     (u64::from(process.0) << 32) | u64::from(id)
+}
+
+/// A kernel and the variant of it, as windows know them.
+fn class(kernel: u32, variant: u32) -> u64 {
+    (u64::from(kernel) << 32) | u64::from(variant)
 }
 
 fn wide_key(process: ProcessIndex, id: u64) -> u128 {
@@ -300,23 +323,30 @@ impl Stats {
         let mut pass = Pass { variant, ..Pass::default() };
         for (index, process) in trace.processes.iter().enumerate() {
             let d = &process.definitions;
+            let sampling = !matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off");
             for queue in d.queues.values() {
                 let clock = d.clock_device(queue.id).unwrap_or(queue.device);
-                pass.queue_devices.insert(key(ProcessIndex(index as u32), queue.id), (queue.device, clock));
+                let key = key(ProcessIndex(index as u32), queue.id);
+                pass.queue_devices.insert(key, (queue.device, clock));
+                if sampling && queue.properties & OUT_OF_ORDER == 0 {
+                    pass.windows.insert(key, Windows::default());
+                }
             }
+            pass.finish.push(d.functions().find(|f| f.name == "clFinish").map(|f| f.id));
             let most = d.functions().map(|f| f.id).max().unwrap_or(0);
             let mut waiting = vec![false; usize::from(most) + 1];
             for function in d.functions() {
                 waiting[usize::from(function.id)] = function.group == "wait";
             }
             pass.waiting.push(waiting);
-            pass.sampling.push(!matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off"));
+            pass.sampling.push(sampling);
         }
         let mut events = trace.events(Some(alignment));
         for event in events.by_ref() {
             out.add(&event, &mut pass);
         }
         out.tally = events.tally().to_vec();
+        out.put_ceilings(pass.windows);
         for busy in out.queues.values_mut().map(|q| &mut q.busy).chain(out.devices.values_mut().map(|d| &mut d.busy)) {
             busy.finish();
         }
@@ -331,6 +361,20 @@ impl Stats {
                 *self.missing[process.0 as usize].dropped.entry(*reason).or_default() += count;
             }
             Event::Mark { .. } | Event::InCall { .. } => {}
+        }
+    }
+
+    /// What the windows of the queues say of launches that were left out.
+    fn put_ceilings(&mut self, windows: IdMap<Windows>) {
+        for (queue, windows) in windows {
+            let (process, queue) = (ProcessIndex((queue >> 32) as u32), queue as u32);
+            let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
+            let sampled = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?))).collect();
+            for (class, ceiling) in windows.ceilings(&sampled) {
+                if let Some(sums) = self.kernels.get_mut(&(process, (class >> 32) as u32, queue, class as u32)) {
+                    sums.ceiling = ceiling;
+                }
+            }
         }
     }
 
@@ -352,6 +396,7 @@ impl Stats {
         if call.result != 0 {
             *functions[index].errors.entry(call.result).or_default() += 1;
         }
+        Self::add_to_windows(call, pass);
         let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
         if blocking || pass.waiting[call.process.0 as usize].get(index).copied().unwrap_or(false) {
             self.waits.entry((call.process, call.function)).or_default().time.add(duration);
@@ -377,6 +422,30 @@ impl Stats {
         }
     }
 
+    fn add_to_windows(call: &Call<'_>, pass: &mut Pass) {
+        match &call.kept {
+            Kept::Enqueue(e) if call.command().is_some() => {
+                if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
+                    let what = if e.has(flag::TIMED) {
+                        What::Timed(e.record.id)
+                    } else if e.has(flag::NOT_SAMPLED) && e.record.kind.is_kernel() {
+                        What::LeftOut(class(e.record.object, pass.variant.map_or(0, |of| of(&e.record))))
+                    } else {
+                        What::Unknown
+                    };
+                    windows.enqueued(call.thread, call.span, what);
+                }
+            }
+            // The queue is its only argument, and an object.
+            Kept::Plain { id, .. } if pass.finish[call.process.0 as usize] == Some(call.function) && call.result == 0 => {
+                if let Some(windows) = pass.windows.get_mut(&key(call.process, *id)) {
+                    windows.finished(call.span);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn add_command(&mut self, command: &Command<'_>, pass: &mut Pass) {
         self.command_count += 1;
         let record = &command.enqueued.record;
@@ -394,6 +463,12 @@ impl Stats {
             Outcome::Unfinished(reason) => *missing.unfinished.entry(*reason).or_default() += 1,
         }
         let duration = time.map(|t| t.duration());
+        if command.enqueued.has(flag::TIMED)
+            && let Some(windows) = pass.windows.get_mut(&key(process, queue))
+        {
+            let span = time.and_then(|t| t.placed).map(|p| p.span());
+            windows.completed(record.id, span.map(|s| (s.begin, s.end)));
+        }
         let put = |sums: &mut CommandSums| {
             sums.count += 1;
             sums.bytes += record.bytes;
@@ -408,6 +483,10 @@ impl Stats {
             let sums = self.kernels.entry((process, record.object, queue, variant)).or_default();
             put(sums);
             if left_out || pass.sampling[process.0 as usize] {
+                if left_out && sums.left_out() == 0 {
+                    // Until its queue's windows are known; of those that have none nothing is.
+                    sums.ceiling = Ceiling::UNKNOWN;
+                }
                 let certain = &sums.time;
                 let sampled = sums.sampled.get_or_insert_with(|| {
                     // Launches seen before are certain, but for the one just added.

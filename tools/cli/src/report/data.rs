@@ -12,6 +12,7 @@ use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
 use clscope_trace::record::Direction;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// CL_DEVICE_TYPE_CPU, cl.h.
 const DEVICE_TYPE_CPU: u64 = 1 << 1;
@@ -148,6 +149,9 @@ pub struct Estimates {
     /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if too few were chosen, so
     /// that the launches always timed stand for the others.
     pub basis: Option<&'static str>,
+    /// Whether few launches decide about the total, so that its interval may be wrong: few were chosen, one of them stands for
+    /// much of it, or there was time for long launches that no chosen one shows.
+    pub doubtful: bool,
     pub total_ns: Option<Estimate>,
     pub mean_ns: Option<Estimate>,
     pub median_ns: Option<Estimate>,
@@ -378,8 +382,10 @@ fn direction_name(direction: Direction) -> &'static str {
     }
 }
 
-fn estimates(s: &Sampled, share: Option<Interval>) -> Estimates {
+fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>, preempted: bool) -> Estimates {
+    let total = sums.total();
     Estimates {
+        doubtful: sums.doubtful(preempted),
         launches: s.launches(),
         timed: s.timed(),
         basis: s.basis().map(|b| match b {
@@ -387,13 +393,20 @@ fn estimates(s: &Sampled, share: Option<Interval>) -> Estimates {
             Basis::Design => "design",
             Basis::Model => "model",
         }),
-        total_ns: s.total().map(Into::into),
-        mean_ns: s.mean().map(Into::into),
+        total_ns: total.map(Into::into),
+        mean_ns: total.map(|t| t.times(1.0 / s.launches() as f64).into()),
         median_ns: s.quantile(0.5).map(Into::into),
         p95_ns: s.quantile(0.95).map(Into::into),
         p99_ns: s.quantile(0.99).map(Into::into),
         share: share.map(Into::into),
     }
+}
+
+/// As [`commands`], of kernels, whose device may be one that is preempted.
+fn kernel(name: &str, device: &str, sums: &CommandSums, others: Interval, preempted: bool) -> Commands {
+    let share = sums.total().and_then(|t| t.share(others));
+    let estimate = sums.estimated().map(|s| estimates(s, sums, share, preempted));
+    Commands { estimate, ..commands(name.to_owned(), Some(device.to_owned()), None, sums, others) }
 }
 
 /// `others` is the total of the other classes of the section.
@@ -410,7 +423,7 @@ fn commands(name: String, device: Option<String>, direction: Option<&'static str
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
-        estimate: sums.estimated().map(|s| estimates(s, share)),
+        estimate: None,
         span_bias_ns: sums.span_bias().map(|(value, uncertainty)| Bias { value, uncertainty }),
         corrected_total_ns: sums.corrected().map(Into::into),
     }
@@ -438,6 +451,11 @@ impl Report {
     /// From a trace's sums.
     pub fn new(names: Vec<String>, trace: &Trace<'_>, alignment: &Alignment, stats: &Stats, by: Grouping<'_>) -> Self {
         let kernels = stats.kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
+        // Names of CPU devices whose launches were left out.
+        let sampled_devices =
+            stats.devices.iter().filter(|(_, sums)| sums.left_out > 0).map(|((p, id), _)| (&trace.process(*p).definitions, *id));
+        let of_cpus = sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0));
+        let preempted: BTreeSet<String> = of_cpus.map(|(d, id)| d.device_name(id).into_owned()).collect();
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
         let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
@@ -536,15 +554,12 @@ impl Report {
                 timed,
                 left_out,
                 budget_percent: budget(trace),
-                on_cpu_device: stats.devices.iter().filter(|(_, sums)| sums.left_out > 0).any(|((process, id), _)| {
-                    let device = trace.process(*process).definitions.devices.get(id);
-                    device.is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0)
-                }),
+                on_cpu_device: !preempted.is_empty(),
             }),
             kernels: kernels
                 .iter()
                 .zip(kernel_others)
-                .map(|(((name, device), k), rest)| commands(name.clone(), Some(device.clone()), None, k, rest))
+                .map(|(((name, device), k), rest)| kernel(name, device, k, rest, preempted.contains(device)))
                 .collect(),
             transfers: transfers
                 .iter()

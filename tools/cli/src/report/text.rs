@@ -106,9 +106,6 @@ fn heading(report: &Report, width: usize) -> String {
         let text = format!("{} of {} launches timed ({part}), by chance, to keep the cost low{budget}", sampling.timed, sampling.launches);
         line(&mut out, "sampled", &text);
         line(&mut out, "", "~ marks estimates for all launches, +- their 95 % interval; counts are exact");
-        if sampling.on_cpu_device {
-            line(&mut out, "", "a CPU's workers may be preempted: samples miss such launches, and intervals are then too narrow");
-        }
     }
     out
 }
@@ -121,9 +118,9 @@ fn kernel_sum(k: &Commands) -> [String; 3] {
     };
     let share = e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.estimate))));
     match &e.total_ns {
-        // A model's interval is only as good as its assumption.
+        // An interval that few launches decide about is only as good as they are typical.
         Some(total) => {
-            let doubt = if e.basis == Some("model") { "?" } else { "" };
+            let doubt = if e.doubtful { "?" } else { "" };
             [share, estimated(Some(total)), total.relative().map_or_else(String::new, |r| format!("+-{}{doubt}", percent(Some(r))))]
         }
         None => [share, "?".to_owned(), String::new()],
@@ -211,8 +208,8 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     }
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
-    if rows.iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.basis == Some("model"))) {
-        out.push_str("  ? too few launches were timed by chance: the ones always timed (the first) stand for the others\n");
+    if rows.iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.doubtful)) {
+        out.push_str("  ? few launches decide about this total, and its interval may be wrong; --device-timing event times all\n");
     }
 }
 
