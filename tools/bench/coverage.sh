@@ -2,8 +2,8 @@
 # coverage.sh [TRIALS]: how often the 95 % intervals of sampled timing hold the truth, where it is known: synthetic kernels, and fully
 # timed streams of the runtime that OCL_ICD_VENDORS selects, recorded here and resampled TRIALS (1,000) times. Traces named in
 # CLSCOPE_TRACES (recorded with --device-timing event, perhaps on another machine) come along. A minute.
-# Expects clscope and libclscope.so in TARGET/release. Says what does not reach 93 %: on devices whose launches are
-# now and then preempted for milliseconds (CPUs in use) most samples hold none of those, and no interval can know of them.
+# Expects clscope and libclscope.so in TARGET/release. Says how many reach 93 %. Where a CPU's queue is often empty, launches that were
+# preempted for milliseconds may still be missed; the report marks such totals, and the share of marked trials is printed.
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
