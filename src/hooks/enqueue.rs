@@ -150,24 +150,27 @@ pub fn enqueued(entered: Entered, what: &What, plan: Plan) {
 /// the atomic additions on the way would wait for one line after the other.
 #[inline(always)]
 fn ahead(t: &Thread, plan: &Plan) {
+    fetch(t.cursor.get().cast());
+    fetch(t.cursor.get().wrapping_add(8).cast());
+    if let Some(process) = sink::process() {
+        fetch(process.tables.counter());
+    }
+    if let (true, Some(queue)) = (plan.timed, plan.queue) {
+        fetch(queue.next_place());
+    }
+}
+
+/// Asks for a cache line, where the processor can be asked.
+#[inline(always)]
+fn fetch(at: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let fetch = |at: *const i8| {
-            // SAFETY: a hint, for any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
-        };
-        fetch(t.cursor.get().cast());
-        fetch(t.cursor.get().wrapping_add(8).cast());
-        if let Some(process) = sink::process() {
-            fetch(process.tables.counter());
-        }
-        if let (true, Some(queue)) = (plan.timed, plan.queue) {
-            fetch(queue.next_place());
-        }
+        // SAFETY: a hint, for any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (t, plan);
+    let _ = at;
 }
 
 fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {

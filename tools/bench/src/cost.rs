@@ -1,6 +1,6 @@
 //! `cost`: the options of all cost tables and their order.
 
-use crate::process::Places;
+use crate::process::{Places, Runner, Way};
 use crate::{apps, cheap, enqueue, load};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -40,6 +40,9 @@ pub struct Args {
     /// In the stream, the application asks for an event of every launch
     #[arg(long)]
     pub asks: bool,
+    /// Measure launches also with their places recorded: frames of each
+    #[arg(long, value_delimiter = ',', value_name = "FRAMES")]
+    pub call_sites: Vec<u8>,
     /// A second recorder, measured in turns with the first in the tables of launches
     #[arg(long, value_name = "FILE")]
     pub other: Option<std::path::PathBuf>,
@@ -72,13 +75,36 @@ pub enum Section {
     Apps,
 }
 
+/// What is measured in turns in the tables of launches.
+pub struct Variant {
+    /// Its name there.
+    pub label: String,
+    method: String,
+    places: Places,
+    frames: Option<u8>,
+}
+
+impl Variant {
+    /// Runs the recorder in this way.
+    pub fn runner(&self) -> Runner<'_> {
+        let mut runner = Runner::new(&self.places, Way::Preload).method(&self.method);
+        let frames = self.frames.map(|frames| (clscope_trace::settings::CALL_SITES.to_owned(), frames.to_string()));
+        runner.settings.extend(frames);
+        runner
+    }
+}
+
 impl Args {
-    /// What is measured in turns: each method with each recorder, by its name in the tables.
-    pub fn variants(&self) -> Vec<(String, String, Places)> {
-        let mut out: Vec<_> = self.methods.iter().map(|m| (m.clone(), m.clone(), self.places.clone())).collect();
-        if let Some(other) = &self.other {
-            let places = Places { recorder: Some(other.clone()), ..self.places.clone() };
-            out.extend(self.methods.iter().map(|m| (format!("{m} (other)"), m.clone(), places.clone())));
+    /// Each method, with the places of launches, and with the other recorder.
+    pub fn variants(&self) -> Vec<Variant> {
+        let mut out = Vec::new();
+        let places = |recorder: &std::path::PathBuf| Places { recorder: Some(recorder.clone()), ..self.places.clone() };
+        for method in &self.methods {
+            let plain = |label: String, places, frames| Variant { label, method: method.clone(), places, frames };
+            out.push(plain(method.clone(), self.places.clone(), None));
+            let sites = self.call_sites.iter();
+            out.extend(sites.map(|n| plain(format!("{method}, call sites of {n}"), self.places.clone(), Some(*n))));
+            out.extend(self.other.iter().map(|other| plain(format!("{method} (other)"), places(other), None)));
         }
         out
     }

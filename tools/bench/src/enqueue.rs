@@ -35,8 +35,8 @@ pub fn run(args: &cost::Args) -> Result<()> {
             {
                 baseline[column].push(value);
             }
-            for ((_, method, places), samples) in variants.iter().zip(&mut methods) {
-                let with = Runner::new(places, Way::Preload).method(method).run(&program, &arguments)?.figures;
+            for (variant, samples) in variants.iter().zip(&mut methods) {
+                let with = variant.runner().run(&program, &arguments)?.figures;
                 let figures = [
                     with["bare"][ENQUEUE] - bare["bare"][ENQUEUE],
                     with["bare"][ENQUEUE] - bare["timed"][ENQUEUE],
@@ -57,8 +57,8 @@ pub fn run(args: &cost::Args) -> Result<()> {
             table::digits(baseline[2].median()),
             table::digits(baseline[3].median())
         );
-        for ((label, ..), samples) in variants.iter().zip(&methods) {
-            let mut row = vec![label.clone(), threads.to_string()];
+        for (variant, samples) in variants.iter().zip(&methods) {
+            let mut row = vec![variant.label.clone(), threads.to_string()];
             row.extend(samples.iter().map(Sample::show));
             rows.push(row);
         }
@@ -104,8 +104,8 @@ pub fn stream(args: &cost::Args) -> Result<()> {
         for _ in 0..args.pairs {
             let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
             bare_total.push(bare.figures[mode][TOTAL]);
-            for ((_, method, places), samples) in variants.iter().zip(&mut samples) {
-                let with = Runner::new(places, Way::Preload).method(method).run(&program, &arguments)?;
+            for (variant, samples) in variants.iter().zip(&mut samples) {
+                let with = variant.runner().run(&program, &arguments)?;
                 let added = |figure: usize| with.figures[mode][figure] - bare.figures[mode][figure];
                 samples[0].push(added(ENQUEUE));
                 samples[1].push(added(TOTAL));
@@ -113,8 +113,8 @@ pub fn stream(args: &cost::Args) -> Result<()> {
                 samples[3].push(with.trace_bytes as f64 / (4.0 * args.launches as f64 * f64::from(*threads)));
             }
         }
-        for ((label, ..), samples) in variants.iter().zip(&samples) {
-            let mut row = vec![label.clone(), threads.to_string(), table::digits(bare_total.median())];
+        for (variant, samples) in variants.iter().zip(&samples) {
+            let mut row = vec![variant.label.clone(), threads.to_string(), table::digits(bare_total.median())];
             row.extend(samples.iter().map(Sample::show));
             rows.push(row);
         }
