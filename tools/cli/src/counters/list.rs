@@ -58,6 +58,10 @@ pub fn run(args: &Args) -> Result<()> {
         }
         if wants(Family::Oa) {
             intel(args, &mut out)?;
+            line(
+                &mut out,
+                "intel-queue: Intel's OpenCL runtime counts for each command (record --counters intel-queue), where it offers such queues",
+            );
         }
         if wants(Family::Perf) {
             perf(&mut out);
@@ -73,7 +77,10 @@ fn line(out: &mut String, text: impl std::fmt::Display) {
 }
 
 fn nvidia(out: &mut String) {
-    line(out, "gpm: NVIDIA GPUs from Hopper on (record --counters gpm); means per kernel by regression over snapshots of 100 ms");
+    line(
+        out,
+        "gpm: NVIDIA GPUs from Hopper on (record --counters gpm, or gpm:fp32+dram-bandwidth for these alone); means per kernel by regression over snapshots of 100 ms",
+    );
     match clscope_nvml::load(None) {
         Ok((api, devices)) => {
             for device in &devices {
