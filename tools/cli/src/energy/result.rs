@@ -17,6 +17,12 @@ impl Estimate {
         (self.high - self.low) / 2.0
     }
 
+    /// With a further half-width of this share of the value.
+    pub fn widened(&self, share: f64) -> Self {
+        let more = |side: f64| side.hypot(share * self.value);
+        Self { value: self.value, low: self.value - more(self.value - self.low), high: self.value + more(self.high - self.value) }
+    }
+
     /// `factor` times as much.
     pub fn times(&self, factor: f64) -> Self {
         Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
