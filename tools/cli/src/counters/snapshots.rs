@@ -234,7 +234,7 @@ impl<'a> Part<'a> {
             *every &= *this;
         }
         for (each, figure) in sum.each.iter_mut().zip(&figures) {
-            figure.into_iter().for_each(|f| each.add(*f, weight));
+            figure.iter().for_each(|f| each.add(*f, weight));
         }
         self.columns.iter().zip(figures).filter_map(|((name, unit), f)| Some((format!("{name} ({unit})"), f?))).collect()
     }
