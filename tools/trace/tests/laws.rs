@@ -78,7 +78,7 @@ fn command(id: u64, duration: u64, waits: &[u8]) -> Command<'_> {
         object2: 4,
         geometry: 5,
         kind: CommandKind::CopyBuffer,
-        flags: record::flag::BLOCKING | if id % 2 == 0 { record::flag::CALL_SITE } else { 0 },
+        flags: record::flag::BLOCKING | if id.is_multiple_of(2) { record::flag::CALL_SITE } else { 0 },
         extra: 77,
         bytes: 1 << 33,
         waits: Waits(waits),
