@@ -83,7 +83,7 @@ fn command(id: u64, duration: u64, waits: &[u8]) -> Command<'_> {
         bytes: 1 << 33,
         waits: Waits(waits),
         // Of every second one.
-        site: if id % 2 == 0 { 9 } else { 0 },
+        site: if id.is_multiple_of(2) { 9 } else { 0 },
     }
 }
 
