@@ -75,8 +75,8 @@ impl CommandSums {
         // One calibration errs alike for all that it is applied to.
         self.bias.uncertainty_ns += other.bias.uncertainty_ns;
         self.count += other.count;
-        self.bytes += other.bytes;
-        self.timed_bytes += other.timed_bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.timed_bytes = self.timed_bytes.saturating_add(other.timed_bytes);
         self.time.merge(&other.time);
     }
 
@@ -471,10 +471,11 @@ impl Stats {
         }
         let put = |sums: &mut CommandSums| {
             sums.count += 1;
-            sums.bytes += record.bytes;
+            // Hostile sizes: a sum that cannot be true is still no reason to stop.
+            sums.bytes = sums.bytes.saturating_add(record.bytes);
             if let Some(duration) = duration {
                 sums.time.add(duration);
-                sums.timed_bytes += record.bytes;
+                sums.timed_bytes = sums.timed_bytes.saturating_add(record.bytes);
             }
         };
         let left_out = matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });

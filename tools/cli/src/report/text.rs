@@ -225,7 +225,7 @@ fn short_direction(direction: &'static str) -> &'static str {
 
 fn transfers(report: &Report, shown: &Shown, out: &mut String) {
     if !report.transfers.is_empty() {
-        let total: u64 = report.transfers.iter().map(|t| t.bytes).sum();
+        let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
         let _ = writeln!(out, "\nTransfers: {} in {}", bytes(total), time(report.totals.transfer_ns as f64));
         let mut table = Table::new(&["share", "total", "count", "bytes", "GB/s", "mean", "median", "p95", "max", "transfer"]);
         for t in &report.transfers {
