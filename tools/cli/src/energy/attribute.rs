@@ -111,7 +111,9 @@ pub fn of(
             format!("no sensor speaks of the devices that ran commands ({}); `clscope doctor` lists sensors", why.join("; "))
         });
     }
-    out.application = application(readings);
+    let (counters, still) = application(readings);
+    out.application = counters;
+    out.notes.extend(still);
     out
 }
 
@@ -175,9 +177,10 @@ fn integral(points: &[(HostNs, f64)], from: HostNs, to: HostNs) -> Option<f64> {
     Some(total)
 }
 
-/// Energy of every counter over the application's life: between the last steps before its start and after its end.
-fn application(readings: &Readings) -> Vec<result::CounterEnergy> {
-    let mut out = Vec::new();
+/// Energy of every counter over the application's life: between the last steps before its start and after its end. A
+/// counter that did not move meanwhile has not shown 0 J: why its energy is unknown comes second.
+fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>) {
+    let (mut out, mut still) = (Vec::new(), Vec::new());
     for sensor in readings.sensors.iter().filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none()) {
         let Some((started, ended)) = readings.application.get(&sensor.host).copied() else { continue };
         let points = &sensor.points;
@@ -188,6 +191,13 @@ fn application(readings: &Readings) -> Vec<result::CounterEnergy> {
             continue;
         }
         let (joules, seconds) = (b.1 - a.1, (b.0.0 - a.0.0) as f64 * 1e-9);
+        if joules == 0.0 {
+            still.push(format!(
+                "{} {} stood still while the application ran ({seconds:.3} s): either that is shorter than its steps, or it counts nothing",
+                sensor.series.source, sensor.series.name
+            ));
+            continue;
+        }
         // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
         let known = sensor.series.source.starts_with("nvml:energy").then_some(0.1);
         let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
@@ -208,7 +218,7 @@ fn application(readings: &Readings) -> Vec<result::CounterEnergy> {
             samples_differ: samples.filter(|_| joules > 0.0).map(|s| s / joules - 1.0),
         });
     }
-    out
+    (out, still)
 }
 
 fn step(points: &[(HostNs, f64)]) -> f64 {
@@ -507,5 +517,37 @@ fn fill(
     }
     if out.floors.iter().all(|f| f.watts.is_none()) {
         out.notes.push("no idle time was seen, so dynamic and idle energy cannot be told apart: record with --idle-window 2".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::readings::Sensor;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_counter_that_stands_still_is_unknown_and_not_zero() {
+        let counter = |name: &str, watts: f64| {
+            let series = clscope_trace::sensors::Series {
+                source: "perf".into(),
+                name: name.into(),
+                quantity: Quantity::Energy,
+                ..Default::default()
+            };
+            let points = (0..100).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
+            Sensor { host: 0, series, points, windows: Vec::new(), period_ns: Some(1e6), dead: None }
+        };
+        let application_ran = BTreeMap::from([(0, (HostNs(10_000_000), HostNs(90_000_000)))]);
+        let readings = Readings {
+            sensors: vec![counter("pkg", 50.0), counter("psys", 0.0)],
+            application: application_ran,
+            any: true,
+            ..Readings::default()
+        };
+        let (counters, still) = application(&readings);
+        let names: Vec<&str> = counters.iter().map(|c| c.sensor.as_str()).collect();
+        assert_eq!(names, ["perf pkg"]);
+        assert!(matches!(&still[..], [note] if note.starts_with("perf psys stood still")), "{still:?}");
     }
 }
