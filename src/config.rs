@@ -172,7 +172,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         None => 0,
         Some((Ok(frames), _)) if usize::from(frames) <= crate::call_sites::MOST => frames,
         Some((_, v)) => {
-            complaints.push(format!("{}={v} is no number of frames up to 16: using 1", s::CALL_SITES));
+            complaints.push(format!("{}={v} is no number of frames up to {}: using 1", s::CALL_SITES, crate::call_sites::MOST));
             1
         }
     };

@@ -10,7 +10,7 @@ use crate::sink::files::{self, Appended};
 use crate::sink::{self, Process};
 use crate::table::id;
 use crate::{config, diag, guard, objects, sampler};
-use clscope_readings::{Blocks, Clocks};
+use clscope_readings::{Blocks, Clocks, counter_source};
 use clscope_sensors::oa::config::{Node, Uuid, find_loaded, nodes};
 use clscope_sensors::oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
 use clscope_sensors::oa::device::DrmFile;
@@ -199,13 +199,7 @@ impl State {
     fn perf(&mut self, pid: u32) {
         match ProcessCounters::open(&System, &Roots::default(), &Kernel(files::raised), pid, &EVENTS) {
             Ok((source, problems)) => {
-                let about = sensors::CounterSource {
-                    name: source.name().to_owned(),
-                    pid: Some(pid),
-                    counters: source.counters().iter().map(|c| c.name.clone()).collect(),
-                    ..Default::default()
-                };
-                let id = self.announce(about);
+                let id = self.announce(sensors::CounterSource { pid: Some(pid), ..counter_source(&source) });
                 self.slots.push(Slot { source: Box::new(source), id, period_ns: None, failed: false });
                 self.missing(&problems);
             }
@@ -247,7 +241,7 @@ impl State {
     }
 
     fn stream(&mut self, roots: &Roots, node: &Node, mut about: sensors::CounterSource) -> Result<(), OaError> {
-        let path = roots.dev.join("dri").join(node.render.as_ref().unwrap_or(&node.card));
+        let path = node.path(roots);
         let device = DrmFile::open_placed(&path, files::raised)?;
         let clock = DrmFile::open_placed(&path, files::raised).and_then(|d| GpuClock::open(&System, roots, node, Box::new(d)));
         let uuid = about.uuid.parse::<Uuid>().map_err(|_| OaError::Unsupported {
@@ -260,12 +254,14 @@ impl State {
         let wanted = oa::Wanted { period_ns, uuid, registers, format, generation, only_context, poll_ns: Some(POLL_NS) };
         let opened = oa::open(&System, roots, node, Box::new(device), &wanted)?;
         if about.format.is_empty() {
-            about.name = opened.sampler.name().to_owned();
-            about.counters = opened.sampler.counters().iter().map(|c| c.name.clone()).collect();
-            about.format = opened.generation.0.widest_format().layout(Reading::Tables).name.to_owned();
-            about.generation = format!("{:?}", opened.generation.0);
-            about.pci.clone_from(&node.pci);
-            about.side_effect = opened.sampler.side_effect().unwrap_or_default().to_owned();
+            // Not from `clscope record`: nothing but the configuration is known yet.
+            about = sensors::CounterSource {
+                uuid: about.uuid,
+                format: opened.generation.0.widest_format().layout(Reading::Tables).name.to_owned(),
+                generation: format!("{:?}", opened.generation.0),
+                pci: node.pci.clone(),
+                ..counter_source(&opened.sampler)
+            };
         }
         (about.hz, about.period_ns) = (opened.hz, opened.period_ns);
         let id = self.announce(about);
@@ -357,7 +353,7 @@ impl State {
             (many, Some(pci)) => many.iter().find(|n| n.pci.as_deref() == Some(&pci))?,
             _ => return None,
         };
-        let path = roots.dev.join("dri").join(node.render.as_ref().unwrap_or(&node.card));
+        let path = node.path(&roots);
         let device = DrmFile::open_placed(&path, files::raised).ok()?;
         let clock = GpuClock::open(&System, &roots, node, Box::new(device)).ok()?;
         Some((self.timer_about(&format!("timer:{}:{}", node.driver, node.card), clock.hz), Timer::Driver(clock)))

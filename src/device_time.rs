@@ -10,7 +10,6 @@ mod switch;
 use crate::config::DeviceTiming;
 use crate::entry::H;
 use crate::guard::{self, Thread};
-use crate::hooks::platform::Known;
 use crate::sink::{self, Process, ring};
 use crate::table::id;
 use crate::{counters, diag, intel_queue, objects, real};
@@ -59,8 +58,6 @@ pub struct Queue {
     pub profiling_added: bool,
     /// Switches our profiling off for what is not timed.
     pub switch: switch::Switch,
-    /// Failed enqueues leave live events: see `platform::Known`.
-    pub failures_leave_events: bool,
     /// Whether the runtime counts for each of its commands.
     pub counted: AtomicBool,
     pub out_of_order: bool,
@@ -125,7 +122,8 @@ pub struct NewQueue {
     pub device: H,
     pub properties: u64,
     pub profiling_added: bool,
-    pub known: Known,
+    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by command.
+    pub switches: bool,
     pub made: Made,
 }
 
@@ -139,7 +137,8 @@ pub enum Made {
     Unknown,
 }
 
-const CL_QUEUE_PROFILING: u64 = 2;
+/// CL_QUEUE_PROFILING_ENABLE.
+pub const CL_QUEUE_PROFILING: u64 = 1 << 1;
 
 /// Makes a queue known.
 pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue {
@@ -154,8 +153,7 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
-        switch: switch::Switch::new(new.profiling_added && new.known.switches_profiling),
-        failures_leave_events: new.known.failures_leave_events,
+        switch: switch::Switch::new(new.switches),
         counted: AtomicBool::new(false),
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
         made: new.made,

@@ -5,17 +5,16 @@
 
 use crate::config::{self, DeviceTiming};
 use crate::counters::Wanted;
+use crate::device_time::CL_QUEUE_PROFILING;
 use crate::entry::{H, Site};
-use crate::hooks::info;
+use crate::hooks::platform;
 use crate::table::id;
 use crate::{diag, guard, real, sink};
 use std::ffi::{CStr, c_char};
 
-const CL_DEVICE_PLATFORM: u32 = 0x1031;
 const CL_QUEUE_PROPERTIES: u64 = 0x1093;
-pub const PROFILING: u64 = 1 << 1;
 /// Bits that the runtime's function takes.
-const TAKEN: u64 = PROFILING;
+const TAKEN: u64 = CL_QUEUE_PROFILING;
 const NAME: &CStr = c"clCreatePerfCountersCommandQueueINTEL";
 
 type Find = unsafe extern "C-unwind" fn(H, *const c_char) -> H;
@@ -49,7 +48,7 @@ fn make(site: Site, (context, device): (H, H), bits: u64, pairs: &[u64], configu
         return Err("such queues are in order and have no other properties than profiling, and the application asks for more".to_owned());
     }
     let find = real::own(site.slot, id::clGetExtensionFunctionAddressForPlatform);
-    let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H;
+    let platform = platform::of(site, device);
     let mut found = std::ptr::null_mut();
     if !find.is_null() && !platform.is_null() {
         // SAFETY: found under that name; a live platform and a C string.
@@ -60,7 +59,7 @@ fn make(site: Site, (context, device): (H, H), bits: u64, pairs: &[u64], configu
     }
     let mut code = 0;
     // SAFETY: found under that name; the application's own context and device.
-    let queue = unsafe { std::mem::transmute::<H, Create>(found)(context, device, bits | PROFILING, configuration, &mut code) };
+    let queue = unsafe { std::mem::transmute::<H, Create>(found)(context, device, bits | CL_QUEUE_PROFILING, configuration, &mut code) };
     if queue.is_null() {
         let name = clscope_trace::names::error(code).unwrap_or("an error of its own");
         let help = "the device needs an activated metric set (Intel's libigdmd and libigdml) and access: dev.i915.perf_stream_paranoid=0, or privilege";

@@ -3,8 +3,8 @@
 //! "compatible"), and not all runtimes look. With the bit added to all queues, two that the application made different are
 //! the same to the runtime: where it would have refused them, which an empty buffer on queues of our own shows, we do.
 
-use super::info;
-use crate::device_time::Queue;
+use super::platform;
+use crate::device_time::{CL_QUEUE_PROFILING, Queue};
 use crate::entry::{H, P, Returned, Site};
 use crate::table::id;
 use crate::{guard, objects, real};
@@ -125,14 +125,12 @@ fn refuses(at: usize, queue: &Queue) -> bool {
 
 /// Enqueues an empty command buffer, made for a queue without profiling, on one with it; both are ours.
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
-    const CL_DEVICE_PLATFORM: u32 = 0x1031;
-    const PROFILING: u64 = 1 << 1;
     type CreateQueue = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
     type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
     type Create = unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H;
     let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
     let (context, device) = (queue.context as H, queue.device as H);
-    let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM)? as H;
+    let platform = Some(platform::of(site, device)).filter(|p| !p.is_null())?;
     let core = |function| Some(real::own(queue.slot, function)).filter(|f| !f.is_null());
     let address = core(id::clGetExtensionFunctionAddressForPlatform)?;
     // SAFETY: found under that name.
@@ -150,7 +148,7 @@ fn tried(at: usize, queue: &Queue) -> Option<bool> {
         let finalize = std::mem::transmute::<H, OnHandle>(extension(c"clFinalizeCommandBufferKHR")?);
         let release = std::mem::transmute::<H, OnHandle>(extension(c"clReleaseCommandBufferKHR")?);
         let enqueue = std::mem::transmute::<H, Enqueue>(TRUE.get(at)?.load(Ordering::Acquire));
-        let queues = [0, PROFILING].map(|properties| create_queue(context, device, properties, null_mut()));
+        let queues = [0, CL_QUEUE_PROFILING].map(|properties| create_queue(context, device, properties, null_mut()));
         let [plain, mut profiled] = queues;
         let mut found = None;
         if !plain.is_null() && !profiled.is_null() {

@@ -1,6 +1,7 @@
 //! What every enqueue does: decide about an event, record the command, take note of what is to be timed.
 
 use super::geometry::Geometry;
+use super::platform;
 use crate::config::DeviceTiming;
 use crate::device_time::{self, Queue};
 use crate::entry::{H, Site};
@@ -109,7 +110,7 @@ impl Plan {
     #[cold]
     pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
         let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
-        if !left.is_null() && self.queue.is_some_and(|q| q.failures_leave_events) {
+        if !left.is_null() && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H)) {
             on_event(site, id::clReleaseEvent, left);
         }
         if !self.ours || blocking || !changes::event_can_cause(code) {

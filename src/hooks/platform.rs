@@ -79,7 +79,7 @@ pub fn device(site: Site, handle: H) -> u32 {
     }
     let text = |name| info::text(site, id::clGetDeviceInfo, handle, name);
     let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
-    let platform = platform(site, number(CL_DEVICE_PLATFORM).unwrap_or(0) as H);
+    let platform = platform(site, of(site, handle));
     let parent = number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
     let extensions = text(CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
@@ -103,21 +103,26 @@ pub fn device(site: Site, handle: H) -> u32 {
     device
 }
 
-/// What is known of a device's runtime beyond what the specification says.
-pub struct Known {
-    /// clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
-    /// driver (580), known of no other.
-    pub switches_profiling: bool,
-    /// An enqueue that fails over its wait list leaves a live event in the slot. Nobody would release it, and Intel's runtime for
-    /// CPUs (2026.2) aborts at the process's end over such events whose queue is gone.
-    pub failures_leave_events: bool,
+/// Platform of a device, NULL where it does not tell.
+pub fn of(site: Site, device: H) -> H {
+    info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H
 }
 
-/// Looks up by the platform's name.
-pub fn known(site: Site, device: H) -> Known {
-    let platform = info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H;
-    let name = info::text(site, id::clGetPlatformInfo, platform, CL_PLATFORM_NAME);
-    Known { switches_profiling: name == "NVIDIA CUDA", failures_leave_events: name == "Intel(R) OpenCL" }
+/// Name of a device's platform: what is known of runtimes beyond the specification goes by it.
+fn name_of(site: Site, device: H) -> String {
+    info::text(site, id::clGetPlatformInfo, of(site, device), CL_PLATFORM_NAME)
+}
+
+/// Whether clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
+/// driver (580), known of no other.
+pub fn switches_profiling(site: Site, device: H) -> bool {
+    name_of(site, device) == "NVIDIA CUDA"
+}
+
+/// Whether an enqueue that fails over its wait list leaves a live event in the slot. Nobody would release it, and Intel's runtime for
+/// CPUs (2026.2) aborts at the process's end over such events whose queue is gone.
+pub fn failures_leave_events(site: Site, device: H) -> bool {
+    name_of(site, device) == "Intel(R) OpenCL"
 }
 
 /// Id of a platform, which is described if it is new.

@@ -2,7 +2,7 @@
 
 use super::{context, define, info, platform};
 use crate::config::DeviceTiming;
-use crate::device_time::{self, Made, NewQueue, Queue};
+use crate::device_time::{self, CL_QUEUE_PROFILING, Made, NewQueue, Queue};
 use crate::entry::{H, P, Returned, Site};
 use crate::guard::{self, Entered};
 use crate::table::id;
@@ -15,7 +15,6 @@ const CL_QUEUE_CONTEXT: u32 = 0x1090;
 const CL_QUEUE_DEVICE: u32 = 0x1091;
 const CL_QUEUE_REFERENCE_COUNT: u32 = 0x1092;
 const CL_QUEUE_PROPERTIES_ARRAY: u32 = 0x1098;
-const PROFILING: u64 = 1 << 1;
 const ON_DEVICE: u64 = 1 << 2;
 /// A longer properties array is not one.
 const MOST_PROPERTIES: usize = 64;
@@ -23,7 +22,7 @@ const MOST_PROPERTIES: usize = 64;
 /// Whether profiling may be added to these properties.
 fn wants_profiling(properties: u64) -> bool {
     let timing = sink::process().is_some_and(|p| p.timing != DeviceTiming::Off);
-    timing && properties & (PROFILING | ON_DEVICE) == 0
+    timing && properties & (CL_QUEUE_PROFILING | ON_DEVICE) == 0
 }
 
 /// Makes a new queue known and ends the call.
@@ -42,7 +41,7 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
                     device,
                     properties,
                     profiling_added,
-                    known: platform::known(site, device),
+                    switches: profiling_added && platform::switches_profiling(site, device),
                     made: how,
                 },
             );
@@ -101,7 +100,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             device,
             properties,
             profiling_added: false,
-            known: platform::known(site, device),
+            switches: false,
             made: Made::Unknown,
         };
         let made = device_time::queue_created(process, new);
@@ -132,7 +131,7 @@ pub unsafe fn clCreateCommandQueue(
     let added = wants_profiling(properties);
     // SAFETY: the application's call with one more property.
     let mut queue = guard::real_call(&entered, || unsafe {
-        real(context, device, if added { properties | PROFILING } else { properties }, errcode_ret)
+        real(context, device, if added { properties | CL_QUEUE_PROFILING } else { properties }, errcode_ret)
     });
     // SAFETY: errcode_ret is NULL or was written.
     let mut code = unsafe { queue.code(errcode_ret) };
@@ -242,8 +241,8 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
 fn with_profiling(array: &[u64]) -> Vec<u64> {
     let mut out: Vec<u64> = array.split_last().map(|(_, pairs)| pairs.to_vec()).unwrap_or_default();
     match out.chunks_exact_mut(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)) {
-        Some([_, bits]) => *bits |= PROFILING,
-        _ => out.extend([CL_QUEUE_PROPERTIES, PROFILING]),
+        Some([_, bits]) => *bits |= CL_QUEUE_PROFILING,
+        _ => out.extend([CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING]),
     }
     out.push(0);
     out
@@ -309,7 +308,7 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
                 && !known.app_profiling.load(Ordering::Relaxed)
             {
                 // SAFETY: the runtime has just written a cl_command_queue_properties there.
-                unsafe { *value.cast::<u64>() &= !PROFILING };
+                unsafe { *value.cast::<u64>() &= !CL_QUEUE_PROFILING };
             }
             code
         }
@@ -374,7 +373,7 @@ pub unsafe fn clSetCommandQueueProperty(
 ) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue, properties, enable, old_properties) } };
-    if let Some(known) = objects::queue(queue).filter(|_| properties & PROFILING != 0) {
+    if let Some(known) = objects::queue(queue).filter(|_| properties & CL_QUEUE_PROFILING != 0) {
         // From here on profiling is the application's affair.
         known.switch.give_up(known);
     }
@@ -383,9 +382,9 @@ pub unsafe fn clSetCommandQueueProperty(
     if let (0, Some(known)) = (code, objects::queue(queue)) {
         if known.profiling_added && !known.app_profiling.load(Ordering::Relaxed) && !old_properties.is_null() {
             // SAFETY: the runtime has just written there.
-            unsafe { *old_properties.cast::<u64>() &= !PROFILING };
+            unsafe { *old_properties.cast::<u64>() &= !CL_QUEUE_PROFILING };
         }
-        if properties & PROFILING != 0 {
+        if properties & CL_QUEUE_PROFILING != 0 {
             // What the application switches off stays off: its commands are untimed from here on, and say so.
             known.app_profiling.store(enable != 0, Ordering::Relaxed);
             known.timed.store(enable != 0 && sink::process().is_some_and(|p| p.timing != DeviceTiming::Off), Ordering::Relaxed);

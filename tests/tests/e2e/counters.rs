@@ -17,7 +17,7 @@ pub const TRUTH: [(&str, [f64; 7], f64); 3] = [
 pub const FIGURES: [&str; 7] = ["EuActive", "EuStall", "EuFpuBothActive", "Fpu0Active", "Fpu1Active", "EuSendActive", "EuThreadOccupancy"];
 /// The UUID of a published configuration, and of one of our own.
 pub const COMPUTE_BASIC: &str = "12994724-3a5a-4303-bb3c-ba0175d2c200";
-pub const OWN: &str = "0d1b3a52-7c7e-4f7b-9a43-1f6f5f0f5a01";
+const OWN: &str = "0d1b3a52-7c7e-4f7b-9a43-1f6f5f0f5a01";
 
 /// A tree with one Intel GPU.
 pub fn tree(root: &Path, driver: &str, device: &str, loaded: &[&str]) {
@@ -116,7 +116,7 @@ fn lost_reports_are_told_and_change_no_figure() {
 }
 
 /// A metric set for the emulated GPU of xe.
-pub fn own_set() -> String {
+fn own_set() -> String {
     let metric = |symbol: &str, unit: &str, equation: &str| {
         format!(
             r#"<counter name="{symbol}" symbol_name="{symbol}" data_type="float" units="{unit}" semantic_type="duration" description="d" equation="{equation}"/>"#
@@ -130,12 +130,17 @@ pub fn own_set() -> String {
     )
 }
 
+/// An emulated GPU of xe that has the set loaded; the file that describes the set.
+pub fn xe_with_own_set(stage: &Stage) -> String {
+    tree(&stage.join("root"), "xe", "0x64a0", &[OWN]);
+    fs::write(stage.join("oa-lnl.xml"), own_set()).unwrap();
+    stage.join("oa-lnl.xml").display().to_string()
+}
+
 #[test]
 fn xe_streams_are_read_with_a_set_of_a_directory() {
     let stage = Stage::new(Runtime::Pocl);
-    tree(&stage.join("root"), "xe", "0x64a0", &[OWN]);
-    fs::write(stage.join("oa-lnl.xml"), own_set()).unwrap();
-    let metrics = stage.join("oa-lnl.xml").display().to_string();
+    let metrics = xe_with_own_set(&stage);
     let options = ["--counters", "oa:Own", "--metrics", &metrics, "--counter-period", "0.5"];
     let finished = record(&stage, "xe", &options, "oa_kernels", "1.5").env("OA_LOSE", "50").run().success();
     assert!(!finished.stderr.contains("warning"), "{}", finished.stderr);

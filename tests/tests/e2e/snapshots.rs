@@ -1,7 +1,7 @@
 //! Counters that an application reads around its own commands: with an emulated GPU that counts exactly what ran, the table
 //! must be its truth even for kernels far shorter than any sampling resolves; on real runtimes, what is read must be plausible.
 
-use crate::counters::{COMPUTE_BASIC, FIGURES, OWN, TRUTH, class, own_set, record, report, tree};
+use crate::counters::{COMPUTE_BASIC, FIGURES, TRUTH, class, record, report, tree, xe_with_own_set};
 use clscope_tests::{Mode, Run, Runtime, Stage, artifacts};
 use serde_json::Value;
 use std::fs;
@@ -84,9 +84,7 @@ fn each_launch_has_what_it_counted() {
 #[test]
 fn xe_streams_are_read_around_commands_and_losses_are_left_out() {
     let stage = Stage::new(Runtime::Pocl);
-    tree(&stage.join("root"), "xe", "0x64a0", &[OWN]);
-    fs::write(stage.join("oa-lnl.xml"), own_set()).unwrap();
-    let metrics = stage.join("oa-lnl.xml").display().to_string();
+    let metrics = xe_with_own_set(&stage);
     let options = ["--counters", "oa:Own", "--metrics", &metrics, "--counter-period", "0.2"];
     let finished = snapshot(&stage, "xe", &options, "1").env("OA_LOSE", "50").run().success();
     assert!(!finished.stderr.contains("warning"), "{}", finished.stderr);

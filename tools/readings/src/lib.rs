@@ -9,7 +9,7 @@ pub mod host;
 pub use blocks::Blocks;
 
 use clscope_sensors::doctor::State;
-use clscope_sensors::oa::{Continuity, CounterValue, CounterWindow};
+use clscope_sensors::oa::{Continuity, CounterSource, CounterValue, CounterWindow};
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
 use clscope_trace::file::Clock;
@@ -119,6 +119,17 @@ pub fn reading(of: &Reading) -> sensors::Reading {
         value: value(of.value),
         bracket_ns: u32::try_from(of.stamp.uncertainty_ns()).unwrap_or(u32::MAX),
         mean_over_us: of.mean_over_ns.map_or(0, |ns| u32::try_from(ns / 1000).unwrap_or(u32::MAX)),
+    }
+}
+
+/// A source of counters as the file holds it: its name, its counters, what reading it does.
+#[must_use]
+pub fn counter_source(of: &dyn CounterSource) -> sensors::CounterSource {
+    sensors::CounterSource {
+        name: of.name().to_owned(),
+        counters: of.counters().iter().map(|c| c.name.clone()).collect(),
+        side_effect: of.side_effect().unwrap_or_default().to_owned(),
+        ..sensors::CounterSource::default()
     }
 }
 

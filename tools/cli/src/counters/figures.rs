@@ -58,7 +58,7 @@ impl Figures {
             Self::Set { set, .. } => {
                 let column = |m: &Metric| match m.unit.to_ascii_lowercase().as_str() {
                     "percent" | "%" => (m.symbol.clone(), "%".to_owned(), true),
-                    "hz" | "number" | "" => (m.symbol.clone(), m.unit.clone(), true),
+                    unit if is_mean(unit) => (m.symbol.clone(), m.unit.clone(), true),
                     unit => (m.symbol.clone(), format!("{unit}/s"), false),
                 };
                 set.metrics.iter().map(column).collect()
@@ -78,12 +78,17 @@ impl Figures {
                     of.set(*counter, *n);
                 }
                 let outcomes = set.evaluate_all(&of, variables);
-                let scaled = outcomes.iter().zip(self.columns()).map(|(outcome, (_, _, mean))| {
+                let scaled = outcomes.iter().zip(&set.metrics).map(|(outcome, metric)| {
                     let value = outcome.value.as_ref().ok()?.as_f64();
-                    Some(if mean { value } else { value / seconds })
+                    Some(if is_mean(&metric.unit) { value } else { value / seconds })
                 });
                 scaled.collect()
             }
         }
     }
+}
+
+/// Whether figures of a unit are means by themselves.
+fn is_mean(unit: &str) -> bool {
+    ["percent", "%", "hz", "number", ""].iter().any(|mean| unit.eq_ignore_ascii_case(mean))
 }

@@ -7,6 +7,7 @@ use clscope_metrics::rpn::Undefined;
 use clscope_metrics::set::MetricSet;
 use clscope_metrics::variables::{Provenance, Variables};
 use clscope_metrics::{builtin, directory};
+use clscope_readings::counter_source;
 use clscope_sensors::oa::config::{Node, Registers, Uuid, find_loaded, nodes};
 use clscope_sensors::oa::cpu::{self, ProcessCounters};
 use clscope_sensors::oa::device::DrmFile;
@@ -198,7 +199,7 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
     let generation = node.device_id.and_then(Generation::of_device);
     let known =
         generation.ok_or_else(|| (format!("the generation of the device {:#06x} is not known", node.device_id.unwrap_or(0)), None))?;
-    let path = roots.dev.join("dri").join(node.render.as_ref().unwrap_or(&node.card));
+    let path = node.path(roots);
     let device = DrmFile::open(&path).map_err(told)?;
     // Lists of registers may depend on what the GPU has.
     let topology = if node.driver == "xe" {
@@ -222,9 +223,7 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
     let layout = known.0.widest_format().layout(Reading::Tables);
     let variables = variables(opened.generation, opened.topology.as_ref(), opened.hz, opened.clock_range_hz);
     let mut about = sensors::CounterSource {
-        name: opened.sampler.name().to_owned(),
         pci: node.pci.clone(),
-        counters: opened.sampler.counters().iter().map(|c| c.name.clone()).collect(),
         format: layout.name.to_owned(),
         generation: format!("{:?}", opened.generation.0),
         hz: opened.hz,
@@ -232,8 +231,7 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
         uuid: plan.uuid.to_string(),
         variables: variables.iter().map(|(name, ..)| name.to_owned()).collect(),
         values: variables.iter().map(|(_, value, _)| value).collect(),
-        side_effect: opened.sampler.side_effect().unwrap_or_default().to_owned(),
-        ..sensors::CounterSource::default()
+        ..counter_source(&opened.sampler)
     };
     if let Some(set) = &plan.set {
         describe(set, &Counts::zero(layout), &variables, &mut about);
@@ -277,12 +275,7 @@ pub fn perf(pid: u32, found: &mut Found) {
             for (why, events) in cpu::by_reason(&problems) {
                 found.refused(format!("perf events {}", events.join(", ")), "refused", why, remedy.clone());
             }
-            let about = sensors::CounterSource {
-                name: source.name().to_owned(),
-                pid: Some(pid),
-                counters: source.counters().iter().map(|c| c.name.clone()).collect(),
-                ..sensors::CounterSource::default()
-            };
+            let about = sensors::CounterSource { pid: Some(pid), ..counter_source(&source) };
             found.opened(name);
             found.sources.push(Open { source: Box::new(source), about });
         }

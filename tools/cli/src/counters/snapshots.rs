@@ -4,7 +4,7 @@
 
 use super::figures::Figures;
 use super::result::{Class, Clocks, Column, Estimate, Source, Value};
-use super::windows::{matched, recorded_in};
+use super::windows::{matched, recorded_in, seconds};
 use crate::energy::activity::{Device, Grouping, class_name};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
@@ -177,10 +177,6 @@ struct Part<'a> {
     sums: Vec<Summed>,
     shared: usize,
     broken: usize,
-}
-
-fn seconds(begin: HostNs, end: HostNs) -> f64 {
-    end.0.saturating_sub(begin.0) as f64 * 1e-9
 }
 
 impl<'a> Part<'a> {

@@ -109,8 +109,9 @@ pub fn matched(about: &CounterSource, host: usize, device: &Device, devices: &[D
     (intel(&device) && devices.iter().filter(intel).count() == 1).then(|| "the only Intel GPU".to_owned())
 }
 
-fn seconds(begin: HostNs, end: HostNs) -> f64 {
-    (end.0 - begin.0) as f64 * 1e-9
+/// A length of time in seconds.
+pub fn seconds(begin: HostNs, end: HostNs) -> f64 {
+    end.0.saturating_sub(begin.0) as f64 * 1e-9
 }
 
 /// Neighbouring windows put together, with their counts and which of them are known.

@@ -8,6 +8,7 @@ use super::flex::{FlexError, Programmed, encode};
 use crate::files::{Files, Roots};
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// A register and the value it is to have.
@@ -193,6 +194,14 @@ pub struct Node {
     pub pci: Option<String>,
     /// PCI device id.
     pub device_id: Option<u32>,
+}
+
+impl Node {
+    /// Its device file: the render node, where there is one.
+    #[must_use]
+    pub fn path(&self, roots: &Roots) -> PathBuf {
+        roots.dev.join("dri").join(self.render.as_ref().unwrap_or(&self.card))
+    }
 }
 
 /// The cards of the drivers that have OA streams, in order.
