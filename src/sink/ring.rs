@@ -7,7 +7,7 @@ use crate::diag;
 use crate::guard::{Thread, cell, publish};
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
-use clscope_trace::record::{self, DropReason};
+use clscope_trace::record::{self, DropReason, Record};
 use memmap2::MmapRaw;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
@@ -363,9 +363,9 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
                 unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
             }
             Err(error) => {
-                let records = records_in(framed);
-                count_dropped(t, records);
-                owned.failed += records;
+                let (failed, others) = lost_with(framed);
+                count_dropped(t, failed + others);
+                owned.failed += failed;
                 diag::warn(
                     "disk-full",
                     &format!(
@@ -390,10 +390,16 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     t.position.set(next);
 }
 
-/// Records in a block that could not be written.
-fn records_in(framed: &[u8]) -> u64 {
+/// Records that are lost with a block that could not be written, and those that it told were dropped for other reasons. What it
+/// told of blocks before it is lost for the same reason as its own.
+fn lost_with(framed: &[u8]) -> (u64, u64) {
     let payload = framed.get(BLOCK_HEADER_LEN..).unwrap_or(&[]);
-    clscope_trace::stream::Block { thread: 0, sequence: 0, base: 0, payload }.records().count() as u64
+    let block = clscope_trace::stream::Block { thread: 0, sequence: 0, base: 0, payload };
+    block.records().fold((0, 0), |(failed, others), (_, record)| match record {
+        Record::Dropped { count, reason: DropReason::WriteFailed } => (failed + count, others),
+        Record::Dropped { count, .. } => (failed, others + count),
+        _ => (failed + 1, others),
+    })
 }
 
 /// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it is.

@@ -56,6 +56,22 @@ fn a_full_disk_stops_recording_and_not_the_application() {
 }
 
 #[test]
+fn what_a_full_disk_did_not_take_is_counted() {
+    let stage = Stage::new(Runtime::Pocl);
+    let line = "threads cheap 2 20000";
+    let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=768k") else { return };
+    stage.app(Mode::Preload, "whole", line).run().success();
+    let whole = Recorded::read(&[&stage.trace("whole")]);
+    let trace = disk.0.join("t.clscope");
+    stage.app(Mode::Preload, "t", line).env("CLSCOPE_TRACE", &trace).run().success();
+    let cut = Recorded::read(&[&trace]);
+    let (all, kept, dropped) = (whole.only().calls.len(), cut.only().calls.len(), cut.only().dropped as usize);
+    assert!(kept < all / 2, "{kept} of {all} calls had room: the disk is too large for this test");
+    // Other records than calls are dropped too, a few in thousands here.
+    assert!((all..all + all / 100).contains(&(kept + dropped)), "{kept} calls kept and {dropped} records dropped of {all} calls");
+}
+
+#[test]
 fn a_disk_that_the_application_fills_is_no_trap() {
     let stage = Stage::new(Runtime::Pocl);
     let Some(disk) = Tmpfs::new(&stage.join("disk"), "size=4m") else { return };
