@@ -65,6 +65,17 @@ fn lines_of_one_function_are_places_of_their_own() {
 }
 
 #[test]
+fn an_inlined_wrapper_is_shown_with_the_function_that_uses_it() {
+    let stage = Stage::new(Runtime::Pocl);
+    let found = run(&stage, Mode::Preload, "1", "call_sites inlined 20");
+    let through = |caller: &str| {
+        let through = |name: &String| name.contains(", inlined) < ") && name.contains(&format!("< {caller} (call_sites.c:"));
+        found.iter().filter(|(name, _)| through(name)).map(|(_, n)| n).sum::<u64>()
+    };
+    assert_eq!((through("fifth_place"), through("sixth_place"), at(&found, "wrapper (call_sites.c:")), (20, 40, 60), "{found:?}");
+}
+
+#[test]
 fn frames_that_vary_in_size_and_depth() {
     let stage = Stage::new(Runtime::Pocl);
     let found = run(&stage, Mode::Preload, "3", "call_sites varying 210");

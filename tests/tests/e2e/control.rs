@@ -2,6 +2,7 @@
 //! recording is stopped is recorded, everything else is, and it gets no signal for it.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, Talk, artifacts};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// `stepwise` under `clscope record OPTIONS`, and its process id.
@@ -128,6 +129,17 @@ fn commands_are_timed_where_the_making_of_queues_is_filtered_out() {
     app.tell("3");
     assert!(app.end().success());
     assert_eq!(launches(&stage), 4);
+}
+
+#[test]
+fn functions_are_in_groups_that_can_be_chosen() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    stage.app(Mode::Preload, "t", "linked 1").run().success();
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    let groups: BTreeSet<&str> = recorded.only().definitions.functions().map(|f| f.group.as_str()).collect();
+    assert_eq!(groups, BTreeSet::from(clscope_trace::settings::API_GROUPS));
+    let unknown = stage.clscope(["record", "--groups", "enqueues", "--", "true"]).run();
+    assert!(unknown.status.code() == Some(2) && unknown.stderr.contains("enqueue, object"), "{}", unknown.stderr);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! call sees the word.
 #![forbid(unsafe_code)]
 
-use crate::trace_files::Role;
+use crate::trace_files::{Role, as_recorded};
 use anyhow::{Context, Result, bail};
 use clscope_trace::file::control;
 use clscope_trace::{FileHeader, FileKind};
@@ -65,16 +65,20 @@ impl State {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let pid = args.target.to_str().and_then(|t| t.parse::<u32>().ok()).filter(|_| !args.target.exists());
+    let target = as_recorded(args.target.clone());
+    let pid = target.to_str().and_then(|t| t.parse::<u32>().ok()).filter(|_| !target.exists());
     let rings = match pid {
         Some(pid) => rings_of(pid)?,
-        None => rings_in(&args.target)?,
+        None => {
+            // A wrong name is told before anything is written there.
+            rings_in(&target)?;
+            // Processes that come while this runs either read what they begin with, or have their ring in the list made now.
+            if matches!(args.command, Command::Start | Command::Stop) {
+                tell_later_ones(&target, args.command)?;
+            }
+            rings_in(&target)?
+        }
     };
-    // Processes that come while this runs either read what they begin with, or have their ring in the list made below.
-    if pid.is_none() && matches!(args.command, Command::Start | Command::Stop) {
-        tell_later_ones(&args.target, args.command)?;
-    }
-    let rings = if pid.is_none() { rings_in(&args.target)? } else { rings };
     let mut alive = 0;
     for ring in &rings {
         let state = apply(ring, args.command).with_context(|| format!("cannot control the process of {}", ring.display()))?;
@@ -84,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
         println!("{name}: {}{flushed}", state.name());
     }
     if alive == 0 && matches!(args.command, Command::Start | Command::Stop) {
-        bail!("no process of {} is running: there is nothing to start or stop", args.target.display());
+        bail!("no process of {} is running: there is nothing to start or stop", target.display());
     }
     Ok(())
 }

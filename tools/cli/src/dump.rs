@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 /// Options of `clscope dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(before_help = "Examples:
   clscope dump | less
   clscope dump run.clscope | grep clCreateBuffer
   clscope dump --format json | jq 'select(.event == \"command\")'")]
@@ -67,9 +67,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
         for def in Defs::new(bytes) {
             match format {
                 Format::Text => writeln!(out, "{label:>24}  {}", one_line(&def))?,
-                Format::Json => {
-                    line(out, &json!({ "event": "definition", "process": label, "definition": crate::dump::definition(&def) }))?
-                }
+                Format::Json => line(out, &json!({ "event": "definition", "process": label, "definition": definition(&def) }))?,
             }
         }
     }
@@ -120,12 +118,16 @@ fn line(out: &mut impl Write, value: &Value) -> Result<()> {
     Ok(out.write_all(b"\n")?)
 }
 
-/// A definition as Rust writes it, kept to one line: build logs have many.
+/// A definition in one line: its kind, then its fields as JSON writes them, which keeps the many lines of a build log in one.
+/// What is absent is left out.
 fn one_line(def: &Def) -> String {
-    let text = format!("{def:?}");
-    // `Kernel(Kernel { id: 1 })` says its kind twice.
-    let inner = text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).map(str::to_owned);
-    inner.unwrap_or(text).replace('\n', " ")
+    let fields = definition(def);
+    let Value::Object(mut fields) = fields else { return fields.to_string() };
+    let mut out = fields.remove("kind").and_then(|k| k.as_str().map(str::to_owned)).unwrap_or_default();
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let _ = write!(out, " {name}={value}");
+    }
+    out
 }
 
 fn who(trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> String {
@@ -470,7 +472,7 @@ mod tests {
             "     0.000003000              9/9  clCreateBuffer(return=#0, flags=0x1, size=4096) = CL_INVALID_BUFFER_SIZE (-61)  1000 ns\n",
             "  command 7 ran 5000 ns: QUEUED 5000002100 SUBMIT +100 START +900 END +5900; on the timeline from 0.00000",
             "  still in clFinish at the end\n",
-            "t.clscope/9-0  Kernel { id: 2, program: 1, name: \"reduce\" }\n",
+            "t.clscope/9-0  Kernel id=2 name=\"reduce\" program=1\n",
         ] {
             assert!(text.contains(wanted), "{wanted}\nin\n{text}");
         }

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 #[command(
     name = "clscope",
     version,
-    about = "Profiler for unmodified OpenCL applications: what the host called, what the device ran, and when",
+    about = "Profiler for unmodified OpenCL applications: what ran, when, and what every kernel cost in joules",
     before_help = "Examples:
   clscope record -- ./app --its --arguments   run the application, leave a trace directory
   clscope report                              kernels, transfers and API calls of the newest trace
@@ -72,6 +72,9 @@ enum Command {
     /// Give energy counters that only root may read to the members of a group (started as root)
     Sensord(energy::sensord::Args),
     /// List the environment variables that the recorder reads
+    #[command(before_help = "Examples:
+  clscope settings
+  CLSCOPE_DEVICE_TIMING=off LD_PRELOAD=libclscope.so ./app    recorded without the command")]
     Settings,
     /// Tries a loader or driver in a process of its own; `doctor` asks
     #[command(name = probe::SUBCOMMAND, hide = true)]

@@ -3,8 +3,8 @@
 //! possible; the directory appears whole or not at all. Refuses to change what is in a file.
 #![forbid(unsafe_code)]
 
-use crate::output::{say, write_whole};
-use crate::trace_files::Role;
+use crate::output::{count, say, shown_path, write_whole};
+use crate::trace_files::{Role, as_recorded, with_ending};
 use anyhow::{Context, Result, bail};
 use clscope_trace::FileHeader;
 use clscope_trace::file::HEADER_LEN;
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// Options of `clscope merge`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  clscope merge rank*.clscope -o all.clscope
-  clscope report all.clscope")]
+#[command(before_help = "Examples:
+  clscope merge rank*.clscope -o all   makes all.clscope
+  clscope report all.clscope           its processes together")]
 pub struct Args {
     /// Trace directories
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
-    /// Directory to make
-    #[arg(short, long, value_name = "DIR")]
+    /// Trace directory to make; `.clscope` is added
+    #[arg(short, long, value_name = "NAME")]
     pub output: PathBuf,
 }
 
@@ -116,12 +116,12 @@ fn bring(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// If a source is no trace, the target exists, or a file cannot be copied. Nothing is left behind then.
 pub fn run(args: &Args) -> Result<()> {
-    let target = &args.output;
+    let target = &with_ending(&args.output);
     if fs::symlink_metadata(target).is_ok() {
         bail!("{} exists already: name another directory with -o, or remove it", target.display());
     }
     let name = target.file_name().with_context(|| format!("{} names no directory", target.display()))?;
-    let sources = args.traces.iter().map(|t| read_source(t)).collect::<Result<Vec<_>>>()?;
+    let sources = args.traces.iter().map(|t| read_source(&as_recorded(t.clone()))).collect::<Result<Vec<_>>>()?;
     let temporary = target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
     fs::create_dir(&temporary)
         .with_context(|| format!("could not make a directory beside {}: choose another place with -o", target.display()))?;
@@ -163,7 +163,13 @@ pub fn run(args: &Args) -> Result<()> {
     })?;
     fs::rename(&temporary, target).with_context(|| format!("could not give the merged trace its name {}", target.display()))?;
     unfinished.0 = None;
-    say(format_args!("merged {processes} processes of {} traces into {}", sources.len(), target.display()));
+    say(format_args!(
+        "{} of {} in {}; next: clscope report {}",
+        count(processes, "process", "processes"),
+        count(sources.len() as u64, "trace", "traces"),
+        target.display(),
+        shown_path(target)
+    ));
     Ok(())
 }
 

@@ -21,6 +21,10 @@ use std::path::{Path, PathBuf};
 
 /// Options of `clscope oa`.
 #[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope oa decode i915_perf.record    sums over a stream
+  clscope oa sets                       metric sets that are built in or installed
+  clscope oa sets ComputeBasic          the figures of one")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -35,10 +39,10 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(before_help = "Examples:
   clscope oa decode i915_perf.record
   clscope oa decode i915_perf.record --metrics ~/mesa/src/intel/perf --set ComputeBasic
-  clscope oa decode reports.bin --raw --generation gen9 --hz 12000000 --var EuCoresTotalCount=24 --output csv")]
+  clscope oa decode reports.bin --raw --generation gen9 --hz 12000000 --output csv")]
 struct Decode {
     /// The stream
     file: PathBuf,
@@ -99,6 +103,9 @@ enum Output {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope oa sets                                   all there are
+  clscope oa sets ComputeBasic --metrics ~/mesa     the figures of one")]
 struct Sets {
     /// Directory (or file) with the metric sets' XML; else what is installed, beside what is built in
     #[arg(long, value_name = "DIR")]

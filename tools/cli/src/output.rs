@@ -6,7 +6,21 @@ use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// A number of things, by the word for one or for many.
+pub fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// A path as the user would type it: relative where it lies below the working directory, quoted where needed.
+pub fn shown_path(path: &Path) -> String {
+    let short =
+        std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from)).unwrap_or_else(|| path.to_path_buf());
+    let text = short.display().to_string();
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
 
 /// One message on stderr. A closed stderr is no reason to end: the application's exit code must still come through.
 pub fn say(text: impl Display) {
@@ -27,11 +41,33 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut BufWriter<File>) ->
     let attempt = || -> Result<T> {
         let file = File::create(&temporary).with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
         let mut out = BufWriter::with_capacity(1 << 18, file);
-        let result = write(&mut out)?;
+        let result = write(&mut out).with_context(|| format!("cannot write {shown}"))?;
         out.flush().with_context(|| format!("cannot write {shown}"))?;
         drop(out);
         std::fs::rename(&temporary, target).with_context(|| format!("cannot give the finished file its name {shown}"))?;
         Ok(result)
     };
     attempt().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_shown_as_typed() {
+        assert_eq!(shown_path(Path::new("/nonexistent/a.clscope")), "/nonexistent/a.clscope");
+        assert_eq!(shown_path(Path::new("/my runs/it's")), r"'/my runs/it'\''s'");
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(shown_path(&here.join("x.clscope")), "x.clscope");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_finished_is_named_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("t.json");
+        let error = write_whole(&target, |_| -> Result<()> { anyhow::bail!("no space left") }).unwrap_err();
+        assert!(format!("{error:#}").contains("t.json: no space left"), "{error:#}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

@@ -23,7 +23,7 @@ const TYPICAL_COMMAND_NS: f64 = 250.0;
 
 /// Options of `clscope overhead`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(before_help = "Examples:
   clscope overhead                 cost of a call and of a launch on this machine
   clscope overhead run.clscope     and what share of that run recording took")]
 pub struct Args {

@@ -127,7 +127,7 @@ impl TraceFiles {
     /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis tells of it.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
         let paths = if paths.is_empty() { vec![newest(Path::new("."))?] } else { paths.to_vec() };
-        let directories = paths.into_iter().map(Directory::open).collect::<Result<Vec<_>>>()?;
+        let directories = paths.into_iter().map(|path| Directory::open(as_recorded(path))).collect::<Result<Vec<_>>>()?;
         Ok(Self { directories })
     }
 
@@ -237,6 +237,24 @@ impl Directory {
     }
 }
 
+/// The path, with the ending that `record -o NAME` adds where only that exists.
+pub fn as_recorded(path: PathBuf) -> PathBuf {
+    let full = with_ending(&path);
+    if path.exists() || !full.is_dir() { path } else { full }
+}
+
+/// `NAME.clscope` for `NAME`, `NAME/` and `NAME.clscope`.
+pub fn with_ending(path: &Path) -> PathBuf {
+    // `.`, `..` and `/` are no names.
+    let Some(name) = path.file_name() else { return path.to_owned() };
+    let mut name = name.to_owned();
+    if path.extension().is_none_or(|x| x != EXTENSION) {
+        name.push(".");
+        name.push(EXTENSION);
+    }
+    path.with_file_name(name)
+}
+
 /// Trace directories directly inside `directory`, newest first.
 pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = fs::read_dir(directory)
@@ -339,6 +357,22 @@ mod tests {
         for other in ["12.defs", "a-b.defs", "12-0.txt", "12-0.x.clt", "-.ring", "notes.md", ""] {
             assert_eq!(Role::of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_trace_is_found_by_the_name_it_was_given() {
+        for (name, full) in
+            [("a", "a.clscope"), ("a/", "a.clscope"), ("x/v1.2", "x/v1.2.clscope"), ("a.clscope/", "a.clscope"), ("..", ".."), (".", ".")]
+        {
+            assert_eq!(with_ending(Path::new(name)), Path::new(full), "{name}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (name, full) = (dir.path().join("run1"), dir.path().join("run1.clscope"));
+        assert_eq!(as_recorded(name.clone()), name, "what does not exist is told of by the name given");
+        fs::create_dir(&full).unwrap();
+        assert_eq!(as_recorded(name.clone()), full);
+        fs::create_dir(&name).unwrap();
+        assert_eq!(as_recorded(name.clone()), name, "what was named comes first");
     }
 
     #[test]

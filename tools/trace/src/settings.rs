@@ -45,6 +45,9 @@ pub const SENSORS: &str = "CLSCOPE_SENSORS";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
+/// The groups that functions of the API are filtered and reported by.
+pub const API_GROUPS: [&str; 9] = ["argument", "build", "command-buffer", "enqueue", "object", "other", "query", "refcount", "wait"];
+
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -79,7 +82,12 @@ pub const SETTINGS: &[Setting] = &[
         default: "all",
         help: "Records and times only launches of these kernels; other launches are passed on untouched",
     },
-    Setting { name: GROUPS, values: "NAMES, comma-separated", default: "all", help: "Records only host calls of these API groups" },
+    Setting {
+        name: GROUPS,
+        values: "NAMES, comma-separated, * and ? allowed",
+        default: "all",
+        help: "Records only host calls of these API groups: argument, build, command-buffer, enqueue, object, other, query, refcount, wait",
+    },
     Setting {
         name: BUDGET,
         values: "PERCENT",
@@ -123,3 +131,14 @@ pub const SETTINGS: &[Setting] = &[
         help: "Looks for sensors below this directory (its sys) instead of the system's",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_every_group() {
+        let help = SETTINGS.iter().find(|s| s.name == GROUPS).map(|s| s.help).unwrap();
+        assert!(help.ends_with(&API_GROUPS.join(", ")), "{help}");
+    }
+}

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 /// Options of `clscope list-counters`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  clscope list-counters                        what there is, and what is missing where there is nothing
+#[command(before_help = "Examples:
+  clscope list-counters                        what there is, and what is missing
   clscope list-counters oa --set core          figures of a metric set
   clscope list-counters oa --metrics ~/mesa/src/intel/perf
   clscope record --counters oa:ComputeBasic -- ./app")]

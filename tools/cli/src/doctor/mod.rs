@@ -17,9 +17,9 @@ use std::process::ExitCode;
 /// Options of `clscope doctor`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
-  clscope doctor                                     what works here, what does not, and how to mend it
+  clscope doctor                                     what works here, and how to mend the rest
   OCL_ICD_VENDORS=/path/to/icds clscope doctor       the same with other drivers
-  clscope doctor --calibrate                         measures devices and sensors, and keeps the figures for later runs
+  clscope doctor --calibrate                         measures devices and sensors, for later runs
   clscope doctor --calibrate=spans                   devices only
   clscope doctor --format json | jq '.findings[] | select(.status != \"ok\")'")]
 pub struct Args {

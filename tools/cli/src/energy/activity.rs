@@ -69,6 +69,8 @@ impl Grouping<'_> {
             },
             By::CallSite => match self.sites.get(process, variant) {
                 Some(site) => format!("{name} @ {}", site.name),
+                // Said once for the whole trace, where none has a place.
+                None if self.sites.is_empty() => name,
                 None => format!("{name} @ place not recorded"),
             },
         }

@@ -176,30 +176,66 @@ impl Options {
         let name = format!("RAPL through clscope sensord at {}", self.sensor_socket.display());
         match handover::connect(&self.sensor_socket) {
             Ok(passed) => opened.add(name, Box::new(passed)),
-            Err(error) => {
-                let mut why = error.to_string();
-                let mut cause = std::error::Error::source(&error);
-                while let Some(next) = cause {
-                    why.push_str(&format!(": {next}"));
-                    cause = next.source();
-                }
-                opened.findings.push(Finding {
-                    name,
-                    state: State::Absent,
-                    why: Some(why),
-                    remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
-                    domains: Vec::new(),
-                    problems: Vec::new(),
-                });
-            }
+            Err(error) => opened.findings.push(Finding {
+                name,
+                state: State::Absent,
+                why: Some(format!("{:#}", anyhow::Error::from(error))),
+                remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
+                domains: Vec::new(),
+                problems: Vec::new(),
+            }),
         }
     }
 }
 
 impl Opened {
+    /// Families that were asked for by name and of which nothing could be opened, with the reason: silence would leave the user to
+    /// find out from a report without energy.
+    pub fn missing(&self, options: &Options) -> Vec<String> {
+        use clap::ValueEnum;
+        if options.replay_sensors.is_some() || options.is_off() {
+            return Vec::new();
+        }
+        let family = |f: &Finding| match () {
+            () if f.name.starts_with("RAPL") => Family::Rapl,
+            () if f.name.starts_with("GPU sensors") => Family::Hwmon,
+            () => Family::Nvml,
+        };
+        let opened = |wanted: Family| self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened);
+        let asked = options.sensors.iter().filter(|wanted| !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted));
+        asked
+            .map(|wanted| {
+                let of = self.findings.iter().filter(|f| family(f) == *wanted && !matches!(f.state, State::Skipped(_)));
+                let why: Vec<&str> = of.filter_map(|f| f.why.as_deref()).collect();
+                let name = wanted.to_possible_value();
+                let name = name.as_ref().map_or("", clap::builder::PossibleValue::get_name);
+                format!("--sensors {name}: none could be opened: {}; `clscope doctor` says what helps", why.join("; "))
+            })
+            .collect()
+    }
+
     fn add(&mut self, name: String, source: Box<dyn Source>) {
         self.finding_of.push(Some(self.findings.len()));
         self.findings.push(Finding::opened(name, &*source));
         self.sources.push(source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_named_is_missed() {
+        let empty = tempfile::tempdir().unwrap();
+        let of = |sensors: &[Family]| {
+            let options = Options { sensors: sensors.to_vec(), sysfs_root: Some(empty.path().to_owned()), ..Options::default() };
+            options.open(None).missing(&options)
+        };
+        assert!(of(&[Family::Auto]).is_empty() && of(&[Family::Off]).is_empty());
+        let missed = of(&[Family::Rapl, Family::Hwmon]);
+        assert_eq!(missed.len(), 2, "{missed:?}");
+        assert!(missed[0].starts_with("--sensors rapl: none could be opened: RAPL zone"), "{missed:?}");
+        assert!(missed[1].starts_with("--sensors hwmon: ") && !missed[1].contains("RAPL"), "{missed:?}");
     }
 }

@@ -15,15 +15,14 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Options of `clscope export`.
-#[derive(Debug, clap::Args)]
-#[command(
-    arg_required_else_help = true,
-    before_help = "Examples:
+const EXAMPLES: &str = "Examples:
   clscope export chrome                         the newest trace, as NAME.json
   clscope export chrome run1.clscope -o t.json  another trace, another file
-  clscope export chrome rank*.clscope -o -      several processes or hosts as one timeline, to stdout"
-)]
+  clscope export chrome rank*.clscope -o -      several as one timeline, to stdout";
+
+/// Options of `clscope export`.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true, before_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     format: Format,
@@ -37,6 +36,7 @@ enum Format {
 
 /// Options of `clscope export chrome`.
 #[derive(Debug, clap::Args)]
+#[command(before_help = EXAMPLES)]
 struct Chrome {
     /// Trace directories, shown on one timeline [default: the newest here]
     #[arg(value_name = "TRACE")]

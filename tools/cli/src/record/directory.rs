@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 use crate::system;
+use crate::trace_files::with_ending;
 use anyhow::{Context, Result, bail};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Below this a recording is not begun: the first ring and segment would not fit.
@@ -66,35 +68,38 @@ fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) 
     bail!("cannot find a free name for the trace directory beginning with {stem}; name one with -o")
 }
 
-/// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds `.clscope`.
+/// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds `.clscope`. Names need not be
+/// UTF-8.
 fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
-    let Some(text) = name.to_str() else { return Ok(PathBuf::from(name)) };
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, after)) = rest.split_once('%') {
-        out.push_str(before);
-        rest = if let Some(after) = after.strip_prefix('%') {
-            out.push('%');
+    let shown = name.to_string_lossy();
+    let (mut out, mut rest) = (Vec::new(), name.as_bytes());
+    while let Some(at) = rest.iter().position(|b| *b == b'%') {
+        out.extend_from_slice(&rest[..at]);
+        let after = &rest[at + 1..];
+        rest = if let Some(after) = after.strip_prefix(b"%") {
+            out.push(b'%');
             after
-        } else if let Some(after) = after.strip_prefix('h') {
-            out.push_str(&system::host_name());
+        } else if let Some(after) = after.strip_prefix(b"h") {
+            out.extend_from_slice(system::host_name().as_bytes());
             after
-        } else if let Some(after) = after.strip_prefix('p') {
-            out.push_str(&std::process::id().to_string());
+        } else if let Some(after) = after.strip_prefix(b"p") {
+            out.extend_from_slice(std::process::id().to_string().as_bytes());
             after
-        } else if let Some((variable, after)) = after.strip_prefix("q{").and_then(|a| a.split_once('}')) {
-            let value = environment(variable);
-            out.push_str(&value.with_context(|| format!("-o {text}: the environment variable {variable} is not set"))?);
-            after
+        } else if let (Some(inside), Some(end)) = (after.strip_prefix(b"q{"), after.iter().position(|b| *b == b'}')) {
+            let variable = String::from_utf8_lossy(&inside[..end - 2]);
+            let value = environment(&variable);
+            out.extend_from_slice(value.with_context(|| format!("-o {shown}: the environment variable {variable} is not set"))?.as_bytes());
+            &after[end + 1..]
         } else {
-            bail!("-o {text}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%");
+            let after = String::from_utf8_lossy(after);
+            bail!("-o {shown}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%");
         };
     }
-    out.push_str(rest);
+    out.extend_from_slice(rest);
     if out.is_empty() {
         bail!("-o needs a name");
     }
-    let trimmed = out.trim_end_matches('/');
-    Ok(PathBuf::from(if trimmed.ends_with(".clscope") { trimmed.to_owned() } else { format!("{trimmed}.clscope") }))
+    Ok(with_ending(Path::new(&OsString::from_vec(out))))
 }
 
 /// Whether a file name is one that recorder, sampler or this command give.
@@ -155,7 +160,10 @@ mod tests {
         assert_eq!(expand("a/run.clscope/").unwrap(), "a/run.clscope");
         assert_eq!(expand("r-%q{RANK}-50%%").unwrap(), "r-3-50%.clscope");
         assert_eq!(expand("%p").unwrap(), format!("{}.clscope", std::process::id()));
-        for bad in ["%q{NONE}", "%x", "%q{RANK", ""] {
+        let bytes = OsString::from_vec(b"run-\xff%%-%q{RANK}".to_vec());
+        let path = super::expand(&bytes, &environment).unwrap();
+        assert_eq!(path.as_os_str().as_bytes(), b"run-\xff%-3.clscope", "a name that is not UTF-8 is a name like others");
+        for bad in ["%q{NONE}", "%x", "%q{RANK", "%", ""] {
             assert!(expand(bad).is_err(), "{bad}");
         }
     }

@@ -16,7 +16,7 @@ pub use library::{check_path, find as find_libraries};
 
 use crate::calibration;
 use crate::ctl;
-use crate::output::say;
+use crate::output::{say, shown_path};
 use crate::system::{self, Held};
 use anyhow::{Result, bail};
 use clscope_sensors::gpu_power::Choice;
@@ -27,7 +27,7 @@ use meta::{Exit, Host, Meta, MetaFile, Moment};
 use program::{Credentials, NotRunnable, Program};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -77,11 +77,12 @@ pub struct Args {
     #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
     inject: Vec<Way>,
     /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
-    #[arg(long, value_name = "NAMES")]
-    kernels: Option<OsString>,
-    /// Record only host calls of these API groups (comma-separated)
-    #[arg(long, value_name = "NAMES")]
-    groups: Option<OsString>,
+    #[arg(long, value_name = "NAMES", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    kernels: Option<String>,
+    /// Record only host calls of these API groups (comma-separated): argument, build, command-buffer, enqueue, object, other, query,
+    /// refcount, wait
+    #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
+    groups: Option<String>,
     /// Keep only the newest part of the trace, below this size (K, M, G)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_size: Option<String>,
@@ -136,6 +137,15 @@ fn parse_size(text: &str) -> Result<String, String> {
     }
 }
 
+/// Names or patterns of API groups; handed on as written once each is known to choose one.
+fn parse_groups(text: &str) -> Result<String, String> {
+    let chooses = |pattern: &str| settings::API_GROUPS.iter().any(|group| crate::report::glob(pattern, group));
+    match text.split(',').map(str::trim).find(|pattern| !chooses(pattern)) {
+        None => Ok(text.to_owned()),
+        Some(unknown) => Err(format!("there is no API group {unknown:?}: there are {}", settings::API_GROUPS.join(", "))),
+    }
+}
+
 /// A percentage, with or without its sign; handed on as written once it is known to be right.
 fn parse_percent(text: &str) -> Result<String, String> {
     match text.trim_end_matches('%').parse::<f64>() {
@@ -174,8 +184,8 @@ impl Args {
         if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
             set.insert(settings::DEVICE_TIMING, method.get_name().into());
         }
-        let texts = [(settings::KERNELS, &self.kernels), (settings::GROUPS, &self.groups)];
-        set.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        set.extend(self.kernels.iter().map(|names| (settings::KERNELS, names.into())));
+        set.extend(self.groups.iter().map(|names| (settings::GROUPS, names.into())));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
         set.extend(self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())));
@@ -431,15 +441,6 @@ fn why_nothing(args: &Args, program: &Program) -> String {
     )
 }
 
-/// The path as the user would type it: relative where it lies below the working directory, quoted where needed.
-fn shown_path(path: &Path) -> String {
-    let short =
-        std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from)).unwrap_or_else(|| path.to_path_buf());
-    let text = short.display().to_string();
-    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
-    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -459,6 +460,16 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_choose_nothing_are_refused() {
+        for good in ["enqueue", "enqueue,wait", "ref*, query", "*"] {
+            assert_eq!(parse_groups(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "enqueues", "enqueue,,wait", "kernel"] {
+            assert!(parse_groups(bad).is_err_and(|e| e.contains("command-buffer")), "{bad}");
+        }
+    }
+
+    #[test]
     fn device_timing_methods_are_those_of_the_recorder() {
         use clap::ValueEnum;
         let setting = settings::SETTINGS.iter().find(|s| s.name == settings::DEVICE_TIMING).unwrap();
@@ -467,13 +478,5 @@ mod tests {
             let name = method.to_possible_value().unwrap();
             assert!(known.contains(&name.get_name()), "{}", name.get_name());
         }
-    }
-
-    #[test]
-    fn paths_are_shown_as_typed() {
-        assert_eq!(shown_path(Path::new("/nonexistent/a.clscope")), "/nonexistent/a.clscope");
-        assert_eq!(shown_path(Path::new("/my runs/it's")), r"'/my runs/it'\''s'");
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(shown_path(&here.join("x.clscope")), "x.clscope");
     }
 }

@@ -55,6 +55,7 @@ pub fn start(trace: &Path, options: &Options, idle: Duration) -> Result<Option<R
         std::thread::Builder::new().name("sampler".to_owned()).spawn(move || {
             let opened = options.open(replay);
             store.findings(&opened.findings);
+            opened.missing(&options).iter().for_each(|text| say(format_args!("warning: {text}")));
             let mut sampler = Sampler::new(opened.sources, Settings::default(), &mut store);
             let _ = tell.send(store.buffered);
             sample(&mut sampler, &mut store, &theirs)

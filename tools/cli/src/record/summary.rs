@@ -2,6 +2,7 @@
 //! what to run next. Counts records without interpreting them; refuses to analyse: that is `report`'s.
 #![forbid(unsafe_code)]
 
+use crate::output::count;
 use crate::system;
 use crate::trace_files::Role;
 use clscope_trace::defs::{Def, Defs};
@@ -60,7 +61,7 @@ pub fn contents(directory: &Path) -> Contents {
     // Blocks of a process in segments, so that a ring's copy is not counted again.
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
     // Segments sort before rings of the same process: `1-0.0.clt` < `1-0.ring`.
-    for (path, length) in files.into_iter().filter(|(_, n)| *n > 0) {
+    for (path, _) in files.into_iter().filter(|(_, n)| *n > 0) {
         let kind = match () {
             () if ends_with(&path, ".defs") => FileKind::Defs,
             () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of) == Some(Role::Sensors) => continue,
@@ -73,7 +74,6 @@ pub fn contents(directory: &Path) -> Contents {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let process = name.split('.').next().unwrap_or_default().to_owned();
-        let _ = length;
         let mapped = File::open(&path).and_then(|file| system::map(&file));
         let bytes = match &mapped {
             Ok(bytes) => &bytes[..],
@@ -157,10 +157,6 @@ impl Contents {
             }
         }
     }
-}
-
-fn count(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A size for people.

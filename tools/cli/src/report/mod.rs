@@ -23,13 +23,13 @@ use std::path::PathBuf;
 
 /// Options of `clscope report`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(before_help = "Examples:
   clscope report                          the newest trace of this directory
-  clscope report run.clscope --limit 0    every kernel and every function
+  clscope report run1 --limit 0           every kernel and every function of run1.clscope
   clscope report a.clscope b.clscope      several traces on one timeline
   clscope report --format json | jq '.kernels[0]'
-  clscope report --correct-bias           kernel times without the runtime's own work in them, where that was measured
-  clscope report --by call-site           kernels and joules by where they are launched from (record --call-sites)
+  clscope report --correct-bias           kernels without the runtime's own work
+  clscope report --by call-site           kernels by where they are launched from
   clscope report --format csv --section functions")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
@@ -235,6 +235,12 @@ pub fn run(args: &Args) -> Result<()> {
     report.counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
     drop(readings);
     let shown = Shown::of(args);
+    if !report.kernels.is_empty() || !report.functions.is_empty() {
+        let names = report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
+        if let (Some(pattern), false) = (&args.name, names.into_iter().any(|name| shown.matches(name))) {
+            crate::output::say(format_args!("warning: no kernel and no function has a name that matches --name {pattern}"));
+        }
+    }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {
         Format::Table => out.write_all(text::render(&report, &shown).as_bytes())?,
@@ -250,7 +256,7 @@ pub fn run(args: &Args) -> Result<()> {
         crate::output::say(format_args!("note: places in {module} have no names: {why}"));
     }
     if args.by == By::CallSite && sites.is_empty() {
-        crate::output::say("warning: this trace holds no call sites: record with --call-sites");
+        crate::output::say("warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that");
     }
     warn(&report.issues);
     Ok(())

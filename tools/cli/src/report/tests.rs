@@ -110,6 +110,25 @@ fn rows_are_sorted_and_filtered_as_asked() {
     assert!(text.contains("matmul") && !text.contains("reduce") && !text.contains("clFinish"));
 }
 
+/// No kernel, transfer or gap has a time: their sums are unknown, and no 0.
+#[test]
+fn what_was_not_timed_took_no_0_ns() {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 4242, 1);
+    p.thread(0)
+        .enqueue(10_000, 10_900, &CommandSpec::kernel(1, 1, 1))
+        .enqueue(11_000, 11_900, &CommandSpec::transfer(2, 1, CommandKind::ReadBuffer, 4096))
+        .untimed(20_000, 1, Untimed::QueueReleased)
+        .untimed(20_000, 2, Untimed::QueueReleased);
+    p.exit(50_000, 0);
+    let text = text::render(&report(&p.build()), &shown(Format::Table));
+    for wanted in ["Kernels by device time: 1 launch, none timed\n", "Transfers: 4.00KiB, none timed\n"] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    assert!(!text.contains(" 0ns"), "{text}");
+    let queue = text.lines().skip_while(|l| !l.starts_with("Queues")).nth(2).unwrap();
+    assert_eq!(queue.split_whitespace().collect::<Vec<_>>(), ["2", "-", "-", "-", "-", "-", "-", "-", "-", "1"], "{text}");
+}
+
 #[test]
 fn globs() {
     for (pattern, name, is) in [

@@ -3,6 +3,7 @@
 use super::data::{Commands, Estimate, Function, Report, Summary};
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
+use crate::output::count;
 use std::fmt::Write;
 
 /// The report's text.
@@ -31,22 +32,22 @@ pub fn render(report: &Report, shown: &Shown) -> String {
     out
 }
 
-fn plural(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
 fn heading(report: &Report, width: usize) -> String {
     let line = |out: &mut String, name: &str, text: &str| {
         let _ = writeln!(out, "  {name:<9} {}", shorten(text, width.saturating_sub(12)));
     };
     let mut out = format!("clscope report of {}\n", shorten(&report.traces.join(", "), width.saturating_sub(18)));
     for process in report.processes.iter().take(4) {
-        let arguments = if process.arguments.is_empty() { process.executable.clone() } else { process.arguments.join(" ") };
+        let arguments = match (process.arguments.is_empty(), process.executable.is_empty()) {
+            (true, true) => "unknown".to_owned(),
+            (true, false) => process.executable.clone(),
+            (false, _) => process.arguments.join(" "),
+        };
         let rank = process.mpi_rank.map_or_else(String::new, |r| format!(", rank {r}"));
         line(&mut out, "command", &format!("{arguments} (pid {}{rank})", process.pid));
     }
     if report.processes.len() > 4 {
-        line(&mut out, "", &format!("and {} more", plural(report.processes.len() as u64 - 4, "process").replace("processs", "processes")));
+        line(&mut out, "", &format!("and {}", count(report.processes.len() as u64 - 4, "more process", "more processes")));
     }
     let hosts: Vec<String> = report
         .hosts
@@ -58,17 +59,20 @@ fn heading(report: &Report, width: usize) -> String {
             (false, Some(bound)) => format!("{} (placed within {})", h.name, time(bound as f64)),
         })
         .collect();
-    line(&mut out, if hosts.len() == 1 { "host" } else { "hosts" }, &hosts.join(", "));
+    if !hosts.is_empty() {
+        line(&mut out, if hosts.len() == 1 { "host" } else { "hosts" }, &hosts.join(", "));
+    }
     let threads: usize = report.processes.iter().map(|p| p.threads).sum();
     let length = time_or_dash(report.duration_ns.map(|d| d as f64));
-    let (calls, commands) = (plural(report.totals.calls, "call"), plural(report.totals.commands, "command"));
+    let (calls, commands) = (count(report.totals.calls, "call", "calls"), count(report.totals.commands, "command", "commands"));
     line(
         &mut out,
         "recorded",
-        &format!("{length}, {}, {calls}, {commands}, {} timed", plural(threads as u64, "thread"), report.totals.timed),
+        &format!("{length}, {}, {calls}, {commands}, {} timed", count(threads as u64, "thread", "threads"), report.totals.timed),
     );
     if let Some(share) = report.recording.of_wall {
-        let text = format!("recording took about {} of that (at typical costs; `clscope overhead` measures)", percent(Some(share)));
+        let share = if share < 0.0005 { "less than 0.1%".to_owned() } else { format!("about {}", percent(Some(share))) };
+        let text = format!("recording took {share} of that (at typical costs; `clscope overhead` measures)");
         line(&mut out, "", &text);
     }
     for device in report.devices.iter().take(4) {
@@ -80,7 +84,7 @@ fn heading(report: &Report, width: usize) -> String {
         line(&mut out, "device", &format!("{} ({}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
         let timing = report.processes.iter().find(|p| p.label == device.process).map_or("", |p| p.device_timing.as_str());
-        let steps = if device.clock_steps > 0 { format!(", {}", plural(device.clock_steps, "step")) } else { String::new() };
+        let steps = if device.clock_steps > 0 { format!(", {}", count(device.clock_steps, "step", "steps")) } else { String::new() };
         let text = format!(
             "timing {timing}; clock bound {} median, {} at most{steps}",
             time_or_dash(bound.median),
@@ -98,7 +102,7 @@ fn heading(report: &Report, width: usize) -> String {
         }
     }
     if report.devices.len() > 4 {
-        line(&mut out, "", &format!("and {}", plural(report.devices.len() as u64 - 4, "more device")));
+        line(&mut out, "", &format!("and {}", count(report.devices.len() as u64 - 4, "more device", "more devices")));
     }
     if let Some(sampling) = &report.sampling {
         let budget = sampling.budget_percent.map_or_else(String::new, |b| format!(" (budget {b} %)"));
@@ -169,19 +173,19 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     if rows.is_empty() {
         return;
     }
-    let launches = plural(rows.iter().map(|k| k.count).sum(), "launch").replace("launchs", "launches");
+    let launches = count(rows.iter().map(|k| k.count).sum(), "launch", "launches");
     let all = match &report.totals.kernel_estimate_ns {
         Some(e) => {
             let interval = e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
-            format!("~{}{interval}", time(e.estimate))
+            format!(" in ~{}{interval}", time(e.estimate))
         }
-        None => time(report.totals.kernel_ns as f64),
+        None => in_all(&report.kernels, report.totals.kernel_ns),
     };
     let sampled = rows.iter().any(|k| k.left_out > 0);
     let corrected = report.totals.kernel_corrected_ns.as_ref();
     let less =
         corrected.map_or_else(String::new, |c| format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.estimate)));
-    let _ = writeln!(out, "\nKernels by device time: {launches} in {all}{less}");
+    let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
     let untimed = rows.iter().any(|k| k.untimed > k.left_out);
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
@@ -213,6 +217,11 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     }
 }
 
+/// The sum of a section's times behind its heading; of nothing timed there is none.
+fn in_all(of: &[Commands], ns: u128) -> String {
+    if of.iter().any(|c| c.time_ns.count > 0) { format!(" in {}", time(ns as f64)) } else { ", none timed".to_owned() }
+}
+
 /// The direction as other tools abbreviate it.
 fn short_direction(direction: &'static str) -> &'static str {
     match direction {
@@ -226,7 +235,7 @@ fn short_direction(direction: &'static str) -> &'static str {
 fn transfers(report: &Report, shown: &Shown, out: &mut String) {
     if !report.transfers.is_empty() {
         let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
-        let _ = writeln!(out, "\nTransfers: {} in {}", bytes(total), time(report.totals.transfer_ns as f64));
+        let _ = writeln!(out, "\nTransfers: {}{}", bytes(total), in_all(&report.transfers, report.totals.transfer_ns));
         let mut table = Table::new(&["share", "total", "count", "bytes", "GB/s", "mean", "median", "p95", "max", "transfer"]);
         for t in &report.transfers {
             let [mean, median, p95, _, max] = spread(&t.time_ns);
@@ -271,7 +280,7 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
             q.commands.to_string(),
             busy,
             known(q.idle_ns),
-            if q.left_out > 0 { "-".to_owned() } else { q.gaps_ns.count.to_string() },
+            if q.left_out > 0 || untimed { "-".to_owned() } else { q.gaps_ns.count.to_string() },
             time_or_dash(q.gaps_ns.median),
             time_or_dash(q.queue_wait_ns.median),
             time_or_dash(q.submit_wait_ns.median),
@@ -336,7 +345,8 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nAPI calls by host time: {} in {}", plural(report.totals.calls, "call"), time(report.totals.call_ns as f64));
+    let calls = count(report.totals.calls, "call", "calls");
+    let _ = writeln!(out, "\nAPI calls by host time: {calls} in {}", time(report.totals.call_ns as f64));
     let errors = rows.iter().any(|f| f.errors > 0);
     let mut titles = vec!["share", "total", "calls"];
     if errors {
@@ -358,7 +368,7 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
     more(out, rows.len() - limit);
     let failed: Vec<String> = rows
         .iter()
-        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), plural(*n, "time"))))
+        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), count(*n, "time", "times"))))
         .collect();
     if !failed.is_empty() {
         let shortened = if failed.len() > 6 { format!(", and {} more: see --format json", failed.len() - 6) } else { String::new() };
