@@ -18,6 +18,9 @@
 //! `CL_QUEUE_PROPERTIES_ARRAY` query; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet, and on an event of a command that has ended, whose stamps the runtime has not all written. Method `callback` adds
 //! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
 //!
+//! Commands of ours: `clEnqueueMarkerWithWaitList`, eight in a row on a queue that has just been waited for, every 25 ms to
+//! 1 s, where they bound the device's clock (only NVIDIA's: see `device_time::markers`; never with `CLSCOPE_CLOCK_MARKERS=0`).
+//!
 //! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on its wait list, `clFinish` on its queue,
 //! a queue and buffers of our own, copies of the buffers that the kernel may write, the launch itself again and again on that
 //! queue, the copies back, and the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event of

@@ -54,6 +54,8 @@ pub struct Config {
     pub replay: Option<replay::Wanted>,
     /// Frames that are recorded of the place of each enqueue.
     pub call_sites: u8,
+    /// Markers may be enqueued where they bound a device's clock.
+    pub clock_markers: bool,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
@@ -126,6 +128,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let start_paused = flag(s::START_PAUSED, false);
     let quiet = flag(s::QUIET, false);
     let snapshot = flag(s::SNAPSHOT, false);
+    let clock_markers = flag(s::CLOCK_MARKERS, true);
     let device_timing = match text(s::DEVICE_TIMING).as_deref() {
         None | Some("auto") => DeviceTiming::Auto,
         Some("event") => DeviceTiming::Event,
@@ -138,6 +141,8 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             DeviceTiming::Auto
         }
     };
+    // Each command is waited for in any case: leaving times out would save nothing.
+    let device_timing = if snapshot && device_timing == DeviceTiming::Auto { DeviceTiming::Event } else { device_timing };
     let max_size = text(s::MAX_SIZE).and_then(|v| {
         let parsed = size(&v);
         if parsed.is_none() {
@@ -200,6 +205,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         groups: list(s::GROUPS),
         replay,
         call_sites,
+        clock_markers,
         snapshot,
         counters,
         sensors,

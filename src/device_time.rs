@@ -2,6 +2,7 @@
 //! application itself learns that commands are complete; a thread of ours looks after what nobody waits for. No event is
 //! kept past the last reference of its queue or context, and nothing calls OpenCL from callbacks or at exit.
 
+mod markers;
 mod pending;
 mod reaper;
 mod sampling;
@@ -58,6 +59,8 @@ pub struct Queue {
     pub profiling_added: bool,
     /// Switches our profiling off for what is not timed.
     pub switch: switch::Switch,
+    /// Ties the device's clock to the host's.
+    markers: markers::Markers,
     /// Whether the runtime counts for each of its commands.
     pub counted: AtomicBool,
     pub out_of_order: bool,
@@ -81,6 +84,8 @@ pub struct Device {
     reaper: reaper::Reaper,
     /// Methods `sample` and `auto`.
     pub sampler: Option<sampling::Sampler>,
+    /// When each device's next markers are due.
+    clocks: Mutex<Vec<markers::Schedule>>,
     /// Harvesting has ended: the process exits.
     stopped: AtomicBool,
 }
@@ -98,6 +103,7 @@ impl Device {
             queues: Mutex::new(Vec::new()),
             user_events: AtomicI64::new(0),
             reaper: reaper::Reaper::new(),
+            clocks: Mutex::new(Vec::new()),
             stopped: AtomicBool::new(false),
         }
     }
@@ -124,6 +130,8 @@ pub struct NewQueue {
     pub profiling_added: bool,
     /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by command.
     pub switches: bool,
+    /// Whether markers bound the clock of its device better than its commands do.
+    pub markers: bool,
     pub made: Made,
 }
 
@@ -154,6 +162,7 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
         switch: switch::Switch::new(new.switches),
+        markers: markers::Markers::new(new.markers && process.timing != DeviceTiming::Off),
         counted: AtomicBool::new(false),
         out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
         made: new.made,
@@ -178,7 +187,8 @@ fn queue_at(index: u16) -> Option<&'static Queue> {
 fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
     let Some(process) = sink::process() else { return Vec::new() };
     let queues = process.device.queues.lock();
-    queues.iter().copied().filter(|q| context.is_none_or(|c| q.context == c as usize) && q.in_flight() > 0).collect()
+    let ours = |q: &&Queue| q.in_flight() + q.markers.held() > 0;
+    queues.iter().copied().filter(|q| context.is_none_or(|c| q.context == c as usize) && ours(q)).collect()
 }
 
 impl Queue {
@@ -210,6 +220,7 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
         crowded(t, queue, entry);
     } else if process.timing == DeviceTiming::Sync {
         harvest_until(t, queue, command, sink::now());
+        waited(queue);
     } else if command.is_multiple_of(64) && queue.pending.len() > LOOK_AFTER {
         look(t, queue, LOOK_BATCH);
     }
@@ -328,8 +339,12 @@ impl Calls {
         if !entry.ours() {
             objects::event_let_go(entry.event as H, entry.command());
         }
+        self.let_go(entry.event as H);
+    }
+
+    fn let_go(&self, event: H) {
         // SAFETY: our own reference, given back once.
-        unsafe { (self.release)(entry.event as H) };
+        unsafe { (self.release)(event) };
     }
 
     /// Keeps what the runtime counted for a complete command.
@@ -468,6 +483,7 @@ fn harvest_locked(
     if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
         sampler.harvested(done as u64, sink::now().wrapping_sub(begin));
     }
+    queue.markers.harvest(queue, &calls);
     sink::maybe_anchor(sink::now());
 }
 
@@ -485,8 +501,8 @@ pub fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
     }
 }
 
-/// The application learnt that the commands of these events are complete.
-pub fn completed(t: &Thread, events: &[H], observed: u64) {
+/// The application learnt that the commands of these events are complete. Gives a queue of theirs.
+pub fn completed(t: &Thread, events: &[H], observed: u64) -> Option<&'static Queue> {
     // One harvest per queue, up to its newest command.
     let mut newest: Vec<(&'static Queue, u64)> = Vec::new();
     for event in events {
@@ -503,9 +519,16 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) {
             newest.push((queue, facts.command));
         }
     }
-    for (queue, command) in newest {
-        harvest_until(t, queue, command, observed);
+    for (queue, command) in &newest {
+        harvest_until(t, queue, *command, observed);
     }
+    newest.last().map(|(queue, _)| *queue)
+}
+
+/// The queue has been waited for, by a call of the application or method `sync`, and its commands are harvested.
+#[inline]
+pub fn waited(queue: &Queue) {
+    queue.markers.opportunity(queue, sink::now());
 }
 
 /// A blocking call returned, so its command is complete. Some runtimes let the call return a moment before the event says so; the
@@ -559,6 +582,7 @@ pub fn abandoned(t: &Thread, queue: &'static Queue) {
         ring::untimed(t, entry.command(), Untimed::QueueReleased, 0, sink::now());
         guard::unseen(|| calls.release(&entry));
     }
+    queue.markers.abandon(&calls);
 }
 
 /// As [`abandoned`], for all queues of a context.

@@ -49,6 +49,15 @@ impl Switch {
         }
     }
 
+    /// Turns profiling on for commands of ours, unless another thread has the switch: for them it is not given up.
+    pub fn on(&self, queue: &Queue) -> bool {
+        let mine = self.owner.load(Ordering::Relaxed) == std::ptr::from_ref(guard::thread()) as usize;
+        if mine {
+            self.turn(queue, true);
+        }
+        self.state.load(Ordering::Relaxed) != OFF
+    }
+
     #[inline(never)]
     fn turned(&self, queue: &Queue, to: u8) {
         let me = std::ptr::from_ref(guard::thread()) as usize;

@@ -230,6 +230,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
         device_time::enqueued(t, queue, event, command, plan.ours);
         if let Some(observed) = complete {
             device_time::harvest_until(t, queue, command, observed);
+            device_time::waited(queue);
         }
     }
 }

@@ -29,7 +29,8 @@ pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32,
     if matches!(code, 0 | -14) && !list.is_null() {
         // SAFETY: the runtime has read `count` events there.
         let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
-        guard::unseen(|| guard::protect((), || device_time::completed(thread, events, end)));
+        let waited = || device_time::completed(thread, events, end).into_iter().for_each(device_time::waited);
+        guard::unseen(|| guard::protect((), waited));
     }
     code
 }
@@ -46,7 +47,11 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
     let end = sink::now();
     entered.plain_at(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)], end);
     if let (0, Some(queue)) = (code, objects::queue(queue)) {
-        guard::unseen(|| guard::protect((), || device_time::finished(thread, queue, limit, end)));
+        let finished = || {
+            device_time::finished(thread, queue, limit, end);
+            device_time::waited(queue);
+        };
+        guard::unseen(|| guard::protect((), finished));
     }
     code
 }
@@ -87,7 +92,7 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
     let small = (param_name < 1 << 16).then_some(param_name);
     entered.plain_at(site.function, code, || objects::event_id(event), small, || [objects::event_word(event), u64::from(param_name)], end);
     if complete && facts.is_some_and(|f| f.held) {
-        guard::unseen(|| guard::protect((), || device_time::completed(thread, &[event], end)));
+        guard::unseen(|| guard::protect(None, || device_time::completed(thread, &[event], end)));
     }
     code
 }

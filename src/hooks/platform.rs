@@ -119,6 +119,12 @@ pub fn switches_profiling(site: Site, device: H) -> bool {
     name_of(site, device) == "NVIDIA CUDA"
 }
 
+/// Whether a marker's QUEUED and SUBMIT bound the device's clock more closely than other commands do: measured on NVIDIA's driver (580).
+/// PoCL's stamps are the host's own clock, and Intel's GPU runtime reads neither in the call.
+pub fn stamps_markers_at_once(site: Site, device: H) -> bool {
+    name_of(site, device) == "NVIDIA CUDA"
+}
+
 /// Whether an enqueue that fails over its wait list leaves a live event in the slot. Nobody would release it, and Intel's runtime for
 /// CPUs (2026.2) aborts at the process's end over such events whose queue is gone.
 pub fn failures_leave_events(site: Site, device: H) -> bool {

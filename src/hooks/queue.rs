@@ -1,7 +1,7 @@
 //! Command queues: created with profiling added, described, and answered for as if we had added nothing.
 
 use super::{context, define, info, platform};
-use crate::config::DeviceTiming;
+use crate::config::{self, DeviceTiming};
 use crate::device_time::{self, CL_QUEUE_PROFILING, Made, NewQueue, Queue};
 use crate::entry::{H, P, Returned, Site};
 use crate::guard::{self, Entered};
@@ -42,6 +42,7 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
                     properties,
                     profiling_added,
                     switches: profiling_added && platform::switches_profiling(site, device),
+                    markers: config::get().clock_markers && platform::stamps_markers_at_once(site, device),
                     made: how,
                 },
             );
@@ -101,6 +102,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             properties,
             profiling_added: false,
             switches: false,
+            markers: false,
             made: Made::Unknown,
         };
         let made = device_time::queue_created(process, new);

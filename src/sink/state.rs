@@ -36,7 +36,7 @@ fn word() -> &'static AtomicU32 {
 
 /// Whether somebody has set the control word: the slow path knows what it says.
 #[inline(always)]
-fn controlled() -> bool {
+pub fn controlled() -> bool {
     // SAFETY: points to NOT_PAUSED or to the control page of a ring file, which is never unmapped.
     unsafe { &*CONTROL.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }

@@ -423,7 +423,10 @@ fn snapshots_read_sensors_around_each_command() {
     let told = stage.clscope(["record", "-q", "-o", &trace, "--sysfs-root", &root, "--snapshot", "--", &app, "20"]).run().success();
     assert_eq!(told.stdout, bare);
     let report = stage.clscope(["report", &trace, "--format", "json"]).run().success().stdout;
-    let notes = serde_json::from_str::<Value>(&report).unwrap()["energy"]["notes"].to_string();
+    let report = serde_json::from_str::<Value>(&report).unwrap();
+    // Commands that are waited for are all timed.
+    assert_eq!(report["processes"][0]["device_timing"], "event");
+    let notes = report["energy"]["notes"].to_string();
     // 20 launches, one more that paints, one read: before and after each, and once at the start.
     let count = notes.split("snapshots: ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
     assert_eq!(count, Some(2 * 22 + 1), "{notes}");

@@ -13,6 +13,7 @@ mod faults;
 mod goldens;
 mod hostile_traces;
 mod loading;
+mod markers;
 mod merging;
 mod processes;
 mod real_apps;

@@ -4,8 +4,8 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Build, Calibration, CallSite, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel, Module,
-    Platform, Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
+    Anchor, Build, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel,
+    Module, Platform, Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -70,6 +70,8 @@ pub struct Definitions {
     pub warnings: Vec<Warning>,
     /// Device and host clocks read together.
     pub device_clocks: Vec<DeviceClock>,
+    /// What the recorder's own markers tell of device clocks.
+    pub clock_markers: Vec<ClockMarkers>,
     /// Forks seen.
     pub forks: Vec<Fork>,
     /// Calibrations.
@@ -108,6 +110,7 @@ impl Definitions {
             Def::Exit(d) => self.exit = Some(d),
             Def::Warning(d) => self.warnings.push(d),
             Def::DeviceClock(d) => self.device_clocks.push(d),
+            Def::ClockMarkers(d) => self.clock_markers.push(d),
             Def::Fork(d) => self.forks.push(d),
             Def::Calibration(d) => self.calibrations.push(d),
             Def::Replay(d) => self.replays.push(d),

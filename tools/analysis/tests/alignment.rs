@@ -5,7 +5,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::Queued;
 use clscope_analysis::event::{Event, Placed};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder};
-use clscope_trace::defs::Platform;
+use clscope_trace::defs::{ClockMarker, ClockMarkers, Platform};
 use proptest::prelude::*;
 
 /// A small generator, so that a failing case is told by its seed.
@@ -31,6 +31,8 @@ enum Behaviour {
     BeforeStart(u64),
     /// A moment after the call has returned.
     AfterCall(u64),
+    /// QUEUED and SUBMIT are read inside the call, 2.6 us each, which takes 9 to 12 us.
+    TwoReadings,
 }
 
 /// A device clock: true host nanoseconds to device nanoseconds.
@@ -62,9 +64,11 @@ struct Workload {
     false_one_in: u64,
     /// CL_PLATFORM_NAME.
     platform: &'static str,
+    /// Whether four markers of the recorder's own follow each wait, whose calls take 6.4 us.
+    markers: bool,
 }
 
-const PLAIN: Workload = Workload { commands: 0, gap: 0, kernel: 0, burst: 1, false_one_in: 0, platform: "Test Platform" };
+const PLAIN: Workload = Workload { commands: 0, gap: 0, kernel: 0, burst: 1, false_one_in: 0, platform: "Test Platform", markers: false };
 
 struct Sample {
     placed: Placed,
@@ -95,20 +99,21 @@ fn run(seed: u64, device: DeviceModel, behaviour: Behaviour, work: Workload) -> 
     for id in 1..=work.commands {
         now += 1 + random.below(2 * work.gap);
         let begin = now;
-        let end_of_call = begin + 300 + random.below(1_200);
-        let queued = begin + random.below(end_of_call - begin);
-        let submit = end_of_call + random.below(500);
+        let readings = behaviour == Behaviour::TwoReadings;
+        let end_of_call = begin + if readings { 9_000 + random.below(3_000) } else { 300 + random.below(1_200) };
+        let queued = begin + if readings { 3_000 } else { random.below(end_of_call - begin) };
+        let submit = if readings { queued + 2_600 + random.below(400) } else { end_of_call + random.below(500) };
         let start = (submit + 600 + random.below(2_000)).max(free + 100);
         let end = start + 1 + random.below(2 * work.kernel);
         free = end;
         now = end_of_call;
         let told = match behaviour {
-            Behaviour::InCall => device.at(queued),
+            Behaviour::InCall | Behaviour::TwoReadings => device.at(queued),
             Behaviour::Start => device.at(start),
             Behaviour::BeforeStart(ns) => device.at(start) - ns,
             Behaviour::AfterCall(ns) => device.at((end_of_call + ns).min(start)),
         };
-        let submit = if behaviour == Behaviour::InCall { device.at(submit) } else { told };
+        let submit = if readings || behaviour == Behaviour::InCall { device.at(submit) } else { told };
         let stamps = [told, submit.max(told), device.at(start), device.at(end)];
         p.thread(0).enqueue(begin, end_of_call, &CommandSpec::kernel(id, 1, 1));
         truth.push((begin, start, end, stamps));
@@ -119,6 +124,22 @@ fn run(seed: u64, device: DeviceModel, behaviour: Behaviour, work: Workload) -> 
                 now += 200;
                 let noted = if work.false_one_in > 0 && id % work.false_one_in == 0 { stamps.map(|s| s + 40_000) } else { stamps };
                 p.thread(0).timing(now, id, noted);
+            }
+            let mut markers = Vec::new();
+            for _ in 0..if work.markers { 4 } else { 0 } {
+                let (before, read) = (now, now + 1_500 + random.below(200));
+                let again = read + 2_600 + random.below(400);
+                now = again + 2_000 + random.below(200);
+                markers.push((before, now, device.at(read), device.at(again)));
+            }
+            if !markers.is_empty() {
+                let marker = |&(before, after, queued, submit): &_| ClockMarker {
+                    before: host.ticks(before),
+                    after: host.ticks(after),
+                    queued,
+                    submit,
+                };
+                p.define(ClockMarkers { queue: 1, markers: markers.iter().map(marker).collect() });
             }
         }
     }
@@ -283,4 +304,43 @@ fn a_runtime_known_to_stamp_in_the_call_is_not_believed_against_the_data() {
     assert_eq!((known.queued, known.honest(), known.causal(), known.steps, known.left_out), (Queued::Used, 1.0, true, 0, 0));
     let liar = run(9, gpu, Behaviour::Start, Workload { kernel: 40_000, ..work });
     assert!(liar.queued == Queued::Contradicted && liar.honest() >= 0.99, "{:?} {}", liar.queued, liar.honest());
+}
+
+#[test]
+fn markers_of_our_own_narrow_the_bound() {
+    let gpu = DeviceModel { origin: 1_700_000_000_001_000_000, drift: 5e-6, step: None };
+    let work = Workload { commands: 3_000, gap: 15_000, kernel: 8_000, burst: 20, platform: "NVIDIA CUDA", ..PLAIN };
+    let (without, with) =
+        (run(21, gpu, Behaviour::TwoReadings, work), run(21, gpu, Behaviour::TwoReadings, Workload { markers: true, ..work }));
+    for run in [&without, &with] {
+        assert_eq!((run.queued, run.honest(), run.steps, run.left_out), (Queued::Used, 1.0, 0, 0));
+    }
+    // A launch tells 9 us less the 2.6 of a reading, a marker 6.1 less 2.6; half of that is the bound.
+    assert!((2_800..3_800).contains(&without.median_bound()), "{}", without.median_bound());
+    assert!((1_500..2_000).contains(&with.median_bound()), "{}", with.median_bound());
+}
+
+#[test]
+fn markers_that_contradict_the_commands_are_not_believed() {
+    let (gpu, other) = (DeviceModel { origin: 1 << 40, drift: 0.0, step: None }, 90_000);
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 7, 1);
+    p.define(Platform { id: 1, name: "NVIDIA CUDA".into(), ..Default::default() });
+    for id in 1..=500u64 {
+        let begin = 100_000 * id;
+        p.thread(0).enqueue(begin, begin + 9_000, &CommandSpec::kernel(id, 1, 1));
+        p.thread(0).timing(begin + 60_000, id, [begin + 3_000, begin + 6_000, begin + 10_000, begin + 50_000].map(|ns| gpu.at(ns)));
+        let marker = |ns| ClockMarker {
+            before: host.ticks(ns),
+            after: host.ticks(ns + 6_400),
+            queued: gpu.at(ns + other),
+            submit: gpu.at(ns + other + 2_600),
+        };
+        p.define(ClockMarkers { queue: 1, markers: vec![marker(begin + 62_000)] });
+    }
+    p.exit(60_000_000, 0);
+    let bytes = [p.build()];
+    let trace = Trace::open(vec![bytes[0].files("t/7-0")]);
+    let alignment = trace.align();
+    assert_eq!(alignment.devices[0].queued, Queued::Contradicted);
 }

@@ -12,7 +12,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
-use clscope_trace::defs::{ArgumentKind, Def, Defs};
+use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs};
 use clscope_trace::record::{RESULT_UNKNOWN, flag};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -429,6 +429,10 @@ fn definition(def: &Def) -> Value {
         Def::CallSite(d) => {
             let frames: Vec<Value> = d.frames.iter().map(|f| json!({ "module": f.module, "address": f.address })).collect();
             json!({ "kind": "CallSite", "id": d.id, "frames": frames })
+        }
+        Def::ClockMarkers(d) => {
+            let one = |m: &ClockMarker| json!({ "before": m.before, "after": m.after, "queued": m.queued, "submit": m.submit });
+            json!({ "kind": "ClockMarkers", "queue": d.queue, "markers": d.markers.iter().map(one).collect::<Vec<_>>() })
         }
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }

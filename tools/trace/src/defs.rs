@@ -392,6 +392,37 @@ definitions! {
         /// Frames.
         frames: Vec<Frame>,
     }
+    /// Markers that the recorder enqueued on a queue of the application's to tie the device's clock to the host's: no commands of the
+    /// application's.
+    21 ClockMarkers {
+        /// Queue id.
+        queue: u32,
+        /// What was read of each, in order.
+        markers: Vec<ClockMarker>,
+    }
+}
+
+/// A marker of the recorder's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClockMarker {
+    /// Host time before its enqueue call, in ticks.
+    pub before: u64,
+    /// Host time after it, in ticks.
+    pub after: u64,
+    /// CL_PROFILING_COMMAND_QUEUED, device time in ns.
+    pub queued: u64,
+    /// CL_PROFILING_COMMAND_SUBMIT, device time in ns.
+    pub submit: u64,
+}
+
+impl Field for ClockMarker {
+    fn put(&self, out: &mut Vec<u8>) {
+        [self.before, self.after, self.queued, self.submit].put(out);
+    }
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        let [before, after, queued, submit] = Field::get(from)?;
+        Some(Self { before, after, queued, submit })
+    }
 }
 
 /// A frame of a call site.
@@ -594,6 +625,8 @@ mod tests {
             .into(),
             Module { id: 2, path: "/bin/app".into(), base: 0x1000, ..Default::default() }.into(),
             CallSite { id: 1, frames: vec![Frame { module: 2, address: 0x40 }, Frame::default()] }.into(),
+            ClockMarkers { queue: 4, markers: vec![ClockMarker { before: 1, after: 9, queued: 2, submit: 5 }, ClockMarker::default()] }
+                .into(),
         ]
     }
 

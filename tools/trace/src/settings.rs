@@ -36,6 +36,8 @@ pub const BUDGET: &str = "CLSCOPE_BUDGET";
 pub const REPLAY: &str = "CLSCOPE_REPLAY";
 /// Sensors read around each command.
 pub const SNAPSHOT: &str = "CLSCOPE_SNAPSHOT";
+/// Markers of the recorder's own.
+pub const CLOCK_MARKERS: &str = "CLSCOPE_CLOCK_MARKERS";
 /// Where enqueues are called from.
 pub const CALL_SITES: &str = "CLSCOPE_CALL_SITES";
 /// Counters read inside the application.
@@ -105,6 +107,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "BATCHES[:MILLISECONDS]",
         default: "nothing is repeated",
         help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of 300 ms or as told",
+    },
+    Setting {
+        name: CLOCK_MARKERS,
+        values: "1 | 0",
+        default: "1",
+        help: "On NVIDIA's runtime: eight markers of the recorder's own, 60 us, on a queue that the application has just waited for, every 25 ms at first and every second in the end; they halve the bound within which device times are placed on the host's clock. 0 enqueues none",
     },
     Setting {
         name: CALL_SITES,

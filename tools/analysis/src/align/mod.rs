@@ -3,7 +3,8 @@
 //! * the enqueue call began before START, and the host knew of END after END (always true);
 //! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before QUEUED and returned after
 //!   it, which is much tighter; NVIDIA's runtime reads SUBMIT there too;
-//! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it.
+//! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it;
+//! * what holds for QUEUED and SUBMIT of a command holds for the recorder's own markers, whose calls are shorter.
 //!
 //! Per process and device. The bounds are thinned to the tightest per stretch of device time, so memory does not grow
 //! with the trace; `envelope` turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
@@ -258,6 +259,19 @@ impl Epoch {
         }
     }
 
+    /// Adds what a marker of the recorder's own proves, in the terms of a command's enqueue.
+    fn add_marker(&mut self, queued: u64, submit: u64, call: Span) {
+        self.submit_fits &= submit - queued <= call.duration();
+        let (x, low) = self.point(queued, call.begin);
+        let (_, high) = self.point(queued, call.end);
+        let (at, latest) = self.point(submit, call.end);
+        let slope = self.slope;
+        let full = [self.queued_low.add(x, low, slope), self.queued_high.add(x, high, slope), self.submit_high.add(at, latest, slope)];
+        if full.contains(&true) {
+            self.coarsen();
+        }
+    }
+
     fn coarsen(&mut self) {
         let points = |t: &Tightest| t.points().collect::<Vec<_>>();
         self.slope = best_slope(&bounds(&[&points(&self.start)], &[&points(&self.end)], &[]));
@@ -397,7 +411,7 @@ fn queue_key(process: ProcessIndex, queue: u32) -> u64 {
 }
 
 impl Collector {
-    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer are taken from their definitions.
+    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer and the recorder's markers are taken from their definitions.
     #[must_use]
     pub fn new(trace: &Trace<'_>) -> Self {
         let clock_devices = trace.processes.iter().map(|p| {
@@ -415,6 +429,13 @@ impl Collector {
                 let (_, high) = epoch.point(pair.device_time, after);
                 epoch.start.add(x, low, 0.0);
                 epoch.end.add(x, high, 0.0);
+            }
+            for one in &process.definitions.clock_markers {
+                let device = process.definitions.clock_device(one.queue).unwrap_or(u32::MAX - one.queue);
+                for m in one.markers.iter().filter(|m| m.before <= m.after && m.queued <= m.submit && (1..1 << 62).contains(&m.queued)) {
+                    let call = Span { begin: clock.at(Ticks(m.before), &mut hint), end: clock.at(Ticks(m.after), &mut hint) };
+                    out.of(ProcessIndex(index as u32), device).last(m.queued, call.begin).add_marker(m.queued, m.submit, call);
+                }
             }
         }
         out
