@@ -590,7 +590,8 @@ fn list<W: Write>(args: &Sets, out: &mut W) -> Result<()> {
         }
     }
     if shown == 0 {
-        bail!("there is no metric set {:?}", args.set.as_deref().unwrap_or_default());
+        let name = args.set.as_deref().unwrap_or_default();
+        bail!("there is no metric set {name:?}: `clscope oa sets` lists those there are, --metrics DIR reads others");
     }
     Ok(())
 }

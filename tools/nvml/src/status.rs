@@ -6,7 +6,7 @@
 use crate::api::{Api, ClockDomain, DeviceInfo, Field, Scope};
 use crate::error::NvmlError;
 use crate::ring::key;
-use clscope_sensors::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
+use clscope_sensors::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
 use clscope_sensors::{Clock, EnergyUnit, Microwatts, SensorError};
 use std::sync::Arc;
 
@@ -163,15 +163,6 @@ impl Source for Polled {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, item) in self.items.iter().enumerate() {
-            match stamped(clock, || item.read(&*self.api, &self.device).map_err(SensorError::from)) {
-                Ok((stamp, value)) => out(Reading::now(DomainId(i), stamp, value)),
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+        read_each(&self.items, clock, out, |item| item.read(&*self.api, &self.device).map_err(SensorError::from))
     }
 }

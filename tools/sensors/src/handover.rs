@@ -15,7 +15,7 @@ use crate::rapl::Processor;
 use crate::rapl::perf::{self, PerfCounter, PerfFd, PowerPmu};
 use crate::rapl::powercap::Powercap;
 use crate::replay::{domain_line, parse_domain};
-use crate::source::{Domain, DomainId, Pace, Reading, Source, Value, stamped};
+use crate::source::{Domain, Pace, Reading, Source, Value, read_each};
 use crate::units::Clock;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -354,22 +354,15 @@ impl Source for Passed {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, counter) in self.counters.iter().enumerate() {
-            let path = Path::new("(descriptor from the helper)");
-            let read = || match counter {
-                Counter::Perf(fd) => fd.count().map_err(|e| crate::files::read_error(WHAT, path, e)),
+        let path = Path::new("(descriptor from the helper)");
+        read_each(&self.counters, clock, out, |counter| {
+            let counts = match counter {
+                Counter::Perf(fd) => fd.count().map_err(|e| crate::files::read_error(WHAT, path, e))?,
                 // From offset 0: the passed descriptor's own offset is shared with every other reader.
-                Counter::File(file) => read_count(WHAT, file, path),
+                Counter::File(file) => read_count(WHAT, file, path)?,
             };
-            match stamped(clock, read) {
-                Ok((stamp, counts)) => out(Reading::now(DomainId(i), stamp, Value::Counter(counts))),
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+            Ok(Value::Counter(counts))
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, read_number};
-use crate::source::{DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
+use crate::source::{DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
 use crate::units::{Clock, EnergyUnit, Microwatts};
 use std::path::{Path, PathBuf};
 
@@ -201,26 +201,14 @@ impl Source for Hwmon {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, channel) in self.channels.iter().enumerate() {
+        read_each(&self.channels, clock, out, |channel| {
             let (file, path) = (&*channel.file, channel.path.as_path());
-            let read = || {
-                Ok(match channel.decode {
-                    Decode::Energy => Value::Counter(read_count(WHAT, file, path)?),
-                    Decode::Power => Value::Power(Microwatts(read_count(WHAT, file, path)?)),
-                    Decode::Hertz => Value::Megahertz(read_count(WHAT, file, path)? as f64 * 1e-6),
-                    Decode::Millicelsius => Value::Millicelsius(read_number(WHAT, file, path)?),
-                })
-            };
-            match stamped(clock, read) {
-                Ok((stamp, value)) => {
-                    out(Reading::now(DomainId(i), stamp, value));
-                }
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+            Ok(match channel.decode {
+                Decode::Energy => Value::Counter(read_count(WHAT, file, path)?),
+                Decode::Power => Value::Power(Microwatts(read_count(WHAT, file, path)?)),
+                Decode::Hertz => Value::Megahertz(read_count(WHAT, file, path)? as f64 * 1e-6),
+                Decode::Millicelsius => Value::Millicelsius(read_number(WHAT, file, path)?),
+            })
+        })
     }
 }

@@ -247,6 +247,28 @@ pub trait Source: Send {
     }
 }
 
+/// Reads one value of each of a source's channels, in the order of its domains. One that cannot be read costs no other.
+///
+/// # Errors
+/// The first of those of `read`, once all were tried.
+pub fn read_each<C>(
+    channels: &[C],
+    clock: &mut dyn Clock,
+    out: &mut dyn FnMut(Reading),
+    read: impl Fn(&C) -> Result<Value, SensorError>,
+) -> Result<(), SensorError> {
+    let mut first_error = None;
+    for (i, channel) in channels.iter().enumerate() {
+        match stamped(clock, || read(channel)) {
+            Ok((stamp, value)) => out(Reading::now(DomainId(i), stamp, value)),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
 /// Reads one value between two looks at the clock.
 ///
 /// # Errors

@@ -37,10 +37,10 @@ pub struct Problem<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttributionError {
     /// No floor was given, not even one to be fitted.
-    #[error("attributing energy: no power state was given; give at least one floor, known or to be fitted")]
+    #[error("no power state was given; give at least one floor, known or to be fitted")]
     NoFloor,
     /// A state span names a floor that was not given.
-    #[error("attributing energy: a span is in power state {state}, but only {floors} floors were given")]
+    #[error("a span is in power state {state}, but only {floors} floors were given")]
     UnknownState {
         /// The state.
         state: usize,
@@ -48,9 +48,7 @@ pub enum AttributionError {
         floors: usize,
     },
     /// Too few usable readings.
-    #[error(
-        "attributing energy: {usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster"
-    )]
+    #[error("{usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster")]
     TooFewReadings {
         /// Rows that could be made of the series and meet activity.
         usable: usize,
@@ -58,9 +56,7 @@ pub enum AttributionError {
         needed: usize,
     },
     /// Activity and readings do not meet.
-    #[error(
-        "attributing energy: no device activity lies between the sensor's first and last reading; check that both were aligned to one clock"
-    )]
+    #[error("no device activity lies between the sensor's first and last reading; check that both were aligned to one clock")]
     NoOverlap,
 }
 

@@ -8,7 +8,7 @@ use crate::energy::readings::{Readings, Sensor};
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{self, Attributed, Counter, Delay, Idle};
 use clscope_analysis::energy::{Activity, ClassId, HostNs};
-use clscope_trace::sensors::Quantity;
+use clscope_trace::sensors::{CounterSource, Quantity};
 use std::collections::BTreeMap;
 
 /// NVIDIA's driver takes a snapshot every 100 ms and hands it out up to 106 ms later (H200): the data say when it was taken.
@@ -71,6 +71,15 @@ pub fn of(trace: &Trace<'_>, device: &Device, devices: &[Device], readings: &Rea
     sources.into_iter().map(one).collect()
 }
 
+/// The metric set of a source with where its definition comes from; none where the source has no sets.
+pub fn set(about: &CounterSource) -> Option<String> {
+    match (about.set.as_str(), about.origin.as_str()) {
+        ("", _) => None,
+        (set, "") => Some(set.to_owned()),
+        (set, origin) => Some(format!("{set} ({origin})")),
+    }
+}
+
 impl Source {
     /// Of a device, with nothing in it yet.
     pub fn new(trace: &Trace<'_>, device: &Device, name: &str, matched: String) -> Self {
@@ -114,8 +123,7 @@ pub fn regress(out: &mut Source, device: &Device, activity: &Activity, inputs: &
         out.delay_seconds = found(|r| r.delay);
     }
     if results.iter().all(Result::is_err) {
-        out.failed =
-            results.iter().find_map(|r| r.as_ref().err()).map(|e| e.to_string().replace("attributing energy", "attributing counters"));
+        out.failed = results.iter().find_map(|r| r.as_ref().err()).map(ToString::to_string);
     }
     if results.iter().flatten().any(|r| r.on_timer) {
         out.notes.push("windows lie where the driver's timer took its snapshots, found from the counters themselves".to_owned());

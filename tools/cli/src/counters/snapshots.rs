@@ -3,6 +3,7 @@
 //! and those of clocks are taken for the length of its span. Refuses commands that were not alone, and losses.
 
 use super::figures::Figures;
+use super::means::set;
 use super::result::{Class, Clocks, Column, Estimate, Source, Value};
 use super::windows::{matched, recorded_in, seconds};
 use crate::energy::activity::{Device, Grouping, class_name};
@@ -238,10 +239,7 @@ impl<'a> Part<'a> {
     fn finish(self, trace: &Trace<'_>, device: &Device) -> Source {
         let (source, matched) = (self.source, self.matched.clone());
         let mut out = Source::new(trace, device, &source.about.name, matched);
-        out.set = (!source.about.set.is_empty()).then(|| match source.about.origin.as_str() {
-            "" => source.about.set.clone(),
-            origin => format!("{} ({origin})", source.about.set),
-        });
+        out.set = set(&source.about);
         let (span, window) = self.sums.iter().fold((0.0, 0.0), |(s, w), sum| (s + sum.span_s, w + sum.window_s));
         let launches: u64 = self.sums.iter().map(|s| s.launches).sum();
         let by = if source.is_queue() { "queue" } else { "snapshot" };

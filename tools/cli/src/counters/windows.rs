@@ -3,7 +3,7 @@
 //! others go into the regression. Refuses figures whose inputs are not known.
 
 use super::figures::Figures;
-use super::means::{Input, regress};
+use super::means::{Input, regress, set};
 use super::result::{Clocks, Estimate, Source, Value};
 use crate::energy::activity::{Device, Kind, normal_pci};
 use clscope_analysis::Trace;
@@ -147,7 +147,7 @@ pub fn of(trace: &Trace<'_>, device: &Device, devices: &[Device], recorded: &[Re
 
 fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> Source {
     let mut out = Source::new(trace, device, &of.about.name, matched);
-    out.set = (!of.about.set.is_empty()).then(|| format!("{} ({})", of.about.set, of.about.origin));
+    out.set = set(&of.about);
     let oa = !of.about.format.is_empty();
     if oa {
         out.notes.insert(0, "decoded as specified: this was not checked on hardware of this kind".to_owned());

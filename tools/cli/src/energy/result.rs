@@ -266,3 +266,15 @@ pub struct Drift {
     pub half_width: f64,
     pub noticed: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_doubt_widens_an_interval_and_keeps_its_value() {
+        let wide = Estimate { value: 10.0, low: 9.6, high: 10.4 }.widened(0.03);
+        assert_eq!(wide.value, 10.0);
+        assert!((wide.low - 9.5).abs() < 1e-9 && (wide.high - 10.5).abs() < 1e-9, "{wide:?}");
+    }
+}

@@ -195,13 +195,6 @@ mod tests {
     }
 
     #[test]
-    fn further_doubt_widens_an_interval_and_keeps_its_value() {
-        let wide = crate::energy::result::Estimate { value: 10.0, low: 9.6, high: 10.4 }.widened(0.03);
-        assert_eq!(wide.value, 10.0);
-        assert!((wide.low - 9.5).abs() < 1e-9 && (wide.high - 10.5).abs() < 1e-9, "{wide:?}");
-    }
-
-    #[test]
     fn overlaps_of_three_processes_are_counted_once() {
         let spans = [span(0, 0, 100), span(0, 10, 50), span(0, 20, 60), span(0, 200, 300), span(0, 250, 350)];
         let (seconds, processes) = overlap(&spans, &[0, 1, 2, 0, 0]);

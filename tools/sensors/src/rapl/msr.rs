@@ -7,7 +7,7 @@ use super::perf::{RAPL_PACE, package_of};
 use super::{ONE_CORE, PP1, PSYS, Processor};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_error};
-use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
+use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::io;
@@ -189,21 +189,13 @@ impl Source for Msr {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, counter) in self.counters.iter().enumerate() {
-            let Some(file) = self.files.get(counter.file) else { continue };
-            match stamped(clock, || register(&**file, &counter.path, counter.number)) {
-                Ok((stamp, bits)) =>
-                // The upper half is reserved.
-                {
-                    out(Reading::now(DomainId(i), stamp, Value::Counter(bits & 0xFFFF_FFFF)))
-                }
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+        read_each(&self.counters, clock, out, |counter| {
+            let Some(file) = self.files.get(counter.file) else {
+                return Err(SensorError::Io { what: WHAT, path: counter.path.clone(), source: io::ErrorKind::NotFound.into() });
+            };
+            // The upper half is reserved.
+            register(&**file, &counter.path, counter.number).map(|bits| Value::Counter(bits & 0xFFFF_FFFF))
+        })
     }
 }
 

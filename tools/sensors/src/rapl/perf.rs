@@ -5,7 +5,7 @@ use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, Roots, small_text};
 use crate::perf_event;
-use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
+use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
 use crate::units::{Clock, EnergyUnit};
 use std::fs::File;
 use std::io::{self, Read};
@@ -295,17 +295,9 @@ impl Source for PerfPower {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, (path, counter)) in self.counters.iter().enumerate() {
-            let read = || counter.count().map_err(|e| crate::files::read_error(WHAT, path, e));
-            match stamped(clock, read) {
-                Ok((stamp, counts)) => out(Reading::now(DomainId(i), stamp, Value::Counter(counts))),
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+        read_each(&self.counters, clock, out, |(path, counter)| {
+            counter.count().map(Value::Counter).map_err(|e| crate::files::read_error(WHAT, path, e))
+        })
     }
 }
 

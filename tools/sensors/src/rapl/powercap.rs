@@ -6,7 +6,7 @@
 use super::{POWERCAP_REMEDY, PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, small_text};
-use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value, stamped};
+use crate::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
 use crate::units::{Clock, EnergyUnit};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -166,15 +166,6 @@ impl Source for Powercap {
     }
 
     fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        let mut first_error = None;
-        for (i, zone) in self.zones.iter().enumerate() {
-            match stamped(clock, || read_count(WHAT, &*zone.file, &zone.path)) {
-                Ok((stamp, counts)) => out(Reading::now(DomainId(i), stamp, Value::Counter(counts))),
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+        read_each(&self.zones, clock, out, |zone| read_count(WHAT, &*zone.file, &zone.path).map(Value::Counter))
     }
 }
