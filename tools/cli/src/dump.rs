@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 
 use crate::counters::snapshots;
-use crate::report::warn;
+use crate::report::{refuse_unreadable, warn};
 use crate::sites::{Named, Sites};
 use crate::trace_files::TraceFiles;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};
@@ -50,14 +50,19 @@ pub enum Format {
 pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
     let mut out = std::io::BufWriter::with_capacity(1 << 17, std::io::stdout().lock());
-    let issues = write(&files, args.format, &mut out)?;
+    let (lines, issues) = write(&files, args.format, &mut out).context("could not write the dump")?;
     out.flush().context("could not write the dump")?;
     drop(out);
+    if lines == 0 && refuse_unreadable(&issues) {
+        bail!("nothing of {} could be read", files.names().join(", "));
+    }
     warn(&issues);
     Ok(())
 }
 
-fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec<crate::report::Finding>> {
+/// Writes the lines; returns how many, and what is wrong with the trace.
+fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u64, Vec<crate::report::Finding>)> {
+    let mut lines = 0;
     let trace = files.trace();
     for (label, bytes) in files.definitions() {
         // An unreadable header was told of on opening.
@@ -65,6 +70,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
             continue;
         }
         for def in Defs::new(bytes) {
+            lines += 1;
             match format {
                 Format::Text => writeln!(out, "{label:>24}  {}", one_line(&def))?,
                 Format::Json => line(out, &json!({ "event": "definition", "process": label, "definition": definition(&def) }))?,
@@ -78,6 +84,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
     let mut events = trace.events(Some(&alignment));
     let mut text = String::new();
     for event in events.by_ref() {
+        lines += 1;
         match format {
             Format::Text => {
                 text.clear();
@@ -100,7 +107,7 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<Vec
             }
         }
     }
-    Ok(trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect())
+    Ok((lines, trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect()))
 }
 
 /// What was read around a command, a line for each source.
@@ -462,7 +469,8 @@ mod tests {
         fs::write(path.join("9-0.ring"), &bytes.ring).unwrap();
         let files = TraceFiles::open(&[path]).unwrap();
         let mut out = Vec::new();
-        let issues = write(&files, format, &mut out).unwrap();
+        let (lines, issues) = write(&files, format, &mut out).unwrap();
+        assert_eq!(lines as usize, out.iter().filter(|b| **b == b'\n').count());
         assert_eq!(issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(), ["not-ended", "ended-in-call"]);
         String::from_utf8(out).unwrap()
     }

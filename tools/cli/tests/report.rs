@@ -108,6 +108,40 @@ fn one_bad_file_is_told_and_costs_no_other() {
 }
 
 #[test]
+fn a_trace_of_which_nothing_can_be_read_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.clscope");
+    fs::create_dir(&path).unwrap();
+    for name in ["7-0.defs", "7-0.ring"] {
+        fs::write(path.join(name), [0x5a; 300]).unwrap();
+    }
+    for arguments in [&["report"][..], &["report", "--format", "json"], &["dump"], &["export", "chrome", "-o", "t.json"]] {
+        let out = clscope(dir.path(), arguments);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(out.stdout.is_empty() && said.contains("nothing of t.clscope could be read") && said.contains("7-0.defs"), "{said}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no file of nothing");
+}
+
+#[test]
+fn what_was_asked_for_and_is_not_there_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "app.clscope", &[7]);
+    for (arguments, wanted) in [
+        (&["--name", "zzz"][..], "matches --name zzz"),
+        (&["--section", "counters"], "no hardware counters"),
+        (&["--counters", "gpu-busy"], "no hardware counters"),
+        (&["--by", "call-site"], "record --call-sites"),
+    ] {
+        let out = clscope(dir.path(), &[&["report", "app"], arguments].concat());
+        assert!(out.status.success() && text(&out.stderr).contains(wanted), "{arguments:?}: {}", text(&out.stderr));
+    }
+    let plain = clscope(dir.path(), &["report", "--section", "kernels"]);
+    assert_eq!(plain.stdout, clscope(dir.path(), &["report", "--section", "kernels", "--by", "call-site"]).stdout);
+}
+
+#[test]
 fn merged_traces_report_as_the_sum() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (trace(dir.path(), "a.clscope", &[7]), trace(dir.path(), "b.clscope", &[8]));

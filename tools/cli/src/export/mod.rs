@@ -8,6 +8,7 @@ mod layout;
 mod power;
 
 use crate::output::{self, say};
+use crate::report::{Finding, refuse_unreadable};
 use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::issue::Severity;
@@ -71,14 +72,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     drop(readings);
     let names = files.names();
     let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, by, sources: &names, with_args: !args.no_args };
+    // A file of nothing would pass for a timeline.
+    let write = |mut out: &mut dyn std::io::Write| {
+        let summary = document.write(&mut out)?;
+        let issues: Vec<Finding> = summary.issues.iter().map(Into::into).collect();
+        if summary.calls + summary.device_spans == 0 && refuse_unreadable(&issues) {
+            bail!("nothing of {} could be read", names.join(", "));
+        }
+        Ok(summary)
+    };
     let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
         let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
-        let summary = document.write(&mut out).context("cannot write the timeline to stdout")?;
+        let summary = write(&mut out).context("cannot write the timeline to stdout")?;
         std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
         (summary, None)
     } else {
         let target = args.output.clone().unwrap_or_else(|| default_output(&files));
-        let summary = output::write_whole(&target, |out| document.write(out))?;
+        let summary = output::write_whole(&target, |out| write(out))?;
         (summary, Some(target))
     };
     let worst = summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();

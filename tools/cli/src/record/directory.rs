@@ -2,6 +2,7 @@
 //! that is not a trace's own file.
 #![forbid(unsafe_code)]
 
+use crate::output::shown_path;
 use crate::system;
 use crate::trace_files::with_ending;
 use anyhow::{Context, Result, bail};
@@ -37,7 +38,7 @@ pub fn create(asked: Option<&OsStr>, program: &Path, force: bool, environment: &
 fn make(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir(path).with_context(|| match parent.exists() {
-        false => format!("cannot make the trace directory {}: make its parent first, `mkdir -p {}`", path.display(), parent.display()),
+        false => format!("cannot make the trace directory {}: make its parent first, `mkdir -p {}`", path.display(), shown_path(parent)),
         true => format!("cannot make the trace directory {}; choose another place with -o", path.display()),
     })
 }
@@ -189,8 +190,8 @@ mod tests {
     #[test]
     fn a_missing_parent_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("none/a.clscope");
+        let name = folder.path().join("not there/a.clscope");
         let error = create(Some(name.as_os_str()), Path::new("app"), false, &environment).unwrap_err();
-        assert!(format!("{error:#}").contains("mkdir -p"), "{error:#}");
+        assert!(format!("{error:#}").contains(&format!("mkdir -p '{}'", folder.path().join("not there").display())), "{error:#}");
     }
 }

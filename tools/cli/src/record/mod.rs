@@ -83,7 +83,7 @@ pub struct Args {
     /// refcount, wait
     #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
     groups: Option<String>,
-    /// Keep only the newest part of the trace, below this size (K, M, G)
+    /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_size: Option<String>,
     /// Record nothing until `clscope ctl TRACE start`
@@ -132,12 +132,23 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// The recorder keeps eight segments, each of which takes the largest block: it could not keep to less.
+const LEAST_SIZE: u64 = 2 << 20;
+
 /// Bytes with an optional K, M or G; handed on as written once it is known to be right.
 fn parse_size(text: &str) -> Result<String, String> {
-    let digits = text.strip_suffix(['K', 'M', 'G', 'k', 'm', 'g']).unwrap_or(text);
-    match digits.parse::<u64>() {
-        Ok(1..) => Ok(text.to_owned()),
-        _ => Err("expected a number of bytes above 0, with K, M or G if wanted: 500M".to_owned()),
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => 64,
+    };
+    match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1u64.checked_shl(shift)?)) {
+        Some(LEAST_SIZE..) => Ok(text.to_owned()),
+        Some(_) => Err("the recorder cannot keep a trace below 2M".to_owned()),
+        None => Err("expected a number of bytes, with K, M or G if wanted: 500M".to_owned()),
     }
 }
 
@@ -454,10 +465,10 @@ mod tests {
 
     #[test]
     fn sizes_and_seconds_are_checked() {
-        for good in ["1", "500M", "2G", "64k"] {
+        for good in ["2097152", "500M", "2G", "2048k"] {
             assert_eq!(parse_size(good).as_deref(), Ok(good));
         }
-        for bad in ["", "0", "M", "-1", "1T", "1.5G"] {
+        for bad in ["", "0", "200K", "M", "-1", "1T", "1.5G", "3MB", "18446744073709551615G"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));

@@ -63,8 +63,13 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
     rows.sort_by(|a, b| b.busy_seconds.total_cmp(&a.busy_seconds));
     let limit = shown.limit(rows.len());
     let busy: f64 = s.classes.iter().map(|c| c.busy_seconds).sum();
-    if columns.is_empty() {
-        let _ = writeln!(out, "  no counter moved");
+    match (columns.is_empty(), shown.counters.is_empty()) {
+        (true, true) => drop(writeln!(out, "  no counter moved")),
+        (true, false) => {
+            let names: Vec<&str> = s.columns.iter().map(|c| c.name.as_str()).collect();
+            let _ = writeln!(out, "  none of the counters asked for: there are {}", names.join(", "));
+        }
+        _ => {}
     }
     for part in columns.chunks(ABREAST) {
         let titles: Vec<String> = part.iter().map(|c| format!("{} {}", c.name, c.unit)).collect();

@@ -13,7 +13,7 @@ mod text;
 use crate::energy::activity::{By, Grouping};
 use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_analysis::stats::Stats;
 pub use data::Finding;
@@ -228,6 +228,9 @@ pub fn run(args: &Args) -> Result<()> {
     if args.correct_bias {
         correct::apply(&mut report)?;
     }
+    if report.duration_ns.is_none() && refuse_unreadable(&report.issues) {
+        bail!("nothing of {} could be read", report.traces.join(", "));
+    }
     sort(&mut report, args.sort);
     let by = Grouping { by: energy_by, sites: &sites };
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
@@ -241,17 +244,10 @@ pub fn run(args: &Args) -> Result<()> {
             crate::output::say(format_args!("warning: no kernel and no function has a name that matches --name {pattern}"));
         }
     }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    match args.format {
-        Format::Table => out.write_all(text::render(&report, &shown).as_bytes())?,
-        Format::Json => {
-            narrow(&mut report, &shown);
-            serde_json::to_writer_pretty(&mut out, &report)?;
-            out.write_all(b"\n")?;
-        }
-        Format::Csv => rows::write(&report, &shown, &mut out)?,
+    print(&mut report, &shown, args.format).context("could not write the report")?;
+    if report.counters.is_none() && (args.section.contains(&Section::Counters) || !args.counters.is_empty()) {
+        crate::output::say("warning: this trace holds no hardware counters: `clscope record --counters LIST` records them");
     }
-    out.flush().context("could not write the report")?;
     for (module, why) in &sites.unnamed {
         crate::output::say(format_args!("note: places in {module} have no names: {why}"));
     }
@@ -260,6 +256,29 @@ pub fn run(args: &Args) -> Result<()> {
     }
     warn(&report.issues);
     Ok(())
+}
+
+fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    match format {
+        Format::Table => out.write_all(text::render(report, shown).as_bytes())?,
+        Format::Json => {
+            narrow(report, shown);
+            serde_json::to_writer_pretty(&mut out, report)?;
+            out.write_all(b"\n")?;
+        }
+        Format::Csv => rows::write(report, shown, &mut out)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Whether a trace of which nothing came out is damaged, which is an error and no empty result; says what is wrong then.
+pub fn refuse_unreadable(issues: &[Finding]) -> bool {
+    let damaged = issues.iter().any(|issue| issue.severity == "error");
+    if damaged {
+        warn(issues);
+    }
+    damaged
 }
 
 /// Applies the user's filters to what JSON gives.

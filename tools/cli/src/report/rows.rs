@@ -160,14 +160,7 @@ fn counters(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<Strin
 /// # Errors
 /// Where the output cannot be written.
 pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> {
-    // Without sensors there is no section of theirs, not an empty one.
-    let there = |s: &&Section| match s {
-        Section::Energy => report.energy.is_some(),
-        Section::Counters => report.counters.is_some(),
-        _ => true,
-    };
-    let sections = shown.sections.iter().filter(there);
-    for (i, section) in sections.enumerate() {
+    for (i, section) in shown.sections.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
         }

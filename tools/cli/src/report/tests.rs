@@ -110,6 +110,17 @@ fn rows_are_sorted_and_filtered_as_asked() {
     assert!(text.contains("matmul") && !text.contains("reduce") && !text.contains("clFinish"));
 }
 
+#[test]
+fn what_is_missing_is_said_above_the_figures() {
+    let whole = sampled();
+    let text = text::render(&report(&whole), &shown(Format::Table));
+    assert!(text.contains("counts are exact") && !text.contains("records are missing"), "{text}");
+    let mut cut = whole;
+    cut.segment.truncate(cut.segment.len() - 100);
+    let text = text::render(&report(&cut), &shown(Format::Table));
+    assert!(!text.contains("counts are exact") && text.contains("records are missing: counts and totals are of what is there"), "{text}");
+}
+
 /// No kernel, transfer or gap has a time: their sums are unknown, and no 0.
 #[test]
 fn what_was_not_timed_took_no_0_ns() {

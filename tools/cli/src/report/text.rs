@@ -70,9 +70,14 @@ fn heading(report: &Report, width: usize) -> String {
         "recorded",
         &format!("{length}, {}, {calls}, {commands}, {} timed", count(threads as u64, "thread", "threads"), report.totals.timed),
     );
+    let partial = is_partial(report);
+    if partial {
+        line(&mut out, "", "records are missing: counts and totals are of what is there, see the warnings");
+    }
     if let Some(share) = report.recording.of_wall {
         let share = if share < 0.0005 { "less than 0.1%".to_owned() } else { format!("about {}", percent(Some(share))) };
-        let text = format!("recording took {share} of that (at typical costs; `clscope overhead` measures)");
+        // What timing costs inside of the runtime is not told by counts of records.
+        let text = format!("recording took {share} of that, the runtime's part aside (see `clscope overhead`)");
         line(&mut out, "", &text);
     }
     for device in report.devices.iter().take(4) {
@@ -81,9 +86,12 @@ fn heading(report: &Report, width: usize) -> String {
             Some(busy) => format!("busy {} of {}", percent((extent > 0).then(|| busy as f64 / extent as f64)), time(extent as f64)),
             None => format!("in use for {}", time(extent as f64)),
         };
-        line(&mut out, "device", &format!("{} ({}): {busy}", device.name, device.driver));
+        let process = report.processes.iter().find(|p| p.label == device.process);
+        // The same device has a line for each process that used it.
+        let pid = process.filter(|_| report.processes.len() > 1).map_or_else(String::new, |p| format!(", pid {}", p.pid));
+        line(&mut out, "device", &format!("{} ({}{pid}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
-        let timing = report.processes.iter().find(|p| p.label == device.process).map_or("", |p| p.device_timing.as_str());
+        let timing = process.map_or("", |p| p.device_timing.as_str());
         let steps = if device.clock_steps > 0 { format!(", {}", count(device.clock_steps, "step", "steps")) } else { String::new() };
         let text = format!(
             "timing {timing}; clock bound {} median, {} at most{steps}",
@@ -109,9 +117,27 @@ fn heading(report: &Report, width: usize) -> String {
         let part = percent(Some(sampling.timed as f64 / sampling.launches.max(1) as f64));
         let text = format!("{} of {} launches timed ({part}), by chance, to keep the cost low{budget}", sampling.timed, sampling.launches);
         line(&mut out, "sampled", &text);
-        line(&mut out, "", "~ marks estimates for all launches, +- their 95 % interval; counts are exact");
+        let exact = if partial { "" } else { "; counts are exact" };
+        line(&mut out, "", &format!("~ marks estimates for all launches, +- their 95 % interval{exact}"));
     }
     out
+}
+
+/// Findings that say that records are missing.
+const PARTIAL: [&str; 8] = [
+    "dropped-records",
+    "missing-blocks",
+    "torn-blocks",
+    "skipped-bytes",
+    "damaged-ring",
+    "damaged-blocks",
+    "oldest-part-rotated",
+    "unreadable-file",
+];
+
+/// Whether counts and totals are of a part of what happened.
+fn is_partial(report: &Report) -> bool {
+    report.issues.iter().any(|issue| PARTIAL.contains(&issue.code.as_str()))
 }
 
 /// Share, total and its interval of a kernel: estimates are marked.
