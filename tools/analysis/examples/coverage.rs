@@ -13,8 +13,8 @@ use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
 use clscope_analysis::event::Kept;
 use clscope_analysis::input::{File, ProcessFiles};
-use clscope_analysis::stats::estimate::{Ceiling, Sampled};
-use clscope_analysis::stats::windows::{What, Windows};
+use clscope_analysis::stats::estimate::Sampled;
+use clscope_analysis::stats::windows::{Launch, Timed, What, Windows};
 use clscope_analysis::time::{HostNs, Span, ThreadIndex};
 use clscope_trace::record::flag;
 use std::collections::BTreeMap;
@@ -47,9 +47,9 @@ impl Random {
 
 /// What happened to one queue, in the order of the timeline.
 enum Step {
-    /// Kernel (0 for other commands), its number there, thread, call, length.
-    Enqueued(u64, u32, ThreadIndex, Span, u64),
-    Completed(u64, HostNs, HostNs),
+    /// Command, kernel (0 for other commands), geometry, thread, call, length.
+    Enqueued(u64, u32, u32, ThreadIndex, Span, u64),
+    Completed(u64, Timed),
     Finished(Span),
 }
 
@@ -64,7 +64,7 @@ struct Population {
 impl Population {
     /// Launches of one kernel whose times on the timeline are not known.
     fn alone(name: &str, durations: impl Iterator<Item = u64>) -> Self {
-        let step = |(i, d)| Step::Enqueued(i as u64, 1, ThreadIndex(0), Span { begin: HostNs(i as i64), end: HostNs(i as i64) }, d);
+        let step = |(i, d)| Step::Enqueued(i as u64, 1, 0, ThreadIndex(0), Span { begin: HostNs(i as i64), end: HostNs(i as i64) }, d);
         Self { names: vec![name.to_owned()], steps: durations.enumerate().map(step).collect(), cpu: false }
     }
 }
@@ -127,7 +127,7 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
                             kernels.push(e.record.object);
                         }
                     }
-                    steps.push(Step::Enqueued(e.record.id, number as u32, call.thread, call.span, *length));
+                    steps.push(Step::Enqueued(e.record.id, number as u32, e.record.geometry, call.thread, call.span, *length));
                 }
                 Kept::Plain { id, .. } if trace.process(call.process).definitions.function_name(call.function) == "clFinish" => {
                     queues.entry((call.process.0, *id)).or_default().1.push(Step::Finished(call.span));
@@ -135,9 +135,12 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
                 _ => {}
             },
             Event::Command(command) => {
-                if let Some(placed) = command.timed().and_then(|t| t.placed) {
+                if let Some(times) = command.timed()
+                    && let Some(placed) = times.placed
+                {
+                    let timed = Timed { start: placed.span().begin, end: placed.span().end, duration: times.duration() };
                     let steps = &mut queues.entry((command.process.0, command.enqueued.record.queue)).or_default().1;
-                    steps.push(Step::Completed(command.id().0, placed.span().begin, placed.span().end));
+                    steps.push(Step::Completed(command.id().0, timed));
                 }
             }
             _ => {}
@@ -180,7 +183,7 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
     let mut out: Vec<Coverage> = (0..kernels).map(|_| Coverage::default()).collect();
     let mut truth = vec![0.0; kernels];
     for step in &population.steps {
-        if let Step::Enqueued(_, kernel @ 1.., _, _, length) = step {
+        if let Step::Enqueued(_, kernel @ 1.., .., length) = step {
             truth[*kernel as usize - 1] += *length as f64;
             out[*kernel as usize - 1].launches += 1;
         }
@@ -194,34 +197,37 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
         let (phase, period) = (r.uniform() * std::f64::consts::TAU, 300.0 + 3_000.0 * r.uniform());
         for (i, step) in population.steps.iter().enumerate() {
             match step {
-                Step::Enqueued(id, kernel, thread, call, length) => {
-                    let mut timed = true;
+                Step::Enqueued(id, kernel, geometry, thread, call, length) => {
+                    let (mut timed, mut chance) = (true, 1.0);
                     if let Some(s) = (*kernel as usize).checked_sub(1).and_then(|k| sampled.get_mut(k)) {
                         let nth = s.launches() as usize;
                         let wave = (phase + std::f64::consts::TAU * i as f64 / period).sin();
                         let common = (1.0 / 65.0) * (0.77 * wave).exp();
                         let p = if nth < ALWAYS { 1.0 } else { common.max(KEPT / (nth + 1) as f64).min(1.0) };
+                        chance = p;
                         timed = r.uniform() < p;
                         if timed { s.add(*length, p) } else { s.leave_out() }
                     }
                     if placed {
-                        windows.enqueued(*thread, *call, if timed { What::Timed(*id) } else { What::LeftOut(u64::from(*kernel)) });
+                        let launch = Launch { class: u64::from(*kernel), geometry: *geometry };
+                        let of_kernel = (*kernel > 0).then_some((launch, chance));
+                        windows.enqueued(*thread, *call, if timed { What::Timed(*id, of_kernel) } else { What::LeftOut(launch) });
                         chosen.insert(*id, timed);
                     }
                 }
-                Step::Completed(id, start, end) if chosen.remove(id) == Some(true) => windows.completed(*id, Some((*start, *end))),
+                Step::Completed(id, times) if chosen.remove(id) == Some(true) => windows.completed(*id, Some(*times)),
                 Step::Completed(..) => {}
                 Step::Finished(call) => windows.finished(*call),
             }
         }
         let each = sampled.iter().enumerate().map(|(k, s)| (k as u64 + 1, s)).collect();
-        let ceilings = windows.ceilings(&each);
+        let lefts = windows.left(&each, population.cpu);
         for (k, c) in out.iter_mut().enumerate() {
-            let ceiling = ceilings.get(&(k as u64 + 1)).copied().filter(|_| placed).unwrap_or(Ceiling::UNKNOWN);
-            let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_below(ceiling)) else { continue };
+            let left = lefts.get(&(k as u64 + 1)).filter(|_| placed);
+            let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_with(left)) else { continue };
             let truth = truth[k];
             let inside = total.low <= truth && truth <= total.high;
-            let doubtful = sampled[k].doubtful(ceiling, population.cpu);
+            let doubtful = sampled[k].doubtful(left, population.cpu);
             c.trials += 1;
             c.inside += u64::from(inside);
             c.below += u64::from(truth < total.low);

@@ -18,6 +18,7 @@
 /// A figure with its 95 % interval.
 pub use crate::energy::Estimate;
 
+use super::pace::Left;
 use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
@@ -87,28 +88,6 @@ pub enum Basis {
     Design,
     /// That the timed launches are like the others: too few were chosen by chance.
     Model,
-}
-
-/// What the timeline says of the launches of a class that were left out (see [`super::windows`]).
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Ceiling {
-    /// The most that they can have taken together, nanoseconds; infinite where that is not known.
-    pub most: f64,
-    /// Time in which their queues worked that neither typical launches nor what usually passes between them explains.
-    pub beyond: f64,
-    /// Time in which they may have run although their queues may have been empty: a long launch does not show there.
-    pub open: f64,
-}
-
-impl Ceiling {
-    /// Nothing is known.
-    pub const UNKNOWN: Self = Self { most: f64::INFINITY, beyond: 0.0, open: f64::INFINITY };
-
-    /// Of the launches of both.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { most: self.most + other.most, beyond: self.beyond + other.beyond, open: self.open + other.open }
-    }
 }
 
 /// Sums of powers of durations about a pivot, weighted.
@@ -301,7 +280,7 @@ impl Sampled {
     /// Total of all launches; `None` where nothing was timed, or a single launch says nothing of the others' spread.
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
-        let known = self.certain_total + self.chosen_total;
+        let known = self.known();
         let estimate = match self.basis()? {
             Basis::Complete => return Some(Estimate::exact(known)),
             Basis::Design => self.by_design(),
@@ -311,36 +290,41 @@ impl Sampled {
         Some(Estimate { low: estimate.low.max(known).min(estimate.value), ..estimate })
     }
 
-    /// [`total`](Self::total), with what the timeline says of the launches left out: the interval ends at the most that they
-    /// can have taken, and reaches as far as unexplained time allows, since a sample without very long launches says little
-    /// of them.
+    /// [`total`](Self::total), with what the timeline says of the launches left out where something is known.
     #[must_use]
-    pub fn total_below(&self, ceiling: Ceiling) -> Option<Estimate> {
+    pub fn total_with(&self, left: Option<&Left>) -> Option<Estimate> {
         let plain = self.total()?;
-        let (Some((mean, error)), true) = (self.typical(), self.left_out > 0) else { return Some(plain) };
-        let known = self.certain_total + self.chosen_total;
-        let most = known + ceiling.most;
-        // Timed launches that alone exceed the ceiling are not like those left out: then it says nothing.
-        if most < plain.low {
-            return Some(plain);
-        }
-        let left_out = self.left_out as f64;
-        let reach = known + left_out * mean + ceiling.beyond + 1.96 * left_out * error;
-        let high = plain.high.max(reach).min(most);
-        Some(Estimate { value: plain.value.min(high), low: plain.low.min(high), high })
+        let Some(left) = left.filter(|_| self.left_out > 0) else { return Some(plain) };
+        let known = self.known();
+        let Estimate { value, low, high } = left.interval();
+        Some(Estimate { value: known + value, low: known + low, high: known + high })
+    }
+
+    /// Time of the timed launches.
+    #[must_use]
+    pub fn known(&self) -> f64 {
+        self.certain_total + self.chosen_total
     }
 
     /// Whether few launches decide about the total, so that its interval may be wrong: the chosen ones are too few, one of
-    /// them stands for much of the total, or the timeline leaves room for long launches that none of them shows. `preempted`:
+    /// them decides about much of the total, or the timeline leaves room for long launches that none of them shows. `preempted`:
     /// whether the device's workers may be interrupted for long, as a CPU's are, so that such launches are to be expected.
     #[must_use]
-    pub fn doubtful(&self, ceiling: Ceiling, preempted: bool) -> bool {
-        let Some(total) = self.total_below(ceiling).filter(|_| self.left_out > 0) else { return false };
+    pub fn doubtful(&self, left: Option<&Left>, preempted: bool) -> bool {
+        let Some(total) = self.total_with(left).filter(|_| self.left_out > 0) else { return false };
+        let much = 0.1 * total.value;
+        self.basis() == Some(Basis::Model)
+            || match left {
+                Some(left) => left.heaviest > much || left.excess > much || (preempted && left.open > much),
+                None => preempted || self.longest_decides(much),
+            }
+    }
+
+    /// Whether the longest launches that were chosen stand for so much, and are few.
+    fn longest_decides(&self, much: f64) -> bool {
         // A bin of weights 1/p holds about their sum squared over the sum of their squares, (1-p)/p^2 + 1/p, of launches.
         let longest = self.bins.iter().enumerate().rev().find(|(_, b)| b.1 > 0.0);
-        let heavy =
-            longest.is_some_and(|(i, (w, variance))| w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > 0.1 * total.value);
-        self.basis() == Some(Basis::Model) || heavy || ceiling.beyond > 0.1 * total.value || (preempted && ceiling.open > 0.1 * total.value)
+        longest.is_some_and(|(i, (w, variance))| w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > much)
     }
 
     /// Mean duration where the longest twentieth count as the shortest of them, and its standard error, nanoseconds: what
@@ -439,7 +423,7 @@ impl Sampled {
 
 /// Where Hall's transformed statistic is at `t`: the standardized error below which it lies with that probability.
 /// `skewness` is that of the estimate itself.
-fn hall(t: f64, skewness: f64) -> f64 {
+pub(super) fn hall(t: f64, skewness: f64) -> f64 {
     // Beyond this the expansion is not one any more, and the third cumulant of a few launches is mostly noise.
     let a = skewness.clamp(-1.2, 1.2);
     if a.abs() < 1e-6 {
@@ -450,7 +434,7 @@ fn hall(t: f64, skewness: f64) -> f64 {
 
 /// 97.5 % quantile of Student's distribution (Cornish-Fisher expansion in 1/df, Abramowitz and Stegun 26.7.5; within 1 %
 /// from three degrees on).
-fn student(df: f64) -> f64 {
+pub(super) fn student(df: f64) -> f64 {
     let z = 1.959_964;
     let n = df.max(1.0);
     let z3 = z * z * z;

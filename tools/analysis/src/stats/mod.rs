@@ -6,6 +6,7 @@
 
 pub mod busy;
 pub mod estimate;
+pub mod pace;
 pub mod sketch;
 pub mod windows;
 
@@ -19,10 +20,11 @@ use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
-use estimate::{Ceiling, Estimate, Sampled};
+use estimate::{Estimate, Sampled};
+use pace::Left;
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
-use windows::{What, Windows};
+use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";
@@ -41,7 +43,7 @@ pub struct CommandSums {
     /// What estimates need, for kernels of processes that sampled.
     pub sampled: Option<Box<Sampled>>,
     /// What the timeline says of those left out.
-    pub ceiling: Ceiling,
+    pub left: Option<Left>,
     /// What of the spans is the runtime's own work, as far as it was measured.
     pub bias: Bias,
 }
@@ -59,6 +61,11 @@ pub struct Bias {
 
 impl CommandSums {
     fn merge(&mut self, other: &Self) {
+        self.left = match (self.left_out(), other.left_out()) {
+            (_, 0) => self.left,
+            (0, _) => other.left,
+            _ => self.left.zip(other.left).map(|(own, other)| own.plus(other)),
+        };
         match (&mut self.sampled, &other.sampled) {
             (Some(own), Some(other)) => own.merge(other),
             (own @ None, Some(other)) => {
@@ -69,7 +76,6 @@ impl CommandSums {
             (Some(own), None) => own.merge_certain(&other.time),
             (None, None) => {}
         }
-        self.ceiling = self.ceiling.plus(other.ceiling);
         self.bias.launches += other.bias.launches;
         self.bias.ns += other.bias.ns;
         // One calibration errs alike for all that it is applied to.
@@ -109,7 +115,7 @@ impl CommandSums {
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         match self.estimated() {
-            Some(sampled) => sampled.total_below(self.ceiling),
+            Some(sampled) => sampled.total_with(self.left.as_ref()),
             None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
         }
     }
@@ -117,7 +123,7 @@ impl CommandSums {
     /// Whether few launches decide about an estimated total, so that its interval may be wrong ([`Sampled::doubtful`]).
     #[must_use]
     pub fn doubtful(&self, preempted: bool) -> bool {
-        self.estimated().is_some_and(|s| s.doubtful(self.ceiling, preempted))
+        self.estimated().is_some_and(|s| s.doubtful(self.left.as_ref(), preempted))
     }
 
     /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
@@ -226,6 +232,8 @@ pub struct NamedWait {
     pub running: BTreeMap<String, u64>,
 }
 
+/// CL_DEVICE_TYPE_CPU.
+const DEVICE_TYPE_CPU: u64 = 2;
 /// Bit of a queue's properties: its commands may run in any order.
 const OUT_OF_ORDER: u64 = 1;
 
@@ -346,7 +354,7 @@ impl Stats {
             out.add(&event, &mut pass);
         }
         out.tally = events.tally().to_vec();
-        out.put_ceilings(pass.windows);
+        out.put_left(trace, pass.windows);
         for busy in out.queues.values_mut().map(|q| &mut q.busy).chain(out.devices.values_mut().map(|d| &mut d.busy)) {
             busy.finish();
         }
@@ -365,14 +373,17 @@ impl Stats {
     }
 
     /// What the windows of the queues say of launches that were left out.
-    fn put_ceilings(&mut self, windows: IdMap<Windows>) {
+    fn put_left(&mut self, trace: &Trace<'_>, windows: IdMap<Windows>) {
         for (queue, windows) in windows {
             let (process, queue) = (ProcessIndex((queue >> 32) as u32), queue as u32);
+            let d = &trace.process(process).definitions;
+            let device = d.queues.get(&queue).and_then(|q| d.devices.get(&q.device));
+            let preempted = device.is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0);
             let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
             let sampled = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?))).collect();
-            for (class, ceiling) in windows.ceilings(&sampled) {
+            for (class, left) in windows.left(&sampled, preempted) {
                 if let Some(sums) = self.kernels.get_mut(&(process, (class >> 32) as u32, queue, class as u32)) {
-                    sums.ceiling = ceiling;
+                    sums.left = Some(left);
                 }
             }
         }
@@ -426,10 +437,15 @@ impl Stats {
         match &call.kept {
             Kept::Enqueue(e) if call.command().is_some() => {
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
+                    let launch = || {
+                        let class = class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
+                        Launch { class, geometry: e.record.geometry }
+                    };
+                    let kernel = e.record.kind.is_kernel();
                     let what = if e.has(flag::TIMED) {
-                        What::Timed(e.record.id)
-                    } else if e.has(flag::NOT_SAMPLED) && e.record.kind.is_kernel() {
-                        What::LeftOut(class(e.record.object, pass.variant.map_or(0, |of| of(&e.record))))
+                        What::Timed(e.record.id, kernel.then(|| (launch(), e.record.probability().unwrap_or(1.0))))
+                    } else if e.has(flag::NOT_SAMPLED) && kernel {
+                        What::LeftOut(launch())
                     } else {
                         What::Unknown
                     };
@@ -466,8 +482,11 @@ impl Stats {
         if command.enqueued.has(flag::TIMED)
             && let Some(windows) = pass.windows.get_mut(&key(process, queue))
         {
-            let span = time.and_then(|t| t.placed).map(|p| p.span());
-            windows.completed(record.id, span.map(|s| (s.begin, s.end)));
+            let timed = time.and_then(|t| {
+                let span = t.placed?.span();
+                Some(Timed { start: span.begin, end: span.end, duration: t.duration() })
+            });
+            windows.completed(record.id, timed);
         }
         let put = |sums: &mut CommandSums| {
             sums.count += 1;
@@ -484,10 +503,6 @@ impl Stats {
             let sums = self.kernels.entry((process, record.object, queue, variant)).or_default();
             put(sums);
             if left_out || pass.sampling[process.0 as usize] {
-                if left_out && sums.left_out() == 0 {
-                    // Until its queue's windows are known; of those that have none nothing is.
-                    sums.ceiling = Ceiling::UNKNOWN;
-                }
                 let certain = &sums.time;
                 let sampled = sums.sampled.get_or_insert_with(|| {
                     // Launches seen before are certain, but for the one just added.

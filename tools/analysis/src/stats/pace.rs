@@ -1,0 +1,374 @@
+//! Owns the estimate of what the launches of a queue that were left out took together, from the pace at which the queue
+//! went on meanwhile (its [windows](super::windows)). Refuses to take the pace for a duration: what part of it launches
+//! fill is measured on those that were timed, and where none were, the interval reaches to both ends.
+//!
+//! A window's pace, what its launches would have taken had they filled it, is known for every launch, timed or not: of
+//! a timed one it is that of the two windows beside it and itself, as if it had been left out. Launches are chosen
+//! independently of it, so that totals can be estimated by post-stratified ratios (Sarndal, Swensson, Wretman: Model Assisted
+//! Survey Sampling, 5.6 and 7):
+//!
+//! * Where the **queue was full**, launches are grouped by the binary logarithm of their pace, and a group's total is its pace
+//!   times the ratio of time to pace among its timed launches. Phases, warm-up and waiting show in the pace, and drop out of
+//!   the error. Where it was **open** (may have been empty), the pace only tells groups apart.
+//! * Each geometry of a kernel has a typical duration of its own; pace and groups are relative to it.
+//! * Errors are the residuals', as of Poisson sampling, with the covariance of neighbours, which share a window; the
+//!   interval is Hall's for skewed estimates. Its upper end leaves room for half a further launch like the most influential one
+//!   (after Fay and Feuer 1997; half of it as mid-p intervals do).
+//! * **Excess**: time in which the queue worked, or may have, that neither the estimate nor what usually passes between launches
+//!   explains may have been launches that nobody timed. The upper end includes it; a total beyond the windows is impossible.
+//! * **Paces that no timed launch had** are filled as the nearest group's were, if the queue was full. On devices whose
+//!   workers are preempted all of their excess may be no launch's, and the lower end says so.
+//! * There, too, a launch longer than all that were timed may hide where the queue was open: with the probability 1/(n+1)
+//!   (Good 1953) each took what its window leaves.
+
+use super::estimate::{Estimate, FEW, Sampled, hall, student};
+use super::windows::{Evidence, Window};
+use std::collections::BTreeMap;
+
+/// Timed launches from which a group of full windows, and of open ones, has an estimate of its own.
+const GROUP: [usize; 2] = [6, 10];
+/// Beyond so many times the pace of the last group nothing is concluded from it.
+const FAR: f64 = 16.0;
+/// Part of a window in which the queue was not empty, from which on it counts as full.
+const MOSTLY: f64 = 0.9;
+/// Deviations of what passes between launches from which on time stands out in open windows.
+const STANDS_OUT: f64 = 4.0;
+
+/// What launches that were left out took together, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Left {
+    /// The estimate.
+    pub value: f64,
+    /// Second and third cumulant of its error.
+    variance: f64,
+    third: f64,
+    /// The variance without covariances, and the sum of squares of its parts over their degrees of freedom.
+    plain: f64,
+    spread: f64,
+    /// Influence of the launch that decides most.
+    pub heaviest: f64,
+    /// How far up the excess reaches, above the estimate.
+    pub excess: f64,
+    /// What launches longer than all that were timed may add.
+    unseen: f64,
+    /// How far down it reaches because paces were extrapolated.
+    down: f64,
+    /// The most that they can have taken; infinite where that is not known.
+    pub most: f64,
+    /// Time in which they may have run although their queues may have been empty: a long launch does not show there.
+    pub open: f64,
+}
+
+impl Left {
+    /// Of the launches of both.
+    #[must_use]
+    pub fn plus(self, o: Self) -> Self {
+        Self {
+            value: self.value + o.value,
+            variance: self.variance + o.variance,
+            third: self.third + o.third,
+            plain: self.plain + o.plain,
+            spread: self.spread + o.spread,
+            heaviest: self.heaviest.max(o.heaviest),
+            excess: self.excess + o.excess,
+            unseen: self.unseen + o.unseen,
+            down: self.down + o.down,
+            most: self.most + o.most,
+            open: self.open + o.open,
+        }
+    }
+
+    /// The estimate with its 95 % interval.
+    #[must_use]
+    pub fn interval(&self) -> Estimate {
+        let Self { value, variance, third, .. } = *self;
+        let t = student(if self.spread > 0.0 { self.plain * self.plain / self.spread } else { f64::INFINITY });
+        let skewness = |variance: f64, third: f64| if variance > 0.0 { third / variance.powf(1.5) } else { 0.0 };
+        let low = value - variance.sqrt() * hall(t, skewness(variance, third));
+        let more = self.heaviest / 2.0;
+        let (wider, longer) = (variance + more * more, third + more.powi(3));
+        let high = value + more - wider.sqrt() * hall(-t, skewness(wider, longer)) + self.unseen;
+        let high = high.max(value + self.excess);
+        let high = if self.most > value { high.min(self.most) } else { high };
+        Estimate { value, low: (low - self.down).max(0.0).min(value), high: high.max(value) }
+    }
+}
+
+/// Launches of one class in one window.
+struct Unit {
+    n: f64,
+    /// What they would take if they were typical.
+    typical: f64,
+    /// What all launches of the window would take.
+    expected: f64,
+    available: f64,
+    full: f64,
+}
+
+impl Unit {
+    fn stretch(&self) -> f64 {
+        self.available / self.expected
+    }
+
+    fn is_full(&self) -> bool {
+        self.full >= MOSTLY * self.available
+    }
+}
+
+/// A timed launch, as if it had been left out.
+struct Case {
+    y: f64,
+    weight: f64,
+    typical: f64,
+    stretch: f64,
+    full: bool,
+}
+
+impl Case {
+    fn pace(&self) -> f64 {
+        self.stretch * self.typical
+    }
+}
+
+/// What is known of a queue.
+pub struct Queue<'a> {
+    /// Windows with an end.
+    pub windows: &'a [Window],
+    /// Timed launches with the windows that they were in.
+    pub evidence: &'a [Evidence],
+    /// Typical duration of a class and geometry.
+    pub typical: &'a dyn Fn(u64, u32) -> Option<f64>,
+    /// Whether the device's workers may be interrupted for long, as a CPU's are.
+    pub preempted: bool,
+}
+
+impl Queue<'_> {
+    fn expected(&self, window: &Window) -> Option<f64> {
+        if window.tainted {
+            return None;
+        }
+        let each = window.counts.iter().map(|(launch, n)| Some(n * (self.typical)(launch.class, launch.geometry)?));
+        each.sum::<Option<f64>>().filter(|e| *e > 0.0)
+    }
+
+    /// What the launches of a class that were left out took, given those timed; `None` if none were.
+    #[must_use]
+    pub fn left(&self, class: u64, sampled: &Sampled) -> Option<Left> {
+        let (middle, _) = sampled.typical()?;
+        let middle = middle.max(1.0);
+        let (mut units, mut lost, mut lost_n, mut out) = (Vec::new(), 0.0, 0.0, Left::default());
+        for window in self.windows {
+            let of_class = window.counts.iter().filter(|(launch, _)| launch.class == class);
+            let (n, typical) = of_class
+                .fold((0.0, 0.0), |(n, sum), (launch, k)| (n + k, sum + k * (self.typical)(class, launch.geometry).unwrap_or(middle)));
+            if n == 0.0 {
+                continue;
+            }
+            out.most += window.available;
+            match self.expected(window) {
+                Some(expected) => units.push(Unit { n, typical, expected, available: window.available, full: window.full }),
+                None => (lost, lost_n) = (lost + typical, lost_n + n),
+            }
+        }
+        let seen: f64 = units.iter().map(|u| u.n).sum::<f64>() + lost_n;
+        // Launches behind the last moment that is known.
+        let rest = sampled.left_out() as f64 - seen;
+        if rest > 0.5 {
+            (lost, out.most, out.open) = (lost + rest * middle, f64::INFINITY, f64::INFINITY);
+        }
+        out.open += units.iter().filter(|u| !u.is_full()).map(|u| u.available).sum::<f64>();
+        let cases: Vec<Case> = self.evidence.iter().filter(|e| e.launch.class == class).filter_map(|e| self.case(e)).collect();
+        let mut fill: Vec<f64> = vec![1.0; units.len()];
+        let few = (cases.len() as u64) < FEW;
+        if few {
+            let plain = sampled.total()?;
+            out.value = plain.value - sampled.known();
+            // There is no variance: the interval of the model is kept as it is.
+            (out.excess, out.down) = (plain.high - plain.value, plain.value - plain.low);
+        } else {
+            self.groups(&units, &cases, lost, &mut fill, &mut out);
+        }
+        let (more, gap) = self.excess(&units, &cases, &fill, middle);
+        let explained: f64 = units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
+        out.excess = out.excess.max(if few { explained + more - out.value } else { more });
+        // Launches that follow each other faster than their spans last: spans hold more than the launch, and do not fit.
+        if gap.is_none_or(|gap| gap < 0.0) {
+            out.most = f64::INFINITY;
+        }
+        if self.preempted {
+            let open = || units.iter().zip(&fill).filter(|(u, _)| !u.is_full());
+            let room = |u: &Unit, fill: f64| (u.available - fill * u.expected).max(0.0);
+            let each = open().map(|(u, f)| u.n * room(u, *f)).sum::<f64>() / (cases.len() as f64 + 1.0);
+            out.unseen = each.min(open().map(|(u, f)| room(u, *f)).sum());
+        }
+        Some(out)
+    }
+
+    fn case(&self, e: &Evidence) -> Option<Case> {
+        let expected = self.expected(&e.window)?;
+        let Window { available, full, .. } = e.window;
+        let typical = (self.typical)(e.launch.class, e.launch.geometry)?;
+        Some(Case { y: e.duration, weight: e.weight, typical, stretch: available / expected, full: full >= MOSTLY * available })
+    }
+
+    /// Estimates the launches group by group; `fill`: what part of its typical time a unit's launches took.
+    fn groups(&self, units: &[Unit], cases: &[Case], lost: f64, fill: &mut [f64], out: &mut Left) {
+        let all_units: Vec<usize> = (0..units.len()).collect();
+        let all_cases: Vec<usize> = (0..cases.len()).collect();
+        let full = cases.iter().filter(|c| c.full).count();
+        let own = full >= GROUP[0] && cases.len() - full >= GROUP[0];
+        let mut influence = vec![0.0; cases.len()];
+        let kinds: &[bool] = if own { &[false, true] } else { &[full * 2 >= cases.len()] };
+        for kind in kinds {
+            let of = |all: &[usize], is: &dyn Fn(usize) -> bool| all.iter().copied().filter(|i| !own || is(*i) == *kind).collect();
+            let units_of: Vec<usize> = of(&all_units, &|i| units[i].is_full());
+            let cases_of: Vec<usize> = of(&all_cases, &|i| cases[i].full);
+            self.kind(*kind, (units, &units_of), (cases, &cases_of), fill, &mut influence, out);
+        }
+        if lost > 0.0 {
+            let (weight, sum) = cases.iter().fold((0.0, 0.0), |(w, y), c| (w + c.weight * c.typical, y + c.weight * c.y));
+            out.value += lost * sum / weight;
+            let residuals = |c: &Case| c.weight * lost / weight * (c.y - sum / weight * c.typical);
+            add_errors(cases, &all_cases, residuals, &mut influence, out);
+        }
+        let squares: f64 = influence.iter().map(|u| u * u).sum();
+        let neighbours: f64 = influence.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        out.plain = squares;
+        out.variance = squares.max(squares + 2.0 * neighbours);
+        out.heaviest = influence.iter().copied().fold(0.0, f64::max);
+    }
+
+    /// The groups of full windows, or of open ones.
+    fn kind(
+        &self,
+        full: bool,
+        (units, units_of): (&[Unit], &[usize]),
+        (cases, cases_of): (&[Case], &[usize]),
+        fill: &mut [f64],
+        influence: &mut [f64],
+        out: &mut Left,
+    ) {
+        let class = |stretch: f64| (stretch.max(1e-9).log2() + 0.5).floor() as i64;
+        let mut by_class: BTreeMap<i64, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        units_of.iter().for_each(|i| by_class.entry(class(units[*i].stretch())).or_default().0.push(*i));
+        cases_of.iter().for_each(|i| by_class.entry(class(cases[*i].stretch)).or_default().1.push(*i));
+        // Neighbouring classes are joined until there are cases enough; what is left goes to the last group, up to its last case.
+        let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        let mut group: (Vec<usize>, Vec<usize>) = Default::default();
+        let mut beyond = Vec::new();
+        for (u, c) in by_class.into_values() {
+            if c.is_empty() && !(groups.is_empty() && group.1.is_empty()) {
+                beyond.extend(u);
+                continue;
+            }
+            group.0.append(&mut beyond);
+            group.0.extend(u);
+            group.1.extend(c);
+            if group.1.len() >= GROUP[usize::from(!full)] {
+                groups.push(std::mem::take(&mut group));
+            }
+        }
+        match groups.last_mut() {
+            Some(last) => {
+                last.0.append(&mut group.0);
+                last.1.append(&mut group.1);
+            }
+            None => groups.push(group),
+        }
+        let usual = gap(cases).unwrap_or(0.0).min(0.0);
+        let mut last = (1.0, 1.0);
+        for (u, c) in groups.iter().filter(|g| !g.1.is_empty()) {
+            let sum = |of: &dyn Fn(&Case) -> f64| c.iter().map(|i| cases[*i].weight * of(&cases[*i])).sum::<f64>();
+            let (typical, pace, time) = (sum(&|c| c.typical), sum(&Case::pace), sum(&|c| c.y));
+            last = (time / typical, pace / typical);
+            if u.is_empty() {
+                continue;
+            }
+            let of_units = |of: &dyn Fn(&Unit) -> f64| u.iter().map(|i| of(&units[*i])).sum::<f64>();
+            let (known, of_cases) = if full { (of_units(&|u| u.stretch() * u.typical), pace) } else { (of_units(&|u| u.typical), typical) };
+            let ratio = time / of_cases;
+            // They cannot have taken more than there was.
+            let room = of_units(&|u| u.available - usual * u.n * u.expected / u.typical);
+            let value = (ratio * known).min(room);
+            out.value += value;
+            for i in u {
+                fill[*i] = value / known * if full { units[*i].stretch() } else { 1.0 };
+            }
+            let residual = |c: &Case| c.weight * known / of_cases * (c.y - ratio * if full { c.pace() } else { c.typical });
+            add_errors(cases, c, residual, influence, out);
+        }
+        for i in beyond {
+            let unit = &units[i];
+            let extrapolated = full && unit.stretch() <= FAR * last.1;
+            fill[i] = if extrapolated { last.0 / last.1 * unit.stretch() } else { last.0 };
+            out.value += fill[i] * unit.typical;
+            if self.preempted {
+                out.down += ((fill[i] - last.0) * unit.typical).max(0.0);
+            }
+        }
+    }
+
+    /// Time that neither the launches as estimated nor what usually passes between them explains, and what that is.
+    fn excess(&self, units: &[Unit], cases: &[Case], fill: &[f64], middle: f64) -> (f64, Option<f64>) {
+        let rest = |(u, f): (&Unit, &f64)| (u.stretch() - f) * u.typical / u.n;
+        let mut rests: Vec<(f64, f64)> = units.iter().zip(fill).map(|unit| (rest(unit), unit.0.n)).collect();
+        let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, None) };
+        let mut off: Vec<(f64, f64)> = rests.iter().map(|(rest, n)| ((rest - median).abs(), *n)).collect();
+        let noise = 1.4826 * quantile(&mut off, 0.5).unwrap_or(f64::INFINITY);
+        let mut gaps = gaps(cases);
+        let (gap, low_gap) = match (quantile(&mut gaps, 0.5), quantile(&mut gaps, 0.25)) {
+            (Some(gap), Some(low)) if cases.len() as u64 >= FEW => (gap, low),
+            _ => (median, quantile(&mut rests, 0.25).unwrap_or(median)),
+        };
+        let of_full = |gap: f64| -> f64 {
+            let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
+            full.map(|(u, f)| u.available - (f + gap / middle) * u.expected).sum()
+        };
+        // Typical gaps are as likely too long as too short; where time is left, little is taken for them.
+        let sure = of_full(gap);
+        let of_full = if sure > 0.0 { sure.max(of_full(low_gap)) } else { 0.0 };
+        let of_open = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| {
+            // Only what stands out, and came after the last enqueue.
+            let more = u.full - (f + median / middle) * u.expected;
+            if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
+        });
+        (of_full + of_open.sum::<f64>(), Some(gap))
+    }
+}
+
+/// Adds the errors of a group's estimate.
+fn add_errors(cases: &[Case], of: &[usize], residual: impl Fn(&Case) -> f64, influence: &mut [f64], out: &mut Left) {
+    let (sum, squares) = of.iter().fold((0.0, 0.0), |(s, q), i| (s + cases[*i].weight, q + cases[*i].weight.powi(2)));
+    let effective = sum * sum / squares;
+    // The ratio was taken from the same launches: as for any variance, one degree of freedom goes.
+    let correction = effective / (effective - 1.0).max(1.0);
+    let mut variance = 0.0;
+    for i in of {
+        let z = residual(&cases[*i]);
+        influence[*i] += z * correction.sqrt();
+        variance += z * z * correction;
+        out.third += z.powi(3);
+    }
+    out.spread += variance * variance / (effective - 1.0).max(0.5);
+}
+
+/// What passed with timed launches beside them, in full windows if there are some.
+fn gaps(cases: &[Case]) -> Vec<(f64, f64)> {
+    let full = cases.iter().filter(|c| c.full).count() >= GROUP[0];
+    cases.iter().filter(|c| c.full || !full).map(|c| (c.pace() - c.y, 1.0)).collect()
+}
+
+fn gap(cases: &[Case]) -> Option<f64> {
+    quantile(&mut gaps(cases), 0.5)
+}
+
+/// Weighted quantile; sorts.
+fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let share = q * values.iter().map(|v| v.1).sum::<f64>();
+    let mut seen = 0.0;
+    values.iter().find_map(|(value, weight)| {
+        seen += weight;
+        (seen >= share).then_some(*value)
+    })
+}
