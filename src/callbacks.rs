@@ -69,6 +69,8 @@ callback!(/** Freeing of SVM pointers. */ svm_free, on_svm_free, once: true, (qu
 pub struct NativeArguments {
     block: Vec<u64>,
     locations: Vec<P>,
+    /// The application's own list, for a runtime that refuses one where there are no objects.
+    given: P,
 }
 
 /// Words in front of the application's arguments: its function and whether it passed arguments; 16 bytes keep alignment.
@@ -97,12 +99,12 @@ impl NativeArguments {
                 moved.push(if offset < size { (block.as_ptr() as usize + FRONT * 8 + offset) as P } else { location });
             }
         }
-        Self { block, locations: moved }
+        Self { block, locations: moved, given: locations }
     }
 
     /// Function, arguments, size and locations to pass on.
     pub fn parts(&self, size: usize) -> (P, P, usize, P) {
-        let locations = if self.locations.is_empty() { std::ptr::null_mut() } else { self.locations.as_ptr().cast_mut().cast() };
+        let locations = if self.locations.is_empty() { self.given } else { self.locations.as_ptr().cast_mut().cast() };
         (on_native_kernel as P, self.block.as_ptr().cast_mut().cast(), FRONT * 8 + size, locations)
     }
 }

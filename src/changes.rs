@@ -15,7 +15,7 @@
 //! asked for, `clSetCommandQueueProperty` on a queue whose profiling is ours alone (only where the platform is known to switch it command by
 //! command: see `device_time::switch`), `clGetEventProfilingInfo`, `clGetEventInfo` (status) and `clReleaseEvent` on events that we hold or that a failed enqueue left in our slot; info queries
 //! on platforms, devices, contexts, kernels and programs when they are first seen, to name them. a queue made exactly as the application asked, for the length of a
-//! `CL_QUEUE_PROPERTIES_ARRAY` query; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet, and on an event of a command that has ended, whose stamps the runtime has not all written. Method `callback` adds
+//! `CL_QUEUE_PROPERTIES_ARRAY` query, or once a device with a finished marker (`clEnqueueMarker`, `clFinish`), when times are asked for that a queue without profiling does not have; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet, and on an event of a command that has ended, whose stamps the runtime has not all written. Method `callback` adds
 //! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
 //!
 //! Commands of ours: `clEnqueueMarkerWithWaitList`, eight in a row on a queue that has just been waited for, every 25 ms to

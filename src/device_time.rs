@@ -136,6 +136,7 @@ pub struct NewQueue {
 }
 
 /// How the application made a queue.
+#[derive(Clone)]
 pub enum Made {
     /// clCreateCommandQueue with these properties.
     Plain(u64),
@@ -178,9 +179,17 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
 }
 
 /// The queue of an event's facts.
-fn queue_at(index: u16) -> Option<&'static Queue> {
+pub fn queue_at(index: u16) -> Option<&'static Queue> {
     let queues = sink::process()?.device.queues.lock();
     queues.get(usize::from(index).checked_sub(1)?).copied()
+}
+
+/// Runs a question about an event's references while nobody of ours gives one back: the answer and what is known of our own
+/// belong together.
+pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
+    let queue = queue_at(queue);
+    let _held = queue.and_then(|q| q.backlog.try_lock_for(LAST_LOOK));
+    ask()
 }
 
 /// Queues of a context, or all.
@@ -398,10 +407,17 @@ impl Calls {
         let event = entry.event as H;
         let (mut failed, mut stamps) = self.stamps(event);
         let missing = failed == 0 && stamps.contains(&0);
-        if missing || (failed == CL_PROFILING_INFO_NOT_AVAILABLE && self.status(event) == Some(CL_COMPLETE)) {
-            // Its runtime is just completing it on another thread: NVIDIA's driver gives END before it has written QUEUED.
-            self.settle(event);
-            (failed, stamps) = self.stamps(event);
+        if missing || failed == CL_PROFILING_INFO_NOT_AVAILABLE {
+            match self.status(event) {
+                // Its runtime is just completing it on another thread: NVIDIA's driver gives END before it has written QUEUED.
+                Some(CL_COMPLETE) => {
+                    self.settle(event);
+                    (failed, stamps) = self.stamps(event);
+                }
+                // Mesa's Rusticl answers before there is an answer.
+                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
+                _ => failed = CL_PROFILING_INFO_NOT_AVAILABLE,
+            }
         }
         if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
             failed = CL_PROFILING_INFO_NOT_AVAILABLE;

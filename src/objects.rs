@@ -167,11 +167,23 @@ pub fn alias(handle: H, id: u32) {
     }
 }
 
+/// Beside a queue's address: the application has given its last reference back.
+const GONE: u64 = 1;
+
 /// The application gave the queue's handle back.
 pub fn queue_gone(handle: H) {
     if let Some(t) = tables() {
-        t.queues.set(handle as u64, 0);
+        t.queues.set(handle as u64, t.queues.get(handle as u64) | GONE);
     }
+}
+
+/// The queue that had this handle until the application gave it back. It may live on, held by events or command buffers, from which
+/// the application can learn its handle again.
+#[cold]
+pub fn former_queue(handle: H) -> Option<&'static Queue> {
+    let value = tables()?.queues.get(handle as u64);
+    // SAFETY: as in `queue`.
+    (value & GONE != 0).then(|| unsafe { ((value & !GONE) as *const Queue).as_ref() }).flatten()
 }
 
 /// Counts a launch of a kernel from a call site: how many there were before.
@@ -191,8 +203,9 @@ pub fn queue_created(handle: H, queue: &'static Queue) {
 /// Facts of a queue.
 #[inline]
 pub fn queue(handle: H) -> Option<&'static Queue> {
-    // SAFETY: values of this map are addresses of leaked queues, or 0.
-    unsafe { (tables()?.queues.get(handle as u64) as *const Queue).as_ref() }
+    let value = tables()?.queues.get(handle as u64);
+    // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE beside them.
+    if value & GONE == 0 { unsafe { (value as *const Queue).as_ref() } } else { None }
 }
 
 /// A lock-free map from non-zero keys to values. Keys stay for ever; their number is bounded by the number of distinct

@@ -38,7 +38,8 @@ pub struct Plan {
 /// described now.
 #[inline(never)]
 pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
-    let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue));
+    // A runtime may refuse questions about a queue that only a command buffer still holds.
+    let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue)).or_else(|| objects::former_queue(queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
     let process = sink::process();
     let why = match process.map(|p| p.timing) {

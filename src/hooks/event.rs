@@ -73,19 +73,27 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
     let thread = entered.thread;
-    let facts = objects::event(event);
     // SAFETY: as above.
-    let code = guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
+    let ask = || guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
+    let mut facts = objects::event(event);
+    let code = match facts {
+        Some(known) if param_name == CL_EVENT_REFERENCE_COUNT && known.queue != 0 => device_time::steady(known.queue, || {
+            facts = objects::event(event);
+            ask()
+        }),
+        _ => ask(),
+    };
     let end = sink::now();
     let mut complete = false;
     if code == 0 && !value.is_null() {
         match param_name {
             CL_EVENT_REFERENCE_COUNT if facts.is_some_and(|f| f.held) => {
-                // SAFETY: the runtime has just written a cl_uint there. Ours is one of the references.
-                unsafe { *value.cast::<u32>() -= 1 };
+                let count = value.cast::<u32>();
+                // SAFETY: the runtime has just written a cl_uint there, wherever that is. Ours is one of the references.
+                unsafe { count.write_unaligned(count.read_unaligned().saturating_sub(1)) };
             }
             // SAFETY: the runtime has just written a cl_int there.
-            CL_EVENT_COMMAND_EXECUTION_STATUS => complete = unsafe { *value.cast::<i32>() } <= CL_COMPLETE,
+            CL_EVENT_COMMAND_EXECUTION_STATUS => complete = unsafe { value.cast::<i32>().read_unaligned() } <= CL_COMPLETE,
             _ => {}
         }
     }
@@ -101,13 +109,17 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
 pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
-    let unprofiled = match objects::event(event) {
+    let known = objects::event(event);
+    let unprofiled = match known {
         Some(facts) => facts.unprofiled,
         // Of a command enqueued while nothing was recorded: its queue tells.
         None => super::info::number(site, id::clGetEventInfo, event, CL_EVENT_COMMAND_QUEUE)
             .and_then(|queue| objects::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
+    let answered =
+        || known.and_then(|facts| device_time::queue_at(facts.queue)).is_some_and(|q| super::queue::answers_without_profiling(site, q));
+    let unprofiled = unprofiled && !guard::protect(false, answered);
     let code = if unprofiled {
         // The application created this queue without profiling: it must not be answered, nor its buffers be written to.
         let mut unused = 0u64;

@@ -8,6 +8,7 @@ use crate::guard::{self, Entered};
 use crate::table::id;
 use crate::{changes, intel_queue, objects, real, sink};
 use clscope_trace::defs;
+use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
 const CL_QUEUE_PROPERTIES: u64 = 0x1093;
@@ -16,6 +17,7 @@ const CL_QUEUE_DEVICE: u32 = 0x1091;
 const CL_QUEUE_REFERENCE_COUNT: u32 = 0x1092;
 const CL_QUEUE_PROPERTIES_ARRAY: u32 = 0x1098;
 const ON_DEVICE: u64 = 1 << 2;
+const CL_PROFILING_COMMAND_END: u32 = 0x1283;
 /// A longer properties array is not one.
 const MOST_PROPERTIES: usize = 64;
 
@@ -94,23 +96,35 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
         let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
         let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
         let properties = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
+        // The application gave this one back, and has learnt of it again from an event or through a command buffer that holds it: it asks
+        // about the queue that it made.
+        let former =
+            objects::former_queue(queue).filter(|f| f.profiling_added && (f.context, f.device) == (context as usize, device as usize));
+        let ours = former.is_some_and(|f| !f.app_profiling.load(Ordering::Relaxed));
+        let properties = if ours { properties & !CL_QUEUE_PROFILING } else { properties };
         let new = NewQueue {
             slot: site.slot,
             handle: queue,
             context,
             device,
             properties,
-            profiling_added: false,
+            profiling_added: former.is_some(),
             switches: false,
             markers: false,
-            made: Made::Unknown,
+            made: former.map_or(Made::Unknown, |f| f.made.clone()),
         };
         let made = device_time::queue_created(process, new);
-        // How many references the application holds is not known: it never is taken for the last.
-        made.references.store(i64::MAX / 2, Ordering::Relaxed);
+        // How many references the application holds is not known: it never is taken for the last. Of one that it gave back, it holds none.
+        made.references.store(if former.is_some() { 0 } else { i64::MAX / 2 }, Ordering::Relaxed);
         describe(site, made, context, device, properties);
         Some(made)
     })
+}
+
+/// What is known of a queue that the application asks about.
+fn asked_about(site: Site, queue: H) -> Option<&'static Queue> {
+    let again = || objects::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
+    objects::queue(queue).or_else(again)
 }
 
 #[inline(never)]
@@ -226,17 +240,38 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
         return Some(out);
     }
     let at = properties.cast::<u64>();
-    for pair in 0..MOST_PROPERTIES {
-        // SAFETY: before the terminating 0.
-        let key = unsafe { *at.add(pair * 2) };
-        out.push(key);
-        if key == 0 {
+    // A runtime stops at the first key that it refuses, and what is behind that need not be there: so we do not trust the next page.
+    let there = |i: usize| i == 0 || (at as usize + i * 8) % LEAST_PAGE >= 8 || readable(at.wrapping_add(i));
+    for i in 0..2 * MOST_PROPERTIES {
+        if !there(i) {
+            return None;
+        }
+        // SAFETY: the first, or before the terminating 0, or in the page of the one before.
+        let word = unsafe { at.add(i).read_unaligned() };
+        out.push(word);
+        if word == 0 && i % 2 == 0 {
             return Some(out);
         }
-        // SAFETY: a key has a value.
-        out.push(unsafe { *at.add(pair * 2 + 1) });
     }
     None
+}
+
+/// No machine has smaller pages.
+const LEAST_PAGE: usize = 4096;
+
+/// Whether eight bytes can be read. The system looks: it takes the set of signals before it refuses what to do with it.
+#[cold]
+fn readable(at: *const u64) -> bool {
+    let nothing_to_do = -1i32;
+    // SAFETY: an invalid operation changes nothing, whatever the address; errno is the calling thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::syscall(libc::SYS_rt_sigprocmask, nothing_to_do, at, std::ptr::null_mut::<u64>(), 8usize);
+        let fault = *errno == libc::EFAULT;
+        *errno = before;
+        !fault
+    }
 }
 
 /// A copy of the array with the profiling bit in it.
@@ -256,7 +291,9 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue) });
-    if let (0, Some(known)) = (code, objects::queue(queue)) {
+    if code == 0
+        && let Some(known) = asked_about(site, queue)
+    {
         known.references.fetch_add(1, Ordering::Relaxed);
     }
     entered.plain(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)]);
@@ -285,11 +322,21 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" f
 
 type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 
+/// Takes our bit out of an answer.
+///
+/// # Safety
+/// A cl_command_queue_properties lies at `value`, aligned or not.
+unsafe fn without_profiling(value: P) {
+    let bits = value.cast::<u64>();
+    // SAFETY: the caller's promise.
+    unsafe { bits.write_unaligned(bits.read_unaligned() & !CL_QUEUE_PROFILING) };
+}
+
 #[inline(never)]
 pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
-    let known = objects::queue(queue);
+    let known = asked_about(site, queue);
     if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
         // Events of complete commands hold their queue in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look(entered.thread, known, usize::MAX));
@@ -310,7 +357,7 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
                 && !known.app_profiling.load(Ordering::Relaxed)
             {
                 // SAFETY: the runtime has just written a cl_command_queue_properties there.
-                unsafe { *value.cast::<u64>() &= !CL_QUEUE_PROFILING };
+                unsafe { without_profiling(value) };
             }
             code
         }
@@ -357,6 +404,45 @@ impl Twin {
     }
 }
 
+/// Whether each device's runtime tells times of commands on queues without profiling, by device.
+static ANSWERS: Mutex<Vec<(usize, bool)>> = Mutex::new(Vec::new());
+
+/// Whether a runtime tells times of commands on queues without profiling, as Mesa's Rusticl does against the specification: then it is
+/// to tell the application's. A marker on a queue that was made as the application made its own shows it, once for each device.
+pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
+    let found = |all: &[(usize, bool)]| all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers);
+    if let Some(answers) = found(&ANSWERS.lock()) {
+        return answers;
+    }
+    // What cannot be found out counts as no, as specified.
+    let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site))).unwrap_or(false);
+    ANSWERS.lock().push((known.device, answers));
+    answers
+}
+
+impl Twin {
+    fn tells_times(&self, site: Site) -> Option<bool> {
+        type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
+        type Marker = unsafe extern "C-unwind" fn(H, *mut H) -> i32;
+        let function = |id| Some(real::own(site.slot, id)).filter(|f| !f.is_null());
+        // SAFETY: all are found under the names of functions of these types, and called on objects that were just made here.
+        unsafe {
+            let marker = std::mem::transmute::<H, Marker>(function(id::clEnqueueMarker)?);
+            let finish = std::mem::transmute::<H, OnHandle>(function(id::clFinish)?);
+            let profiling = std::mem::transmute::<H, Info>(function(id::clGetEventProfilingInfo)?);
+            let release = std::mem::transmute::<H, OnHandle>(function(id::clReleaseEvent)?);
+            let (mut event, mut stamp) = (std::ptr::null_mut(), 0u64);
+            if marker(self.queue, &mut event) != 0 || event.is_null() {
+                return None;
+            }
+            finish(self.queue);
+            let code = profiling(event, CL_PROFILING_COMMAND_END, 8, (&raw mut stamp).cast(), std::ptr::null_mut());
+            release(event);
+            Some(code == 0)
+        }
+    }
+}
+
 impl Drop for Twin {
     fn drop(&mut self) {
         // SAFETY: made by `of`, released once.
@@ -375,7 +461,7 @@ pub unsafe fn clSetCommandQueueProperty(
 ) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue, properties, enable, old_properties) } };
-    if let Some(known) = objects::queue(queue).filter(|_| properties & CL_QUEUE_PROFILING != 0) {
+    if let Some(known) = asked_about(site, queue).filter(|_| properties & CL_QUEUE_PROFILING != 0) {
         // From here on profiling is the application's affair.
         known.switch.give_up(known);
     }
@@ -384,7 +470,7 @@ pub unsafe fn clSetCommandQueueProperty(
     if let (0, Some(known)) = (code, objects::queue(queue)) {
         if known.profiling_added && !known.app_profiling.load(Ordering::Relaxed) && !old_properties.is_null() {
             // SAFETY: the runtime has just written there.
-            unsafe { *old_properties.cast::<u64>() &= !CL_QUEUE_PROFILING };
+            unsafe { without_profiling(old_properties) };
         }
         if properties & CL_QUEUE_PROFILING != 0 {
             // What the application switches off stays off: its commands are untimed from here on, and say so.

@@ -30,8 +30,8 @@ one() {
     {
         case $mode in
         bare*) timeout 100 "$test" "${arguments[@]}" ;;
-        preload) CLSCOPE_OUT=$trace LD_PRELOAD=$BIN/libclscope.so timeout 100 "$test" "${arguments[@]}" ;;
-        layer) CLSCOPE_OUT=$trace OPENCL_LAYERS=$BIN/libclscope.so timeout 100 "$test" "${arguments[@]}" ;;
+        preload) CLSCOPE_TRACE=$trace LD_PRELOAD=$BIN/libclscope.so timeout 100 "$test" "${arguments[@]}" ;;
+        layer) CLSCOPE_TRACE=$trace OPENCL_LAYERS=$BIN/libclscope.so timeout 100 "$test" "${arguments[@]}" ;;
         record) timeout 100 "$BIN/clscope" record -q -f -o "$trace" -- "$test" "${arguments[@]}" ;;
         *) timeout 100 "$BIN/clscope" record -q -f --device-timing "$mode" -o "$trace" -- "$test" "${arguments[@]}" ;;
         esac

@@ -19,10 +19,16 @@ fn cases(transcript: &str) -> BTreeMap<String, Vec<String>> {
 
 #[track_caller]
 fn same_transcript(runtime: Runtime, skips: Option<&str>, mode: Mode) {
+    same_transcript_of("", 50, runtime, skips, mode, "auto");
+}
+
+/// As [`same_transcript`] for some cases, at least `least` of them, with a method of device timing.
+#[track_caller]
+fn same_transcript_of(names: &str, least: usize, runtime: Runtime, skips: Option<&str>, mode: Mode, method: &str) {
     let stage = Stage::new(runtime);
     let skips = skips.map(|name| artifacts::root().join("tests/fixtures/conform/skips").join(name));
     let run = |mode: Mode, name: &str| {
-        let mut run = stage.app(mode, name, "conform --isolate");
+        let mut run = stage.app(mode, name, &format!("conform --isolate {names}")).env("CLSCOPE_DEVICE_TIMING", method);
         if let Some(skips) = &skips {
             run = run.arg("--skip").arg(skips);
         }
@@ -31,7 +37,7 @@ fn same_transcript(runtime: Runtime, skips: Option<&str>, mode: Mode) {
     let (bare, with) = (run(Mode::Bare, "bare"), run(mode, "t"));
     assert_eq!(with.status, bare.status, "{}", with.stderr);
     let (bare, with) = (cases(&bare.stdout), cases(&with.stdout));
-    assert!(bare.len() > 50, "{} cases ran", bare.len());
+    assert!(bare.len() >= least, "{} cases ran", bare.len());
     let mut differences = String::new();
     for (name, lines) in &bare {
         let other = with.get(name).map(Vec::as_slice).unwrap_or_default();
@@ -41,7 +47,7 @@ fn same_transcript(runtime: Runtime, skips: Option<&str>, mode: Mode) {
             differences.push_str(&format!("{name}\n  bare {a}\n  with {b}\n"));
         }
     }
-    assert!(differences.is_empty() && with.len() == bare.len(), "{mode:?} on {:?}:\n{differences}", stage.runtime);
+    assert!(differences.is_empty() && with.len() == bare.len(), "{mode:?}, {method}, on {:?}:\n{differences}", stage.runtime);
 }
 
 macro_rules! modes {
@@ -72,3 +78,29 @@ modes! {
     with_the_audit_shim: Audit
     recorded: Record
 }
+
+/// Cases about what each method of device timing does in its own way: events, callbacks, waits, counts.
+const OF_METHODS: &str = "stamps_by_size info_before_completion counts_* many_events queue_* callbacks_* callback_* \
+    destructors_without_finish context_* event_references unprofiled_queue gate_for_everything release_while_pending command_buffers";
+
+macro_rules! methods {
+    ($($method:ident)*) => {
+        mod method { $(
+            mod $method {
+                use super::super::*;
+                #[test]
+                fn on_pocl() {
+                    same_transcript_of(OF_METHODS, 20, Runtime::Pocl, Some("pocl-3.1.txt"), Mode::Preload, stringify!($method));
+                }
+                #[test]
+                fn on_the_second_runtime() {
+                    if let Some(intel) = Runtime::intel() {
+                        same_transcript_of(OF_METHODS, 20, intel, Some("intel-cpu.txt"), Mode::Preload, stringify!($method));
+                    }
+                }
+            }
+        )* }
+    };
+}
+
+methods! { event callback sync sample off }
