@@ -183,7 +183,7 @@ pub fn queue_gone(handle: H) {
 pub fn former_queue(handle: H) -> Option<&'static Queue> {
     let value = tables()?.queues.get(handle as u64);
     // SAFETY: as in `queue`.
-    (value & GONE != 0).then(|| unsafe { ((value & !GONE) as *const Queue).as_ref() }).flatten()
+    if value & GONE != 0 { unsafe { ((value & !GONE) as *const Queue).as_ref() } } else { None }
 }
 
 /// Counts a launch of a kernel from a call site: how many there were before.
