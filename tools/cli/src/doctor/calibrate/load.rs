@@ -2,8 +2,9 @@
 //! Runs in a child of `doctor`, since it loads drivers. Refuses to look at sensors: see [`super::sensors`].
 #![forbid(unsafe_code)]
 
+use super::looped::{self, Looped, MOST_TURNS};
 use anyhow::{Result, bail};
-use clscope_microbench::cl::{Argument, Device, DeviceKind, Kernel, OpenCl, Session, list};
+use clscope_microbench::cl::{Device, DeviceKind};
 use clscope_readings::Clocks;
 use clscope_sensors::Clock;
 use serde::{Deserialize, Serialize};
@@ -54,9 +55,9 @@ pub struct Load {
 
 /// Loads every GPU in turn.
 pub fn put() -> Loads {
-    let devices = match OpenCl::open(None).and_then(|cl| list(&cl)) {
+    let devices = match looped::devices() {
         Ok(devices) => devices,
-        Err(error) => return Loads { error: Some(error.to_string()), devices: Vec::new() },
+        Err(error) => return Loads { error: Some(error), devices: Vec::new() },
     };
     let gpus = devices.iter().filter(|d| d.facts.kind == DeviceKind::Gpu);
     let devices = gpus.map(|device| {
@@ -68,19 +69,19 @@ pub fn put() -> Loads {
 }
 
 struct Bench {
-    session: Session,
-    kernel: Kernel,
+    looped: Looped,
     global: usize,
-    group: usize,
 }
 
 impl Bench {
+    fn launch(&self) -> Result<()> {
+        Ok(self.looped.session.launch_untimed(&self.looped.kernel, self.global, self.looped.group)?)
+    }
+
     /// Launches `n` times and waits.
     fn run(&self, n: u64) -> Result<()> {
-        for _ in 0..n {
-            self.session.launch_untimed(&self.kernel, self.global, self.group)?;
-        }
-        Ok(self.session.finish()?)
+        (0..n).try_for_each(|_| self.launch())?;
+        Ok(self.looped.session.finish()?)
     }
 
     /// Keeps the device busy for about so long; a few launches are always waiting.
@@ -88,32 +89,26 @@ impl Bench {
         let begin = Instant::now();
         let mut launched = Duration::ZERO;
         while launched < length {
-            self.session.launch_untimed(&self.kernel, self.global, self.group)?;
-            self.session.flush()?;
+            self.launch()?;
+            self.looped.session.flush()?;
             launched += LAUNCH;
             // Never more than some milliseconds ahead, so that the end is where it is wanted.
             if let Some(ahead) = launched.checked_sub(begin.elapsed() + 6 * LAUNCH) {
                 std::thread::sleep(ahead);
             }
         }
-        Ok(self.session.finish()?)
+        Ok(self.looped.session.finish()?)
     }
 }
 
 fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
-    let session = Session::new(device)?;
-    let program = session.build("clscope_load", SOURCE, "")?;
-    let kernel = session.kernel(&program, "clscope_load")?;
-    let buffer = session.buffer(64, false)?;
-    kernel.set(0, &Argument::Buffer(&buffer))?;
-    let group = kernel.largest_group().min(256);
-    let bench = Bench { session, kernel, global: group * 8 * device.facts.compute_units.max(1) as usize, group };
-    let turns = |n: u32| bench.kernel.set(1, &Argument::Bytes(&n.to_ne_bytes()));
+    let looped = Looped::new(device, "clscope_load", SOURCE, 256)?;
+    let bench = Bench { global: looped.group * 8 * device.facts.compute_units.max(1) as usize, looped };
     // Twice: clocks rise meanwhile.
     let mut wanted = 1_000u32;
     for _ in 0..2 {
         loop {
-            turns(wanted)?;
+            bench.looped.turns(wanted)?;
             bench.run(1)?;
             let begin = Instant::now();
             bench.run(8)?;
@@ -122,12 +117,12 @@ fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
                 wanted = ((f64::from(wanted) * LAUNCH.as_secs_f64() / each) as u32).max(1);
                 break;
             }
-            if wanted > 1 << 28 {
+            if wanted > MOST_TURNS {
                 bail!("a loop of {wanted} turns takes {each} s: its compiler left the loop out");
             }
             wanted *= 4;
         }
-        turns(wanted)?;
+        bench.looped.turns(wanted)?;
         bench.busy(WARM_UP)?;
     }
     let now = || Clocks.raw().0;

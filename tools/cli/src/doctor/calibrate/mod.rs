@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod load;
+mod looped;
 mod sensors;
 mod spans;
 mod streams;

@@ -2,8 +2,9 @@
 //! OpenCL loader. Runs in a child of `doctor`, since it loads drivers. Refuses to conclude anything: see [`super::spans`].
 #![forbid(unsafe_code)]
 
+use super::looped::{self, Looped, MOST_TURNS};
 use anyhow::{Result, bail};
-use clscope_microbench::cl::{Argument, Device, Event, Kernel, OpenCl, Session, list};
+use clscope_microbench::cl::{Device, Event};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -85,9 +86,9 @@ pub struct Costs {
 
 /// Measures every device.
 pub fn measure() -> Streams {
-    let devices = match OpenCl::open(None).and_then(|cl| list(&cl)) {
+    let devices = match looped::devices() {
         Ok(devices) => devices,
-        Err(error) => return Streams { error: Some(error.to_string()), devices: Vec::new() },
+        Err(error) => return Streams { error: Some(error), devices: Vec::new() },
     };
     let devices = devices.iter().map(|device| {
         let mut out = DeviceStreams { name: device.facts.name.clone(), driver: device.facts.driver.clone(), ..Default::default() };
@@ -97,39 +98,33 @@ pub fn measure() -> Streams {
     Streams { error: None, devices: devices.collect() }
 }
 
-struct Bench {
-    session: Session,
-    kernel: Kernel,
-    group: usize,
-}
+struct Bench(Looped);
 
 impl Bench {
-    fn turns(&self, turns: u32) -> Result<()> {
-        Ok(self.kernel.set(1, &Argument::Bytes(&turns.to_ne_bytes()))?)
-    }
-
     fn stream<T>(&self, n: usize, mut launch: impl FnMut() -> Result<T>) -> Result<(Vec<T>, f64, f64)> {
         let mut made = Vec::with_capacity(n);
         let begin = Instant::now();
         for i in 0..n {
             made.push(launch()?);
             if i % BATCH == 0 {
-                self.session.flush()?;
+                self.0.session.flush()?;
             }
         }
         let enqueued = begin.elapsed().as_nanos() as f64;
-        self.session.finish()?;
+        self.0.session.finish()?;
         Ok((made, enqueued, begin.elapsed().as_nanos() as f64))
     }
 
     /// Nanoseconds of enqueueing, and until all is done.
     fn untimed(&self, n: usize) -> Result<(f64, f64)> {
-        let (_, enqueued, done) = self.stream(n, || Ok(self.session.launch_untimed(&self.kernel, self.group, self.group)?))?;
+        let of = &self.0;
+        let (_, enqueued, done) = self.stream(n, || Ok(of.session.launch_untimed(&of.kernel, of.group, of.group)?))?;
         Ok((enqueued, done))
     }
 
     fn timed(&self, n: usize) -> Result<(Vec<Event>, f64, f64)> {
-        self.stream(n, || Ok(self.session.launch(&self.kernel, self.group, self.group)?))
+        let of = &self.0;
+        self.stream(n, || Ok(of.session.launch(&of.kernel, of.group, of.group)?))
     }
 
     /// Mean span of a fully timed stream; the first launches fill the pipeline and do not count.
@@ -143,12 +138,12 @@ impl Bench {
     fn pace(&self) -> Result<f64> {
         let mut turns = 1_000u32;
         loop {
-            self.turns(turns)?;
+            self.0.turns(turns)?;
             let ns = self.span(LEAST)?;
             if ns > 100e3 {
                 return Ok(f64::from(turns) / ns);
             }
-            if turns > 1 << 28 {
+            if turns > MOST_TURNS {
                 bail!("a loop of {turns} turns takes {ns} ns: its compiler left the loop out, or its times are wrong");
             }
             turns *= 4;
@@ -157,14 +152,8 @@ impl Bench {
 }
 
 fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
-    let session = Session::new(device)?;
-    let program = session.build("clscope_span", SOURCE, "")?;
-    let kernel = session.kernel(&program, "clscope_span")?;
-    let buffer = session.buffer(64, false)?;
-    kernel.set(0, &Argument::Buffer(&buffer))?;
-    let group = kernel.largest_group().min(32);
-    let bench = Bench { session, kernel, group };
-    bench.turns(1_000)?;
+    let bench = Bench(Looped::new(device, "clscope_span", SOURCE, 32)?);
+    bench.0.turns(1_000)?;
     let warm = Instant::now();
     while warm.elapsed() < WARM_UP {
         bench.span(LEAST)?;
@@ -174,7 +163,7 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
     // The lengths take turns, so that a change of the clock's rate meets them all.
     for _ in 0..ROUNDS {
         for length in &mut out.lengths {
-            bench.turns((length.wanted_ns * pace) as u32)?;
+            bench.0.turns((length.wanted_ns * pace) as u32)?;
             let n = ((STREAM_NS / length.wanted_ns) as usize).clamp(LEAST, MOST / 2);
             let (_, once) = bench.untimed(n)?;
             let (enqueued, twice) = bench.untimed(2 * n)?;
@@ -183,7 +172,7 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
             length.enqueueing = length.enqueueing.max(enqueued / twice.max(1.0));
         }
     }
-    bench.turns(0)?;
+    bench.0.turns(0)?;
     for _ in 0..ROUNDS {
         let (plain, done) = bench.untimed(EMPTY)?;
         let (events, with_events, all_done) = bench.timed(EMPTY)?;

@@ -1,0 +1,49 @@
+//! Owns a kernel that is a loop whose length is an argument, ready on a device: what both calibrations launch. Refuses to time it.
+#![forbid(unsafe_code)]
+
+use anyhow::Result;
+use clscope_microbench::cl::{Argument, Buffer, Device, Kernel, OpenCl, Session, list};
+
+/// Above so many turns a compiler has left the loop out: the slowest device would take seconds for them.
+pub const MOST_TURNS: u32 = 1 << 28;
+
+/// The devices of the system's OpenCL loader, or why there are none.
+pub fn devices() -> Result<Vec<Device>, String> {
+    OpenCl::open(None).and_then(|cl| list(&cl)).map_err(|e| e.to_string())
+}
+
+/// The kernel with what it needs.
+pub struct Looped {
+    /// Where it is launched.
+    pub session: Session,
+    /// Its arguments are a buffer and the turns.
+    pub kernel: Kernel,
+    /// Work-items of a group.
+    pub group: usize,
+    /// The kernel's argument, which it does not keep alive.
+    _out: Buffer,
+}
+
+impl Looped {
+    /// Builds the kernel `name` of `source`; groups have `largest` work-items, or as many as the device allows.
+    ///
+    /// # Errors
+    /// What the runtime has against it.
+    pub fn new(device: &Device, name: &str, source: &str, largest: usize) -> Result<Self> {
+        let session = Session::new(device)?;
+        let program = session.build(name, source, "")?;
+        let kernel = session.kernel(&program, name)?;
+        let out = session.buffer(64, false)?;
+        kernel.set(0, &Argument::Buffer(&out))?;
+        let group = kernel.largest_group().min(largest);
+        Ok(Self { session, kernel, group, _out: out })
+    }
+
+    /// Sets the turns of the loop.
+    ///
+    /// # Errors
+    /// The runtime's.
+    pub fn turns(&self, turns: u32) -> Result<()> {
+        Ok(self.kernel.set(1, &Argument::Bytes(&turns.to_ne_bytes()))?)
+    }
+}
