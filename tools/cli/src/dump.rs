@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::counters::snapshots;
+use crate::output::error;
 use crate::report::{refuse_unreadable, warn};
 use crate::sites::{Named, Sites};
 use crate::trace_files::TraceFiles;
@@ -13,7 +14,7 @@ use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcom
 use clscope_analysis::input::Definitions;
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
 use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs};
-use clscope_trace::record::{RESULT_UNKNOWN, flag};
+use clscope_trace::record::flag;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -150,12 +151,7 @@ fn clock(at: HostNs, origin: HostNs) -> String {
 }
 
 fn result(code: i32) -> String {
-    match clscope_trace::names::error(code) {
-        _ if code == 0 => "0".to_owned(),
-        _ if code == RESULT_UNKNOWN => "failed without a code".to_owned(),
-        Some(name) => format!("{name} ({code})"),
-        None => code.to_string(),
-    }
+    if code == 0 { "0".to_owned() } else { error(code) }
 }
 
 const FLAGS: [(u8, &str); 6] = [

@@ -13,6 +13,15 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// An error code of the API with its name.
+pub fn error(code: i32) -> String {
+    match clscope_trace::names::error(code) {
+        _ if code == clscope_trace::record::RESULT_UNKNOWN => "failed without a code".to_owned(),
+        Some(name) => format!("{name} ({code})"),
+        None => code.to_string(),
+    }
+}
+
 /// A path as the user would type it: relative where it lies below the working directory, quoted where needed.
 pub fn shown_path(path: &Path) -> String {
     let short =
@@ -53,6 +62,13 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut BufWriter<File>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_names() {
+        assert_eq!(error(-30), "CL_INVALID_VALUE (-30)");
+        assert_eq!(error(-99_999), "-99999");
+        assert_eq!(error(clscope_trace::record::RESULT_UNKNOWN), "failed without a code");
+    }
 
     #[test]
     fn paths_are_shown_as_typed() {

@@ -127,11 +127,12 @@ pub fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map(|s| s.trim().to_owned()).unwrap_or_default()
 }
 
-/// Maps a file for reading. Empty files give an empty slice.
+/// Maps a file that is not empty for reading.
 pub fn map(file: &File) -> io::Result<memmap2::Mmap> {
-    // SAFETY: a mapping can change under us when a process still records into the file. The bytes are only ever read
-    // as plain integers by a decoder that checks what it reads and takes any content; a file that is cut while it is
-    // read raises SIGBUS, which only somebody who truncates the trace by hand can cause.
+    // SAFETY: a mapping can change under us when a process still records into the file: recorders append to segments and
+    // definitions, and refill rings. The bytes are only ever read as plain integers by decoders that check what they read
+    // and take any content; a file that is cut while it is read raises SIGBUS, which only somebody who truncates the
+    // trace by hand can cause.
     unsafe { memmap2::Mmap::map(file) }
 }
 

@@ -1,8 +1,9 @@
-//! Owns finding and mapping the files of traces, and hands their bytes to the analysis. The only place of the command
-//! that maps files. Refuses to decode records.
+//! Owns finding the files of traces, and hands their bytes to the analysis. Refuses to decode records.
+#![forbid(unsafe_code)]
 
 use crate::calibration;
 use crate::live_ring;
+use crate::system;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
@@ -36,11 +37,7 @@ impl Bytes {
         if file.metadata()?.len() == 0 {
             return Ok(Bytes::Read(Vec::new()));
         }
-        // SAFETY: the map is read-only and private to this process. Its bytes change only if somebody writes to the file
-        // meanwhile: recorders append to segments and definitions and never change what is there, and all readers take
-        // any bytes without harm. A file cut short meanwhile ends this command with SIGBUS, as it does every reader of
-        // mapped files.
-        match unsafe { memmap2::Mmap::map(&file) } {
+        match system::map(&file) {
             Ok(map) => Ok(Bytes::Mapped(map)),
             // A file system without mappings.
             Err(_) => fs::read(path).map(Bytes::Read),

@@ -86,6 +86,7 @@
 //! version: add a module `version1` that lifts the old bytes into today's values, and keep its sample trace in tests.
 #![forbid(unsafe_code)]
 
+mod bits;
 pub mod defs;
 pub mod file;
 pub mod names;

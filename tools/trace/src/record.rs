@@ -129,6 +129,20 @@ pub enum Direction {
     Unknown,
 }
 
+impl Direction {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HostToDevice => "host to device",
+            Self::DeviceToHost => "device to host",
+            Self::DeviceToDevice => "device to device",
+            Self::Fill => "fill",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl CommandKind {
     /// Direction of the bytes moved; `None` for what moves none.
     pub const fn direction(self) -> Option<Direction> {

@@ -13,11 +13,6 @@ use clscope_trace::Untimed;
 use clscope_trace::record::Direction;
 use std::collections::HashMap;
 
-/// CL_DEVICE_TYPE_CPU and CL_DEVICE_TYPE_GPU, cl.h.
-const TYPE_CPU: u64 = 2;
-const TYPE_GPU: u64 = 4;
-/// CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE.
-const OUT_OF_ORDER: u64 = 1;
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
 const MOST_SPANS: usize = 4_000_000;
 /// A twentieth of the quickest response that was met (samples 20 ms apart behind a lag of 14 ms).
@@ -61,10 +56,7 @@ impl Grouping<'_> {
         match self.by {
             By::Kernel => name,
             By::Ndrange => match definitions.geometries.get(&variant) {
-                Some(g) => {
-                    let sizes: Vec<String> = g.global.iter().take((g.dimensions as usize).min(3)).map(u64::to_string).collect();
-                    format!("{name} [{}]", sizes.join("x"))
-                }
+                Some(g) => sized(&name, &g.global[..(g.dimensions as usize).min(3)]),
                 None => name,
             },
             By::CallSite => match self.sites.get(process, variant) {
@@ -75,6 +67,12 @@ impl Grouping<'_> {
             },
         }
     }
+}
+
+/// A kernel with its global size.
+fn sized(name: &str, global: &[u64]) -> String {
+    let sizes: Vec<String> = global.iter().map(u64::to_string).collect();
+    format!("{name} [{}]", sizes.join("x"))
 }
 
 /// What a device is, as far as that decides which sensors speak of it.
@@ -292,10 +290,10 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
         let host = trace.timeline.host_of.get(index as usize).copied().unwrap_or(0);
         let mut seen: HashMap<String, usize> = HashMap::new();
         for device in process.definitions.devices.values().filter(|d| d.parent.is_none()) {
-            let kind = match device.device_type {
-                t if t & TYPE_GPU != 0 => Kind::Gpu,
-                t if t & TYPE_CPU != 0 => Kind::Cpu,
-                _ => Kind::Other,
+            let kind = match () {
+                () if device.is_gpu() => Kind::Gpu,
+                () if device.is_cpu() => Kind::Cpu,
+                () => Kind::Other,
             };
             let (pci, uuid) = (device.pci.as_deref().and_then(normal_pci), device.uuid.as_deref().and_then(normal_uuid));
             let nth = *seen.entry(device.name.clone()).and_modify(|n| *n += 1).or_insert(0);
@@ -321,16 +319,6 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
     (out, of)
 }
 
-fn direction(of: Direction) -> &'static str {
-    match of {
-        Direction::HostToDevice => "host to device",
-        Direction::DeviceToHost => "device to host",
-        Direction::DeviceToDevice => "device to device",
-        Direction::Fill => "fill",
-        Direction::Unknown => "copy between pointers",
-    }
-}
-
 /// The class a command belongs to; `None` for commands that do nothing on the device.
 pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>) -> Option<(String, bool)> {
     let record = &command.enqueued.record;
@@ -339,7 +327,8 @@ pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>) ->
         return Some((by.name(trace, command.process, record.object, variant), true));
     }
     match record.kind.direction() {
-        Some(way) => Some((direction(way).to_owned(), false)),
+        Some(Direction::Unknown) => Some(("copy between pointers".to_owned(), false)),
+        Some(way) => Some((way.name().to_owned(), false)),
         None if record.kind.is_kernel() => Some((record.kind.name().to_owned(), true)),
         None => None,
     }
@@ -367,7 +356,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
             Some((device, devices[device].class(&name, kernel)))
         });
         let Some((device, class)) = class else { continue };
-        let in_order = definitions.queues.get(&record.queue).is_none_or(|q| q.properties & OUT_OF_ORDER == 0);
+        let in_order = definitions.queues.get(&record.queue).is_none_or(|q| !q.is_out_of_order());
         // Whether some launches may be left out: then all of the queue's are needed, to lay out those between.
         let may_sample = in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
         let enqueued = HostNs(command.call.begin.0);
@@ -404,8 +393,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
             let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
             let mut name = definitions.kernel_name(replay.kernel).into_owned();
             if by.by == By::Ndrange {
-                let sizes: Vec<String> = replay.global.iter().take(3).map(u64::to_string).collect();
-                name = format!("{name} [{}]", sizes.join("x"));
+                name = sized(&name, &replay.global[..replay.global.len().min(3)]);
             }
             let batches = replay.batches.iter().map(|b| (at(b.begin), at(b.end), b.count, b.restores_only)).filter(|b| b.1 > b.0).collect();
             device.repeated(Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches }, index as u32);

@@ -148,8 +148,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
                 let kept = readings.iter().filter(|r| r.time >= header.created);
                 sensor.windows.extend(kept.filter_map(|r| Window::of(quantity, &r, &mut at)));
                 // What a driver's ring holds from before is another program's doing. A mean over a span stands for its middle.
-                let time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
-                let mut time = time;
+                let mut time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
                 sensor.points.extend(
                     readings.iter().filter(|r| r.time >= header.created).filter_map(|r| Some((time(&r)?, value(quantity, r.value)))),
                 );

@@ -8,6 +8,7 @@
 use super::layout::{Layout, Named, Track};
 use super::power::{Power, digits};
 use crate::energy::activity::Grouping;
+use crate::output::error;
 use crate::sites::Named as Site;
 use anyhow::Result;
 use clscope_analysis::Trace;
@@ -18,7 +19,7 @@ use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::merge::Tally;
 use clscope_analysis::time::{HostNs, Span};
 use clscope_trace::defs::ArgumentKind;
-use clscope_trace::record::{RESULT_UNKNOWN, flag};
+use clscope_trace::record::flag;
 use clscope_trace::{Untimed, names};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
@@ -237,10 +238,10 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         self.new_tracks()?;
         for counter in &power.counters {
             // Readings from before the first call would make the timeline begin with emptiness.
-            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin) {
+            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite()) {
                 let mut entry = Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
                 entry.ts = self.at(*time);
-                entry.args.insert(counter.unit.into(), digits(*value).into());
+                entry.args.insert(counter.unit.into(), digits(*value));
                 self.put(entry)?;
             }
         }
@@ -483,15 +484,6 @@ fn argument(kept: &KeptArgument<'_>, definitions: &Definitions) -> Value {
     }
 }
 
-/// An error code with its name.
-fn error(code: i32) -> String {
-    match names::error(code) {
-        _ if code == RESULT_UNKNOWN => "failed, and gave no code".to_owned(),
-        Some(name) => format!("{name} ({code})"),
-        None => code.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -505,12 +497,5 @@ mod tests {
             let back: i64 = format!("{whole}{part:0<3}").parse().unwrap();
             assert_eq!(back, ns, "{text}");
         }
-    }
-
-    #[test]
-    fn errors_have_names() {
-        assert_eq!(error(-30), "CL_INVALID_VALUE (-30)");
-        assert_eq!(error(-99_999), "-99999");
-        assert_eq!(error(RESULT_UNKNOWN), "failed, and gave no code");
     }
 }

@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Linux gives ids up to 2^22.
 const FIRST_MADE_UP: u32 = 10_000_000;
-/// CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE.
-const OUT_OF_ORDER: u64 = 1;
 
 /// A track in the terms of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -176,7 +174,7 @@ impl Layout {
         let definitions = &trace.process(process).definitions;
         let known = definitions.queues.get(&queue);
         let device = known.map_or(0, |q| q.device);
-        let in_order = known.is_none_or(|q| q.properties & OUT_OF_ORDER == 0);
+        let in_order = known.is_none_or(|q| !q.is_out_of_order());
         let count = u32::try_from(self.devices.range((process.0, 0)..=(process.0, u32::MAX)).count()).unwrap_or(0);
         let pid = match self.devices.get(&(process.0, device)) {
             Some(pid) => *pid,

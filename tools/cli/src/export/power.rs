@@ -171,40 +171,40 @@ impl Power {
         let Some(class) = class_name(trace, command, by) else { return };
         let means = self.means.get(&key).and_then(|m| m.get(&class));
         for (name, mean) in means.into_iter().flatten() {
-            args.insert(name.clone(), digits(mean.value).into());
+            args.insert(name.clone(), digits(mean.value));
         }
         // Its own figures instead of its kernel's, where it was read around.
         for (name, value) in self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten() {
-            args.insert(name.clone(), digits(*value).into());
+            args.insert(name.clone(), digits(*value));
         }
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
         let watts = figures.watts;
         let seconds = duration_ns as f64 * 1e-9;
-        args.insert("energy_J".into(), digits(watts.value * seconds).into());
-        args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds).into());
-        args.insert("power_W".into(), digits(watts.value).into());
-        args.insert("power_plus_minus_W".into(), digits(watts.half()).into());
-        args.insert("energy_delay_Js".into(), digits(watts.value * seconds * seconds).into());
+        args.insert("energy_J".into(), digits(watts.value * seconds));
+        args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds));
+        args.insert("power_W".into(), digits(watts.value));
+        args.insert("power_plus_minus_W".into(), digits(watts.half()));
+        args.insert("energy_delay_Js".into(), digits(watts.value * seconds * seconds));
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
-            args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)).into());
+            args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)));
         }
         for (name, estimate) in [("replayed", figures.replayed), ("iteration", figures.iteration)] {
             if let Some(joules) = estimate {
-                args.insert(format!("{name}_energy_J"), digits(joules.value).into());
-                args.insert(format!("{name}_energy_plus_minus_J"), digits(joules.half()).into());
+                args.insert(format!("{name}_energy_J"), digits(joules.value));
+                args.insert(format!("{name}_energy_plus_minus_J"), digits(joules.half()));
             }
         }
     }
 }
 
-/// Four significant digits: more are noise, and cost bytes in every span.
-pub fn digits(value: f64) -> f64 {
+/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not known, and `null` in JSON.
+pub fn digits(value: f64) -> Value {
     if value == 0.0 || !value.is_finite() {
-        return 0.0;
+        return value.into();
     }
     let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
     let rounded = (value * scale).round() / scale;
-    if rounded.is_finite() { rounded } else { value }
+    if rounded.is_finite() { rounded.into() } else { value.into() }
 }
 
 #[cfg(test)]
@@ -233,8 +233,12 @@ mod tests {
 
     #[test]
     fn four_digits_are_kept() {
-        for (value, want) in [(123_456.0, 123_500.0), (0.000_123_456, 0.000_123_5), (0.0, 0.0), (f64::NAN, 0.0), (-1.23456, -1.235)] {
-            assert!((digits(value) - want).abs() < 1e-9 * value.abs().max(1.0) || digits(value) == want, "{value}");
+        for (value, want) in [(123_456.0, 123_500.0), (0.000_123_456, 0.000_123_5), (0.0, 0.0), (-1.23456, -1.235), (1e308, 1e308)] {
+            let shown = digits(value).as_f64().unwrap();
+            assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
+        }
+        for unknown in [f64::NAN, f64::INFINITY] {
+            assert_eq!(digits(unknown), Value::Null, "what is not known is no 0");
         }
     }
 }

@@ -10,12 +10,8 @@ use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::stats::estimate::{Basis, Estimate as Interval, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
-use clscope_trace::record::Direction;
 use serde::Serialize;
 use std::collections::BTreeSet;
-
-/// CL_DEVICE_TYPE_CPU, cl.h.
-const DEVICE_TYPE_CPU: u64 = 1 << 1;
 
 /// Version of this schema.
 pub const SCHEMA: u32 = 1;
@@ -372,16 +368,6 @@ fn budget(trace: &Trace<'_>) -> Option<f64> {
     set.flatten().reduce(f64::min)
 }
 
-fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::HostToDevice => "host to device",
-        Direction::DeviceToHost => "device to host",
-        Direction::DeviceToDevice => "device to device",
-        Direction::Fill => "fill",
-        Direction::Unknown => "unknown",
-    }
-}
-
 fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>, preempted: bool) -> Estimates {
     let total = sums.total();
     Estimates {
@@ -454,7 +440,7 @@ impl Report {
         // Names of CPU devices whose launches were left out.
         let sampled_devices =
             stats.devices.iter().filter(|(_, sums)| sums.left_out > 0).map(|((p, id), _)| (&trace.process(*p).definitions, *id));
-        let of_cpus = sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0));
+        let of_cpus = sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu()));
         let preempted: BTreeSet<String> = of_cpus.map(|(d, id)| d.device_name(id).into_owned()).collect();
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
         let (kernel_total, kernel_others) = totals(kernels.values());
@@ -564,7 +550,7 @@ impl Report {
             transfers: transfers
                 .iter()
                 .zip(transfer_others)
-                .map(|(((direction, kind), t), rest)| commands(kind.name().to_owned(), None, Some(direction_name(*direction)), t, rest))
+                .map(|(((direction, kind), t), rest)| commands(kind.name().to_owned(), None, Some(direction.name()), t, rest))
                 .collect(),
             other_commands: others
                 .iter()
@@ -583,8 +569,7 @@ impl Report {
                         process: label(*process),
                         id: *id,
                         device: queue.map(|q| d.device_name(q.device).into_owned()).unwrap_or_default(),
-                        // CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, cl.h.
-                        out_of_order: queue.is_some_and(|q| q.properties & 1 != 0),
+                        out_of_order: queue.is_some_and(|q| q.is_out_of_order()),
                         commands: q.count,
                         left_out: q.left_out,
                         busy_ns: complete.then(|| q.busy.busy()),
