@@ -35,3 +35,5 @@ if "$CARGO" nextest --version >/dev/null 2>&1; then
 else
     "$CARGO" test --workspace --no-fail-fast "$@"
 fi
+# Outside the workspace.
+"$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target"

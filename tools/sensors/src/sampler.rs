@@ -381,9 +381,7 @@ impl Slot {
         let begin = host.raw();
         let mut given = 0u64;
         let (series, learning) = (&mut self.series, &mut self.learning);
-        // A `Host` is a `Clock`, but a trait object of the one is not of the other before Rust 1.86.
-        let mut clock = HostClock(host);
-        let result = self.source.read(&mut clock, &mut |reading| {
+        let result = self.source.read(host, &mut |reading| {
             given += 1;
             if let Some(of) = series.get_mut(reading.domain.0) {
                 of.take(reading, sink);
@@ -494,16 +492,5 @@ impl Series {
             reading.value = Value::Energy(accumulator.total());
         }
         sink.reading(self.id, &reading);
-    }
-}
-
-struct HostClock<'a>(&'a mut dyn Host);
-
-impl Clock for HostClock<'_> {
-    fn raw(&mut self) -> RawNs {
-        self.0.raw()
-    }
-    fn realtime(&mut self) -> Option<crate::units::RealtimeNs> {
-        self.0.realtime()
     }
 }
