@@ -105,6 +105,7 @@ fn in_loaders(name: &CStr) -> *mut c_void {
     // SAFETY: `name` is a C string; RTLD_NEXT looks behind us in the order that the application linked.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if !next.is_null() && !is_ours(next) {
+        keep(next);
         return next;
     }
     let mut loader = LOADER.load(Ordering::Acquire) as *mut c_void;
@@ -121,6 +122,23 @@ fn in_loaders(name: &CStr) -> *mut c_void {
     // SAFETY: a handle of dlopen that is never closed.
     let found = unsafe { libc::dlsym(loader, name.as_ptr()) };
     if is_ours(found) { std::ptr::null_mut() } else { found }
+}
+
+/// Keeps the library of a function in the process: what came with a plugin (dlopen, RTLD_GLOBAL) would go with it, and we go on
+/// calling the addresses that we found.
+fn keep(function: *const c_void) {
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: as in `object_of`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; RTLD_NOLOAD only takes another handle of what is loaded, which is never given back.
+    unsafe {
+        if libc::dladdr(function, &mut info) != 0
+            && !info.dli_fname.is_null()
+            && KEPT.swap(info.dli_fbase as usize, Ordering::Relaxed) != info.dli_fbase as usize
+        {
+            libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        }
+    }
 }
 
 /// Whether an address lies in this library.

@@ -59,9 +59,17 @@ impl Kept {
     }
 }
 
+/// Descriptors that we hold in most processes, and a few more.
+const OURS: u64 = 8;
+
 /// Moves a descriptor out of the way of the application's.
 pub fn raised(file: File) -> File {
-    for floor in [512, 128] {
+    // SAFETY: an all-zero rlimit is valid and writable.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above. Where few are allowed, the last ones; where it fails, none are.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let last = i32::try_from(limit.rlim_cur.saturating_sub(OURS)).unwrap_or(i32::MAX);
+    for floor in [512, 128, last] {
         // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original is closed by its own.
         let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
         if high >= 0 {

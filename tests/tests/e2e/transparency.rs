@@ -33,6 +33,8 @@ same! {
     an_application_that_opens_its_loader: "dlopen_by_name libOpenCL.so.1 local"
     an_application_that_closes_its_loader: "dlopen_by_name libOpenCL.so.1 local close"
     an_application_that_closes_and_opens_its_loader: "dlclose_loader libOpenCL.so.1 3"
+    a_plugin_that_brings_the_loader: "plugin_loader local"
+    a_plugin_that_brings_the_loader_for_all: "plugin_loader global"
     an_application_with_deep_binding: "dlopen_by_name libOpenCL.so.1 deepbind"
     threads_with_queues_of_their_own: "threads calls 4 300"
     threads_with_cheap_calls: "threads cheap 4 20000"
