@@ -90,7 +90,7 @@ pub trait Host: Clock {
     fn sleep_until(&mut self, until: RawNs);
 }
 
-/// The real thing, round a clock of the caller's.
+/// The real thing, round a clock of the caller's. Who ends it unparks its thread, so that nobody waits for the next reading.
 pub struct SystemHost<C: Clock>(pub C);
 
 impl<C: Clock> Clock for SystemHost<C> {
@@ -108,7 +108,7 @@ impl<C: Clock> Host for SystemHost<C> {
     }
     fn sleep_until(&mut self, until: RawNs) {
         let ns = until.since(self.0.raw()).min(STOP_NOTICE_NS);
-        std::thread::sleep(std::time::Duration::from_nanos(ns));
+        std::thread::park_timeout(std::time::Duration::from_nanos(ns));
     }
 }
 

@@ -113,6 +113,7 @@ impl Running {
         let buffered = self.ready.try_iter().last().unwrap_or(false);
         std::thread::sleep(if buffered { self.idle.max(TAIL) } else { self.idle });
         self.shared.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
         match self.thread.join() {
             Ok(None) => {}
             Ok(Some(why)) => say(format_args!("warning: readings of sensors could not be written to the end: {why}")),
