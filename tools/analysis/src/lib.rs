@@ -32,6 +32,7 @@ pub mod ids;
 pub mod input;
 pub mod issue;
 pub mod merge;
+pub mod missing;
 pub mod stats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -17,24 +17,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Options of `fuzz`.
+/// Options of every fuzzer.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Course {
     /// How long
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
     /// Names the sequence of inputs
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Where a failing input is kept
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub keep: PathBuf,
+}
+
+/// Options of `fuzz`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub course: Course,
     /// Traces to damage as well; small ones, each is read whole
     #[arg(long, value_name = "DIR")]
     pub trace: Vec<PathBuf>,
     /// Give every hundredth input to this `clscope` too: report, dump, export, merge
     #[arg(long, value_name = "FILE")]
     pub command: Option<PathBuf>,
-    /// Where a failing input is kept
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub keep: PathBuf,
 }
 
 /// An input that takes longer is a failure: reading must not blow up on small files.
@@ -57,8 +64,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         corpus.push(files);
     }
-    let end = Instant::now() + Duration::from_secs(args.seconds);
-    let mut random = Random(args.seed);
+    let end = Instant::now() + Duration::from_secs(args.course.seconds);
+    let mut random = Random(args.course.seed);
     let (mut inputs, mut commands, mut slowest) = (0u64, 0u64, Duration::ZERO);
     while Instant::now() < end {
         let input = damaged(&corpus[random.below(corpus.len())], &corpus, &mut random);
@@ -68,8 +75,13 @@ pub fn run(args: &Args) -> Result<()> {
         slowest = slowest.max(took);
         inputs += 1;
         if fate.is_err() || took > PATIENCE {
-            let kept = keep(&args.keep, &input, args.seed, inputs)?;
-            bail!("input {inputs} of seed {}: {}; kept in {}", args.seed, if fate.is_err() { "panic" } else { "too slow" }, kept.display());
+            let kept = keep(&args.course.keep, &input, args.course.seed, inputs)?;
+            bail!(
+                "input {inputs} of seed {}: {}; kept in {}",
+                args.course.seed,
+                if fate.is_err() { "panic" } else { "too slow" },
+                kept.display()
+            );
         }
         if let Some(command) = args.command.as_ref().filter(|_| inputs % 100 == 0) {
             commands += through_command(command, &input, args, inputs)?;
@@ -77,7 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     println!(
         "{inputs} damaged traces and {commands} runs of the command from seed {}: no panic, no crash; slowest {:.1} ms",
-        args.seed,
+        args.course.seed,
         slowest.as_secs_f64() * 1e3
     );
     Ok(())
@@ -270,7 +282,7 @@ fn keep(folder: &Path, input: &Files, seed: u64, number: u64) -> Result<PathBuf>
 /// The command's own readers. A refusal is an answer; a crash is not. Returns how many runs were made.
 fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> Result<u64> {
     let scratch = tempfile::tempdir()?;
-    let trace = keep(scratch.path(), input, args.seed, number)?;
+    let trace = keep(scratch.path(), input, args.course.seed, number)?;
     let merged = scratch.path().join("merged.clscope");
     let out = scratch.path().join("timeline.json");
     let runs: [&[&std::ffi::OsStr]; 5] = [
@@ -285,11 +297,11 @@ fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> R
         let output = Command::new(command).args(run).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
         let crashed = !matches!(output.status.code(), Some(0..=2));
         if crashed || begin.elapsed() > PATIENCE {
-            let kept = keep(&args.keep, input, args.seed, number)?;
+            let kept = keep(&args.course.keep, input, args.course.seed, number)?;
             bail!(
                 "`clscope {}` on input {number} of seed {}: {}, {:.1} s: {}; kept in {}",
                 run[0].to_string_lossy(),
-                args.seed,
+                args.course.seed,
                 output.status,
                 begin.elapsed().as_secs_f64(),
                 String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default(),

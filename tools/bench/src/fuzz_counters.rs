@@ -2,7 +2,7 @@
 //! counters, metric sets and their equations, through everything that reads them; every call of a driver refused with any
 //! errno. Fails on a panic and on an input that takes more than seconds. A seed names a run; the failing input is kept.
 
-use crate::fuzz::{Args, PATIENCE, damage};
+use crate::fuzz::{Course, PATIENCE, damage};
 use crate::random::Random;
 use anyhow::{Result, bail};
 use clscope_metrics::rpn::Equation;
@@ -313,7 +313,7 @@ fn damaged(corpus: &[Input], random: &mut Random) -> Input {
 ///
 /// # Errors
 /// If an input makes a reader panic or take too long.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Course) -> Result<()> {
     refusals();
     let corpus = made();
     let end = Instant::now() + Duration::from_secs(args.seconds);

@@ -37,7 +37,7 @@ enum Command {
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
     /// Feed damaged streams of OA reports, answers of drivers and metric sets to their readers
-    FuzzCounters(fuzz::Args),
+    FuzzCounters(fuzz::Course),
 }
 
 fn main() -> ExitCode {

@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcome};
 use clscope_analysis::input::Definitions;
+use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
 use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs};
 use clscope_trace::record::flag;
@@ -84,7 +85,9 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u6
     let around = snapshots::read(&trace, files.sensors());
     let mut events = trace.events(Some(&alignment));
     let mut text = String::new();
+    let mut missing = vec![Missing::default(); trace.processes.len()];
     for event in events.by_ref() {
+        missing::observe(&mut missing, &event);
         lines += 1;
         match format {
             Format::Text => {
@@ -108,7 +111,9 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u6
             }
         }
     }
-    Ok((lines, trace.issues_after(events.tally(), Some(&alignment)).iter().map(Into::into).collect()))
+    let mut issues = trace.issues_after(events.tally(), Some(&alignment));
+    issues.extend(missing::issues(&trace, &missing));
+    Ok((lines, issues.iter().map(Into::into).collect()))
 }
 
 /// What was read around a command, a line for each source.

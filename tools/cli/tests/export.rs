@@ -338,3 +338,23 @@ fn a_reader_that_stops_early_ends_the_export_quietly() {
 fn builders_ask_for_times() {
     assert_eq!(CommandSpec::kernel(1, 1, 1).flags & flag::TIMED, flag::TIMED);
 }
+
+#[test]
+fn what_is_missing_is_in_the_file_and_in_the_dump() {
+    let stage = Stage::new();
+    let mut p = ProcessBuilder::standard(HostModel::default(), 9, 1);
+    p.thread(0).enqueue(10_000, 11_000, &CommandSpec::kernel(1, 1, 1)).plain(function::SET_ARG, 12_000, 12_100, 1, 1).dropped(
+        13_000,
+        17,
+        DropReason::WriteFailed,
+    );
+    p.exit(20_000, 1);
+    save(&p, &stage.join("t.clscope"));
+    let document = export(&stage, &["t"]);
+    let warnings: Vec<&str> = document["otherData"]["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    let dump = stderr(&stage.clscope().args(["dump", "t"]).output().unwrap());
+    for wanted in ["17 records dropped", "1 command without an end"] {
+        assert!(warnings.iter().any(|w| w.contains(wanted)), "{warnings:?}");
+        assert!(dump.contains(wanted), "{dump}");
+    }
+}

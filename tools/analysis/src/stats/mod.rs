@@ -12,14 +12,15 @@ pub mod windows;
 
 use crate::Trace;
 use crate::align::Alignment;
-use crate::event::{Call, Command, Event, Kept, Mark, Outcome};
+use crate::event::{Call, Command, Event, Kept, Outcome};
 use crate::ids::IdMap;
-use crate::issue::{Issue, IssueKind, Unfinished};
+use crate::issue::{Issue, IssueKind};
 use crate::merge::Tally;
+use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
-use clscope_trace::record::{CommandKind, Direction, DropReason, flag};
+use clscope_trace::record::{CommandKind, Direction, flag};
 use estimate::{Estimate, Sampled};
 use pace::Left;
 use sketch::Distribution;
@@ -191,19 +192,6 @@ pub struct DeviceSums {
     pub left_out: u64,
 }
 
-/// Commands without time, by reason, of one process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Missing {
-    /// Recorded as untimed.
-    pub untimed: BTreeMap<Untimed, u64>,
-    /// Never seen to end.
-    pub unfinished: BTreeMap<Unfinished, u64>,
-    /// Records dropped.
-    pub dropped: BTreeMap<DropReason, u64>,
-    /// Launches whose probability is none; they count as certain.
-    pub bad_probabilities: u64,
-}
-
 /// What the host spent its time waiting in, and for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WaitSums {
@@ -231,11 +219,6 @@ pub struct NamedWait {
     /// As [`WaitSums::running`], by name.
     pub running: BTreeMap<String, u64>,
 }
-
-/// CL_DEVICE_TYPE_CPU.
-const DEVICE_TYPE_CPU: u64 = 2;
-/// Bit of a queue's properties: its commands may run in any order.
-const OUT_OF_ORDER: u64 = 1;
 
 /// Waits that are remembered for the commands that ran meanwhile, which come soon after: their times are read where a
 /// wait ends.
@@ -336,7 +319,7 @@ impl Stats {
                 let clock = d.clock_device(queue.id).unwrap_or(queue.device);
                 let key = key(ProcessIndex(index as u32), queue.id);
                 pass.queue_devices.insert(key, (queue.device, clock));
-                if sampling && queue.properties & OUT_OF_ORDER == 0 {
+                if sampling && !queue.is_out_of_order() {
                     pass.windows.insert(key, Windows::default());
                 }
             }
@@ -362,12 +345,10 @@ impl Stats {
     }
 
     fn add(&mut self, event: &Event<'_>, pass: &mut Pass) {
+        missing::observe(&mut self.missing, event);
         match event {
             Event::Call(call) => self.add_call(call, pass),
             Event::Command(command) => self.add_command(command, pass),
-            Event::Mark { process, mark: Mark::Dropped { count, reason }, .. } => {
-                *self.missing[process.0 as usize].dropped.entry(*reason).or_default() += count;
-            }
             Event::Mark { .. } | Event::InCall { .. } => {}
         }
     }
@@ -378,7 +359,7 @@ impl Stats {
             let (process, queue) = (ProcessIndex((queue >> 32) as u32), queue as u32);
             let d = &trace.process(process).definitions;
             let device = d.queues.get(&queue).and_then(|q| d.devices.get(&q.device));
-            let preempted = device.is_some_and(|d| d.device_type & DEVICE_TYPE_CPU != 0);
+            let preempted = device.is_some_and(|d| d.is_cpu());
             let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
             let sampled = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?))).collect();
             for (class, left) in windows.left(&sampled, preempted) {
@@ -468,16 +449,8 @@ impl Stats {
         let (process, queue) = (command.process, record.queue);
         let lead = pass.leads.remove(&wide_key(process, record.id)).unwrap_or(Lead { enqueue: command.call.begin, function: None });
         let clock_device = pass.queue_devices.get(&key(process, queue)).map_or(0, |d| d.1);
-        let missing = &mut self.missing[process.0 as usize];
-        let mut time = None;
-        match &command.outcome {
-            Outcome::Timed(times) => {
-                self.timed += 1;
-                time = Some(times);
-            }
-            Outcome::Untimed { reason, .. } => *missing.untimed.entry(*reason).or_default() += 1,
-            Outcome::Unfinished(reason) => *missing.unfinished.entry(*reason).or_default() += 1,
-        }
+        let time = if let Outcome::Timed(times) = &command.outcome { Some(times) } else { None };
+        self.timed += u64::from(time.is_some());
         let duration = time.map(|t| t.duration());
         if command.enqueued.has(flag::TIMED)
             && let Some(windows) = pass.windows.get_mut(&key(process, queue))
@@ -673,15 +646,7 @@ impl Stats {
     #[must_use]
     pub fn issues(&self, trace: &Trace<'_>, alignment: &Alignment) -> Vec<Issue> {
         let mut out = trace.issues_after(&self.tally, Some(alignment));
-        for (process, missing) in trace.processes.iter().zip(&self.missing) {
-            let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
-            missing.dropped.iter().for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
-            missing.untimed.iter().for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
-            missing.unfinished.iter().for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));
-            if missing.bad_probabilities > 0 {
-                add(IssueKind::BadProbabilities { commands: missing.bad_probabilities });
-            }
-        }
+        out.extend(missing::issues(trace, &self.missing));
         if self.timed == 0
             && let Some(first) = trace.processes.first()
         {

@@ -17,6 +17,7 @@ use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, KeptArgument
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::merge::Tally;
+use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, Span};
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::flag;
@@ -62,13 +63,14 @@ impl Document<'_, '_> {
     /// # Errors
     /// If `out` cannot be written.
     pub fn write(&self, out: &mut impl Write) -> Result<Summary> {
-        let events = Events { document: self, summary: RefCell::default(), tally: RefCell::default() };
+        let events = Events { document: self, summary: RefCell::default(), tally: RefCell::default(), missing: RefCell::default() };
         let mut serializer = serde_json::Serializer::new(&mut *out);
         let mut document = serializer.serialize_map(None)?;
         document.serialize_entry("displayTimeUnit", "ns")?;
         document.serialize_entry("traceEvents", &events)?;
         let mut summary = events.summary.take();
         summary.issues = self.trace.issues_after(&events.tally.take(), Some(self.alignment));
+        summary.issues.extend(missing::issues(self.trace, &events.missing.take()));
         document.serialize_entry("otherData", &other_data(self, &summary))?;
         SerializeMap::end(document)?;
         out.write_all(b"\n")?;
@@ -103,6 +105,7 @@ struct Events<'t, 'a> {
     document: &'t Document<'t, 'a>,
     summary: RefCell<Summary>,
     tally: RefCell<Vec<Tally>>,
+    missing: RefCell<Vec<Missing>>,
 }
 
 /// One event. Fields the phase does not have are left out.
@@ -176,9 +179,12 @@ impl Serialize for Events<'_, '_> {
         pen.new_tracks()?;
         pen.counters()?;
         let mut events = trace.events(Some(alignment));
+        let mut missing = vec![Missing::default(); trace.processes.len()];
         for event in events.by_ref() {
+            missing::observe(&mut missing, &event);
             pen.event(&event)?;
         }
+        self.missing.replace(missing);
         self.tally.replace(events.tally().to_vec());
         self.summary.replace(pen.summary);
         SerializeSeq::end(pen.out)
