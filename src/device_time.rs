@@ -580,10 +580,20 @@ fn look_if_left_alone(t: &Thread, queue: &Queue) {
     }
 }
 
-/// Harvests what is complete on the queues of a context: the application is about to see reference counts.
+/// Harvests what is complete on a queue, our own markers among it: the application is about to see reference counts.
+pub fn look_before_counts(t: &Thread, queue: &Queue) {
+    if queue.markers.held() > 0
+        && let Some(calls) = Calls::of(queue)
+    {
+        guard::unseen(|| queue.markers.await_last(&calls));
+    }
+    look(t, queue, usize::MAX);
+}
+
+/// As [`look_before_counts`], on the queues of a context.
 pub fn look_at_context(t: &Thread, context: Option<H>) {
     for queue in queues_of(context) {
-        look(t, queue, usize::MAX);
+        look_before_counts(t, queue);
     }
 }
 

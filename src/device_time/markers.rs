@@ -117,6 +117,20 @@ impl Markers {
         turn
     }
 
+    /// Gives those that are on their way the moment that they take. They followed a wait, so that nothing stands before them; what another
+    /// thread has put there since is not waited for.
+    #[cold]
+    pub fn await_last(&self, calls: &Calls) {
+        for _ in 0..50 {
+            let last = self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
+            if !last.is_some_and(|event| calls.status(event).is_some_and(|status| status > super::CL_COMPLETE)) {
+                return;
+            }
+            // SAFETY: no preconditions.
+            unsafe { libc::usleep(20) };
+        }
+    }
+
     /// Reads the stamps of those that are complete.
     #[inline]
     pub fn harvest(&self, queue: &Queue, calls: &Calls) {

@@ -339,7 +339,7 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
     let known = asked_about(site, queue);
     if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
         // Events of complete commands hold their queue in some runtimes: ours must not be seen.
-        guard::protect((), || device_time::look(entered.thread, known, usize::MAX));
+        guard::protect((), || device_time::look_before_counts(entered.thread, known));
         entered.start_now();
     }
     let masked = known.filter(|q| q.profiling_added);
