@@ -6,6 +6,7 @@ mod correct;
 mod counters;
 mod data;
 mod energy;
+mod gather;
 mod rows;
 mod table;
 mod text;
