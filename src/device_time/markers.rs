@@ -123,7 +123,8 @@ impl Markers {
     pub fn await_last(&self, calls: &Calls) {
         for _ in 0..50 {
             let last = self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
-            if !last.is_some_and(|event| calls.status(event).is_some_and(|status| status > super::CL_COMPLETE)) {
+            let running = last.and_then(|event| calls.status(event)).is_some_and(|status| status > super::CL_COMPLETE);
+            if !running {
                 return;
             }
             // SAFETY: no preconditions.
