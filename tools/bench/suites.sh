@@ -61,7 +61,7 @@ list() {
 # What differs from run to run by itself: addresses, times, random numbers; and the order of what several threads print.
 same() {
     sed -E 's/0x[0-9a-fA-F]+/POINTER/g; s/-?[0-9]+\.[0-9]+(e-?[0-9]+)?/FRACTION/g; s/thread .[^ ]* \([0-9]+\)/thread/
-        s/((correct_result|Queued|Submit|Start|End): )[0-9]+/\1NUMBER/; s/result_vec\[.*/NUMBER/; s/(\(ns\): )[0-9]+/\1NUMBER/'
+        s/((correct_result|Queued|Submit|Start|End): )[0-9]+/\1NUMBER/; s/result(_vec)?\[.*/NUMBER/; s/(\(ns\): )[0-9]+/\1NUMBER/'
 }
 equal() { cmp -s <(sort "$1") <(sort "$2"); }
 
