@@ -17,6 +17,7 @@ use crate::{counters, diag, intel_queue, objects, real};
 use clscope_trace::record::Untimed;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
+pub use sampling::Local;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;

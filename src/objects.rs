@@ -187,6 +187,7 @@ pub fn former_queue(handle: H) -> Option<&'static Queue> {
 }
 
 /// Counts a launch of a kernel from a call site: how many there were before.
+#[inline(always)]
 pub fn count_launch(kernel: H, call_site: u32) -> u64 {
     // Handles are even.
     let key = (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -278,10 +279,18 @@ impl Map {
         slots.find(key).map_or(0, |v| v.load(Ordering::Acquire))
     }
 
-    /// Adds to a value and gives the old one. An addition that meets a growing table may be lost: for counts that steer, not for totals.
+    /// Adds to a value and gives the old one. An addition that meets another thread's or a growing table may be lost: for counts that
+    /// steer, not for totals.
+    #[inline(always)]
     fn add(&self, key: u64, more: u64) -> u64 {
-        match self.slots().find(key) {
-            Some(cell) => cell.fetch_add(more, Ordering::Relaxed),
+        let slots = self.slots();
+        let first = slots.entries.get(slots.start(key)).filter(|(k, _)| k.load(Ordering::Relaxed) == key);
+        match first.map(|(_, v)| v).or_else(|| slots.find(key)) {
+            Some(cell) => {
+                let value = cell.load(Ordering::Relaxed);
+                cell.store(value.wrapping_add(more), Ordering::Relaxed);
+                value
+            }
             None => {
                 self.set(key, more);
                 0

@@ -68,8 +68,8 @@ impl Mean {
     }
 }
 
-/// What a thread keeps.
-struct Local {
+/// What a thread keeps, beside the geometries of its launches.
+pub struct Local {
     /// State of its xorshift generator, 0 before its first use.
     random: Cell<u64>,
     /// Until its next look at the shared counters: the first launch of a thread has one, as threads may live for one launch.
@@ -80,26 +80,24 @@ struct Local {
     untimed: Cell<(u64, u64)>,
 }
 
-thread_local! {
-    static LOCAL: Local = const {
-        Local { random: Cell::new(0), left: Cell::new(0), launches: Cell::new(0), timed: Cell::new((0, 0)), untimed: Cell::new((0, 0)) }
-    };
-}
+impl Local {
+    /// Of a thread that launched nothing yet.
+    pub const fn new() -> Self {
+        Self { random: Cell::new(0), left: Cell::new(0), launches: Cell::new(0), timed: Cell::new((0, 0)), untimed: Cell::new((0, 0)) }
+    }
 
-/// A random number below 2^32 (G. Marsaglia's xorshift64*, upper half).
-fn random() -> u32 {
-    LOCAL.with(|local| {
-        let state = &local.random;
-        let mut x = state.get();
+    /// A random number below 2^32 (G. Marsaglia's xorshift64*, upper half).
+    fn random(&self) -> u32 {
+        let mut x = self.random.get();
         if x == 0 {
             x = sink::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         }
         x ^= x >> 12;
         x ^= x << 25;
         x ^= x >> 27;
-        state.set(x);
+        self.random.set(x);
         (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    })
+    }
 }
 
 impl Sampler {
@@ -120,31 +118,30 @@ impl Sampler {
 
     /// Whether to time the launch number `nth` (from 0) of its kernel, and the probability that decided, 0 for certainty.
     #[inline]
-    pub fn decide(&self, nth: u64) -> (bool, f32) {
+    pub fn decide(&self, local: &Local, nth: u64) -> (bool, f32) {
         if !self.sampling.load(Ordering::Relaxed) || nth < ALWAYS {
             return (true, 0.0);
         }
-        // A kernel of n launches so far keeps about KEPT * ln(n) of them.
-        let rare = ((KEPT << 32) / (nth + 1)) as u32;
-        let threshold = self.probability.load(Ordering::Relaxed).max(rare);
-        (random() < threshold, (f64::from(threshold) / 4_294_967_296.0) as f32)
+        let common = self.probability.load(Ordering::Relaxed);
+        // A kernel of n launches so far keeps about KEPT * ln(n) of them. The division, which is slow, is for kernels that are rare.
+        let often = (u64::from(common) + 1).saturating_mul(nth + 1) > KEPT << 32;
+        let threshold = if often { common } else { common.max(((KEPT << 32) / (nth + 1)) as u32) };
+        (local.random() < threshold, (f64::from(threshold) / 4_294_967_296.0) as f32)
     }
 
     /// A launch took `ticks` on the enqueuing thread.
     #[inline]
-    pub fn launched(&self, timed: bool, ticks: u64, now: u64) {
-        LOCAL.with(|local| {
-            if ticks < self.longest() {
-                let mean = if timed { &local.timed } else { &local.untimed };
-                let (count, sum) = mean.get();
-                mean.set((count + 1, sum + ticks));
-            }
-            local.launches.set(local.launches.get() + 1);
-            match local.left.get() {
-                0 => self.tell(local, now),
-                left => local.left.set(left - 1),
-            }
-        });
+    pub fn launched(&self, local: &Local, timed: bool, ticks: u64, now: u64) {
+        if ticks < self.longest() {
+            let mean = if timed { &local.timed } else { &local.untimed };
+            let (count, sum) = mean.get();
+            mean.set((count + 1, sum + ticks));
+        }
+        local.launches.set(local.launches.get() + 1);
+        match local.left.get() {
+            0 => self.tell(local, now),
+            left => local.left.set(left - 1),
+        }
     }
 
     /// Adds what a thread has counted.

@@ -1,6 +1,6 @@
 //! What every enqueue does: decide about an event, record the command, take note of what is to be timed.
 
-use super::geometry::Geometry;
+use super::geometry::{self, Geometry};
 use super::platform;
 use crate::config::DeviceTiming;
 use crate::device_time::{self, Queue};
@@ -54,7 +54,7 @@ pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, obje
     let call_site = process.filter(|p| p.call_sites > 0 && record && entered.recorded()).map_or(0, |p| called_from(entered, p, site));
     let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, call_site, ..Plan::EMPTY };
     if let (true, true, Some(sampler)) = (plan.timed, kind.is_kernel(), process.and_then(|p| p.device.sampler.as_ref())) {
-        let (timed, probability) = sampler.decide(objects::count_launch(object, call_site));
+        let (timed, probability) = sampler.decide(&geometry::cache(entered.thread).sampling, objects::count_launch(object, call_site));
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
         if !timed {
             plan.why = None;
@@ -191,15 +191,17 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             | bit(plan.repeated, flag::REPEATED);
         let (count, list) = what.waits;
         let list = if count == 0 || list.is_null() { None } else { Some(WaitList::of(what.waits)) };
-        let command = Command {
+        let (object, object2) = (objects::id(what.object), if what.object2.is_null() { 0 } else { objects::id(what.object2) });
+        let geometry = what.geometry.id(t);
+        let written = || Command {
             function: what.site.function,
             duration: end.wrapping_sub(begin),
             result: 0,
             id: command,
             queue: queue.map_or(0, |q| q.id),
-            object: objects::id(what.object),
-            object2: if what.object2.is_null() { 0 } else { objects::id(what.object2) },
-            geometry: what.geometry.id(t),
+            object,
+            object2,
+            geometry,
             kind: what.kind,
             flags,
             extra: if what.kind.is_kernel() { plan.probability.to_bits() } else { what.extra },
@@ -207,14 +209,14 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             waits: Waits(list.as_ref().map_or(&[], WaitList::bytes)),
             site: plan.call_site,
         };
-        ring::command(t, &command, end);
-        snapshot::command(command.id);
+        ring::command(t, written, end);
+        snapshot::command(command);
         if let (false, Some(why)) = (plan.timed, plan.why) {
-            ring::untimed(t, command.id, why, 0, end);
+            ring::untimed(t, command, why, 0, end);
         }
     }
     if let (true, Some(sampler)) = (what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref())) {
-        sampler.launched(plan.timed, end.wrapping_sub(begin), end);
+        sampler.launched(&geometry::cache(t).sampling, plan.timed, end.wrapping_sub(begin), end);
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {

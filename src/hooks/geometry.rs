@@ -2,6 +2,7 @@
 //! the ones it used lately, so that the shared table is asked about new ones only.
 
 use crate::call_sites::Stacks;
+use crate::device_time::Local;
 use crate::guard::Thread;
 use crate::sink;
 use clscope_trace::defs;
@@ -11,20 +12,29 @@ pub type Key = [usize; 10];
 const OFFSET_GIVEN: usize = 1 << 8;
 const LOCAL_GIVEN: usize = 1 << 9;
 
-/// A thread's recently used geometries, and the stacks it enqueued from.
+/// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and its counts for sampling.
 pub struct Cache {
     entries: [(Key, u32); 32],
     pub stacks: Stacks,
+    pub sampling: Local,
 }
 
 /// The calling thread's cache, made at its first use.
+#[inline(always)]
 #[expect(clippy::mut_from_ref, reason = "the thread's own, and no caller calls another while it holds it")]
 pub fn cache(t: &Thread) -> &mut Cache {
     if t.geometries.get().is_null() {
-        t.geometries.set(Box::into_raw(Box::new(Cache { entries: [([0; 10], 0); 32], stacks: Stacks::default() })));
+        make(t);
     }
     // SAFETY: this thread's own cache, made above.
     unsafe { &mut *t.geometries.get() }
+}
+
+#[cold]
+#[inline(never)]
+fn make(t: &Thread) {
+    let made = Cache { entries: [([0; 10], 0); 32], stacks: Stacks::default(), sampling: Local::new() };
+    t.geometries.set(Box::into_raw(Box::new(made)));
 }
 
 /// The geometry of a launch, as the application gave it.
@@ -52,29 +62,46 @@ impl Geometry {
         if !(1..=3).contains(&self.dimensions) || self.global.is_null() {
             return 0;
         }
-        let mut key: Key = [0; 10];
-        key[0] = self.dimensions as usize;
-        for (part, (given, bit)) in [(self.offset, OFFSET_GIVEN), (self.global, 0), (self.local, LOCAL_GIVEN)].into_iter().enumerate() {
-            if given.is_null() {
-                continue;
-            }
-            key[0] |= bit;
-            for dimension in 0..self.dimensions as usize {
-                // SAFETY: the runtime accepted the launch, so each given array has `dimensions` entries.
-                key[1 + part * 3 + dimension] = unsafe { *given.add(dimension) };
-            }
-        }
+        let dimensions = self.dimensions as usize;
+        let head = dimensions | if self.offset.is_null() { 0 } else { OFFSET_GIVEN } | if self.local.is_null() { 0 } else { LOCAL_GIVEN };
+        let parts = [(self.global, 4), (self.local, 7), (self.offset, 1)];
         // Factors of their own, so that no product waits for another.
         const FACTORS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
-        let of =
-            |at: usize| [key[at], key[at + 1], key[at + 2]].iter().zip(FACTORS).fold(0usize, |h, (w, f)| h ^ w.wrapping_mul(f as usize));
-        let hash = of(4) ^ of(7).rotate_left(17) ^ of(1).rotate_left(31) ^ key[0].wrapping_mul(FACTORS[3] as usize);
+        let mut hash = head.wrapping_mul(FACTORS[3] as usize);
+        for (turn, (given, _)) in parts.into_iter().enumerate() {
+            for (dimension, factor) in FACTORS.into_iter().enumerate().take(if given.is_null() { 0 } else { dimensions }) {
+                // SAFETY: the runtime accepted the launch, so each given array has `dimensions` entries.
+                hash ^= unsafe { *given.add(dimension) }.wrapping_mul((factor as usize).rotate_left(turn as u32 * 16));
+            }
+        }
         let Some(entry) = cache(t).entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
-        // Word by word, and not by a call of the C library's.
-        if entry.0.iter().zip(&key).fold(0, |differs, (a, b)| differs | (a ^ b)) != 0 {
-            *entry = (key, interned(&key));
+        // The head tells which words count; in the entry the others are 0.
+        let mut differs = entry.0[0] ^ head;
+        for (given, at) in parts {
+            for (dimension, known) in entry.0[at..at + 3].iter().enumerate().take(if given.is_null() { 0 } else { dimensions }) {
+                // SAFETY: as above.
+                differs |= known ^ unsafe { *given.add(dimension) };
+            }
+        }
+        if differs != 0 {
+            *entry = self.learn(head);
         }
         entry.1
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(self, head: usize) -> (Key, u32) {
+        let mut key: Key = [0; 10];
+        key[0] = head;
+        for (given, at) in [(self.offset, 1), (self.global, 4), (self.local, 7)] {
+            for dimension in 0..if given.is_null() { 0 } else { self.dimensions as usize } {
+                // SAFETY: the runtime accepted the launch, so each given array has `dimensions` entries.
+                key[at + dimension] = unsafe { *given.add(dimension) };
+            }
+        }
+        let id = interned(&key);
+        (key, id)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod fork;
 pub mod meta;
 pub mod ring;
 pub mod state;
+pub mod writer;
 
 use crate::config::DeviceTiming;
 use crate::{call_sites, device_time, objects};
@@ -22,6 +23,7 @@ pub struct Process {
     pub clock: Clock,
     pub files: files::Files,
     pub rings: Mutex<ring::Rings>,
+    pub writer: writer::Writer,
     pub segment: Mutex<files::Segments>,
     pub next_thread: AtomicU32,
     pub tables: objects::Tables,
@@ -124,6 +126,7 @@ pub extern "C" fn at_exit() {
             return;
         }
         process.device.stop();
+        process.writer.stop();
         crate::sampler::end();
         crate::counters::end();
         process.files.define(&clscope_clock::anchor(process.clock).into());

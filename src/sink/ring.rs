@@ -1,7 +1,9 @@
 //! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring file, prefaulted and
-//! reused in place, because fresh pages are what recording costs. A full ring is written to the trace by the thread
-//! that filled it, in one `pwrite` per block. Rings start at a page and grow, so that thousands of short threads stay cheap.
+//! reused, because fresh pages are what recording costs. A full ring is written to the trace in one `pwrite` per block: a large one by
+//! the writer ([`super::writer`]) while its thread goes on in another region, others by the thread itself, and large ones as well where the
+//! writer takes no more. Rings start at a page and grow, so that thousands of short threads stay cheap.
 
+use super::writer::Full;
 use super::{Process, files, now, process};
 use crate::diag;
 use crate::guard::{Thread, cell, publish};
@@ -21,9 +23,15 @@ pub const LARGEST: usize = 256 * 1024;
 pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] = [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
 
 /// A region of the ring file.
-struct Region {
+pub struct Region {
     map: MmapRaw,
     size: usize,
+}
+
+impl Region {
+    fn header(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
 }
 
 /// All regions of a process.
@@ -50,7 +58,7 @@ pub struct Owned {
 
 impl Owned {
     fn header(&self) -> *mut u8 {
-        self.region.map.as_mut_ptr()
+        self.region.header()
     }
 }
 
@@ -147,9 +155,11 @@ pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, 
     write_long(t, time, duration, |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)), arguments);
 }
 
-/// A command at its enqueue, with its whole wait list.
+/// A command at its enqueue, with its whole wait list. `make` is asked twice where the fast path does not apply: a value whose address
+/// another function is given would lie in memory, from where the processor reads it back slowly, in words wider than those written.
 #[inline(always)]
-pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
+pub fn command<'a>(t: &Thread, make: impl Fn() -> record::Command<'a>, time: u64) {
+    let c = &make();
     let written = match (c.waits.is_empty(), c.site) {
         (false, _) => false,
         (true, 0) => write_short(t, time, c.duration, |d| record::command(c, d)),
@@ -159,7 +169,7 @@ pub fn command(t: &Thread, c: &record::Command<'_>, time: u64) {
         }),
     };
     if !written {
-        long_command(t, c, time);
+        long_command(t, &make(), time);
     }
 }
 
@@ -246,6 +256,11 @@ fn make_room(t: &Thread, time: u64) -> bool {
     }
     // SAFETY: set by `acquire` to a leaked box that only this thread uses.
     let owned = unsafe { &mut *owned };
+    if owned.region.size == LARGEST && hand_over(t, process, owned) {
+        tell_drops(t);
+        super::maybe_anchor(time);
+        return true;
+    }
     drain(t, owned, time);
     if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size) {
         // Staying small is no failure: a small ring works, only dearer.
@@ -259,19 +274,7 @@ fn make_room(t: &Thread, time: u64) -> bool {
 
 /// Takes a region of at least `size` bytes for this thread. With `keep` the thread has a drained ring, which is given back.
 fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>, time: u64) -> bool {
-    let region = {
-        let mut rings = process.rings.lock();
-        match rings.free.iter().position(|r| r.size == size) {
-            Some(at) => Ok(rings.free.swap_remove(at)),
-            None => {
-                let offset = rings.end;
-                process.files.map_region(offset, size).map(|map| {
-                    rings.end += size as u64;
-                    Region { map, size }
-                })
-            }
-        }
-    };
+    let region = region(process, size);
     let region = match region {
         Ok(region) => region,
         Err(error) => {
@@ -288,10 +291,39 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
         Some(thread) => (thread, t.position.get() >> 32),
         None => (process.next_thread.fetch_add(1, Ordering::Relaxed), 0),
     };
-    let before = t.header.get();
     // A record may speak of a moment before the last one's.
     let time = time.max(t.last.get());
-    let header = region.map.as_mut_ptr();
+    let old = t.ring.get();
+    // SAFETY: a leaked box that only this thread uses, or NULL.
+    let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
+    begin_region(t, &region, thread, sequence, time);
+    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread, failed })));
+    if old.is_null() {
+        on_exit(t);
+        name_thread(process, thread);
+    } else {
+        // SAFETY: made by an earlier `acquire`, not referenced any more.
+        give_back(process, unsafe { Box::from_raw(old) }.region);
+    }
+    true
+}
+
+/// A region of this size that no thread uses.
+fn region(process: &Process, size: usize) -> std::io::Result<Region> {
+    let mut rings = process.rings.lock();
+    // The one that was given back last is the likeliest in the caches.
+    if let Some(at) = rings.free.iter().rposition(|r| r.size == size) {
+        return Ok(rings.free.swap_remove(at));
+    }
+    let offset = rings.end;
+    let map = process.files.map_region(offset, size)?;
+    rings.end += size as u64;
+    Ok(Region { map, size })
+}
+
+/// Makes a region the one that the thread fills, with what the header before said of its call and its drops.
+fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) {
+    let (before, header) = (t.header.get(), region.header());
     // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread field is stored last,
     // so that a reader never takes a half-made header for a ring in use.
     unsafe {
@@ -306,9 +338,8 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
         cell(header, ring::MAGIC).store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
         cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
     }
-    let old = t.ring.get();
-    let size = region.size;
-    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread, failed: 0 })));
+    // Readers of a running process must see the new header before the records that overwrite the old ones, as in `drain`.
+    fence(Ordering::Release);
     t.header.set(header);
     // What the header before could not tell yet. Taken last: a signal handler may have counted there until now.
     // SAFETY: both are ring headers, or SCRATCH, which threads without a ring share.
@@ -318,18 +349,41 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
     }
     t.position.set(sequence << 32);
     t.last.set(time);
-    // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at `size`.
+    // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at its size.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
-        t.limit.set(header.add(size).cast());
+        t.limit.set(header.add(region.size).cast());
     }
-    if old.is_null() {
-        on_exit(t);
-        name_thread(process, thread);
-    } else {
-        // SAFETY: made by an earlier `acquire`, not referenced any more.
-        give_back(*unsafe { Box::from_raw(old) });
+}
+
+/// Leaves a full ring to the writer and goes on in another region. Not without being sure to have one.
+fn hand_over(t: &Thread, process: &'static Process, owned: &mut Owned) -> bool {
+    if !process.writer.takes(process) {
+        return false;
     }
+    let Ok(next) = region(process, LARGEST) else { return false };
+    let position = t.position.get();
+    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
+    let region = std::mem::replace(&mut owned.region, next);
+    // SAFETY: the header of the region before. The call in progress stands in the new one.
+    unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
+    process.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
+    true
+}
+
+/// Writes a full ring that nobody fills any more to the trace.
+pub fn write_full(process: &Process, full: &Full) -> bool {
+    let header = full.region.header();
+    // SAFETY: as in `drain`; the thread that filled the region left it to us.
+    let framed = unsafe { std::slice::from_raw_parts_mut(header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN), BLOCK_HEADER_LEN + full.used) };
+    // SAFETY: the region's header.
+    let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
+    if files::write_block(process, framed, full.thread, full.sequence, base).is_err() {
+        return false;
+    }
+    // SAFETY: the region's header.
+    unsafe { cell(header, ring::DRAINED) }.store(u64::from(full.sequence) + 1, Ordering::Release);
     true
 }
 
@@ -420,10 +474,10 @@ fn tell_drops(t: &Thread) {
 }
 
 /// Marks a region free for the next thread.
-fn give_back(owned: Owned) {
+pub fn give_back(process: &Process, region: Region) {
     // SAFETY: the region's header.
-    unsafe { cell(owned.header(), ring::THREAD) }.store(0, Ordering::Release);
-    owned.process.rings.lock().free.push(owned.region);
+    unsafe { cell(region.header(), ring::THREAD) }.store(0, Ordering::Release);
+    process.rings.lock().free.push(region);
 }
 
 /// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
@@ -481,7 +535,7 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);
         if clean {
-            give_back(*owned);
+            give_back(owned.process, owned.region);
         } else {
             std::mem::forget(owned);
         }

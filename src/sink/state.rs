@@ -1,7 +1,7 @@
 //! Whether calls are recorded: one word that a fork wipes, so that a child that no fork handler told about begins anew,
 //! and the control word of the ring file, through which another process pauses recording.
 
-use super::{NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring};
+use super::{NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring, writer};
 use crate::{config, counters, device_time, diag, guard, objects, sampler, table};
 use clscope_trace::Clock;
 use clscope_trace::file::control;
@@ -171,6 +171,7 @@ fn start() -> u32 {
         pid: std::process::id(),
         clock,
         rings: Mutex::new(ring::Rings::new()),
+        writer: writer::Writer::new(),
         segment: Mutex::new(files::Segments::new(settings.max_size)),
         next_thread: AtomicU32::new(0),
         tables: objects::Tables::new(),

@@ -248,7 +248,9 @@ impl<'a> Process<'a> {
                 dropped_untold = dropped_untold.saturating_add(ring.dropped);
                 let thread = ThreadIndex(ring.block.thread);
                 in_calls.extend(ring.in_call.map(|(function, begin)| InCall { thread, function, begin }));
-                next_blocks.insert(ring.block.thread, ring.block.sequence);
+                // A thread may have left full rings behind that wait to be written: the newest tells.
+                let next = next_blocks.entry(ring.block.thread).or_insert(0u32);
+                *next = ring.block.sequence.max(*next);
                 if !ring.block.payload.is_empty() {
                     blocks.push(ring.block);
                 }

@@ -137,3 +137,124 @@ fn without_asking_again_fillings_mix() {
 fn with_the_segment_first_a_block_is_missed() {
     check(Care { ring_first: false, ..ALL });
 }
+
+/// A full ring left to the thread that writes it (`hand_over` and `give_back` in `src/sink/ring.rs`, `src/sink/writer.rs`): the thread
+/// goes on in another region, and comes back to the first one once it is free. A region holds one record.
+struct Region {
+    /// Thread + 1, 0 while the region is free.
+    thread: AtomicU64,
+    position: AtomicU64,
+    word: AtomicU64,
+}
+
+struct Shared {
+    regions: [Region; 2],
+    /// What waits to be written: region and sequence number.
+    full: Mutex<Vec<(usize, u64)>>,
+    free: Mutex<Vec<usize>>,
+    segment: Mutex<Vec<(u64, u64)>>,
+    returned: AtomicU64,
+}
+
+/// Fillings; one more than there are regions.
+const FILLINGS: u64 = 3;
+
+fn fill(shared: &Shared, care: Care) {
+    let mut at = 0;
+    for sequence in 0..FILLINGS {
+        if sequence > 0 {
+            let Some(next) = shared.free.lock().unwrap().pop() else { return };
+            begin(&shared.regions[next], sequence, care);
+            shared.full.lock().unwrap().push((at, sequence - 1));
+            at = next;
+        }
+        let region = &shared.regions[at];
+        region.word.store(sequence + 1, Ordering::Relaxed);
+        region.position.store(sequence << 32 | 1, Ordering::Release);
+        shared.returned.store(sequence + 1, Ordering::Release);
+    }
+}
+
+fn begin(region: &Region, sequence: u64, care: Care) {
+    region.position.store(sequence << 32, Ordering::Relaxed);
+    region.thread.store(1, Ordering::Release);
+    if care.fence {
+        fence(Ordering::Release);
+    }
+}
+
+fn write_full(shared: &Shared) {
+    for _ in 0..2 {
+        let Some((at, sequence)) = shared.full.lock().unwrap().pop() else { return };
+        let region = &shared.regions[at];
+        shared.segment.lock().unwrap().push((sequence, region.word.load(Ordering::Relaxed)));
+        region.thread.store(0, Ordering::Release);
+        shared.free.lock().unwrap().push(at);
+    }
+}
+
+/// What the reader takes from a region: the sequence number and the record, if there is one, of one thread's one filling.
+fn look(region: &Region, care: Care) -> Option<Option<(u64, u64)>> {
+    let (position, thread) = (region.position.load(Ordering::Acquire), region.thread.load(Ordering::Acquire));
+    let word = region.word.load(Ordering::Relaxed);
+    fence(Ordering::Acquire);
+    let same = region.position.load(Ordering::Relaxed) >> 32 == position >> 32 && region.thread.load(Ordering::Relaxed) == thread;
+    (!care.again || same).then_some((thread != 0 && position & 1 != 0).then_some((position >> 32, word)))
+}
+
+fn read_regions(shared: &Shared, care: Care) {
+    let returned = shared.returned.load(Ordering::Acquire);
+    let early = if care.ring_first { None } else { Some(shared.segment.lock().unwrap().clone()) };
+    let live: Vec<_> = shared.regions.iter().map(|r| look(r, care)).collect();
+    let mut seen = early.unwrap_or_else(|| shared.segment.lock().unwrap().clone());
+    // A region that moved on is copied again; this reader, which tries once, knows nothing of it.
+    let knows_all = live.iter().all(Option::is_some);
+    seen.extend(live.into_iter().flatten().flatten());
+    for (sequence, record) in &seen {
+        assert_eq!(*record, sequence + 1, "records of filling {sequence}");
+    }
+    for record in 1..=if knows_all { returned } else { 0 } {
+        assert!(seen.iter().any(|(_, seen)| *seen == record), "record {record} of {returned} is missing: {seen:?}");
+    }
+}
+
+fn check_hand_over(care: Care) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(move || {
+        let region = |thread| Region { thread: AtomicU64::new(thread), position: AtomicU64::new(0), word: AtomicU64::new(0) };
+        let shared = Arc::new(Shared {
+            regions: [region(1), region(0)],
+            full: Mutex::new(Vec::new()),
+            free: Mutex::new(vec![1]),
+            segment: Mutex::new(Vec::new()),
+            returned: AtomicU64::new(0),
+        });
+        let run = |job: fn(&Shared, Care)| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || job(&shared, care))
+        };
+        let threads = [run(fill), run(|shared, _| write_full(shared))];
+        read_regions(&shared, care);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn full_rings_left_behind_are_seen_until_they_are_written() {
+    check_hand_over(ALL);
+}
+
+#[test]
+#[should_panic(expected = "records of filling")]
+fn without_asking_again_a_region_taken_over_mixes() {
+    check_hand_over(Care { again: false, ..ALL });
+}
+
+#[test]
+#[should_panic(expected = "is missing")]
+fn with_the_segment_first_a_full_ring_is_missed() {
+    check_hand_over(Care { ring_first: false, ..ALL });
+}

@@ -57,12 +57,13 @@ fn regions(bytes: &[u8]) -> Vec<(usize, usize)> {
     out
 }
 
-/// Whether a region is in another filling now than in the copy. One that cannot be read any more stays as it was.
+/// Whether a region is in another filling now than in the copy, or another thread's. One that cannot be read any more stays as it was.
 fn has_moved(file: &File, bytes: &[u8], at: usize) -> bool {
-    let mut now = [0; 4];
     // The upper half of the position is the sequence number.
-    let place = at + ring::POSITION + 4;
-    file.read_exact_at(&mut now, place as u64).is_ok() && u32::from_le_bytes(now) != word(bytes, place)
+    [at + ring::POSITION + 4, at + ring::THREAD].into_iter().any(|place| {
+        let mut now = [0; 4];
+        file.read_exact_at(&mut now, place as u64).is_ok() && u32::from_le_bytes(now) != word(bytes, place)
+    })
 }
 
 #[cfg(test)]

@@ -71,9 +71,11 @@
 //! | 56 | u64 | host time at which that call began |
 //! | 64 | 64 bytes | room for the block's header while it is written to a segment |
 //!
+//! A thread fills one region at a time; others may hold earlier blocks of it that wait to be written. Such a region names no call.
+//!
 //! A record is complete before `position` covers it (release store), so whatever kills the process, every record
-//! below `position` is whole. A block is written to its segment before `position` moves to the next sequence number:
-//! a reader that finds a sequence number both in a segment and in a ring takes it once. The guarantee is against
+//! below `position` is whole. A block is written to its segment before `position` moves to the next sequence number or the region
+//! becomes free: a reader that finds a sequence number both in a segment and in a ring takes it once. The guarantee is against
 //! the death of the process, not of the machine.
 //!
 //! # Records
