@@ -148,7 +148,7 @@ macro_rules! body {
                     extra: $extra,
                     geometry: $geometry,
                 };
-                hooks::enqueue::enqueued(entered, &what, plan);
+                hooks::enqueue::enqueued(entered, &what, &plan);
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }
@@ -182,7 +182,7 @@ macro_rules! body {
                     geometry: hooks::Geometry::NONE,
                 };
                 let plan = hooks::enqueue::Plan::without_event(&entered, site, $queue);
-                hooks::enqueue::enqueued(entered, &what, plan);
+                hooks::enqueue::enqueued(entered, &what, &plan);
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }
