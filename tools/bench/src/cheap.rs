@@ -1,5 +1,6 @@
 //! Added time per cheap call, beside the floor of the same run: two readings of the clock, one 32-byte store, one
-//! indirect call. Refills of the recorder's buffers are included: each figure is the mean of a million calls.
+//! indirect call. Refills of the recorder's buffers are included: each figure is the mean of a million calls. What the recorder's own
+//! threads do meanwhile stands in the last column, a mean over all kinds of calls of the processor time of the whole process.
 
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};
@@ -24,6 +25,9 @@ pub fn run(args: &cost::Args) -> Result<()> {
         let mut added = vec![<[Sample; 4]>::default(); ways.len()];
         let mut times = added.clone();
         let (mut floor, mut bare_ns) = (Sample::default(), <[Sample; 4]>::default());
+        let mut whole = vec![Sample::default(); ways.len()];
+        // Each kind is called 10,000 times before it counts.
+        let made = f64::from(*threads) * CALLS.len() as f64 * (args.calls + 10_000) as f64;
         for _ in 0..args.pairs {
             let bare = Runner::new(&args.places, Way::Bare).run(&program, &arguments)?;
             for (w, (way, _)) in ways.iter().enumerate() {
@@ -31,6 +35,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
                 // The floor of both halves of the pair: whatever slows one process slows its floor.
                 let here = (bare.figures["floor"][0] + recorded.figures["floor"][0]) / 2.0;
                 floor.push(here);
+                whole[w].push((recorded.cpu - bare.cpu) / made);
                 for (c, (name, _)) in CALLS.iter().enumerate() {
                     let more = recorded.figures[*name][0] - bare.figures[*name][0];
                     added[w][c].push(more);
@@ -51,11 +56,12 @@ pub fn run(args: &cost::Args) -> Result<()> {
                     added[w][c].show(),
                     table::digits(floor.median()),
                     times[w][c].show(),
+                    table::digits(whole[w].median()),
                 ]);
             }
         }
     }
-    let heads = ["call", "way", "threads", "bare ns", "added ns", "floor ns", "added / floor"];
+    let heads = ["call", "way", "threads", "bare ns", "added ns", "floor ns", "added / floor", "process: added ns"];
     table::print("Cheap calls: sustained mean, CPU time of the calling thread, median of pairs (quartiles)", &heads, &rows);
     if args.callgrind {
         let [fewer, more] = [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);

@@ -25,7 +25,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
             format!("threads={threads}"),
             format!("spin={}", args.spin),
         ];
-        let new = <[Sample; 6]>::default;
+        let new = <[Sample; 7]>::default;
         let mut methods = vec![new(); variants.len()];
         let mut baseline = new();
         for _ in 0..args.pairs {
@@ -39,6 +39,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
                 let with = variant.runner().run(&program, &arguments)?.figures;
                 let figures = [
                     with["bare"][ENQUEUE] - bare["bare"][ENQUEUE],
+                    with["bare"][ENQUEUE_CPU] - bare["bare"][ENQUEUE_CPU],
                     with["bare"][ENQUEUE] - bare["timed"][ENQUEUE],
                     with["bare"][ENQUEUE_CPU] - bare["timed"][ENQUEUE_CPU],
                     with["bare"][TOTAL] - bare["timed"][TOTAL],
@@ -69,6 +70,7 @@ pub fn run(args: &cost::Args) -> Result<()> {
             "method",
             "threads",
             "over bare",
+            "the same, CPU",
             "over asking itself",
             "the same, CPU",
             "over asking itself, with finish",
