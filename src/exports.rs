@@ -50,7 +50,7 @@ macro_rules! body {
             let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: no errcode_ret here.
             let code = unsafe { returned.code(std::ptr::null()) };
-            entered.plain($id, code, || $object, small!($($small),*), || [$($keep),*]);
+            entered.plain($id, code, move || $object, small!($($small),*), move || [$($keep),*]);
             returned
         }
     };

@@ -15,33 +15,41 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 /// A recorded call between its beginning and its record.
 pub struct Entered {
     pub thread: &'static Thread,
-    /// Host time just before the real call.
-    pub begin: u64,
-    /// Recording is paused or the call filtered out: its hook does its work, and no record is written of it.
-    silent: bool,
+    /// Host time just before the real call, with [`SILENT`] where it applies: then its duration looks too long for the fast path,
+    /// which so has nothing to ask about it.
+    mark: u64,
 }
+
+/// Recording is paused or the call filtered out: its hook does its work, and no record is written of it. No clock's time has the bit.
+const SILENT: u64 = 1 << 63;
 
 /// Takes the guard. `None`: pass the call on and record nothing.
 #[inline(always)]
 pub fn enter(site: Site) -> Option<Entered> {
     let t = thread();
-    let mut silent = false;
-    if t.depth.get() != 0 || !state::active() {
-        silent = match slow_enter(t, site) {
-            Begun::Off => return None,
-            begun => begun == Begun::Silent,
-        };
+    if t.depth.get() == 0 && state::active() { Some(entered(t, site, 0)) } else { enter_slowly(t, site) }
+}
+
+#[cold]
+#[inline(never)]
+fn enter_slowly(t: &'static Thread, site: Site) -> Option<Entered> {
+    match slow_enter(t, site) {
+        Begun::Off => None,
+        begun => Some(entered(t, site, if begun == Begun::Silent { SILENT } else { 0 })),
     }
-    let function = site.function;
+}
+
+#[inline(always)]
+fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
     t.depth.set(1 + site.slot as u32);
     let begin = sink::now();
     let header = t.header.get();
     // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than these offsets.
     unsafe {
         cell(header, ring::CALL_BEGIN).store(begin, Ordering::Relaxed);
-        cell(header, ring::CALL).store(u64::from(function) + 1, Ordering::Relaxed);
+        cell(header, ring::CALL).store(u64::from(site.function) + 1, Ordering::Relaxed);
     }
-    Some(Entered { thread: t, begin, silent })
+    Entered { thread: t, mark: begin | silent }
 }
 
 /// A word of a ring's header.
@@ -54,8 +62,6 @@ pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(header.add(at).cast()) }
 }
 
-#[cold]
-#[inline(never)]
 fn slow_enter(t: &Thread, site: Site) -> Begun {
     if !t.outside() {
         // What comes in by the same way as the call that is under way is the application's: a signal handler that
@@ -78,16 +84,22 @@ fn slow_enter(t: &Thread, site: Site) -> Begun {
 }
 
 impl Entered {
+    /// Host time just before the real call.
+    #[inline(always)]
+    pub fn begin(&self) -> u64 {
+        self.mark & !SILENT
+    }
+
     /// Takes the beginning anew, where preparing the call took time.
     #[inline(always)]
     pub fn start_now(&mut self) {
-        self.begin = sink::now();
+        self.mark = sink::now() | (self.mark & SILENT);
     }
 
     /// Whether records are written of it.
     #[inline(always)]
     pub fn recorded(&self) -> bool {
-        !self.silent
+        self.mark & SILENT == 0
     }
 
     /// Ends the call with a plain record if it succeeded and `small` fits, else with the long form.
@@ -117,9 +129,9 @@ impl Entered {
         let t = self.thread;
         t.writing.set(true);
         compiler_fence(Ordering::SeqCst);
-        let (delta, duration) = (end.wrapping_sub(t.last.get()), end.wrapping_sub(self.begin));
+        let (delta, duration) = (end.wrapping_sub(t.last.get()), end.wrapping_sub(self.mark));
         let cursor = t.cursor.get();
-        let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16 && !self.silent;
+        let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16;
         if let (true, 0, 0, Some(small)) = (room, (delta | duration) >> 32, code, small) {
             let words = record::plain(function, small, id(), delta as u32, duration as u32);
             // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this thread only.
@@ -129,8 +141,12 @@ impl Entered {
                 t.cursor.set(cursor.add(2));
             }
             publish(t, end, 16);
-        } else if !self.silent {
-            slow_plain(t, function, code, id(), small, &long(), end, duration);
+        } else {
+            apart(move || {
+                if self.recorded() {
+                    slow_plain(t, function, code, id(), small, &long(), end, end.wrapping_sub(self.begin()));
+                }
+            });
         }
         leave(t);
     }
@@ -145,8 +161,8 @@ impl Entered {
     /// Ends the call with the long form, at a time taken before.
     pub fn call_at(self, function: u16, code: i32, arguments: &[u64], end: u64) {
         let t = self.thread;
-        let duration = end.wrapping_sub(self.begin);
-        if !self.silent {
+        let duration = end.wrapping_sub(self.begin());
+        if self.recorded() {
             protect((), || sink::ring::call(t, function, code, arguments, end, duration));
         }
         leave(t);
@@ -160,8 +176,13 @@ impl Entered {
     }
 }
 
+/// Runs what is rare out of the way, so that the common path keeps few values in registers.
 #[cold]
 #[inline(never)]
+fn apart(run: impl FnOnce()) {
+    run();
+}
+
 #[expect(clippy::too_many_arguments, reason = "the fast path's registers, handed over once")]
 fn slow_plain(t: &Thread, function: u16, code: i32, id: u32, small: Option<u32>, long: &[u64], end: u64, duration: u64) {
     protect((), || match small {

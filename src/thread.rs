@@ -1,11 +1,14 @@
-//! What each thread keeps between calls, and the way to it. On x86-64 the way is a TLS descriptor: in a library that is
-//! loaded with the program it costs two instructions, and it works in one that is opened late as well. `thread_local!`
-//! asks the resolver of the dynamic linker in every call, since nothing tells the stable compiler to use descriptors.
+//! What each thread keeps between calls, and the way to it. On x86-64 the way is a TLS descriptor, which works in a library that is
+//! loaded with the program and in one that is opened late. Where its resolver only tells a distance from the thread pointer, the same in
+//! each thread, that distance is kept and the resolver not called again. `thread_local!` asks the dynamic linker in every call, since
+//! nothing tells the stable compiler to use descriptors.
 //!
 //! Sources: "ELF Handling For Thread-Local Storage" and "Thread-Local Storage Descriptors for IA32 and AMD64/EM64T".
 
 use crate::sink::ring::{Owned, SCRATCH};
 use std::cell::Cell;
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a thread keeps between calls.
 #[repr(C)]
@@ -45,11 +48,34 @@ impl Thread {
     }
 }
 
+/// Distance from the thread pointer, the same in each thread, once it is known to be; 0 before and where it is not.
+#[cfg(target_arch = "x86_64")]
+static OFFSET: AtomicUsize = AtomicUsize::new(0);
+
 /// The calling thread's state.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn thread() -> &'static Thread {
-    let at: *const Thread;
+    let offset = OFFSET.load(Ordering::Relaxed);
+    if offset == 0 {
+        return by_descriptor();
+    }
+    let pointer: usize;
+    // SAFETY: the word at the thread pointer is the thread pointer itself (the ABI's variant II).
+    unsafe { std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
+    let at = pointer.wrapping_add(offset) as *const Thread;
+    // SAFETY: as in `by_descriptor`. It is said that it is not NULL, since nothing else tells the compiler.
+    unsafe {
+        std::hint::assert_unchecked(!at.is_null());
+        &*at
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+#[inline(never)]
+fn by_descriptor() -> &'static Thread {
+    let (at, descriptor): (*const Thread, *const [usize; 2]);
     // SAFETY: the sequence that the ABI gives for a TLS descriptor: it changes rax and the flags. Descriptors that are
     // not resolved statically may change vector registers in older versions of glibc, so these count as changed too.
     // The value has no destructor and lives as long as its thread; the reference never leaves the thread (Thread is not
@@ -57,13 +83,22 @@ pub fn thread() -> &'static Thread {
     unsafe {
         std::arch::asm!(
             "lea rax, [rip + clscope_thread@TLSDESC]",
+            "mov {descriptor}, rax",
             "call qword ptr [rax + clscope_thread@TLSCALL]",
             "add rax, qword ptr fs:[0]",
+            descriptor = out(reg) descriptor,
             out("rax") at,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
             out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
-            options(pure, nomem),
         );
+        // A resolver that only returns the descriptor's second word says that it is the distance in each thread: endbr64 at most, then
+        // mov rax, [rax+8]; ret.
+        let resolver = (*descriptor)[0] as *const [u8; 9];
+        let code = resolver.read_unaligned();
+        let code = if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { &code[4..] } else { &code[..5] };
+        if code == [0x48, 0x8b, 0x40, 0x08, 0xc3] {
+            OFFSET.store((*descriptor)[1], Ordering::Relaxed);
+        }
         &*at
     }
 }

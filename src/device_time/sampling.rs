@@ -8,7 +8,7 @@
 
 use crate::sink;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Launches of a kernel that are always timed.
 const ALWAYS: u64 = 16;
@@ -27,8 +27,10 @@ const LEAST: f64 = 1.0 / 4096.0;
 
 /// The price of timing, and the probability that follows from it.
 pub struct Sampler {
-    /// Common probability in 2^-32.
-    probability: AtomicU32,
+    /// Common probability: the threshold below which a random number decides for timing (lower half), and the probability's f32 bits.
+    probability: AtomicU64,
+    /// Ticks in [`LONGEST_NS`], 0 at first.
+    longest: AtomicU64,
     /// Whether launches are left out at all: `auto` begins complete.
     sampling: AtomicBool,
     launches: AtomicU64,
@@ -100,11 +102,18 @@ impl Local {
     }
 }
 
+/// A threshold with the probability that it stands for.
+fn packed(threshold: u32) -> u64 {
+    let probability = (f64::from(threshold) / 4_294_967_296.0) as f32;
+    u64::from(threshold) | (u64::from(probability.to_bits()) << 32)
+}
+
 impl Sampler {
     /// `complete`: begins with everything timed (`auto`).
     pub fn new(complete: bool) -> Self {
         Self {
-            probability: AtomicU32::new(u32::MAX / 64),
+            probability: AtomicU64::new(packed(u32::MAX / 64)),
+            longest: AtomicU64::new(0),
             sampling: AtomicBool::new(!complete),
             launches: AtomicU64::new(0),
             timed: Mean::new(),
@@ -124,15 +133,15 @@ impl Sampler {
         }
         let common = self.probability.load(Ordering::Relaxed);
         // A kernel of n launches so far keeps about KEPT * ln(n) of them. The division, which is slow, is for kernels that are rare.
-        let often = (u64::from(common) + 1).saturating_mul(nth + 1) > KEPT << 32;
-        let threshold = if often { common } else { common.max(((KEPT << 32) / (nth + 1)) as u32) };
-        (local.random() < threshold, (f64::from(threshold) / 4_294_967_296.0) as f32)
+        let often = ((common & 0xffff_ffff) + 1).saturating_mul(nth + 1) > KEPT << 32;
+        let chosen = if often { common } else { packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32)) };
+        (local.random() < chosen as u32, f32::from_bits((chosen >> 32) as u32))
     }
 
     /// A launch took `ticks` on the enqueuing thread.
     #[inline]
     pub fn launched(&self, local: &Local, timed: bool, ticks: u64, now: u64) {
-        if ticks < self.longest() {
+        if ticks < self.longest.load(Ordering::Relaxed) {
             let mean = if timed { &local.timed } else { &local.untimed };
             let (count, sum) = mean.get();
             mean.set((count + 1, sum + ticks));
@@ -148,6 +157,7 @@ impl Sampler {
     #[inline(never)]
     fn tell(&self, local: &Local, now: u64) {
         local.left.set(TOGETHER - 1);
+        self.longest.store(sink::ticks_of(LONGEST_NS), Ordering::Relaxed);
         for (shared, own) in [(&self.timed, &local.timed), (&self.untimed, &local.untimed)] {
             let (count, ticks) = own.take();
             if count > 0 {
@@ -164,10 +174,6 @@ impl Sampler {
     /// Harvesting `count` events took `ticks`.
     pub fn harvested(&self, count: u64, ticks: u64) {
         self.harvested.add(count, ticks);
-    }
-
-    fn longest(&self) -> u64 {
-        sink::ticks_of(LONGEST_NS)
     }
 
     /// Sets the probability so that timing costs the budget's share of the time that passes.
@@ -197,13 +203,13 @@ impl Sampler {
             None => {
                 if launches >= TRIAL && (timed + harvest) > budget * per_launch {
                     self.sampling.store(true, Ordering::Relaxed);
-                    self.probability.store(u32::MAX / 8, Ordering::Relaxed);
+                    self.probability.store(packed(u32::MAX / 8), Ordering::Relaxed);
                 }
             }
             Some(untimed) => {
                 let price = (timed - untimed).max(0.0) + harvest;
                 // The time that passes contains what timing costs already.
-                let probability = f64::from(self.probability.load(Ordering::Relaxed)) / 4_294_967_296.0;
+                let probability = f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
                 let own = (per_launch - probability * price).max(per_launch / 4.0);
                 let next = if price > 0.0 { (budget * own / price).clamp(LEAST, 1.0) } else { 1.0 };
                 if next < 1.0 {
@@ -216,7 +222,7 @@ impl Sampler {
                         ),
                     );
                 }
-                self.probability.store((next * 4_294_967_295.0) as u32, Ordering::Relaxed);
+                self.probability.store(packed((next * 4_294_967_295.0) as u32), Ordering::Relaxed);
             }
         }
     }

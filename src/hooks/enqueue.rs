@@ -145,7 +145,7 @@ pub struct What {
 #[inline(never)]
 pub fn enqueued(entered: Entered, what: &What, plan: &Plan) {
     let end = sink::now();
-    let begin = entered.begin;
+    let begin = entered.begin();
     ahead(entered.thread, plan);
     entered.with(|t| record(t, what, plan, begin, end));
 }
