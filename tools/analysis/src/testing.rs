@@ -249,6 +249,8 @@ pub struct ProcessBuilder {
     threads: Vec<ThreadBuilder>,
     /// Threads whose last block stays in the ring.
     pub in_ring: bool,
+    /// The block before the last of each thread waits in a region of its own, behind the newest in the file.
+    pub waiting: bool,
     /// Calls in progress at the end: thread, function, begin in true ns.
     pub in_calls: Vec<(u32, u16, u64)>,
 }
@@ -347,7 +349,7 @@ impl ProcessBuilder {
             clscope_trace::defs::Geometry { id: 1, dimensions: 1, offset: None, global: [1024, 1, 1], local: Some([64, 1, 1]) }.into(),
         );
         let thread = ThreadBuilder { host, last: 0, base: 0, payload: Vec::new(), blocks: Vec::new(), block_len: 4096 };
-        Self { host, pid, defs, threads: vec![thread; threads as usize], in_ring: false, in_calls: Vec::new() }
+        Self { host, pid, defs, threads: vec![thread; threads as usize], in_ring: false, waiting: false, in_calls: Vec::new() }
     }
 
     /// A thread, to add records to.
@@ -415,10 +417,12 @@ impl ProcessBuilder {
             let in_call = self.in_calls.iter().find(|c| c.0 as usize == index);
             let last = if self.in_ring || in_call.is_some() { thread.blocks.pop() } else { None };
             let count = thread.blocks.len();
+            let waits = if self.waiting && last.is_some() { thread.blocks.pop() } else { None };
             blocks.extend(thread.blocks.into_iter().enumerate().map(|(sequence, (base, payload))| (base, index, sequence, payload)));
             if self.in_ring || in_call.is_some() {
                 let (base, payload) = last.unwrap_or((self.host.ticks(0), Vec::new()));
                 rings.push(self.ring(index as u32, count as u32, base, &payload, in_call.copied()));
+                rings.extend(waits.map(|(base, payload)| self.ring(index as u32, count as u32 - 1, base, &payload, None)));
             }
         }
         // Blocks of several threads interleave as they were written.

@@ -31,7 +31,11 @@ fn moment(event: &Event<'_>) -> Option<HostNs> {
 
 /// `count` launches on one thread, 10 us apart; the device runs on the host's raw clock.
 fn launches(host: HostModel, pid: u32, count: u64) -> ProcessBuilder {
-    let mut p = ProcessBuilder::standard(host, pid, 2);
+    filled(ProcessBuilder::standard(host, pid, 2), count)
+}
+
+fn filled(mut p: ProcessBuilder, count: u64) -> ProcessBuilder {
+    let host = p.host;
     for i in 0..count {
         let t = 10_000 + i * 10_000;
         p.thread(0).plain(function::SET_ARG, t, t + 100, 3 | (8 << 8), 1);
@@ -248,6 +252,38 @@ fn rings_give_the_newest_records_once() {
     assert!(open_count(&alone) < whole);
     bytes.segment.extend_from_slice(&bytes.segment.clone()[128..]);
     assert_eq!(open_count(&bytes), whole);
+}
+
+#[test]
+fn full_rings_that_wait_are_read_in_their_places() {
+    let blocks = |waiting| {
+        let mut p = ProcessBuilder::standard(HostModel::default(), 7, 2);
+        p.block_len(256);
+        (p.in_ring, p.waiting) = (true, waiting);
+        filled(p, 40)
+    };
+    let of = |waiting| {
+        let bytes = [blocks(waiting).build()];
+        let trace = open(&bytes);
+        let mut events = trace.events(None);
+        let seen: Vec<String> = events.by_ref().map(|e| format!("{e:?}")).collect();
+        let codes: Vec<_> = trace.issues_after(events.tally(), None).iter().map(|i| i.kind.code().to_owned()).collect();
+        (seen, codes, bytes[0].segment.len())
+    };
+    let (written, waiting) = (of(false), of(true));
+    assert!(waiting.2 < written.2, "a block of the segment waits");
+    assert_eq!((waiting.0, waiting.1), (written.0, written.1));
+
+    // What an older region says of the sequence does not hide that a newer block is missing.
+    let mut bytes = blocks(true).build();
+    let newest = clscope_trace::file::RING_FIRST + clscope_trace::file::ring::POSITION;
+    let sequence = u32::from_le_bytes(bytes.ring[newest + 4..newest + 8].try_into().unwrap());
+    bytes.ring[newest..newest + 4].fill(0);
+    bytes.ring[newest + 4..newest + 8].copy_from_slice(&(sequence + 1).to_le_bytes());
+    let list = [bytes];
+    let trace = open(&list);
+    let codes: Vec<_> = trace.processes[0].issues.iter().map(IssueKind::code).collect();
+    assert!(codes.contains(&"missing-blocks"), "{codes:?}");
 }
 
 fn open_count(bytes: &ProcessBytes) -> usize {
