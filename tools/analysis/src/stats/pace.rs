@@ -14,12 +14,14 @@
 //! * Errors are the residuals', as of Poisson sampling, with the covariance of neighbours, which share a window; the
 //!   interval is Hall's for skewed estimates. Its upper end leaves room for half a further launch like the most influential one
 //!   (after Fay and Feuer 1997; half of it as mid-p intervals do).
+//! * What a window took beyond typical launches is shared among its kernels as what was timed of them; whose it was is as random as
+//!   the shares.
 //! * **Excess**: time in which the queue worked, or may have, that neither the estimate nor what usually passes between launches
 //!   explains may have been launches that nobody timed. The upper end includes it; a total beyond the windows is impossible.
 //! * **Paces that no timed launch had** are filled as the nearest group's were, if the queue was full. On devices whose
 //!   workers are preempted all of their excess may be no launch's, and the lower end says so.
 //! * There, too, a launch longer than all that were timed may hide where the queue was open: with the probability 1/(n+1)
-//!   (Good 1953) each took what its window leaves.
+//!   (Good 1953; n effective launches were timed) each took what its window leaves.
 
 use super::estimate::{Estimate, FEW, Sampled, hall, student};
 use super::windows::{Evidence, Window};
@@ -188,6 +190,12 @@ impl Queue<'_> {
         } else {
             self.groups(&units, &cases, lost, &mut fill, &mut out);
         }
+        // Whose the time beyond typical of a shared window was is as random as the shares.
+        let shared = units.iter().zip(&fill).map(|(u, f)| {
+            let share = u.typical / u.expected;
+            ((f - 1.0).max(0.0) * u.expected).powi(2) * share * (1.0 - share).max(0.0)
+        });
+        out.variance += shared.sum::<f64>();
         let (more, gap) = self.excess(&units, &cases, &fill, middle);
         let explained: f64 = units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
         out.excess = out.excess.max(if few { explained + more - out.value } else { more });
@@ -198,7 +206,9 @@ impl Queue<'_> {
         if self.preempted {
             let open = || units.iter().zip(&fill).filter(|(u, _)| !u.is_full());
             let room = |u: &Unit, fill: f64| (u.available - fill * u.expected).max(0.0);
-            let each = open().map(|(u, f)| u.n * room(u, *f)).sum::<f64>() / (cases.len() as f64 + 1.0);
+            let (sum, squares) = cases.iter().fold((0.0, 0.0), |(s, q), c| (s + c.weight, q + c.weight * c.weight));
+            let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
+            let each = open().map(|(u, f)| u.n * room(u, *f)).sum::<f64>() / (effective + 1.0);
             out.unseen = each.min(open().map(|(u, f)| room(u, *f)).sum());
         }
         Some(out)
