@@ -238,7 +238,7 @@ impl Queue<'_> {
         if lost > 0.0 {
             let (weight, sum) = cases.iter().fold((0.0, 0.0), |(w, y), c| (w + c.weight * c.typical, y + c.weight * c.y));
             out.value += lost * sum / weight;
-            let residuals = |c: &Case| c.weight * lost / weight * (c.y - sum / weight * c.typical);
+            let residuals = |c: &Case| lost / weight * (c.y - sum / weight * c.typical);
             add_errors(cases, &all_cases, residuals, &mut influence, out);
         }
         let squares: f64 = influence.iter().map(|u| u * u).sum();
@@ -304,7 +304,7 @@ impl Queue<'_> {
             for i in u {
                 fill[*i] = value / known * if full { units[*i].stretch() } else { 1.0 };
             }
-            let residual = |c: &Case| c.weight * known / of_cases * (c.y - ratio * if full { c.pace() } else { c.typical });
+            let residual = |c: &Case| known / of_cases * (c.y - ratio * if full { c.pace() } else { c.typical });
             add_errors(cases, c, residual, influence, out);
         }
         for i in beyond {
@@ -348,16 +348,20 @@ impl Queue<'_> {
 
 /// Adds the errors of a group's estimate.
 fn add_errors(cases: &[Case], of: &[usize], residual: impl Fn(&Case) -> f64, influence: &mut [f64], out: &mut Left) {
-    let (sum, squares) = of.iter().fold((0.0, 0.0), |(s, q), i| (s + cases[*i].weight, q + cases[*i].weight.powi(2)));
+    // Of weights w = (1-p)/p the error of the sum is 1/p - 1 for a launch that was chosen, and -1 for one that was not: its
+    // variance (1-p)/p is estimated by (1-p)/p^2 = w(w+1), its third cumulant by (1-p)(1-2p)/p^3 = w(w+1)(w-1).
+    let second = |c: &Case| c.weight * (c.weight + 1.0);
+    let (sum, squares) = of.iter().fold((0.0, 0.0), |(s, q), i| (s + second(&cases[*i]), q + second(&cases[*i]).powi(2)));
     let effective = sum * sum / squares;
     // The ratio was taken from the same launches: as for any variance, one degree of freedom goes.
     let correction = effective / (effective - 1.0).max(1.0);
     let mut variance = 0.0;
     for i in of {
-        let z = residual(&cases[*i]);
-        influence[*i] += z * correction.sqrt();
-        variance += z * z * correction;
-        out.third += z.powi(3);
+        let (case, r) = (&cases[*i], residual(&cases[*i]));
+        let z = r * (second(case) * correction).sqrt();
+        influence[*i] += z;
+        variance += z * z;
+        out.third += r.powi(3) * second(case) * (case.weight - 1.0);
     }
     out.spread += variance * variance / (effective - 1.0).max(0.5);
 }
