@@ -28,7 +28,7 @@ use super::windows::{Evidence, Window};
 use std::collections::BTreeMap;
 
 /// Timed launches from which a group of full windows, and of open ones, has an estimate of its own.
-const GROUP: [usize; 2] = [6, 10];
+const GROUP: [usize; 2] = [6, 15];
 /// Beyond so many times the pace of the last group nothing is concluded from it.
 const FAR: f64 = 16.0;
 /// Part of a window in which the queue was not empty, from which on it counts as full.
@@ -204,12 +204,13 @@ impl Queue<'_> {
             out.most = f64::INFINITY;
         }
         if self.preempted {
-            let open = || units.iter().zip(&fill).filter(|(u, _)| !u.is_full());
-            let room = |u: &Unit, fill: f64| (u.available - fill * u.expected).max(0.0);
+            let open = || units.iter().filter(|u| !u.is_full());
+            // Longer ones would show.
+            let room = |u: &Unit| (u.available - u.full).max(0.0);
             let (sum, squares) = cases.iter().fold((0.0, 0.0), |(s, q), c| (s + c.weight, q + c.weight * c.weight));
             let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
-            let each = open().map(|(u, f)| u.n * room(u, *f)).sum::<f64>() / (effective + 1.0);
-            out.unseen = each.min(open().map(|(u, f)| room(u, *f)).sum());
+            let each = open().map(|u| u.n * room(u)).sum::<f64>() / (effective + 1.0);
+            out.unseen = each.min(open().map(room).sum());
         }
         Some(out)
     }
@@ -334,15 +335,19 @@ impl Queue<'_> {
             let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
             full.map(|(u, f)| u.available - (f + gap / middle) * u.expected).sum()
         };
-        // Typical gaps are as likely too long as too short; where time is left, little is taken for them.
-        let sure = of_full(gap);
-        let of_full = if sure > 0.0 { sure.max(of_full(low_gap)) } else { 0.0 };
+        // Long launches make gaps beside them look long: little is taken for usual.
+        let of_full = of_full(low_gap).max(0.0);
         let of_open = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| {
             // Only what stands out, and came after the last enqueue.
             let more = u.full - (f + median / middle) * u.expected;
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         });
-        (of_full + of_open.sum::<f64>(), Some(gap))
+        // What the full ones show happened at the same rate in open ones, as far as there is room; not that few speak for many.
+        let expected = |full: bool| units.iter().filter(|u| u.is_full() == full).map(|u| u.expected).sum::<f64>();
+        let room = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| (u.available - f * u.expected).max(0.0));
+        let (full, open) = (expected(true), expected(false));
+        let alike = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
+        (of_full + of_open.sum::<f64>().max(alike.min(room.sum())), Some(gap))
     }
 }
 

@@ -67,7 +67,8 @@ enum Item {
 pub struct Window {
     /// Time in which they may have run.
     pub available: f64,
-    /// Of it, after the last of them was enqueued: the queue was not empty then.
+    /// Of it, when the queue was not empty: after the last of them was enqueued, or all of the time but what typical launches
+    /// would have left idle, whichever is more.
     pub full: f64,
     /// How many of each.
     pub counts: Vec<(Launch, f64)>,
@@ -110,12 +111,28 @@ struct Open {
     from: HostNs,
     /// Return of the last enqueue.
     last: HostNs,
+    /// When typical launches would be done, and how long they would have left the queue empty until then.
+    done: HostNs,
+    idle: f64,
     window: Window,
 }
 
 impl Open {
+    fn new(from: HostNs) -> Self {
+        Self { from, last: from, done: from, idle: 0.0, window: Window::default() }
+    }
+
+    /// A command that typically takes so long was enqueued by a call that returned then.
+    fn enqueued(&mut self, returned: HostNs, typical: i64) {
+        self.idle += returned.since(self.done) as f64;
+        self.done = HostNs(self.done.max(returned).0.saturating_add(typical));
+        self.last = returned;
+    }
+
     fn close(&self, end: HostNs) -> Window {
-        Window { available: end.since(self.from) as f64, full: end.since(self.from.max(self.last)) as f64, ..self.window.clone() }
+        let available = end.since(self.from) as f64;
+        let full = (end.since(self.from.max(self.last)) as f64).max(available - self.idle);
+        Window { available, full, ..self.window.clone() }
     }
 }
 
@@ -135,8 +152,8 @@ pub struct Windows {
     evidence: Vec<Evidence>,
     /// For how many each remembered one of them stands.
     thinned: f64,
-    /// Durations of the launches of each class and geometry.
-    kinds: IdMap<Sampled, u128>,
+    /// Durations of the launches of each class and geometry, and what is typical of them so far.
+    kinds: IdMap<(Sampled, i64), u128>,
     /// The order of commands is not certain.
     unordered: bool,
 }
@@ -224,13 +241,19 @@ impl Windows {
     }
 
     fn run(&mut self, call: Span, launch: Option<Launch>) {
-        let from = self.free_from.map_or(call.begin, |free| free.max(call.begin));
-        let open = self.open.get_or_insert_with(|| Open { from, last: call.end, window: Window::default() });
-        open.last = call.end;
+        let from = self.from(call);
+        // What was never timed is done at once: then the queue counts as empty sooner.
+        let typical = launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.1);
+        let open = self.open.get_or_insert_with(|| Open::new(from));
+        open.enqueued(call.end, typical);
         match launch {
             Some(launch) => open.window.count(launch, 1.0),
             None => open.window.tainted = true,
         }
+    }
+
+    fn from(&self, call: Span) -> HostNs {
+        self.free_from.map_or(call.begin, |free| free.max(call.begin))
     }
 
     /// A command with a time: what was before it ended, and if it was chosen by chance, its own window begins there.
@@ -238,11 +261,13 @@ impl Windows {
         self.settle(timed.start);
         if let Some((launch, p)) = launch {
             let launch = self.kind(launch);
-            self.kinds.entry(key(launch)).or_default().add(timed.duration, p);
+            let from = self.from(call);
+            let kind = self.kinds.entry(key(launch)).or_default();
+            kind.0.add(timed.duration, p);
+            kind.1 = kind.0.typical().map_or(0, |t| t.0 as i64);
             if p < 1.0 {
-                let from = self.free_from.map_or(call.begin, |free| free.max(call.begin));
-                let mut own = self.open.clone().unwrap_or(Open { from, last: call.end, window: Window::default() });
-                own.last = call.end;
+                let mut own = self.open.clone().unwrap_or_else(|| Open::new(from));
+                own.enqueued(call.end, kind.1);
                 own.window.count(launch, 1.0);
                 self.pending = Some((launch, timed.duration as f64, (1.0 - p) / p, own));
             }
@@ -257,6 +282,7 @@ impl Windows {
         if let Some(open) = &self.open {
             own.window.join(&open.window);
             own.last = open.last;
+            own.idle += open.idle;
         }
         self.evidence.push(Evidence { launch, duration, weight: weight * self.thinned.max(1.0), window: own.close(end) });
         if self.evidence.len() > MOST_EVIDENCE {
@@ -297,8 +323,8 @@ impl Windows {
             return BTreeMap::new();
         }
         let of_classes: BTreeMap<u64, f64> = sampled.iter().filter_map(|(class, s)| Some((*class, s.typical()?.0.max(1.0)))).collect();
-        let own = self.kinds.iter().filter(|(_, s)| s.timed() >= ENOUGH);
-        let own: IdMap<f64, u128> = own.filter_map(|(key, s)| Some((*key, s.typical()?.0.max(1.0)))).collect();
+        let own = self.kinds.iter().filter(|(_, s)| s.0.timed() >= ENOUGH);
+        let own: IdMap<f64, u128> = own.filter_map(|(key, s)| Some((*key, s.0.typical()?.0.max(1.0)))).collect();
         let typical = |class, geometry| {
             let launch = Launch { class, geometry };
             own.get(&key(launch)).or_else(|| of_classes.get(&class)).copied()
