@@ -315,7 +315,7 @@ impl Sampled {
         let much = 0.1 * total.value;
         self.basis() == Some(Basis::Model)
             || match left {
-                Some(left) => left.heaviest > much || left.excess > much || (preempted && left.open > much),
+                Some(left) => left.heaviest > much || left.unexplained > much || (preempted && left.open > much),
                 None => preempted || self.longest_decides(much),
             }
     }

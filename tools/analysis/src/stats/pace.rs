@@ -49,8 +49,10 @@ pub struct Left {
     spread: f64,
     /// Influence of the launch that decides most.
     pub heaviest: f64,
-    /// How far up the excess reaches, above the estimate.
-    pub excess: f64,
+    /// How far up the excess reaches, above the estimate, and how much of it typical gaps do not explain.
+    excess: f64,
+    /// See there.
+    pub unexplained: f64,
     /// What launches longer than all that were timed may add.
     unseen: f64,
     /// How far down it reaches because paces were extrapolated.
@@ -73,6 +75,7 @@ impl Left {
             spread: self.spread + o.spread,
             heaviest: self.heaviest.max(o.heaviest),
             excess: self.excess + o.excess,
+            unexplained: self.unexplained + o.unexplained,
             unseen: self.unseen + o.unseen,
             down: self.down + o.down,
             most: self.most + o.most,
@@ -196,7 +199,8 @@ impl Queue<'_> {
             ((f - 1.0).max(0.0) * u.expected).powi(2) * share * (1.0 - share).max(0.0)
         });
         out.variance += shared.sum::<f64>();
-        let (more, gap) = self.excess(&units, &cases, &fill, middle);
+        let (more, unexplained, gap) = self.excess(&units, &cases, &fill, middle);
+        out.unexplained = unexplained;
         let explained: f64 = units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
         out.excess = out.excess.max(if few { explained + more - out.value } else { more });
         // Launches that follow each other faster than their spans last: spans hold more than the launch, and do not fit.
@@ -320,10 +324,10 @@ impl Queue<'_> {
     }
 
     /// Time that neither the launches as estimated nor what usually passes between them explains, and what that is.
-    fn excess(&self, units: &[Unit], cases: &[Case], fill: &[f64], middle: f64) -> (f64, Option<f64>) {
+    fn excess(&self, units: &[Unit], cases: &[Case], fill: &[f64], middle: f64) -> (f64, f64, Option<f64>) {
         let rest = |(u, f): (&Unit, &f64)| (u.stretch() - f) * u.typical / u.n;
         let mut rests: Vec<(f64, f64)> = units.iter().zip(fill).map(|unit| (rest(unit), unit.0.n)).collect();
-        let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, None) };
+        let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, 0.0, None) };
         let mut off: Vec<(f64, f64)> = rests.iter().map(|(rest, n)| ((rest - median).abs(), *n)).collect();
         let noise = 1.4826 * quantile(&mut off, 0.5).unwrap_or(f64::INFINITY);
         let mut gaps = gaps(cases);
@@ -336,7 +340,7 @@ impl Queue<'_> {
             full.map(|(u, f)| u.available - (f + gap / middle) * u.expected).sum()
         };
         // Long launches make gaps beside them look long: little is taken for usual.
-        let of_full = of_full(low_gap).max(0.0);
+        let (typical, of_full) = (of_full(gap).max(0.0), of_full(low_gap).max(0.0));
         let of_open = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| {
             // Only what stands out, and came after the last enqueue.
             let more = u.full - (f + median / middle) * u.expected;
@@ -347,7 +351,8 @@ impl Queue<'_> {
         let room = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| (u.available - f * u.expected).max(0.0));
         let (full, open) = (expected(true), expected(false));
         let alike = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
-        (of_full + of_open.sum::<f64>().max(alike.min(room.sum())), Some(gap))
+        let of_open = of_open.sum::<f64>();
+        (of_full + of_open.max(alike.min(room.sum())), typical + of_open, Some(gap))
     }
 }
 
