@@ -184,7 +184,7 @@ fn main() {
             let scenario = scenario(family, 1000 + seed);
             let run = scenario.run();
             let clock = std::time::Instant::now();
-            let placed = family.placed.then(|| place(&run.launches, scenario.kernels.len()));
+            let placed = family.placed.then(|| place(&run.launches));
             let spans = placed.as_ref().map_or(&run.spans, |placed| &placed.spans);
             let activity = Activity::new(spans, scenario.kernels.len());
             let sd = if family.big { 0.2 } else { 0.02 };

@@ -97,7 +97,7 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
     let scenario = Scenario { timed: 0.1, seconds: 20.0, ..scenario(16) };
     let run = scenario.run();
     let floors = known(119.0);
-    let placed = place(&run.launches, 4);
+    let placed = place(&run.launches);
     assert_eq!(placed.unplaced, 0);
     for (spans, allowed) in [(&placed.spans, 0.01), (&run.spans, 0.35)] {
         let activity = Activity::new(spans, 4);

@@ -210,7 +210,7 @@ fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>, o
         let _ = write!(out, " bytes={}", c.bytes);
     }
     if c.extra != 0 {
-        let _ = match c.probability().filter(|_| c.kind.is_kernel()) {
+        let _ = match c.probability().filter(|_| c.kind.is_sampled()) {
             Some(p) => write!(out, " probability={p:.6}"),
             None => write!(out, " extra={:#x}", c.extra),
         };
@@ -299,7 +299,7 @@ fn enqueued_object(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Na
         "command": c.id, "kind": c.kind.name(), "queue": c.queue,
         "kernel": c.kind.is_kernel().then(|| definitions.kernel_name(c.object)),
         "object": c.object, "object2": c.object2, "bytes": c.bytes, "extra": c.extra,
-        "probability": if c.kind.is_kernel() { c.probability() } else { None },
+        "probability": if c.kind.is_sampled() { c.probability() } else { None },
         "global": sizes.as_ref().map(|s| &s.0), "local": sizes.as_ref().and_then(|s| s.1.as_ref()), "offset": sizes.as_ref().and_then(|s| s.2.as_ref()),
         "waits": e.waits().map(|w| w.map(|w| w.0)).collect::<Vec<_>>(), "flags": flags(c.flags),
         "called_from": site.map(|s| &s.frames),

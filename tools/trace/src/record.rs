@@ -20,7 +20,7 @@
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 32 `Snapshot`, 33 `Calibration`, 34 `SpanBias`, 35 `HostWait` | reserved |
 //!
-//! A kernel launch's `extra` is the probability with which it was chosen for timing, as f32 bits; 0 means that it was
+//! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing, as f32 bits; 0 means that it was
 //! certain. It stands with launches that were timed and with those that were left out ([`flag::NOT_SAMPLED`]), so that
 //! totals can be estimated without bias. Other commands keep a further argument of their function there (map flags).
 //!
@@ -160,6 +160,11 @@ impl CommandKind {
     /// Whether the command runs application code on the device.
     pub const fn is_kernel(self) -> bool {
         matches!(self, CommandKind::NdRange | CommandKind::Task)
+    }
+
+    /// Whether sampled timing may leave commands of the kind out: kernels and transfers. Their `extra` holds the probability.
+    pub const fn is_sampled(self) -> bool {
+        self.is_kernel() || self.direction().is_some()
     }
 }
 
@@ -302,7 +307,7 @@ pub struct Command<'a> {
     pub kind: CommandKind,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// Kernels: f32 bits of the probability with which it was chosen for timing, 0 if certain; see
+    /// Kernels and transfers: f32 bits of the probability with which it was chosen for timing, 0 if certain; see
     /// [`probability`](Self::probability). Others: a further argument of the function (map flags, ...).
     pub extra: u32,
     /// Bytes moved, 0 if none or unknown.
@@ -314,10 +319,10 @@ pub struct Command<'a> {
 }
 
 impl Command<'_> {
-    /// Probability with which the launch was chosen for timing: in (0, 1], 1 for what is always timed. `None` where the
+    /// Probability with which the command was chosen for timing: in (0, 1], 1 for what is always timed. `None` where the
     /// record holds no probability.
     pub fn probability(&self) -> Option<f64> {
-        if !self.kind.is_kernel() || self.extra == 0 {
+        if !self.kind.is_sampled() || self.extra == 0 {
             return Some(1.0);
         }
         let p = f32::from_bits(self.extra);
@@ -325,7 +330,13 @@ impl Command<'_> {
     }
 }
 
-/// `extra` of a kernel launch chosen with this probability, in (0, 1].
+/// Classes of transfers that take about as long: the binary logarithm of their bytes, 0 for none.
+#[must_use]
+pub const fn size_class(bytes: u64) -> u32 {
+    u64::BITS - bytes.leading_zeros()
+}
+
+/// `extra` of a command chosen with this probability, in (0, 1].
 pub fn probability_bits(probability: f32) -> u32 {
     if probability < 1.0 { probability.to_bits() } else { 0 }
 }

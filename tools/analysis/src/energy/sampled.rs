@@ -6,12 +6,15 @@
 
 use super::activity::{Span, Timing};
 use super::units::{ClassId, DeviceIndex, HostNs};
+use crate::ids::IdMap;
 
 /// One launch on an in-order queue, in the order of enqueueing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Launch {
     /// What was launched.
     pub class: ClassId,
+    /// What within its class is about as long: of transfers their size.
+    pub alike: u32,
     /// On which device.
     pub device: DeviceIndex,
     /// When the host enqueued it: it did not start before.
@@ -52,17 +55,24 @@ impl Length {
     }
 }
 
+/// By class and what within it is alike.
+type Lengths = IdMap<Length>;
+
+fn alike(launch: &Launch) -> u64 {
+    (u64::from(launch.class.0) << 32) | u64::from(launch.alike)
+}
+
 /// Places the untimed launches of one in-order queue between its timed ones.
 ///
-/// From one timed launch to the next the others are laid end to end at their class's mean length, none before it
+/// From one timed launch to the next the others are laid end to end at the mean length of what is alike, none before it
 /// was enqueued. What is too long for the stretch is shrunk to fit, what is left over is spread evenly as gaps.
 /// Launches after the last timed one follow each other.
 #[must_use]
-pub fn place(launches: &[Launch], classes: usize) -> Placed {
-    let mut lengths = vec![Length::default(); classes];
+pub fn place(launches: &[Launch]) -> Placed {
+    let mut lengths = Lengths::default();
     for launch in launches {
-        if let (Some((start, end)), Some(length)) = (launch.timed, lengths.get_mut(launch.class.index())) {
-            length.add((end.0 - start.0).max(0) as f64);
+        if let Some((start, end)) = launch.timed {
+            lengths.entry(alike(launch)).or_default().add((end.0 - start.0).max(0) as f64);
         }
     }
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
@@ -76,7 +86,7 @@ pub fn place(launches: &[Launch], classes: usize) -> Placed {
                 placed.spans.push(Span { class: launch.class, device: launch.device, start, end, timing: Timing::Timed });
                 free_from = Some(end);
             }
-            None if lengths.get(launch.class.index()).is_some_and(|length| length.count > 0.0) => stretch.push(*launch),
+            None if lengths.contains_key(&alike(launch)) => stretch.push(*launch),
             None => placed.unplaced += 1,
         }
     }
@@ -85,7 +95,7 @@ pub fn place(launches: &[Launch], classes: usize) -> Placed {
 }
 
 /// Lays out one stretch between `from` and `until`.
-fn fill(stretch: &[Launch], lengths: &[Length], from: Option<HostNs>, until: Option<HostNs>, placed: &mut Placed) {
+fn fill(stretch: &[Launch], lengths: &Lengths, from: Option<HostNs>, until: Option<HostNs>, placed: &mut Placed) {
     let Some(first) = stretch.first() else { return };
     // Offsets from here are small enough for f64 to be exact to the nanosecond.
     let origin = from.unwrap_or(first.enqueued).0;
@@ -94,7 +104,7 @@ fn fill(stretch: &[Launch], lengths: &[Length], from: Option<HostNs>, until: Opt
         let mut now = 0.0_f64;
         for launch in stretch {
             let start = (now + gap).max((launch.enqueued.0 - origin) as f64);
-            let length = lengths[launch.class.index()].mean * scale;
+            let length = lengths[&alike(launch)].mean * scale;
             visit(launch, start, length);
             now = start + length;
         }
@@ -118,7 +128,7 @@ fn fill(stretch: &[Launch], lengths: &[Length], from: Option<HostNs>, until: Opt
             device: launch.device,
             start: HostNs(origin + start.round() as i64),
             end: HostNs(origin + end.round() as i64),
-            timing: Timing::Estimated { sd_ns: lengths[launch.class.index()].sd() },
+            timing: Timing::Estimated { sd_ns: lengths[&alike(launch)].sd() },
         });
     });
 }
@@ -130,6 +140,7 @@ mod tests {
     fn launch(class: u32, enqueued: i64, timed: Option<(i64, i64)>) -> Launch {
         Launch {
             class: ClassId(class),
+            alike: 0,
             device: DeviceIndex(0),
             enqueued: HostNs(enqueued),
             timed: timed.map(|(start, end)| (HostNs(start), HostNs(end))),
@@ -166,13 +177,13 @@ mod tests {
             ),
         ];
         for (name, launches, expected) in cases {
-            assert_eq!(times(&place(&launches, 1)), expected, "{name}");
+            assert_eq!(times(&place(&launches)), expected, "{name}");
         }
     }
 
     #[test]
     fn a_class_never_timed_is_left_out_and_counted() {
-        let placed = place(&[launch(0, 0, Some((0, 10))), launch(1, 1, None), launch(0, 2, None)], 2);
+        let placed = place(&[launch(0, 0, Some((0, 10))), launch(1, 1, None), launch(0, 2, None)]);
         assert_eq!(placed.unplaced, 1);
         assert_eq!(times(&placed), [(0, 10), (10, 20)]);
     }

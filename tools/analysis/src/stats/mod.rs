@@ -20,7 +20,7 @@ use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
 use busy::{Busy, IdleCause, Lead};
 use clscope_trace::Untimed;
-use clscope_trace::record::{CommandKind, Direction, flag};
+use clscope_trace::record::{CommandKind, Direction, flag, size_class};
 use estimate::{Estimate, Sampled};
 use pace::Left;
 use sketch::Distribution;
@@ -41,8 +41,10 @@ pub struct CommandSums {
     pub bytes: u64,
     /// Bytes of the timed ones.
     pub timed_bytes: u64,
-    /// What estimates need, for kernels of processes that sampled.
+    /// What estimates need, for commands of processes that sampled.
     pub sampled: Option<Box<Sampled>>,
+    /// Parts that are estimated by themselves, as transfers of one size are; empty where all is estimated together.
+    pub parts: Vec<CommandSums>,
     /// What the timeline says of those left out.
     pub left: Option<Left>,
     /// What of the spans is the runtime's own work, as far as it was measured.
@@ -116,6 +118,10 @@ impl CommandSums {
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         match self.estimated() {
+            Some(_) if !self.parts.is_empty() => {
+                let known = self.parts.iter().filter(|p| p.covered() > 0);
+                known.map(Self::total).try_fold(Estimate::exact(0.0), |sum, part| Some(sum.plus(part?)))
+            }
             Some(sampled) => sampled.total_with(self.left.as_ref()),
             None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
         }
@@ -124,7 +130,19 @@ impl CommandSums {
     /// Whether few launches decide about an estimated total, so that its interval may be wrong ([`Sampled::doubtful`]).
     #[must_use]
     pub fn doubtful(&self, preempted: bool) -> bool {
+        if !self.parts.is_empty() {
+            // A part that hardly counts decides about nothing.
+            let much = self.total().map_or(0.0, |t| 0.1 * t.value);
+            return self.parts.iter().any(|p| p.doubtful(preempted) && p.total().is_none_or(|t| t.high > much));
+        }
         self.estimated().is_some_and(|s| s.doubtful(self.left.as_ref(), preempted))
+    }
+
+    /// Sums of parts that are estimated one by one.
+    fn together(parts: Vec<Self>) -> Self {
+        let mut out = Self::default();
+        parts.iter().for_each(|part| out.merge(part));
+        Self { parts: if parts.len() > 1 { parts } else { Vec::new() }, ..out }
     }
 
     /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
@@ -177,8 +195,6 @@ pub struct QueueSums {
     pub notice: Distribution,
     /// Launches that sampled timing left out: busy, idle and gaps are then not known, only estimated.
     pub left_out: u64,
-    /// START to END of what ran no kernel, nanoseconds.
-    others_ns: u128,
 }
 
 /// A device of a process.
@@ -227,6 +243,9 @@ const REMEMBERED_WAITS: usize = 64;
 /// Class of a kernel: process, kernel id, queue id, and what else the caller tells launches apart by.
 type KernelKey = (ProcessIndex, u32, u32, u32);
 
+/// Class of another command: process, kind, queue id, and size class.
+type CommandKey = (ProcessIndex, CommandKind, u32, u32);
+
 /// What launches of a kernel are told apart by: a number of each, 0 for all.
 pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
 
@@ -234,7 +253,7 @@ pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     kernels: BTreeMap<KernelKey, CommandSums>,
-    commands: BTreeMap<CommandKind, CommandSums>,
+    commands: BTreeMap<CommandKey, CommandSums>,
     functions: Vec<Vec<CallSums>>,
     /// Waits per process: function and, for blocking commands, that they blocked.
     waits: BTreeMap<(ProcessIndex, u16), WaitSums>,
@@ -290,6 +309,11 @@ fn key(process: ProcessIndex, id: u32) -> u64 {
 /// A kernel and the variant of it, as windows know them.
 fn class(kernel: u32, variant: u32) -> u64 {
     (u64::from(kernel) << 32) | u64::from(variant)
+}
+
+/// A transfer's kind and size class, as windows know them: no kernel has the highest bit in its id.
+fn transfer_class(kind: CommandKind, size: u32) -> u64 {
+    (1 << 63) | class(kind as u32, size)
 }
 
 fn wide_key(process: ProcessIndex, id: u64) -> u128 {
@@ -361,11 +385,16 @@ impl Stats {
             let device = d.queues.get(&queue).and_then(|q| d.devices.get(&q.device));
             let preempted = device.is_some_and(|d| d.is_cpu());
             let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
-            let sampled = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?))).collect();
-            for (class, left) in windows.left(&sampled, preempted) {
-                if let Some(sums) = self.kernels.get_mut(&(process, (class >> 32) as u32, queue, class as u32)) {
-                    sums.left = Some(left);
-                }
+            let kernels = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?)));
+            let of_queue = self.commands.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
+            let transfers = of_queue.filter_map(|(k, sums)| Some((transfer_class(k.1, k.3), sums.estimated()?)));
+            let sampled: BTreeMap<u64, &Sampled> = kernels.chain(transfers).collect();
+            let left = windows.left(&sampled, preempted);
+            for ((_, kernel, _, variant), sums) in self.kernels.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue) {
+                sums.left = left.get(&class(*kernel, *variant)).copied();
+            }
+            for ((_, kind, _, size), sums) in self.commands.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue) {
+                sums.left = left.get(&transfer_class(*kind, *size)).copied();
             }
         }
     }
@@ -418,19 +447,26 @@ impl Stats {
         match &call.kept {
             Kept::Enqueue(e) if call.command().is_some() => {
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
-                    let launch = || {
-                        let class = class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
-                        Launch { class, geometry: e.record.geometry }
+                    let launch = || match e.record.kind.is_kernel() {
+                        true => {
+                            let class = class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
+                            Launch { class, geometry: e.record.geometry }
+                        }
+                        false => Launch { class: transfer_class(e.record.kind, size_class(e.record.bytes)), geometry: 0 },
                     };
-                    let kernel = e.record.kind.is_kernel();
+                    let sampled = e.record.kind.is_sampled();
                     let what = if e.has(flag::TIMED) {
-                        What::Timed(e.record.id, kernel.then(|| (launch(), e.record.probability().unwrap_or(1.0))))
-                    } else if e.has(flag::NOT_SAMPLED) && kernel {
+                        What::Timed(e.record.id, sampled.then(|| (launch(), e.record.probability().unwrap_or(1.0))))
+                    } else if e.has(flag::NOT_SAMPLED) && sampled {
                         What::LeftOut(launch())
                     } else {
                         What::Unknown
                     };
-                    windows.enqueued(call.thread, call.span, what);
+                    if e.has(flag::BLOCKING) && !e.has(flag::TIMED) {
+                        windows.blocked(call.thread, call.span, what);
+                    } else {
+                        windows.enqueued(call.thread, call.span, what);
+                    }
                 }
             }
             // The queue is its only argument, and an object.
@@ -471,30 +507,31 @@ impl Stats {
             }
         };
         let left_out = matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
-        if record.kind.is_kernel() {
+        let sums = if record.kind.is_kernel() {
             let variant = pass.variant.map_or(0, |of| of(record));
-            let sums = self.kernels.entry((process, record.object, queue, variant)).or_default();
-            put(sums);
-            if left_out || pass.sampling[process.0 as usize] {
-                let certain = &sums.time;
-                let sampled = sums.sampled.get_or_insert_with(|| {
-                    // Launches seen before are certain, but for the one just added.
-                    let mut sampled = Box::<Sampled>::default();
-                    if duration.is_none() {
-                        sampled.merge_certain(certain);
-                    }
-                    sampled
-                });
-                if left_out {
-                    sampled.leave_out();
-                } else if let Some(duration) = duration {
-                    let probability = record.probability();
-                    self.missing[process.0 as usize].bad_probabilities += u64::from(probability.is_none());
-                    sampled.add(duration, probability.unwrap_or(1.0));
+            self.kernels.entry((process, record.object, queue, variant)).or_default()
+        } else {
+            self.commands.entry((process, record.kind, queue, size_class(record.bytes))).or_default()
+        };
+        put(sums);
+        if left_out || pass.sampling[process.0 as usize] {
+            let certain = &sums.time;
+            let sampled = sums.sampled.get_or_insert_with(|| {
+                // Commands seen before are certain, but for the one just added.
+                let mut sampled = Box::<Sampled>::default();
+                if duration.is_none() {
+                    sampled.merge_certain(certain);
                 }
+                sampled
+            });
+            if left_out {
+                sampled.leave_out();
+            } else if let Some(duration) = duration {
+                let probability = record.probability();
+                self.missing[process.0 as usize].bad_probabilities += u64::from(probability.is_none());
+                sampled.add(duration, probability.unwrap_or(1.0));
             }
         }
-        put(self.commands.entry(record.kind).or_default());
         let sums = self.queues.entry((process, queue)).or_default();
         sums.count += 1;
         if left_out {
@@ -506,7 +543,6 @@ impl Stats {
         sums.queue_wait.add(submit - queued);
         sums.submit_wait.add(start - submit);
         sums.execution.add(end - start);
-        sums.others_ns += if record.kind.is_kernel() { 0 } else { u128::from(end - start) };
         if let Some(placed) = &times.placed {
             let span = placed.span();
             let what = || {
@@ -557,13 +593,14 @@ impl Stats {
         out
     }
 
-    /// Time in which a queue ran commands, if its launches did not overlap: the sum of their durations, estimated where
-    /// some were left out. `None` where nothing is known of a kernel that it ran.
+    /// Time in which a queue ran commands, if they did not overlap: the sum of their durations, estimated where
+    /// some were left out. `None` where nothing is known of a class of them.
     #[must_use]
     pub fn queue_time(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
-        let others = Estimate::exact(self.queues.get(&(process, queue))?.others_ns as f64);
-        let kernels = self.kernels.iter().filter(|((p, _, q, _), sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
-        kernels.map(|(_, sums)| sums.total()).try_fold(others, |sum, total| Some(sum.plus(total?)))
+        let kernels = self.kernels.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
+        let others = self.commands.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
+        let ours = kernels.chain(others).filter(|(p, q, sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
+        ours.map(|(.., sums)| sums.total()).try_fold(Estimate::exact(0.0), |sum, total| Some(sum.plus(total?)))
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.
@@ -572,16 +609,25 @@ impl Stats {
         self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| (all + s.count, timed + s.time.count(), left + s.left_out()))
     }
 
+    /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times of their own.
+    fn by_kind(&self) -> BTreeMap<CommandKind, CommandSums> {
+        let mut parts: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
+        for ((_, kind, ..), sums) in &self.commands {
+            parts.entry(*kind).or_default().push(sums.clone());
+        }
+        parts.into_iter().map(|(kind, parts)| (kind, CommandSums::together(parts))).collect()
+    }
+
     /// Transfers by direction and kind.
     #[must_use]
-    pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), &CommandSums> {
-        self.commands.iter().filter_map(|(kind, sums)| Some(((kind.direction()?, *kind), sums))).collect()
+    pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), CommandSums> {
+        self.by_kind().into_iter().filter_map(|(kind, sums)| Some(((kind.direction()?, kind), sums))).collect()
     }
 
     /// Commands that neither run kernels nor move bytes: markers, maps, migrations.
     #[must_use]
-    pub fn other_commands(&self) -> BTreeMap<CommandKind, &CommandSums> {
-        self.commands.iter().filter(|(k, _)| !k.is_kernel() && k.direction().is_none()).map(|(k, s)| (*k, s)).collect()
+    pub fn other_commands(&self) -> BTreeMap<CommandKind, CommandSums> {
+        self.by_kind().into_iter().filter(|(kind, _)| kind.direction().is_none()).collect()
     }
 
     /// API functions by name, over all processes.

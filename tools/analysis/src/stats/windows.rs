@@ -161,6 +161,19 @@ pub struct Windows {
 impl Windows {
     /// A command was enqueued.
     pub fn enqueued(&mut self, thread: ThreadIndex, call: Span, what: What) {
+        self.append(thread, call, Item::Command(what, call));
+    }
+
+    /// A command was enqueued by a call that also waited for its end: it may have run from the call's begin on.
+    pub fn blocked(&mut self, thread: ThreadIndex, call: Span, what: What) {
+        self.append(thread, call, Item::Command(what, Span { end: call.begin, ..call }));
+        if !self.unordered {
+            self.waiting.push_back(Item::Done(call.end));
+            self.pass();
+        }
+    }
+
+    fn append(&mut self, thread: ThreadIndex, call: Span, command: Item) {
         if self.last.is_some_and(|(other, end)| other != thread && end > call.begin) {
             self.unordered = true;
         }
@@ -168,7 +181,7 @@ impl Windows {
         if self.unordered {
             return self.forget();
         }
-        self.waiting.push_back(Item::Command(what, call));
+        self.waiting.push_back(command);
         if self.waiting.len() > MOST_WAITING
             && let Some(Item::Command(What::Timed(id, _), _)) = self.waiting.front()
         {

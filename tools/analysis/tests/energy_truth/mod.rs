@@ -298,6 +298,7 @@ impl Scenario {
             let ahead = stamp(start - 2e-3 * random.uniform());
             launches.push(Launch {
                 class: ClassId(class as u32),
+                alike: 0,
                 device: DeviceIndex(0),
                 enqueued: launches.last().map_or(ahead, |last| last.enqueued.max(ahead)),
                 timed: timed.then_some((stamp(start), stamp(end))),

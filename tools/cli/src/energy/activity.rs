@@ -10,7 +10,7 @@ use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
-use clscope_trace::record::Direction;
+use clscope_trace::record::{Direction, size_class};
 use std::collections::HashMap;
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
@@ -360,7 +360,8 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
         // Whether some launches may be left out: then all of the queue's are needed, to lay out those between.
         let may_sample = in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
         let enqueued = HostNs(command.call.begin.0);
-        let launch = |timed| Launch { class, device: DeviceIndex(0), enqueued, timed };
+        let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
+        let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
         match &command.outcome {
             Outcome::Timed(times) => {
                 let Some(placed) = times.placed else { continue };
@@ -380,7 +381,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
     for ((process, _), (device, mut launches)) in sampled {
         launches.sort_by_key(|l| l.enqueued);
         let of = &mut devices[device];
-        let placed = place(&launches, of.classes.len());
+        let placed = place(&launches);
         placed.spans.into_iter().for_each(|span| of.push(span, process));
         of.unplaced += placed.unplaced;
     }

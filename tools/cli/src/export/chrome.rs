@@ -310,7 +310,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 // There is no span for it: the call is all that is drawn.
                 entry.args.insert("device_time".into(), "not sampled: the launch was counted, not timed".into());
             }
-            if enqueued.record.extra != 0 && !enqueued.record.kind.is_kernel() {
+            if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
                 entry.args.insert("flags".into(), format!("{:#x}", enqueued.record.extra).into());
             }
             let waits: Vec<Value> = enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();

@@ -176,7 +176,10 @@ pub struct Totals {
     /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all; null where
     /// `bias_corrected`, since the sums above are that.
     pub kernel_corrected_ns: Option<Estimate>,
+    /// Sum of the timed transfers' times.
     pub transfer_ns: u128,
+    /// Sum of all transfers' times where some were left out by sampling.
+    pub transfer_estimate_ns: Option<Estimate>,
     pub call_ns: u128,
     pub errors: u64,
 }

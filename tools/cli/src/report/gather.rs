@@ -48,20 +48,13 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>, preempted
     }
 }
 
-/// As [`commands`], of kernels, whose device may be one that is preempted.
-fn kernel(name: &str, device: &str, sums: &CommandSums, others: Interval, preempted: bool) -> Commands {
-    let share = sums.total().and_then(|t| t.share(others));
-    let estimate = sums.estimated().map(|s| estimates(s, sums, share, preempted));
-    Commands { estimate, ..commands(name.to_owned(), Some(device.to_owned()), None, sums, others) }
-}
-
-/// `others` is the total of the other classes of the section.
-fn commands(name: String, device: Option<String>, direction: Option<&'static str>, sums: &CommandSums, others: Interval) -> Commands {
+/// `others` is the total of the other classes of the section; `preempted`: whether the device may be one that is.
+fn commands(name: &str, sums: &CommandSums, others: Interval, preempted: bool) -> Commands {
     let share = sums.total().and_then(|t| t.share(others));
     Commands {
-        name,
-        device,
-        direction,
+        name: name.to_owned(),
+        device: None,
+        direction: None,
         count: sums.count,
         untimed: sums.untimed(),
         left_out: sums.left_out(),
@@ -69,7 +62,7 @@ fn commands(name: String, device: Option<String>, direction: Option<&'static str
         bytes: sums.bytes,
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
-        estimate: None,
+        estimate: sums.estimated().map(|s| estimates(s, sums, share, preempted)),
         span_bias_ns: sums.span_bias().map(|(value, uncertainty)| Bias { value, uncertainty }),
         corrected_total_ns: sums.corrected().map(Into::into),
     }
@@ -106,8 +99,9 @@ impl Report {
         let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
         let transfer_ns = transfers.values().map(|t| t.time.total()).sum();
-        let transfer_others = totals(transfers.values().copied()).1;
+        let (transfer_total, transfer_others) = totals(transfers.values());
         let (launches, timed, left_out) = stats.launches();
+        let transfers_left_out = transfers.values().any(|t| t.left_out() > 0);
         let corrected = left_out + timed > 0 && kernels.values().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
         // The biases of all kernels err together: their sides add as they are.
         let (bias, side) = kernels.values().fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
@@ -115,7 +109,7 @@ impl Report {
         let functions = stats.functions(trace);
         let call_ns = functions.values().map(|f| f.time.total()).sum();
         let others = stats.other_commands();
-        let other_others = totals(others.values().copied()).1;
+        let other_others = totals(others.values()).1;
         let idle = stats.idle_causes(trace);
         let idle_ns: u64 = idle.iter().map(|(_, ns)| ns).sum();
         let label = |p: clscope_analysis::time::ProcessIndex| trace.process(p).label.clone();
@@ -190,12 +184,13 @@ impl Report {
                 kernel_estimate_ns: (left_out > 0).then(|| kernel_total.into()),
                 kernel_corrected_ns: corrected.then(|| kernel_total.plus(kernel_bias).into()),
                 transfer_ns,
+                transfer_estimate_ns: transfers_left_out.then(|| transfer_total.into()),
                 call_ns,
                 errors: functions.values().flat_map(|f| f.errors.values()).sum(),
             },
             recording: crate::overhead::Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), None),
             bias_corrected: false,
-            sampling: (left_out > 0).then(|| Sampling {
+            sampling: (left_out > 0 || transfers_left_out).then(|| Sampling {
                 launches,
                 timed,
                 left_out,
@@ -205,17 +200,23 @@ impl Report {
             kernels: kernels
                 .iter()
                 .zip(kernel_others)
-                .map(|(((name, device), k), rest)| kernel(name, device, k, rest, preempted.contains(device)))
+                .map(|(((name, device), k), rest)| Commands {
+                    device: Some(device.clone()),
+                    ..commands(name, k, rest, preempted.contains(device))
+                })
                 .collect(),
             transfers: transfers
                 .iter()
                 .zip(transfer_others)
-                .map(|(((direction, kind), t), rest)| commands(kind.name().to_owned(), None, Some(direction.name()), t, rest))
+                .map(|(((direction, kind), t), rest)| Commands {
+                    direction: Some(direction.name()),
+                    ..commands(kind.name(), t, rest, !preempted.is_empty())
+                })
                 .collect(),
             other_commands: others
                 .iter()
                 .zip(other_others)
-                .map(|((kind, t), rest)| commands(kind.name().to_owned(), None, None, t, rest))
+                .map(|((kind, t), rest)| commands(kind.name(), t, rest, !preempted.is_empty()))
                 .collect(),
             queues: stats
                 .queues
@@ -258,7 +259,8 @@ impl Report {
                         function: function(name, &w.time, &Default::default(), call_ns),
                         share_of_waits: share(total, whole),
                         waited_for,
-                        nothing_ns: (left_out == 0).then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
+                        nothing_ns: (left_out == 0 && !transfers_left_out)
+                            .then(|| u64::try_from(total).unwrap_or(u64::MAX).saturating_sub(ran)),
                     }
                 };
                 waits.iter().map(wait).collect()

@@ -66,6 +66,7 @@ fn commands(section: &str, c: &Commands) -> Vec<String> {
     let mut row = vec![section.to_owned(), c.name.clone(), optional(c.device.clone()), optional(c.direction), c.count.to_string()];
     row.extend([c.untimed.to_string(), optional(c.share), c.bytes.to_string(), optional(c.gigabytes_per_second)]);
     row.extend(summary(&c.time_ns));
+    row.extend(estimates(c));
     row
 }
 
@@ -167,19 +168,12 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
         let command_header = || {
             let mut header = vec!["section", "name", "device", "direction", "count", "untimed", "share", "bytes", "gigabytes_per_second"];
             header.extend(SUMMARY);
+            header.extend(ESTIMATES);
             header
         };
         let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
             Section::Kernels => {
-                let row = |k: &Commands| {
-                    let mut row = commands("kernels", k);
-                    row.extend(estimates(k));
-                    row
-                };
-                let rows: Vec<_> = report.kernels.iter().filter(|k| shown.matches(&k.name)).map(row).collect();
-                let mut header = command_header();
-                header.extend(ESTIMATES);
-                (header, rows)
+                (command_header(), report.kernels.iter().filter(|k| shown.matches(&k.name)).map(|k| commands("kernels", k)).collect())
             }
             Section::Energy => energy(report, shown),
             Section::Counters => counters(report, shown),

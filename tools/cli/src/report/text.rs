@@ -140,8 +140,8 @@ fn is_partial(report: &Report) -> bool {
     report.issues.iter().any(|issue| PARTIAL.contains(&issue.code.as_str()))
 }
 
-/// Share, total and its interval of a kernel: estimates are marked.
-fn kernel_sum(k: &Commands) -> [String; 3] {
+/// Share, total and its interval of commands of which some may be left out: estimates are marked.
+fn sum_of_all(k: &Commands) -> [String; 3] {
     let Some(e) = &k.estimate else {
         let [share, total] = sum(k.share, &k.time_ns);
         return [share, total, String::new()];
@@ -161,8 +161,8 @@ fn estimated(e: Option<&Estimate>) -> String {
     e.map_or_else(|| "-".to_owned(), |e| format!("~{}", time(e.estimate)))
 }
 
-/// As [`spread`], of all launches; the least and the most are those of the timed ones.
-fn kernel_spread(k: &Commands) -> [String; 5] {
+/// As [`spread`], of all commands; the least and the most are those of the timed ones.
+fn spread_of_all(k: &Commands) -> [String; 5] {
     let mut cells = spread(&k.time_ns);
     if let Some(e) = &k.estimate {
         for (cell, estimate) in cells.iter_mut().zip([&e.mean_ns, &e.median_ns, &e.p95_ns]) {
@@ -200,13 +200,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
         return;
     }
     let launches = count(rows.iter().map(|k| k.count).sum(), "launch", "launches");
-    let all = match &report.totals.kernel_estimate_ns {
-        Some(e) => {
-            let interval = e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
-            format!(" in ~{}{interval}", time(e.estimate))
-        }
-        None => in_all(&report.kernels, report.totals.kernel_ns),
-    };
+    let all = in_all(&report.kernels, report.totals.kernel_ns, report.totals.kernel_estimate_ns.as_ref());
     let sampled = rows.iter().any(|k| k.left_out > 0);
     let corrected = report.totals.kernel_corrected_ns.as_ref();
     let less =
@@ -222,14 +216,14 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for k in &rows[..limit] {
-        let [share, total, interval] = kernel_sum(k);
+        let [share, total, interval] = sum_of_all(k);
         let mark = if k.estimate.is_some() { "~" } else { "" };
         let corrected = k.corrected_total_ns.as_ref().map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.estimate)));
         let mut cells = vec![share, total];
         let figures =
             [interval, corrected, k.count.to_string(), k.time_ns.count.to_string(), (k.untimed - k.left_out.min(k.untimed)).to_string()];
         cells.extend(columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure));
-        cells.extend(kernel_spread(k));
+        cells.extend(spread_of_all(k));
         cells.push(match &k.device {
             Some(device) if several => format!("{} on {device}", k.name),
             _ => k.name.clone(),
@@ -238,13 +232,22 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     }
     out.push_str(&table.render(shown.width));
     more(out, rows.len() - limit);
-    if rows.iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.doubtful)) {
-        out.push_str("  ? few launches decide about this total, and its interval may be wrong; --device-timing event times all\n");
+    doubt(rows, out);
+}
+
+/// What the mark of doubtful totals means, where there are any.
+fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut String) {
+    if rows.into_iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.doubtful)) {
+        out.push_str("  ? few of them decide about this total, and its interval may be wrong; --device-timing event times all\n");
     }
 }
 
 /// The sum of a section's times behind its heading; of nothing timed there is none.
-fn in_all(of: &[Commands], ns: u128) -> String {
+fn in_all(of: &[Commands], ns: u128, estimate: Option<&Estimate>) -> String {
+    if let Some(e) = estimate {
+        let interval = e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
+        return format!(" in ~{}{interval}", time(e.estimate));
+    }
     if of.iter().any(|c| c.time_ns.count > 0) { format!(" in {}", time(ns as f64)) } else { ", none timed".to_owned() }
 }
 
@@ -261,16 +264,29 @@ fn short_direction(direction: &'static str) -> &'static str {
 fn transfers(report: &Report, shown: &Shown, out: &mut String) {
     if !report.transfers.is_empty() {
         let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
-        let _ = writeln!(out, "\nTransfers: {}{}", bytes(total), in_all(&report.transfers, report.totals.transfer_ns));
-        let mut table = Table::new(&["share", "total", "count", "bytes", "GB/s", "mean", "median", "p95", "max", "transfer"]);
+        let _ = writeln!(
+            out,
+            "\nTransfers: {}{}",
+            bytes(total),
+            in_all(&report.transfers, report.totals.transfer_ns, report.totals.transfer_estimate_ns.as_ref())
+        );
+        let sampled = report.transfers.iter().any(|t| t.left_out > 0);
+        let columns =
+            [(true, "share"), (true, "total"), (sampled, "95%"), (true, "count"), (sampled, "timed"), (true, "bytes"), (true, "GB/s")];
+        let mut titles: Vec<&str> = columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title).collect();
+        titles.extend(["mean", "median", "p95", "max", "transfer"]);
+        let mut table = Table::new(&titles);
         for t in &report.transfers {
-            let [mean, median, p95, _, max] = spread(&t.time_ns);
+            let [mean, median, p95, _, max] = spread_of_all(t);
             let rate = t.gigabytes_per_second.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
-            let name = format!("{}{}", t.name, t.direction.map_or("", short_direction));
-            let [share, total] = sum(t.share, &t.time_ns);
-            table.row(vec![share, total, t.count.to_string(), bytes(t.bytes), rate, mean, median, p95, max, name]);
+            let [share, total, interval] = sum_of_all(t);
+            let figures = [share, total, interval, t.count.to_string(), t.time_ns.count.to_string(), bytes(t.bytes), rate];
+            let mut cells: Vec<String> = columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure).collect();
+            cells.extend([mean, median, p95, max, format!("{}{}", t.name, t.direction.map_or("", short_direction))]);
+            table.row(cells);
         }
         out.push_str(&table.render(shown.width));
+        doubt(&report.transfers, out);
     }
     if !report.other_commands.is_empty() {
         out.push_str("\nOther commands\n");
