@@ -121,7 +121,8 @@ macro_rules! body {
             // SAFETY: the application's own call, arguments untouched.
             let Some(mut entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
-            let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object);
+            let bytes = if const { hooks::enqueue::tells_size($kind) } { $bytes } else { 0 };
+            let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object, bytes);
             let asked: *mut H = $event;
             let $event = plan.slot(asked);
             // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a slot of ours that outlives the call.

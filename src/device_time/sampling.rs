@@ -1,14 +1,16 @@
-//! Methods `sample` and `auto`: every launch is counted, a random part of them is timed. On some runtimes asking for a timed event triples
+//! Methods `sample` and `auto`: every launch and transfer is counted, a random part of them is timed. On some runtimes asking for a timed event triples
 //! the price of a launch while the profiling bit alone is free, so what is not timed costs nothing.
 //!
-//! Each launch is timed with a probability of its own that is written into its record, so that estimates need no
+//! Each is timed with a probability of its own that is written into its record, so that estimates need no
 //! other knowledge. The first launches of each kernel are always timed, and of rare kernels so many that they stay known; never every
-//! n-th: applications are periodic. The common probability follows the price, measured in this process, as the
+//! n-th: applications are periodic. Transfers of one kind and size class are treated as launches of one kernel, and are the more
+//! probable the longer they are: beside one that takes a millisecond the price of its event is nothing. The common probability follows the price, measured in this process, as the
 //! difference of timed and untimed launches plus what harvesting takes, so that all together stays below the budget.
 
 use crate::sink;
+use clscope_trace::record::{CommandKind, size_class};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Launches of a kernel that are always timed.
 const ALWAYS: u64 = 16;
@@ -22,6 +24,10 @@ const TOGETHER: u64 = 16;
 const TRIAL: u64 = 256;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
 const LONGEST_NS: u64 = 100_000;
+/// Bytes that a transfer moves in a nanosecond: what a fast link does, so that none that is short counts as long.
+const BYTES_PER_NS: f64 = 16.0;
+/// Kinds and size classes of transfers told apart.
+const CLASSES: usize = 1 << 12;
 /// Least probability: below it a kernel would be forgotten.
 const LEAST: f64 = 1.0 / 4096.0;
 
@@ -34,6 +40,10 @@ pub struct Sampler {
     /// Whether launches are left out at all: `auto` begins complete.
     sampling: AtomicBool,
     launches: AtomicU64,
+    /// Transfers of each kind and size class.
+    transfers: [AtomicU32; CLASSES],
+    /// Bytes from which on a transfer is always timed.
+    large: AtomicU64,
     /// Launches and ticks spent in them: timed, untimed.
     timed: Mean,
     untimed: Mean,
@@ -116,6 +126,8 @@ impl Sampler {
             longest: AtomicU64::new(0),
             sampling: AtomicBool::new(!complete),
             launches: AtomicU64::new(0),
+            transfers: [const { AtomicU32::new(0) }; CLASSES],
+            large: AtomicU64::new(32 << 20),
             timed: Mean::new(),
             untimed: Mean::new(),
             harvested: Mean::new(),
@@ -131,7 +143,26 @@ impl Sampler {
         if !self.sampling.load(Ordering::Relaxed) || nth < ALWAYS {
             return (true, 0.0);
         }
-        let common = self.probability.load(Ordering::Relaxed);
+        self.draw(local, nth, self.probability.load(Ordering::Relaxed))
+    }
+
+    /// As [`decide`](Self::decide), for a transfer of so many bytes.
+    #[inline]
+    pub fn decide_transfer(&self, local: &Local, kind: CommandKind, bytes: u64) -> (bool, f32) {
+        let class = (kind as usize * 64 + size_class(bytes) as usize) % CLASSES;
+        let nth = self.transfers.get(class).map_or(0, |n| n.fetch_add(1, Ordering::Relaxed));
+        let large = self.large.load(Ordering::Relaxed);
+        if !self.sampling.load(Ordering::Relaxed) || u64::from(nth) < ALWAYS || bytes >= large {
+            return (true, 0.0);
+        }
+        let (common, long) = (self.probability.load(Ordering::Relaxed), ((u128::from(bytes) << 32) / u128::from(large)) as u32);
+        let common = if long > common as u32 { packed(long) } else { common };
+        self.draw(local, u64::from(nth), common)
+    }
+
+    /// Whether the launch number `nth` of its class is chosen, with a probability of `common` or more.
+    #[inline]
+    fn draw(&self, local: &Local, nth: u64, common: u64) -> (bool, f32) {
         // A kernel of n launches so far keeps about KEPT * ln(n) of them. The division, which is slow, is for kernels that are rare.
         let often = ((common & 0xffff_ffff) + 1).saturating_mul(nth + 1) > KEPT << 32;
         let chosen = if often { common } else { packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32)) };
@@ -198,6 +229,8 @@ impl Sampler {
         let budget = crate::config::get().budget;
         let harvest = self.harvested.value().unwrap_or(0.0);
         let Some(timed) = self.timed.value() else { return };
+        let price_ns = (timed + harvest) / sink::ticks_of(1 << 20) as f64 * f64::from(1u32 << 20);
+        self.large.store((price_ns / budget * BYTES_PER_NS).clamp(1e4, 1e12) as u64, Ordering::Relaxed);
         match self.untimed.value() {
             // Nothing was left out yet: whether timing can cost more than the budget at all is known from what launches cost.
             None => {

@@ -34,10 +34,21 @@ pub struct Plan {
     call_site: u32,
 }
 
-/// Decides before the call. A queue that was never seen (made before recording began, or by a call that we missed) is
+/// Whether sampled timing may leave transfers of the kind out: those whose size is a plain argument. Regions are read after the call
+/// alone, when the runtime has found them valid.
+#[must_use]
+pub const fn tells_size(kind: CommandKind) -> bool {
+    use CommandKind as K;
+    matches!(
+        kind,
+        K::ReadBuffer | K::WriteBuffer | K::CopyBuffer | K::FillBuffer | K::SvmMemcpy | K::SvmMemFill | K::UsmMemcpy | K::UsmFill
+    )
+}
+
+/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A queue that was never seen (made before recording began, or by a call that we missed) is
 /// described now.
 #[inline(never)]
-pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H) -> Plan {
+pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H, bytes: u64) -> Plan {
     // A runtime may refuse questions about a queue that only a command buffer still holds.
     let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue)).or_else(|| objects::former_queue(queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
@@ -53,8 +64,13 @@ pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, obje
     let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
     let call_site = process.filter(|p| p.call_sites > 0 && record && entered.recorded()).map_or(0, |p| called_from(entered, p, site));
     let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, call_site, ..Plan::EMPTY };
-    if let (true, true, Some(sampler)) = (plan.timed, kind.is_kernel(), process.and_then(|p| p.device.sampler.as_ref())) {
-        let (timed, probability) = sampler.decide(&geometry::cache(entered.thread).sampling, objects::count_launch(object, call_site));
+    let may = kind.is_kernel() || tells_size(kind);
+    if let (true, true, Some(sampler)) = (plan.timed, may, process.and_then(|p| p.device.sampler.as_ref())) {
+        let local = &geometry::cache(entered.thread).sampling;
+        let (timed, probability) = match kind.is_kernel() {
+            true => sampler.decide(local, objects::count_launch(object, call_site)),
+            false => sampler.decide_transfer(local, kind, bytes),
+        };
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
         if !timed {
             plan.why = None;
@@ -206,7 +222,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             geometry,
             kind: what.kind,
             flags,
-            extra: if what.kind.is_kernel() { plan.probability.to_bits() } else { what.extra },
+            extra: if what.kind.is_sampled() { plan.probability.to_bits() } else { what.extra },
             bytes: what.bytes,
             waits: Waits(list.as_ref().map_or(&[], WaitList::bytes)),
             site: plan.call_site,
@@ -217,8 +233,11 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             ring::untimed(t, command, why, 0, end);
         }
     }
-    if let (true, Some(sampler)) = (what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref())) {
-        sampler.launched(&geometry::cache(t).sampling, plan.timed, end.wrapping_sub(begin), end);
+    let transfer = tells_size(what.kind);
+    if let (true, Some(sampler)) = (transfer || what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref())) {
+        // What a transfer's call takes says nothing of the price of its event.
+        let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
+        sampler.launched(&geometry::cache(t).sampling, plan.timed, ticks, end);
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {
@@ -292,7 +311,7 @@ impl WaitList {
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.
 pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec<u64>, mut call: impl FnMut(*mut H) -> i32) -> i32 {
     let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
-    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object);
+    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object, 0);
     what.blocking = blocking;
     let slot = plan.slot(what.event);
     let mut code = guard::real_call(&entered, || call(slot));
