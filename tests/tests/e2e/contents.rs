@@ -167,13 +167,9 @@ fn calls_after_a_longjmp_out_of_a_callback_are_still_seen() {
 
 #[test]
 fn every_call_of_every_thread_is_recorded() {
-    // The second fills so many rings that more than one waits to be written.
-    for (line, expected) in [
-        ("threads cheap 4 20000", 4 * 20000),
-        ("threads cheap 2 100000", 2 * 100_000),
-        ("threads short 1000 10", 1000 * 10),
-        ("threads late 64 10", 64 * (10 + 3)),
-    ] {
+    for (line, expected) in
+        [("threads cheap 4 20000", 4 * 20000), ("threads short 1000 10", 1000 * 10), ("threads late 64 10", 64 * (10 + 3))]
+    {
         let (_, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, line);
         let process = recorded.only();
         let function = "clRetainMemObject";
@@ -260,6 +256,27 @@ fn each_timing_method_times_every_command_it_promises_to() {
                 process.assert_all_timed();
                 process.assert_causal();
             }
+        }
+    }
+}
+
+/// An estimate counts every launch, holds what was timed, and lies inside its interval, which ends where there is no more time.
+#[test]
+fn totals_of_a_sample_say_how_far_they_reach() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        stage.app(Mode::Preload, "t", "stream 1000 20").env("CLSCOPE_DEVICE_TIMING", "sample").run().success();
+        let report = stage.clscope(["report", "t.clscope", "--format", "json"]).run().success();
+        let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("the report is JSON");
+        let kernels = report["kernels"].as_array().expect("a list of kernels");
+        let estimates: Vec<_> = kernels.iter().filter(|k| k["estimate"].is_object()).collect();
+        assert!(!estimates.is_empty(), "a thousand launches are not all timed: {runtime:?}");
+        for kernel in estimates {
+            let total = &kernel["estimate"]["total_ns"];
+            let [low, value, high] = [&total["ci95"][0], &total["estimate"], &total["ci95"][1]].map(|v| v.as_f64().expect("a number"));
+            let timed = kernel["time_ns"]["total"].as_f64().expect("a number");
+            assert_eq!(kernel["estimate"]["launches"], kernel["count"], "{runtime:?}");
+            assert!(timed <= low && low <= value && value <= high && high.is_finite(), "{runtime:?}: {timed} {total}");
         }
     }
 }

@@ -17,6 +17,7 @@ mod markers;
 mod merging;
 mod processes;
 mod real_apps;
+mod sampling;
 mod snapshots;
 mod switching;
 mod symbols;
