@@ -40,8 +40,8 @@ pub struct Sampler {
     /// Whether launches are left out at all: `auto` begins complete.
     sampling: AtomicBool,
     launches: AtomicU64,
-    /// Transfers of each kind and size class.
-    transfers: [AtomicU32; CLASSES],
+    /// Transfers of each kind and size class. On the heap: recording may begin on a thread with a small stack.
+    transfers: Box<[AtomicU32]>,
     /// Bytes from which on a transfer is always timed.
     large: AtomicU64,
     /// Launches and ticks spent in them: timed, untimed.
@@ -126,7 +126,7 @@ impl Sampler {
             longest: AtomicU64::new(0),
             sampling: AtomicBool::new(!complete),
             launches: AtomicU64::new(0),
-            transfers: [const { AtomicU32::new(0) }; CLASSES],
+            transfers: (0..CLASSES).map(|_| AtomicU32::new(0)).collect(),
             large: AtomicU64::new(32 << 20),
             timed: Mean::new(),
             untimed: Mean::new(),

@@ -24,6 +24,8 @@ pub struct Plan {
     timed: bool,
     /// Left out by the sampling method.
     left_out: bool,
+    /// Left out, and a transfer: NVIDIA's driver gives it an event of its own, and times that where the queue profiles.
+    own_event: bool,
     /// Probability that decided about it, 0 for certainty.
     probability: f32,
     repeated: bool,
@@ -72,6 +74,7 @@ pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, obje
             false => sampler.decide_transfer(local, kind, bytes),
         };
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
+        plan.own_event = !timed && !kind.is_kernel();
         if !timed {
             plan.why = None;
         }
@@ -95,6 +98,7 @@ impl Plan {
         slot_allowed: false,
         timed: false,
         left_out: false,
+        own_event: false,
         probability: 0.0,
         repeated: false,
         why: Some(Untimed::NotAvailable),
@@ -112,7 +116,7 @@ impl Plan {
     /// The event slot to pass: the application's, or ours where it passed NULL.
     #[inline(always)]
     pub fn slot(&mut self, asked: *mut H) -> *mut H {
-        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null()) {
+        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null() || self.own_event) {
             queue.switch.turn(queue, self.timed);
         }
         if self.timed && self.slot_allowed && asked.is_null() {

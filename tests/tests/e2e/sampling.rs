@@ -80,3 +80,24 @@ fn long_transfers_are_always_timed() {
     let (all, left) = left_out(&recorded, CommandKind::WriteBuffer);
     assert!(left < all, "{left} of {all}");
 }
+
+/// NVIDIA's driver times the events of its own in blocking transfers where the queue profiles.
+#[test]
+fn transfers_that_are_left_out_are_not_timed_by_the_runtime_either() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let (script, report) = (stage.join("script"), stage.join("report"));
+    let own = |platform: &str| {
+        std::fs::write(&script, format!("platform {platform}\nprofiling enqueue\nspan 20000\nprice 20000\n")).unwrap();
+        stage.forget("t");
+        let app = stage.app(Mode::Preload, "t", "rounds 1600 4096").env("CLSCOPE_DEVICE_TIMING", "sample");
+        app.env("FAKE_CL_SCRIPT", &script).env("FAKE_CL_REPORT", &report).run().success();
+        let text = std::fs::read_to_string(&report).unwrap();
+        let line: Vec<&str> = text.lines().find(|l| l.starts_with("own ")).unwrap().split(' ').collect();
+        [line[1], line[3]].map(|n| n.parse::<u64>().unwrap())
+    };
+    let [left_out, timed] = own("NVIDIA CUDA");
+    assert!(left_out > 1600 && timed == 0, "{timed} of {left_out}");
+    // A runtime of which nothing is known is not asked to switch.
+    let [left_out, timed] = own("Some other");
+    assert!(left_out > 1600 && timed == left_out, "{timed} of {left_out}");
+}
