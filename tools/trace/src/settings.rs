@@ -63,7 +63,7 @@ pub const SETTINGS: &[Setting] = &[
         name: DEVICE_TIMING,
         values: "auto | event | sample | callback | sync | off",
         default: "auto",
-        help: "How device time is taken: from events harvested when the application waits (event), for a random part of the launches within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all",
+        help: "How device time is taken: from events harvested when the application waits (event), for a random part of the launches and transfers within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all",
     },
     Setting { name: START_PAUSED, values: "0 | 1", default: "0", help: "1 records nothing until told to start" },
     Setting {

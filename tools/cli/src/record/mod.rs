@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 pub enum DeviceTiming {
     /// Every command, until that costs more than the budget; from then on as sample
     Auto,
-    /// A random part of the launches, within the budget; totals are estimates with intervals
+    /// A random part of the launches and transfers, within the budget; totals are estimates with intervals
     Sample,
     /// Events are harvested when the application waits
     Event,
