@@ -249,7 +249,7 @@ impl Sampler {
                     super::super::diag::note(
                         "sampled-timing",
                         &format!(
-                            "timing every launch costs {:.1} % of the time, more than the budget of {:.1} %: a random part of the launches is timed, totals are estimates with intervals",
+                            "timing every launch would add {:.1} % to the time, more than the budget of {:.1} %: a random part of launches and transfers is timed, totals are estimates with intervals",
                             100.0 * price / own,
                             100.0 * budget
                         ),

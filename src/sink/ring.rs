@@ -91,6 +91,10 @@ fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words
     // A ring may be drained while room is made, which moves the base: the delta is taken afterwards.
     let needed = (2 + 7 + tail.len()) * 8;
     if (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) < needed && !make_room(t, time) {
+        // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a reference to it here.
+        if let Some(owned) = unsafe { t.ring.get().as_mut() } {
+            owned.failed += 1;
+        }
         count_dropped(t, 1);
         return;
     }

@@ -69,6 +69,8 @@ fn what_a_full_disk_did_not_take_is_counted() {
     assert!(kept < all / 2, "{kept} of {all} calls had room: the disk is too large for this test");
     // Other records than calls are dropped too, a few in thousands here.
     assert!((all..all + all / 100).contains(&(kept + dropped)), "{kept} calls kept and {dropped} records dropped of {all} calls");
+    let reasons = format!("{:?}", cut.issues);
+    assert!(reasons.contains("Dropped") && !reasons.contains("Reentered"), "no signal handler was in this: {reasons}");
 }
 
 #[test]
