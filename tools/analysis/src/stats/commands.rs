@@ -1,0 +1,145 @@
+//! Owns the sums over commands of one class: counts, times, bytes, and where sampled timing left some out what stands for all of them.
+//! Refuses to mix what is known with what is estimated.
+
+use super::estimate::{Estimate, Sampled};
+use super::pace::Left;
+use super::sketch::Distribution;
+
+/// Sums over commands of one class.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CommandSums {
+    /// Commands enqueued.
+    pub count: u64,
+    /// START to END of the timed ones, device nanoseconds.
+    pub time: Distribution,
+    /// Bytes of all of them, as far as known.
+    pub bytes: u64,
+    /// Bytes of the timed ones.
+    pub timed_bytes: u64,
+    /// What estimates need, for commands of processes that sampled.
+    pub sampled: Option<Box<Sampled>>,
+    /// Parts that are estimated by themselves, as transfers of one size are; empty where all is estimated together.
+    pub parts: Vec<CommandSums>,
+    /// What the timeline says of those left out.
+    pub left: Option<Left>,
+    /// What of the spans is the runtime's own work, as far as it was measured.
+    pub bias: Bias,
+}
+
+/// Time inside spans that is the runtime's own work, as calibrations in the trace tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bias {
+    /// Launches whose device has a calibration.
+    pub launches: u64,
+    /// Their bias together, nanoseconds.
+    pub ns: f64,
+    /// Half-width of its 95 % interval.
+    pub uncertainty_ns: f64,
+}
+
+impl CommandSums {
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.left = match (self.left_out(), other.left_out()) {
+            (_, 0) => self.left,
+            (0, _) => other.left,
+            _ => self.left.zip(other.left).map(|(own, other)| own.plus(other)),
+        };
+        match (&mut self.sampled, &other.sampled) {
+            (Some(own), Some(other)) => own.merge(other),
+            (own @ None, Some(other)) => {
+                let mut all = other.clone();
+                all.merge_certain(&self.time);
+                *own = Some(all);
+            }
+            (Some(own), None) => own.merge_certain(&other.time),
+            (None, None) => {}
+        }
+        self.bias.launches += other.bias.launches;
+        self.bias.ns += other.bias.ns;
+        // One calibration errs alike for all that it is applied to.
+        self.bias.uncertainty_ns += other.bias.uncertainty_ns;
+        self.count += other.count;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.timed_bytes = self.timed_bytes.saturating_add(other.timed_bytes);
+        self.time.merge(&other.time);
+    }
+
+    /// Commands without a time.
+    #[must_use]
+    pub fn untimed(&self) -> u64 {
+        self.count - self.time.count()
+    }
+
+    /// Launches that sampled timing left out.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.sampled.as_ref().map_or(0, |s| s.left_out())
+    }
+
+    /// Launches whose time is known or estimated.
+    #[must_use]
+    pub fn covered(&self) -> u64 {
+        self.time.count() + self.left_out()
+    }
+
+    /// What estimates are made from, where launches were left out by chance.
+    #[must_use]
+    pub fn estimated(&self) -> Option<&Sampled> {
+        self.sampled.as_deref().filter(|s| s.left_out() > 0)
+    }
+
+    /// Time of all launches but those without time for another reason: exact where all were timed, else estimated.
+    /// `None` where nothing is known.
+    #[must_use]
+    pub fn total(&self) -> Option<Estimate> {
+        match self.estimated() {
+            Some(_) if !self.parts.is_empty() => {
+                let known = self.parts.iter().filter(|p| p.covered() > 0);
+                known.map(Self::total).try_fold(Estimate::exact(0.0), |sum, part| Some(sum.plus(part?)))
+            }
+            Some(sampled) => sampled.total_with(self.left.as_ref()),
+            None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
+        }
+    }
+
+    /// Whether few launches decide about an estimated total, so that its interval may be wrong ([`Sampled::doubtful`]).
+    #[must_use]
+    pub fn doubtful(&self, preempted: bool) -> bool {
+        if !self.parts.is_empty() {
+            // A part that hardly counts decides about nothing.
+            let much = self.total().map_or(0.0, |t| 0.1 * t.value);
+            return self.parts.iter().any(|p| p.doubtful(preempted) && p.total().is_none_or(|t| t.high > much));
+        }
+        self.estimated().is_some_and(|s| s.doubtful(self.left.as_ref(), preempted))
+    }
+
+    /// Sums of parts that are estimated one by one.
+    pub(super) fn together(parts: Vec<Self>) -> Self {
+        let mut out = Self::default();
+        parts.iter().for_each(|part| out.merge(part));
+        Self { parts: if parts.len() > 1 { parts } else { Vec::new() }, ..out }
+    }
+
+    /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
+    #[must_use]
+    pub fn span_bias(&self) -> Option<(f64, f64)> {
+        let Bias { launches, ns, uncertainty_ns } = self.bias;
+        let n = launches as f64;
+        (launches > 0 && launches == self.covered()).then_some((ns / n, uncertainty_ns / n))
+    }
+
+    /// The total less the span bias, if that was measured for all of the launches.
+    #[must_use]
+    pub fn corrected(&self) -> Option<Estimate> {
+        let total = self.total()?;
+        let Bias { launches, ns, uncertainty_ns } = self.bias;
+        (launches > 0 && launches == self.covered())
+            .then(|| total.plus(Estimate { value: -ns, low: -ns - uncertainty_ns, high: -ns + uncertainty_ns }))
+    }
+
+    /// Gigabytes (10^9) per second over the timed commands, if they took any time.
+    #[must_use]
+    pub fn gigabytes_per_second(&self) -> Option<f64> {
+        (self.time.total() > 0 && self.timed_bytes > 0).then(|| self.timed_bytes as f64 / self.time.total() as f64)
+    }
+}
