@@ -1,11 +1,12 @@
-//! Methods `sample` and `auto`: every launch and transfer is counted, a random part of them is timed. On some runtimes asking for a timed event triples
-//! the price of a launch while the profiling bit alone is free, so what is not timed costs nothing.
+//! Methods `sample` and `auto`: every launch and transfer is counted, a random part of them is timed. On some runtimes asking for a timed
+//! event triples the price of a launch while the profiling bit alone is free, so what is not timed costs nothing.
 //!
 //! Each is timed with a probability of its own that is written into its record, so that estimates need no
 //! other knowledge. The first launches of each kernel are always timed, and of rare kernels so many that they stay known; never every
 //! n-th: applications are periodic. Transfers of one kind and size class are treated as launches of one kernel, and are the more
-//! probable the longer they are: beside one that takes a millisecond the price of its event is nothing. The common probability follows the price, measured in this process, as the
-//! difference of timed and untimed launches plus what harvesting takes, so that all together stays below the budget.
+//! probable the longer they are: beside one that takes a millisecond the price of its event is nothing. The common probability follows
+//! the price, measured in this process, as the difference of timed and untimed launches plus what harvesting takes, so that all together
+//! stays below the budget.
 
 use crate::sink;
 use clscope_trace::record::{CommandKind, size_class};

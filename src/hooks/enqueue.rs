@@ -47,8 +47,8 @@ pub const fn tells_size(kind: CommandKind) -> bool {
     )
 }
 
-/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A queue that was never seen (made before recording began, or by a call that we missed) is
-/// described now.
+/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A queue that was never seen (made before
+/// recording began, or by a call that we missed) is described now.
 #[inline(never)]
 pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H, bytes: u64) -> Plan {
     // A runtime may refuse questions about a queue that only a command buffer still holds.

@@ -113,15 +113,10 @@ fn name_of(site: Site, device: H) -> String {
     info::text(site, id::clGetPlatformInfo, of(site, device), CL_PLATFORM_NAME)
 }
 
-/// Whether clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight: measured on NVIDIA's
-/// driver (580), known of no other.
-pub fn switches_profiling(site: Site, device: H) -> bool {
-    name_of(site, device) == "NVIDIA CUDA"
-}
-
-/// Whether a marker's QUEUED and SUBMIT bound the device's clock more closely than other commands do: measured on NVIDIA's driver (580).
-/// PoCL's stamps are the host's own clock, and Intel's GPU runtime reads neither in the call.
-pub fn stamps_markers_at_once(site: Site, device: H) -> bool {
+/// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that are known of no other:
+/// clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight, and a marker's QUEUED and SUBMIT
+/// bound the device's clock more closely than other commands do.
+pub fn is_nvidia(site: Site, device: H) -> bool {
     name_of(site, device) == "NVIDIA CUDA"
 }
 

@@ -34,6 +34,7 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
     if let (0, Some(process)) = (code, sink::process()) {
         guard::protect((), || {
             let (context, device, properties, how, profiling_added) = new;
+            let nvidia = platform::is_nvidia(site, device);
             let made = device_time::queue_created(
                 process,
                 NewQueue {
@@ -43,8 +44,8 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
                     device,
                     properties,
                     profiling_added,
-                    switches: profiling_added && platform::switches_profiling(site, device),
-                    markers: config::get().clock_markers && platform::stamps_markers_at_once(site, device),
+                    switches: profiling_added && nvidia,
+                    markers: config::get().clock_markers && nvidia,
                     made: how,
                 },
             );
