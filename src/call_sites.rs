@@ -1,13 +1,16 @@
-//! Where in the application an enqueue was called from, in runs that ask for it (`CLSCOPE_CALL_SITES`): the innermost frames outside of
-//! this library and of OpenCL loaders, as an id whose definition names modules and addresses in them. Names and lines are the reader's
+//! Where in the application an enqueue was called from, in runs that ask for it
+//! (`CLSCOPE_CALL_SITES`): the innermost frames outside of this library and of OpenCL loaders, as
+//! an id whose definition names modules and addresses in them. Names and lines are the reader's
 //! affair; nothing is read from files here.
 //!
-//! A stack is unwound once (`_Unwind_Backtrace`, some microseconds) and then recognised by its return addresses: each thread keeps a
-//! tree of the stacks it had, whose nodes say where, from our own stack pointer, the next return address lies. Following it reads that many
-//! words and compares them: no lock, no allocation, no unwinding. A place is read only after all addresses below it were found to be the
-//! known ones, so that it lies inside the frame of a function that is active. A frame of varying size (`alloca`) ends the tree; such
-//! stacks are unwound every time. Modules that may be unloaded are checked each time: one that was replaced by another at the same
-//! address is another module.
+//! A stack is unwound once (`_Unwind_Backtrace`, some microseconds) and then recognised by its
+//! return addresses: each thread keeps a tree of the stacks it had, whose nodes say where, from our
+//! own stack pointer, the next return address lies. Following it reads that many words and compares
+//! them: no lock, no allocation, no unwinding. A place is read only after all addresses below it
+//! were found to be the known ones, so that it lies inside the frame of a function that is active.
+//! A frame of varying size (`alloca`) ends the tree; such stacks are unwound every time. Modules
+//! that may be unloaded are checked each time: one that was replaced by another at the same address
+//! is another module.
 
 use crate::guard::{self, Thread};
 use crate::sink::{self, Process};
@@ -52,7 +55,8 @@ struct Loaded {
     stays: bool,
 }
 
-/// The site that the calling thread's enqueue was called from, 0 if none is recorded. Called while the application's call is on the stack.
+/// The site that the calling thread's enqueue was called from, 0 if none is recorded. Called while
+/// the application's call is on the stack.
 #[inline(never)]
 pub fn here(t: &Thread, process: &'static Process, function: u16) -> u32 {
     let at = stack_pointer();
@@ -68,7 +72,9 @@ pub fn here(t: &Thread, process: &'static Process, function: u16) -> u32 {
 fn stack_pointer() -> usize {
     let at;
     // SAFETY: reads a register.
-    unsafe { std::arch::asm!("mov {}, rsp", out(reg) at, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mov {}, rsp", out(reg) at, options(nomem, nostack, preserves_flags))
+    };
     at
 }
 
@@ -95,7 +101,10 @@ struct Found {
 }
 
 unsafe extern "C" {
-    fn _Unwind_Backtrace(each: unsafe extern "C" fn(*mut c_void, *mut Walk) -> i32, walk: *mut Walk) -> i32;
+    fn _Unwind_Backtrace(
+        each: unsafe extern "C" fn(*mut c_void, *mut Walk) -> i32,
+        walk: *mut Walk,
+    ) -> i32;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
 }
@@ -104,7 +113,8 @@ unsafe extern "C" fn each_frame(context: *mut c_void, walk: *mut Walk) -> i32 {
     const GO_ON: i32 = 0;
     const STOP: i32 = 4; // _URC_NORMAL_STOP
     // SAFETY: the unwinder's context; `walk` is the caller's, used by nobody else meanwhile.
-    let (ip, place, walk) = unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context).wrapping_sub(8), &mut *walk) };
+    let (ip, place, walk) =
+        unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context).wrapping_sub(8), &mut *walk) };
     if ip == 0 {
         return STOP;
     }
@@ -120,7 +130,8 @@ unsafe extern "C" fn each_frame(context: *mut c_void, walk: *mut Walk) -> i32 {
 #[cold]
 #[inline(never)]
 fn unwound(tree: &mut Stacks, process: &'static Process, at: usize, function: u16) -> u32 {
-    let mut walk = Walk { frames: [Found { address: 0, place: 0 }; LOOKED_AT], length: 0, above: at };
+    let mut walk =
+        Walk { frames: [Found { address: 0, place: 0 }; LOOKED_AT], length: 0, above: at };
     // SAFETY: the callback has the right type and writes to `walk` only.
     unsafe { _Unwind_Backtrace(each_frame, &mut walk) };
     let frames = walk.frames.get(..walk.length).unwrap_or(&[]);
@@ -134,7 +145,8 @@ fn unwound(tree: &mut Stacks, process: &'static Process, at: usize, function: u1
             break;
         }
         seen += 1;
-        // A return address may lie behind the end of a function that does not return: the call before it counts.
+        // A return address may lie behind the end of a function that does not return: the call
+        // before it counts.
         let Some(loaded) = loaded(*ip - 1) else {
             taken.push(Frame { module: 0, address: *ip as u64 });
             continue;
@@ -165,7 +177,8 @@ impl Known {
             return *id;
         }
         let id = self.sites.len() as u32 + 1;
-        // Written under the lock, so that no record names an id before its definition is on its way.
+        // Written under the lock, so that no record names an id before its definition is on its
+        // way.
         sink::define(&CallSite { id, frames: frames.clone() }.into());
         self.sites.insert(frames, id);
         id
@@ -180,12 +193,16 @@ impl Known {
         let build_id = build_id.iter().map(|b| format!("{b:02x}")).collect();
         self.modules.push(found);
         let id = self.modules.len() as u32;
-        sink::define(&Module { id, path, build_id, base: base as u64, begin: begin as u64, end: end as u64 }.into());
+        sink::define(
+            &Module { id, path, build_id, base: base as u64, begin: begin as u64, end: end as u64 }
+                .into(),
+        );
         id
     }
 }
 
-/// What is loaded at an address. Asks by `dl_iterate_phdr`, which can be asked while a constructor of another thread runs.
+/// What is loaded at an address. Asks by `dl_iterate_phdr`, which can be asked while a constructor
+/// of another thread runs.
 fn loaded(address: usize) -> Option<Loaded> {
     struct Search {
         address: usize,
@@ -197,26 +214,36 @@ fn loaded(address: usize) -> Option<Loaded> {
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
         let main = std::mem::take(&mut search.first);
         // SAFETY: the module's program headers.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let headers =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         let base = info.dlpi_addr as usize;
         let parts = headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(|h| {
             let begin = base.wrapping_add(h.p_vaddr as usize);
             (begin, begin.wrapping_add(h.p_memsz as usize))
         });
-        let (begin, end) = parts.clone().fold((usize::MAX, 0), |(b, e), (begin, end)| (b.min(begin), e.max(end)));
+        let (begin, end) =
+            parts.clone().fold((usize::MAX, 0), |(b, e), (begin, end)| (b.min(begin), e.max(end)));
         if !parts.clone().any(|(begin, end)| (begin..end).contains(&search.address)) {
             return 0;
         }
-        // SAFETY: names of the dynamic linker are C strings or NULL.
-        let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+        let name =
+            // SAFETY: names of the dynamic linker are C strings or NULL.
+            if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
         let path = name.to_string_lossy().into_owned();
         let (build_id_at, build_id) = headers
             .iter()
             .filter(|h| h.p_type == libc::PT_NOTE)
             // SAFETY: notes of a loaded module are in memory.
-            .find_map(|h| unsafe { build_id(base.wrapping_add(h.p_vaddr as usize), h.p_memsz as usize, h.p_align as usize) })
+            .find_map(|h| unsafe {
+                build_id(
+                    base.wrapping_add(h.p_vaddr as usize),
+                    h.p_memsz as usize,
+                    h.p_align as usize,
+                )
+            })
             .unwrap_or((0, Vec::new()));
-        let ours = parts.clone().any(|(begin, end)| (begin..end).contains(&(here as *const () as usize)));
+        let ours =
+            parts.clone().any(|(begin, end)| (begin..end).contains(&(here as *const () as usize)));
         let file = path.rsplit('/').next().unwrap_or_default();
         search.found = Some(Loaded {
             passed_over: ours || file.contains("libOpenCL"),
@@ -235,7 +262,9 @@ fn loaded(address: usize) -> Option<Loaded> {
     unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut search).cast()) };
     let mut found = search.found?;
     if found.path.is_empty() {
-        found.path = std::fs::read_link("/proc/self/exe").map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+        found.path = std::fs::read_link("/proc/self/exe")
+            .map(|p| p.to_string_lossy().into_owned())
+            .unwrap_or_default();
     }
     Some(found)
 }
@@ -249,7 +278,8 @@ unsafe fn build_id(begin: usize, size: usize, align: usize) -> Option<(usize, Ve
     // SAFETY: the caller's promise.
     let notes = unsafe { std::slice::from_raw_parts(begin as *const u8, size) };
     let align = if align == 8 { 8 } else { 4 };
-    let word = |at: usize| notes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+    let word =
+        |at: usize| notes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
     let mut at = 0;
     loop {
         let (name_size, size, kind) = (word(at)? as usize, word(at + 4)? as usize, word(at + 8)?);
@@ -287,24 +317,36 @@ fn find_object() -> Option<FindObject> {
 
 impl Check {
     fn of(loaded: &Loaded, address: usize) -> Self {
-        let bytes = loaded.build_id.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
-        let build_id = bytes.filter(|_| loaded.build_id_at != 0).map_or((0, 0), |value| (loaded.build_id_at, value));
+        let bytes =
+            loaded.build_id.get(..8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+        let build_id = bytes
+            .filter(|_| loaded.build_id_at != 0)
+            .map_or((0, 0), |value| (loaded.build_id_at, value));
         Self { address, begin: loaded.begin, end: loaded.end, build_id }
     }
 
-    /// Whether it is still there: the address belongs to an object at the same place with the same build id.
+    /// Whether it is still there: the address belongs to an object at the same place with the same
+    /// build id.
     #[inline(always)]
     fn holds(&self) -> bool {
-        let Some(find) = find_object() else { return loaded(self.address).is_some_and(|l| Check::of(&l, self.address).same(self)) };
+        let Some(find) = find_object() else {
+            return loaded(self.address).is_some_and(|l| Check::of(&l, self.address).same(self));
+        };
         let mut object = [0u64; 32];
-        // SAFETY: any address may be asked for; there is room for the structure. Words 1 and 2 are begin and end of the mapping.
+        // SAFETY: any address may be asked for; there is room for the structure. Words 1 and 2 are
+        // begin and end of the mapping.
         if unsafe { find(self.address as *const c_void, &mut object) } != 0 {
             return false;
         }
         // The linker's bounds are whole pages.
-        let inside = object[1] as usize <= self.begin && self.begin - (object[1] as usize) < 4096 && (object[2] as usize) >= self.end;
-        // SAFETY: an object lies there whose mapping holds these bytes, which were in its first segment.
-        inside && (self.build_id.0 == 0 || unsafe { (self.build_id.0 as *const u64).read_unaligned() } == self.build_id.1)
+        let inside = object[1] as usize <= self.begin
+            && self.begin - (object[1] as usize) < 4096
+            && (object[2] as usize) >= self.end;
+        // SAFETY: an object lies there whose mapping holds these bytes, which were in its first
+        // segment.
+        inside
+            && (self.build_id.0 == 0
+                || unsafe { (self.build_id.0 as *const u64).read_unaligned() } == self.build_id.1)
     }
 
     fn same(&self, other: &Self) -> bool {
@@ -340,14 +382,16 @@ const END: u32 = 0;
 const VARIES: u32 = u32::MAX;
 
 impl Stacks {
-    /// A beginning: the function, and how the stack is aligned, on which the sizes of frames may depend.
+    /// A beginning: the function, and how the stack is aligned, on which the sizes of frames may
+    /// depend.
     fn beginning(at: usize, function: u16) -> usize {
         (usize::from(function) << 12) | (at & 0xff0)
     }
 
     #[inline(always)]
     fn slot(&self, parent: u32, address: usize) -> usize {
-        let hash = (address ^ (parent as usize).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
+        let hash = (address ^ (parent as usize).rotate_left(40))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize);
         (hash >> 32) & (self.slots.len() - 1)
     }
 
@@ -376,12 +420,21 @@ impl Stacks {
             match node.next {
                 END => {
                     let (from, to) = (node.checks.0 as usize, node.checks.1 as usize);
-                    return self.checks.get(from..to)?.iter().all(Check::holds).then_some(node.site);
+                    return self
+                        .checks
+                        .get(from..to)?
+                        .iter()
+                        .all(Check::holds)
+                        .then_some(node.site);
                 }
                 VARIES => return None,
-                // SAFETY: all return addresses below are those of the known stack, so that this place lies in the frame of an active
-                // function, above our own stack pointer.
-                distance => index = self.child(index, unsafe { ((at + distance as usize) as *const usize).read_volatile() })?,
+                distance => {
+                    // SAFETY: all return addresses below are those of the known stack, so that this
+                    // place lies in the frame of an active function, above our own stack pointer.
+                    index = self.child(index, unsafe {
+                        ((at + distance as usize) as *const usize).read_volatile()
+                    })?
+                }
             }
         }
     }
@@ -394,11 +447,18 @@ impl Stacks {
         let mut index = self.node(ROOT, Self::beginning(at, function));
         for Found { address, place } in frames {
             let distance = u32::try_from(place.wrapping_sub(at)).unwrap_or(VARIES);
-            // SAFETY: the unwinder has just found a frame there. Where the address does not lie there (signal frames), it is no place to look.
-            let there = distance != VARIES && distance != END && unsafe { (*place as *const usize).read_volatile() } == *address;
+            // SAFETY: the unwinder has just found a frame there. Where the address does not lie
+            // there (signal frames), it is no place to look.
+            let there = distance != VARIES
+                && distance != END
+                && unsafe { (*place as *const usize).read_volatile() } == *address;
             let Some(node) = self.nodes.get_mut(index as usize) else { return };
             let known = node.next;
-            node.next = if there && ((known == END && node.site == 0) || known == distance) { distance } else { VARIES };
+            node.next = if there && ((known == END && node.site == 0) || known == distance) {
+                distance
+            } else {
+                VARIES
+            };
             if node.next == VARIES {
                 return;
             }
@@ -414,7 +474,8 @@ impl Stacks {
 
     /// The node of an address behind a node, which is made if there is none.
     fn node(&mut self, parent: u32, address: usize) -> u32 {
-        if let Some(index) = (!self.slots.is_empty()).then(|| self.child(parent, address)).flatten() {
+        if let Some(index) = (!self.slots.is_empty()).then(|| self.child(parent, address)).flatten()
+        {
             return index;
         }
         let index = self.nodes.len() as u32;

@@ -1,5 +1,6 @@
-//! Callbacks of the application. Each is replaced by a function of ours that lifts the guard, so that OpenCL calls from
-//! inside are recorded as the application's own, and then calls the application's with its own arguments.
+//! Callbacks of the application. Each is replaced by a function of ours that lifts the guard, so
+//! that OpenCL calls from inside are recorded as the application's own, and then calls the
+//! application's with its own arguments.
 
 use crate::entry::{H, P};
 use crate::guard;
@@ -40,7 +41,8 @@ pub fn untouched(function: P, data: P) -> Pair {
     Pair { function, data, boxed: std::ptr::null_mut() }
 }
 
-/// Declares a wrapper for one callback signature. `once`: the box is freed by the call, since there is only one.
+/// Declares a wrapper for one callback signature. `once`: the box is freed by the call, since there
+/// is only one.
 macro_rules! callback {
     ($(#[$doc:meta])* $make:ident, $ours:ident, once: $once:literal, ($($arg:ident : $ty:ty),*)) => {
         $(#[$doc])*
@@ -49,8 +51,8 @@ macro_rules! callback {
         }
 
         unsafe extern "C-unwind" fn $ours($($arg: $ty,)* user_data: P) {
-            // SAFETY: `user_data` is the box made by `Pair::new`, which the runtime passes back; where callbacks come
-            // once it is taken, else it stays for ever.
+            // SAFETY: `user_data` is the box made by `Pair::new`, which the runtime passes back;
+            // where callbacks come once it is taken, else it stays for ever.
             let wrapped = if $once { unsafe { *Box::from_raw(user_data.cast::<Wrapped>()) } } else { unsafe { std::ptr::read(user_data.cast::<Wrapped>()) } };
             // SAFETY: the application gave this function for this signature.
             let theirs: unsafe extern "C-unwind" fn($($ty,)* P) = unsafe { std::mem::transmute(wrapped.function) };
@@ -65,7 +67,8 @@ callback!(/** Build, compile, link and release of a program; destructors of memo
 callback!(/** Status of an event. */ event_status, on_event_status, once: true, (event: H, status: i32));
 callback!(/** Freeing of SVM pointers. */ svm_free, on_svm_free, once: true, (queue: H, count: u32, pointers: P));
 
-/// Arguments of a native kernel with ours in front: the runtime copies the block, so it may go after the call.
+/// Arguments of a native kernel with ours in front: the runtime copies the block, so it may go
+/// after the call.
 pub struct NativeArguments {
     block: Vec<u64>,
     locations: Vec<P>,
@@ -73,22 +76,31 @@ pub struct NativeArguments {
     given: P,
 }
 
-/// Words in front of the application's arguments: its function and whether it passed arguments; 16 bytes keep alignment.
+/// Words in front of the application's arguments: its function and whether it passed arguments; 16
+/// bytes keep alignment.
 const FRONT: usize = 2;
 
 impl NativeArguments {
     /// Copies `size` bytes at `arguments`, and moves `locations` (addresses inside them) along.
     ///
     /// # Safety
-    /// `arguments` is NULL or readable for `size` bytes; `locations` is NULL or has `count` entries.
+    /// `arguments` is NULL or readable for `size` bytes; `locations` is NULL or has `count`
+    /// entries.
     pub unsafe fn new(function: P, arguments: P, size: usize, locations: P, count: u32) -> Self {
         let mut block = vec![0u64; FRONT + size.div_ceil(8)];
         if let [first, second, ..] = block.as_mut_slice() {
             (*first, *second) = (function as u64, u64::from(!arguments.is_null()));
         }
         if !arguments.is_null() {
-            // SAFETY: the block has room for `size` bytes behind its front; the source is the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(arguments.cast::<u8>(), block.as_mut_ptr().add(FRONT).cast::<u8>(), size) };
+            // SAFETY: the block has room for `size` bytes behind its front; the source is the
+            // caller's promise.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    arguments.cast::<u8>(),
+                    block.as_mut_ptr().add(FRONT).cast::<u8>(),
+                    size,
+                )
+            };
         }
         let mut moved = Vec::new();
         if !locations.is_null() {
@@ -96,7 +108,11 @@ impl NativeArguments {
                 // SAFETY: the caller's promise.
                 let location = unsafe { *locations.cast::<P>().add(i) };
                 let offset = (location as usize).wrapping_sub(arguments as usize);
-                moved.push(if offset < size { (block.as_ptr() as usize + FRONT * 8 + offset) as P } else { location });
+                moved.push(if offset < size {
+                    (block.as_ptr() as usize + FRONT * 8 + offset) as P
+                } else {
+                    location
+                });
             }
         }
         Self { block, locations: moved, given: locations }
@@ -104,7 +120,11 @@ impl NativeArguments {
 
     /// Function, arguments, size and locations to pass on.
     pub fn parts(&self, size: usize) -> (P, P, usize, P) {
-        let locations = if self.locations.is_empty() { self.given } else { self.locations.as_ptr().cast_mut().cast() };
+        let locations = if self.locations.is_empty() {
+            self.given
+        } else {
+            self.locations.as_ptr().cast_mut().cast()
+        };
         (on_native_kernel as P, self.block.as_ptr().cast_mut().cast(), FRONT * 8 + size, locations)
     }
 }

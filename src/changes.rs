@@ -11,25 +11,35 @@
 //! | `CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call | `clEnqueueCommandBufferKHR` on other queues than the buffer's | they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of ours has shown |
 //! | the call repeated once, as the application wrote it | queue creation, enqueue | it failed with an error that the change can cause, and does not block |
 //!
-//! Extra calls of ours (never in the middle of another, and always under the guard): `clRetainEvent` on an event that the application
-//! asked for, `clSetCommandQueueProperty` on a queue whose profiling is ours alone (only where the platform is known to switch it command by
-//! command: see `device_time::switch`), `clGetEventProfilingInfo`, `clGetEventInfo` (status) and `clReleaseEvent` on events that we hold or that a failed enqueue left in our slot; info queries
-//! on platforms, devices, contexts, kernels and programs when they are first seen, to name them. a queue made exactly as the application asked, for the length of a
-//! `CL_QUEUE_PROPERTIES_ARRAY` query, or once a device with a finished marker (`clEnqueueMarker`, `clFinish`), when times are asked for that a queue without profiling does not have; the queue of an event that was enqueued while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a blocking call whose event is not complete yet, and on an event of a command that has ended, whose stamps the runtime has not all written. Method `callback` adds
-//! `clSetEventCallback`, method `sync` adds `clWaitForEvents`.
+//! Extra calls of ours (never in the middle of another, and always under the guard):
+//! `clRetainEvent` on an event that the application asked for, `clSetCommandQueueProperty` on a
+//! queue whose profiling is ours alone (only where the platform is known to switch it command by
+//! command: see `device_time::switch`), `clGetEventProfilingInfo`, `clGetEventInfo` (status) and
+//! `clReleaseEvent` on events that we hold or that a failed enqueue left in our slot; info queries
+//! on platforms, devices, contexts, kernels and programs when they are first seen, to name them. a
+//! queue made exactly as the application asked, for the length of a `CL_QUEUE_PROPERTIES_ARRAY`
+//! query, or once a device with a finished marker (`clEnqueueMarker`, `clFinish`), when times are
+//! asked for that a queue without profiling does not have; the queue of an event that was enqueued
+//! while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a
+//! blocking call whose event is not complete yet, and on an event of a command that has ended,
+//! whose stamps the runtime has not all written. Method `callback` adds `clSetEventCallback`,
+//! method `sync` adds `clWaitForEvents`.
 //!
-//! Commands of ours: `clEnqueueMarkerWithWaitList`, eight in a row on a queue that has just been waited for, every 25 ms to
-//! 1 s, where they bound the device's clock (only NVIDIA's: see `device_time::markers`; never with `CLSCOPE_CLOCK_MARKERS=0`).
+//! Commands of ours: `clEnqueueMarkerWithWaitList`, eight in a row on a queue that has just been
+//! waited for, every 25 ms to 1 s, where they bound the device's clock (only NVIDIA's: see
+//! `device_time::markers`; never with `CLSCOPE_CLOCK_MARKERS=0`).
 //!
-//! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on its wait list, `clFinish` on its queue,
-//! a queue and buffers of our own, copies of the buffers that the kernel may write, the launch itself again and again on that
-//! queue, the copies back, and the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event of
-//! ours where the application asked for none, `clGetDeviceAndHostTimer` before and after. Neither waits while a user event is not set.
+//! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on
+//! its wait list, `clFinish` on its queue, a queue and buffers of our own, copies of the buffers
+//! that the kernel may write, the launch itself again and again on that queue, the copies back, and
+//! the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event
+//! of ours where the application asked for none, `clGetDeviceAndHostTimer` before and after.
+//! Neither waits while a user event is not set.
 
 /// Whether an enqueue that failed so may have failed because of our event.
 pub fn event_can_cause(code: i32) -> bool {
-    // CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_VALUE (a runtime that wants no event there),
-    // CL_INVALID_EVENT, CL_INVALID_OPERATION.
+    // CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_VALUE (a runtime that wants no event
+    // there), CL_INVALID_EVENT, CL_INVALID_OPERATION.
     matches!(code, -5 | -6 | -30 | -58 | -59)
 }
 

@@ -102,7 +102,8 @@ pub fn get() -> &'static Config {
 /// Runs when the library is loaded.
 #[ctor::ctor]
 fn at_load() {
-    // An application may change its environment (or overwrite its memory) before the first OpenCL call.
+    // An application may change its environment (or overwrite its memory) before the first OpenCL
+    // call.
     get();
 }
 
@@ -114,13 +115,16 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             given.push(format!("{}={}", setting.name, value.to_string_lossy()));
         }
     }
-    let text = |name: &str| lookup(name).map(|v| v.to_string_lossy().into_owned()).filter(|v| !v.is_empty());
+    let text = |name: &str| {
+        lookup(name).map(|v| v.to_string_lossy().into_owned()).filter(|v| !v.is_empty())
+    };
     let mut flag = |name: &str, default: bool| match text(name).as_deref() {
         None => default,
         Some("0" | "false" | "off" | "no") => false,
         Some("1" | "true" | "on" | "yes") => true,
         Some(other) => {
-            complaints.push(format!("{name}={other} is neither 0 nor 1: using {}", u8::from(default)));
+            complaints
+                .push(format!("{name}={other} is neither 0 nor 1: using {}", u8::from(default)));
             default
         }
     };
@@ -137,16 +141,24 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         Some("sync") => DeviceTiming::Sync,
         Some("off") => DeviceTiming::Off,
         Some(other) => {
-            complaints.push(format!("{}={other} is no device-timing method: using auto", s::DEVICE_TIMING));
+            complaints.push(format!(
+                "{}={other} is no device-timing method: using auto",
+                s::DEVICE_TIMING
+            ));
             DeviceTiming::Auto
         }
     };
     // Each command is waited for in any case: leaving times out would save nothing.
-    let device_timing = if snapshot && device_timing == DeviceTiming::Auto { DeviceTiming::Event } else { device_timing };
+    let device_timing = if snapshot && device_timing == DeviceTiming::Auto {
+        DeviceTiming::Event
+    } else {
+        device_timing
+    };
     let max_size = text(s::MAX_SIZE).and_then(|v| {
         let parsed = size(&v);
         if parsed.is_none() {
-            complaints.push(format!("{}={v} is no size (as 500M or 2G): no limit is set", s::MAX_SIZE));
+            complaints
+                .push(format!("{}={v} is no size (as 500M or 2G): no limit is set", s::MAX_SIZE));
         }
         parsed
     });
@@ -177,22 +189,41 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         None => 0,
         Some((Ok(frames), _)) if usize::from(frames) <= crate::call_sites::MOST => frames,
         Some((_, v)) => {
-            complaints.push(format!("{}={v} is no number of frames up to {}: using 1", s::CALL_SITES, crate::call_sites::MOST));
+            complaints.push(format!(
+                "{}={v} is no number of frames up to {}: using 1",
+                s::CALL_SITES,
+                crate::call_sites::MOST
+            ));
             1
         }
     };
     let mut counters = Vec::new();
-    for one in text(s::COUNTERS).iter().flat_map(|all| all.split(',')).map(str::trim).filter(|one| !one.is_empty()) {
+    for one in text(s::COUNTERS)
+        .iter()
+        .flat_map(|all| all.split(','))
+        .map(str::trim)
+        .filter(|one| !one.is_empty())
+    {
         match counters::parse(one) {
             Some(counters::Wanted::Perf | counters::Wanted::Oa(_)) if !snapshot => {
-                complaints.push(format!("{}={one} counts around commands: set {}=1, too", s::COUNTERS, s::SNAPSHOT));
+                complaints.push(format!(
+                    "{}={one} counts around commands: set {}=1, too",
+                    s::COUNTERS,
+                    s::SNAPSHOT
+                ));
             }
             Some(wanted) => counters.push(wanted),
-            None => complaints.push(format!("{}={one} is none of perf, oa, oa:UUID, intel-queue and intel-queue:NUMBER", s::COUNTERS)),
+            None => complaints.push(format!(
+                "{}={one} is none of perf, oa, oa:UUID, intel-queue and intel-queue:NUMBER",
+                s::COUNTERS
+            )),
         }
     }
-    let list =
-        |name: &str| text(name).map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()).unwrap_or_default();
+    let list = |name: &str| {
+        text(name)
+            .map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect())
+            .unwrap_or_default()
+    };
     Config {
         enable,
         trace: lookup(s::TRACE).filter(|v| !v.is_empty()).map(PathBuf::from),
@@ -230,12 +261,15 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(scale).filter(|n| *n > 0)
 }
 
-/// Whether `name` matches one of the patterns (`*` any characters, `?` one); all match where there are none.
+/// Whether `name` matches one of the patterns (`*` any characters, `?` one); all match where there
+/// are none.
 pub fn matches(patterns: &[String], name: &str) -> bool {
     fn glob(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,
-            (Some((b'*', rest)), _) => glob(rest, name) || name.split_first().is_some_and(|(_, tail)| glob(pattern, tail)),
+            (Some((b'*', rest)), _) => {
+                glob(rest, name) || name.split_first().is_some_and(|(_, tail)| glob(pattern, tail))
+            }
             (Some((b'?', rest)), Some((_, tail))) => glob(rest, tail),
             (Some((p, rest)), Some((n, tail))) => p == n && glob(rest, tail),
             _ => false,

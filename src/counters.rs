@@ -1,7 +1,8 @@
-//! Owns counters that are read inside the application around its commands (`CLSCOPE_SNAPSHOT` with `CLSCOPE_COUNTERS`), the
-//! GPU's own clock before and after each, and their file. Counts belong to the command that was waited for between two
-//! readings; where another was under way meanwhile, they say so. Refuses to choose a metric set (`clscope record` leaves
-//! its choice in the trace directory) and to wait long for a report: a count that did not come is not known.
+//! Owns counters that are read inside the application around its commands (`CLSCOPE_SNAPSHOT` with
+//! `CLSCOPE_COUNTERS`), the GPU's own clock before and after each, and their file. Counts belong to
+//! the command that was waited for between two readings; where another was under way meanwhile,
+//! they say so. Refuses to choose a metric set (`clscope record` leaves its choice in the trace
+//! directory) and to wait long for a report: a count that did not come is not known.
 
 use crate::entry::{H, Site};
 use crate::hooks::{info, platform};
@@ -17,12 +18,15 @@ use clscope_sensors::oa::device::DrmFile;
 use clscope_sensors::oa::open::{self as oa, GpuClock};
 use clscope_sensors::oa::{CounterSource, CounterWindow, OaError, Reading};
 use clscope_sensors::{Clock as _, Roots, System};
-use clscope_trace::sensors::{self, COUNTER_PLAN, CounterReport, CounterWindows, Event, Finding, Record, Records};
+use clscope_trace::sensors::{
+    self, COUNTER_PLAN, CounterReport, CounterWindows, Event, Finding, Record, Records,
+};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// Longest time between reports of a stream unless `clscope record` says otherwise: a reading waits for one.
+/// Longest time between reports of a stream unless `clscope record` says otherwise: a reading waits
+/// for one.
 const PERIOD_NS: u64 = 500_000;
 /// How often i915 looks for reports while somebody waits for them; its least.
 const POLL_NS: u64 = 100_000;
@@ -67,7 +71,8 @@ pub fn parse(text: &str) -> Option<Wanted> {
 struct Slot {
     source: Box<dyn CounterSource>,
     id: u32,
-    /// How far apart its reports are, where it hands them over in a stream: a reading waits for the next.
+    /// How far apart its reports are, where it hands them over in a stream: a reading waits for the
+    /// next.
     period_ns: Option<u64>,
     failed: bool,
 }
@@ -148,7 +153,10 @@ pub fn begin(process: &Process) {
     let file = match Appended::create(&path).and_then(|file| Blocks::over(Box::new(file))) {
         Ok(file) => file,
         Err(error) => {
-            diag::warn("no-counters", &format!("counters are not read: cannot write {}: {error}", path.display()));
+            diag::warn(
+                "no-counters",
+                &format!("counters are not read: cannot write {}: {error}", path.display()),
+            );
             return;
         }
     };
@@ -197,13 +205,28 @@ impl State {
     }
 
     fn perf(&mut self, pid: u32) {
-        match ProcessCounters::open(&System, &Roots::default(), &Kernel(files::raised), pid, &EVENTS) {
+        match ProcessCounters::open(
+            &System,
+            &Roots::default(),
+            &Kernel(files::raised),
+            pid,
+            &EVENTS,
+        ) {
             Ok((source, problems)) => {
-                let id = self.announce(sensors::CounterSource { pid: Some(pid), ..counter_source(&source) });
-                self.slots.push(Slot { source: Box::new(source), id, period_ns: None, failed: false });
+                let id = self
+                    .announce(sensors::CounterSource { pid: Some(pid), ..counter_source(&source) });
+                self.slots.push(Slot {
+                    source: Box::new(source),
+                    id,
+                    period_ns: None,
+                    failed: false,
+                });
                 self.missing(&problems);
             }
-            Err(error) => diag::warn("no-perf-counters", &format!("perf events are not read around commands: {}", words(&error))),
+            Err(error) => diag::warn(
+                "no-perf-counters",
+                &format!("perf events are not read around commands: {}", words(&error)),
+            ),
         }
     }
 
@@ -211,7 +234,12 @@ impl State {
     fn missing(&mut self, problems: &[OaError]) {
         for (why, events) in by_reason(problems) {
             let remedy = problems.iter().find_map(OaError::remedy).unwrap_or_default();
-            let finding = Finding { name: format!("perf events {}", events.join(", ")), state: "refused".to_owned(), why, remedy };
+            let finding = Finding {
+                name: format!("perf events {}", events.join(", ")),
+                state: "refused".to_owned(),
+                why,
+                remedy,
+            };
             sensors::encode(&finding.into(), &mut self.payload);
         }
     }
@@ -219,31 +247,54 @@ impl State {
     fn oa(&mut self, process: &Process, uuid: Option<&str>) {
         let roots = roots();
         let plan = std::fs::read(process.files.directory.join(COUNTER_PLAN)).unwrap_or_default();
-        let chosen = Records::new(&plan).filter_map(|r| if let Record::CounterSource(about) = r { Some(about) } else { None });
+        let chosen = Records::new(&plan)
+            .filter_map(|r| if let Record::CounterSource(about) = r { Some(about) } else { None });
         let chosen: Vec<sensors::CounterSource> = chosen.collect();
         let nodes = nodes(&System, &roots);
         let wanted: Vec<(&Node, sensors::CounterSource)> = match uuid {
             // What was refused to `clscope record` is not in the plan, and was told.
             None => {
                 let of = |about: sensors::CounterSource| {
-                    Some((nodes.iter().find(|n| about.name == format!("oa:{}:{}", n.driver, n.card))?, about))
+                    Some((
+                        nodes
+                            .iter()
+                            .find(|n| about.name == format!("oa:{}:{}", n.driver, n.card))?,
+                        about,
+                    ))
                 };
                 chosen.into_iter().filter_map(of).collect()
             }
-            Some(uuid) => nodes.iter().map(|n| (n, sensors::CounterSource { uuid: uuid.to_owned(), ..Default::default() })).collect(),
+            Some(uuid) => nodes
+                .iter()
+                .map(|n| {
+                    (n, sensors::CounterSource { uuid: uuid.to_owned(), ..Default::default() })
+                })
+                .collect(),
         };
         for (node, about) in wanted {
             let card = node.card.clone();
             if let Err(error) = self.stream(&roots, node, about) {
-                diag::warn("no-oa-counters", &format!("OA counters of {card} are not read around commands: {}", words(&error)));
+                diag::warn(
+                    "no-oa-counters",
+                    &format!(
+                        "OA counters of {card} are not read around commands: {}",
+                        words(&error)
+                    ),
+                );
             }
         }
     }
 
-    fn stream(&mut self, roots: &Roots, node: &Node, mut about: sensors::CounterSource) -> Result<(), OaError> {
+    fn stream(
+        &mut self,
+        roots: &Roots,
+        node: &Node,
+        mut about: sensors::CounterSource,
+    ) -> Result<(), OaError> {
         let path = node.path(roots);
         let device = DrmFile::open_placed(&path, files::raised)?;
-        let clock = DrmFile::open_placed(&path, files::raised).and_then(|d| GpuClock::open(&System, roots, node, Box::new(d)));
+        let clock = DrmFile::open_placed(&path, files::raised)
+            .and_then(|d| GpuClock::open(&System, roots, node, Box::new(d)));
         let uuid = about.uuid.parse::<Uuid>().map_err(|_| OaError::Unsupported {
             what: "opening an OA stream",
             reason: format!("{:?} is no UUID of a configuration", about.uuid),
@@ -251,7 +302,15 @@ impl State {
         find_loaded(&System, roots, &node.card, &uuid)?;
         let period_ns = if about.period_ns == 0 { PERIOD_NS } else { about.period_ns };
         let (registers, format, generation, only_context) = (None, None, None, None);
-        let wanted = oa::Wanted { period_ns, uuid, registers, format, generation, only_context, poll_ns: Some(POLL_NS) };
+        let wanted = oa::Wanted {
+            period_ns,
+            uuid,
+            registers,
+            format,
+            generation,
+            only_context,
+            poll_ns: Some(POLL_NS),
+        };
         let opened = oa::open(&System, roots, node, Box::new(device), &wanted)?;
         if about.format.is_empty() {
             // Not from `clscope record`: nothing but the configuration is known yet.
@@ -265,9 +324,15 @@ impl State {
         }
         (about.hz, about.period_ns) = (opened.hz, opened.period_ns);
         let id = self.announce(about);
-        self.slots.push(Slot { source: Box::new(opened.sampler), id, period_ns: Some(opened.period_ns), failed: false });
+        self.slots.push(Slot {
+            source: Box::new(opened.sampler),
+            id,
+            period_ns: Some(opened.period_ns),
+            failed: false,
+        });
         if let Ok(clock) = clock {
-            // The clock of the GPU whose counters are read is that of every command, unless its runtime offers one.
+            // The clock of the GPU whose counters are read is that of every command, unless its
+            // runtime offers one.
             let id = self.timer_about(&format!("timer:{}:{}", node.driver, node.card), clock.hz);
             self.timers.push(TimerSlot { device: 0, timer: Some((id, Timer::Driver(clock))) });
         }
@@ -278,8 +343,8 @@ impl State {
         self.announce(sensors::CounterSource { name: name.to_owned(), hz, ..Default::default() })
     }
 
-    /// Reads every source; what was counted since the last reading goes to all commands under way. Streams are read until
-    /// they have come to `until`; gives which have not, in time.
+    /// Reads every source; what was counted since the last reading goes to all commands under way.
+    /// Streams are read until they have come to `until`; gives which have not, in time.
     fn read(&mut self, until: u64) -> Vec<bool> {
         let mut clock = Clocks;
         let mut late = vec![false; self.slots.len()];
@@ -290,14 +355,30 @@ impl State {
                 let under_way = &mut self.under_way;
                 let mut take = |window: &CounterWindow<'_>| {
                     come = window.end.map_or(come, |end| end.mid().0);
-                    under_way.iter_mut().filter_map(|a| a.sums.get_mut(index)).for_each(|sum| sum.add(window));
+                    under_way
+                        .iter_mut()
+                        .filter_map(|a| a.sums.get_mut(index))
+                        .for_each(|sum| sum.add(window));
                 };
                 if let Err(error) = slot.source.read(&mut clock, &mut take) {
                     let fatal = error.is_fatal();
-                    let text = format!("counters of {} could not be read around a command: {error}", slot.source.name());
-                    let (code, source) = (if fatal { "lost" } else { "trouble" }.to_owned(), slot.source.name().to_owned());
+                    let text = format!(
+                        "counters of {} could not be read around a command: {error}",
+                        slot.source.name()
+                    );
+                    let (code, source) = (
+                        if fatal { "lost" } else { "trouble" }.to_owned(),
+                        slot.source.name().to_owned(),
+                    );
                     sensors::encode(
-                        &Event { time: clock.raw().0, code, series: None, source, text: text.clone() }.into(),
+                        &Event {
+                            time: clock.raw().0,
+                            code,
+                            series: None,
+                            source,
+                            text: text.clone(),
+                        }
+                        .into(),
                         &mut self.payload,
                     );
                     diag::warn("counters-failed", &text);
@@ -309,7 +390,10 @@ impl State {
                 if now > until.saturating_add(patience) {
                     // What is missing at this end is in the next command's counts.
                     late[index] = true;
-                    self.under_way.iter_mut().filter_map(|a| a.sums.get_mut(index)).for_each(|sum| sum.window.broken = true);
+                    self.under_way
+                        .iter_mut()
+                        .filter_map(|a| a.sums.get_mut(index))
+                        .for_each(|sum| sum.window.broken = true);
                     break;
                 }
                 std::thread::sleep(Duration::from_nanos((period / 4).clamp(20_000, 500_000)));
@@ -322,12 +406,15 @@ impl State {
     fn timer(&mut self, slot: usize, device: H) -> Option<(u32, Read)> {
         let known = self.timers.iter().position(|t| t.device == device as usize);
         let index = known.unwrap_or_else(|| {
-            let timer = self.runtime_timer(slot, device).or_else(|| self.driver_timer(slot, device));
+            let timer =
+                self.runtime_timer(slot, device).or_else(|| self.driver_timer(slot, device));
             self.timers.push(TimerSlot { device: device as usize, timer });
             self.timers.len() - 1
         });
         let found = self.timers.get(index).and_then(|t| t.timer.as_ref());
-        let found = found.or_else(|| self.timers.iter().filter(|t| t.device == 0).find_map(|t| t.timer.as_ref()));
+        let found = found.or_else(|| {
+            self.timers.iter().filter(|t| t.device == 0).find_map(|t| t.timer.as_ref())
+        });
         found.and_then(|(id, timer)| Some((*id, timer.read(device)?)))
     }
 
@@ -356,7 +443,10 @@ impl State {
         let path = node.path(&roots);
         let device = DrmFile::open_placed(&path, files::raised).ok()?;
         let clock = GpuClock::open(&System, &roots, node, Box::new(device)).ok()?;
-        Some((self.timer_about(&format!("timer:{}:{}", node.driver, node.card), clock.hz), Timer::Driver(clock)))
+        Some((
+            self.timer_about(&format!("timer:{}:{}", node.driver, node.card), clock.hz),
+            Timer::Driver(clock),
+        ))
     }
 
     fn flush(&mut self, at: u64) {
@@ -376,7 +466,10 @@ impl State {
         let mut row = Vec::with_capacity(sensors::WINDOW_HEAD + 8 * window.counts.len());
         window.put(&mut row);
         let width = window.counts.len() as u32;
-        sensors::encode(&Record::CounterWindows(CounterWindows::new(source, width, &row)), &mut self.payload);
+        sensors::encode(
+            &Record::CounterWindows(CounterWindows::new(source, width, &row)),
+            &mut self.payload,
+        );
     }
 
     /// Writes down what was read around a command.
@@ -387,9 +480,21 @@ impl State {
             self.row(id, &sensors::CounterWindow { command, shared, ..sum.window.clone() });
         }
         if let (Some((id, before)), Some(after)) = (around.timer, around.timer_after) {
-            let within_ns = u32::try_from(before.within_ns.max(after.within_ns)).unwrap_or(u32::MAX);
-            let (host, ticks) = (Some((before.host_ns, after.host_ns)), Some((before.ticks, after.ticks)));
-            self.row(id, &sensors::CounterWindow { host, ticks, within_ns, command, shared, ..Default::default() });
+            let within_ns =
+                u32::try_from(before.within_ns.max(after.within_ns)).unwrap_or(u32::MAX);
+            let (host, ticks) =
+                (Some((before.host_ns, after.host_ns)), Some((before.ticks, after.ticks)));
+            self.row(
+                id,
+                &sensors::CounterWindow {
+                    host,
+                    ticks,
+                    within_ns,
+                    command,
+                    shared,
+                    ..Default::default()
+                },
+            );
         }
     }
 }
@@ -403,11 +508,19 @@ impl Timer {
                 // SAFETY: a live device of the application, and room for two cl_ulongs.
                 let code = unsafe { ask(device, &mut ticks, &mut host) };
                 let after = now();
-                (code == 0).then_some(Read { ticks, host_ns: before + (after - before) / 2, within_ns: (after - before).div_ceil(2) })
+                (code == 0).then_some(Read {
+                    ticks,
+                    host_ns: before + (after - before) / 2,
+                    within_ns: (after - before).div_ceil(2),
+                })
             }
             Timer::Driver(clock) => {
                 let pair = clock.pair(&mut Clocks).ok()?;
-                Some(Read { ticks: pair.ticks, host_ns: pair.host.mid().0, within_ns: pair.host.uncertainty_ns() })
+                Some(Read {
+                    ticks: pair.ticks,
+                    host_ns: pair.host.mid().0,
+                    within_ns: pair.host.uncertainty_ns(),
+                })
             }
         }
     }
@@ -451,7 +564,10 @@ pub fn before(slot: usize, queue: H) {
     state.under_way.iter_mut().for_each(|a| a.shared = true);
     let device = objects::queue(queue).map_or(std::ptr::null_mut(), |q| q.device as H);
     let timer = if device.is_null() { None } else { state.timer(slot, device) };
-    let begun = |broken| Sum { window: sensors::CounterWindow { broken, ..Default::default() }, any: false };
+    let begun = |broken| Sum {
+        window: sensors::CounterWindow { broken, ..Default::default() },
+        any: false,
+    };
     let sums = late.into_iter().map(begun).collect();
     state.under_way.push(Around { thread, sums, shared, timer, timer_after: None });
 }
@@ -467,7 +583,8 @@ pub fn after(slot: usize, queue: H) {
     let Some(index) = state.under_way.iter().position(|a| a.thread == thread) else { return };
     let mut around = state.under_way.swap_remove(index);
     // Counts since the last reading of a failed source are nobody's.
-    around.timer_after = timer.filter(|(id, _)| around.timer.is_some_and(|(i, _)| i == *id)).map(|(_, read)| read);
+    around.timer_after =
+        timer.filter(|(id, _)| around.timer.is_some_and(|(i, _)| i == *id)).map(|(_, read)| read);
     state.over.push(around);
 }
 
@@ -487,7 +604,8 @@ pub fn report(command: u64, configuration: u32, bytes: Vec<u8>) {
     let state = &mut *state;
     let known = state.queues.iter().find(|(of, _)| *of == configuration).map(|(_, id)| *id);
     let source = known.unwrap_or_else(|| {
-        let (name, set) = (format!("intel-queue:{configuration}"), format!("configuration {configuration}"));
+        let (name, set) =
+            (format!("intel-queue:{configuration}"), format!("configuration {configuration}"));
         let id = state.announce(sensors::CounterSource { name, set, ..Default::default() });
         state.queues.push((configuration, id));
         id
@@ -498,7 +616,11 @@ pub fn report(command: u64, configuration: u32, bytes: Vec<u8>) {
 
 /// The process ends in order.
 pub fn end() {
-    let Some(state) = current().filter(|_| sink::process().is_some_and(|p| p.pid == std::process::id())) else { return };
+    let Some(state) =
+        current().filter(|_| sink::process().is_some_and(|p| p.pid == std::process::id()))
+    else {
+        return;
+    };
     if let Some(mut state) = state.try_lock_for(Duration::from_millis(20)) {
         state.flush(now());
     }

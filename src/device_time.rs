@@ -1,6 +1,7 @@
-//! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches where the
-//! application itself learns that commands are complete; a thread of ours looks after what nobody waits for. No event is
-//! kept past the last reference of its queue or context, and nothing calls OpenCL from callbacks or at exit.
+//! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches
+//! where the application itself learns that commands are complete; a thread of ours looks after
+//! what nobody waits for. No event is kept past the last reference of its queue or context, and
+//! nothing calls OpenCL from callbacks or at exit.
 
 mod markers;
 mod pending;
@@ -33,12 +34,14 @@ const PERFCOUNTERS: u32 = 0x407F;
 const MOST_COUNTERS: usize = 1 << 16;
 /// Commands that may be in flight on a queue before an enqueue looks for complete ones itself.
 const LOOK_AFTER: u64 = 1024;
-/// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a kilobyte.
+/// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a
+/// kilobyte.
 const MOST_PENDING: usize = 1 << 16;
 /// Most events that such a look harvests, so that no single enqueue pays for all.
 const LOOK_BATCH: usize = 256;
 
-/// How long an enqueue that finds no room for its event waits for another thread that is just making some.
+/// How long an enqueue that finds no room for its event waits for another thread that is just
+/// making some.
 const CROWDED: Duration = Duration::from_millis(50);
 /// How long the last look at a queue waits for a thread of ours that is just harvesting it.
 const LAST_LOOK: Duration = Duration::from_millis(200);
@@ -129,7 +132,8 @@ pub struct NewQueue {
     pub device: H,
     pub properties: u64,
     pub profiling_added: bool,
-    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by command.
+    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by
+    /// command.
     pub switches: bool,
     /// Whether markers bound the clock of its device better than its commands do.
     pub markers: bool,
@@ -160,7 +164,10 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         handle: new.handle as usize,
         context: new.context as usize,
         device: new.device as usize,
-        timed: AtomicBool::new(process.timing != DeviceTiming::Off && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0)),
+        timed: AtomicBool::new(
+            process.timing != DeviceTiming::Off
+                && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0),
+        ),
         app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
         profiling_added: new.profiling_added,
         switch: switch::Switch::new(new.switches),
@@ -185,8 +192,8 @@ pub fn queue_at(index: u16) -> Option<&'static Queue> {
     queues.get(usize::from(index).checked_sub(1)?).copied()
 }
 
-/// Runs a question about an event's references while nobody of ours gives one back: the answer and what is known of our own
-/// belong together.
+/// Runs a question about an event's references while nobody of ours gives one back: the answer and
+/// what is known of our own belong together.
 pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
     let queue = queue_at(queue);
     let _held = queue.and_then(|q| q.backlog.try_lock_for(LAST_LOOK));
@@ -198,7 +205,11 @@ fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
     let Some(process) = sink::process() else { return Vec::new() };
     let queues = process.device.queues.lock();
     let ours = |q: &&Queue| q.in_flight() + q.markers.held() > 0;
-    queues.iter().copied().filter(|q| context.is_none_or(|c| q.context == c as usize) && ours(q)).collect()
+    queues
+        .iter()
+        .copied()
+        .filter(|q| context.is_none_or(|c| q.context == c as usize) && ours(q))
+        .collect()
 }
 
 impl Queue {
@@ -237,7 +248,8 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
     process.reaper().wake();
 }
 
-/// The ring of pending commands is full: what is in it moves to the backlog, or the command stays untimed.
+/// The ring of pending commands is full: what is in it moves to the backlog, or the command stays
+/// untimed.
 #[cold]
 fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
     look(t, queue, LOOK_BATCH);
@@ -245,8 +257,8 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
         Ok(()) => return,
         Err(entry) => entry,
     };
-    // Another thread harvests, and may have lost its processor in the middle: it is given a moment rather than the time of
-    // the command given up.
+    // Another thread harvests, and may have lost its processor in the middle: it is given a moment
+    // rather than the time of the command given up.
     if let Some(mut backlog) = queue.backlog.try_lock_for(CROWDED)
         && backlog.len() < MOST_PENDING
     {
@@ -268,14 +280,16 @@ impl Process {
     }
 }
 
-/// Method `callback`: the runtime tells the moment of completion. The stamps are read later: callbacks must not call OpenCL.
+/// Method `callback`: the runtime tells the moment of completion. The stamps are read later:
+/// callbacks must not call OpenCL.
 fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
     unsafe extern "C" fn completed(_: H, _: i32, moment: *mut c_void) {
         // SAFETY: the pointer is the Arc given to clSetEventCallback; a callback comes once.
         let moment = unsafe { Arc::from_raw(moment.cast::<AtomicU64>()) };
         moment.store(sink::now(), Ordering::Release);
     }
-    type SetCallback = unsafe extern "C" fn(H, i32, unsafe extern "C" fn(H, i32, *mut c_void), *mut c_void) -> i32;
+    type SetCallback =
+        unsafe extern "C" fn(H, i32, unsafe extern "C" fn(H, i32, *mut c_void), *mut c_void) -> i32;
     let set: SetCallback = function(queue, id::clSetEventCallback)?;
     let moment = Arc::new(AtomicU64::new(0));
     let theirs = Arc::into_raw(Arc::clone(&moment)).cast_mut().cast::<c_void>();
@@ -288,12 +302,15 @@ fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
     Some(moment)
 }
 
-/// Method `sync`: waits for the command, unless a user event may stand before it: that wait might never end.
+/// Method `sync`: waits for the command, unless a user event may stand before it: that wait might
+/// never end.
 fn wait(process: &Process, queue: &Queue, event: H) {
     if process.device.user_events.load(Ordering::SeqCst) > 0 {
         return;
     }
-    if let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents) {
+    if let Some(wait) =
+        function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+    {
         // SAFETY: one live event.
         guard::unseen(|| unsafe { wait(1, &event) });
     }
@@ -341,7 +358,15 @@ impl Calls {
     fn status(&self, event: H) -> Option<i32> {
         let mut status = 0i32;
         // SAFETY: an event that we hold a reference of, and room for a cl_int.
-        let failed = unsafe { (self.info)(event, CL_EVENT_COMMAND_EXECUTION_STATUS, 4, (&raw mut status).cast(), std::ptr::null_mut()) };
+        let failed = unsafe {
+            (self.info)(
+                event,
+                CL_EVENT_COMMAND_EXECUTION_STATUS,
+                4,
+                (&raw mut status).cast(),
+                std::ptr::null_mut(),
+            )
+        };
         (failed == 0).then_some(status)
     }
 
@@ -363,17 +388,28 @@ impl Calls {
         let Some(configuration) = intel_queue::wanted() else { return };
         let mut size = 0usize;
         // SAFETY: an event that we hold a reference of; only the size is asked.
-        let mut code = unsafe { (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), &mut size) };
+        let mut code =
+            unsafe { (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), &mut size) };
         if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
             let mut bytes = vec![0u8; size];
             // SAFETY: as above, with room for so many bytes.
-            code = unsafe { (self.profiling)(event, PERFCOUNTERS, size, bytes.as_mut_ptr().cast(), std::ptr::null_mut()) };
+            code = unsafe {
+                (self.profiling)(
+                    event,
+                    PERFCOUNTERS,
+                    size,
+                    bytes.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                )
+            };
             if code == 0 {
                 counters::report(command, configuration, bytes);
                 return;
             }
         }
-        let text = format!("the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes");
+        let text = format!(
+            "the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes"
+        );
         diag::warn("no-queue-counters", &text);
     }
 
@@ -381,12 +417,20 @@ impl Calls {
     #[inline(always)]
     fn stamps(&self, event: H) -> (i32, [u64; 4]) {
         let mut stamps = [0u64; 4];
-        // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing, nothing else is worth asking.
+        // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing,
+        // nothing else is worth asking.
         for which in [3usize, 0, 1, 2] {
             let Some(stamp) = stamps.get_mut(which) else { continue };
             // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
-            let failed =
-                unsafe { (self.profiling)(event, 0x1280 + which as u32, 8, std::ptr::from_mut(stamp).cast(), std::ptr::null_mut()) };
+            let failed = unsafe {
+                (self.profiling)(
+                    event,
+                    0x1280 + which as u32,
+                    8,
+                    std::ptr::from_mut(stamp).cast(),
+                    std::ptr::null_mut(),
+                )
+            };
             if failed != 0 {
                 return (failed, stamps);
             }
@@ -410,7 +454,8 @@ impl Calls {
         let missing = failed == 0 && stamps.contains(&0);
         if missing || failed == CL_PROFILING_INFO_NOT_AVAILABLE {
             match self.status(event) {
-                // Its runtime is just completing it on another thread: NVIDIA's driver gives END before it has written QUEUED.
+                // Its runtime is just completing it on another thread: NVIDIA's driver gives END
+                // before it has written QUEUED.
                 Some(CL_COMPLETE) => {
                     self.settle(event);
                     (failed, stamps) = self.stamps(event);
@@ -433,9 +478,12 @@ impl Calls {
         } else {
             match self.status(event) {
                 Some(status) if status > CL_COMPLETE => return Seen::NotYet,
-                Some(status) if status < CL_COMPLETE => ring::untimed(t, entry.command(), Untimed::Failed, status, observed),
+                Some(status) if status < CL_COMPLETE => {
+                    ring::untimed(t, entry.command(), Untimed::Failed, status, observed)
+                }
                 _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => {
-                    // The runtime does not switch as we thought, or the switch came between two threads: one time is lost, no more.
+                    // The runtime does not switch as we thought, or the switch came between two
+                    // threads: one time is lost, no more.
                     queue.switch.give_up(queue);
                     ring::untimed(t, entry.command(), Untimed::NotAvailable, failed, observed);
                 }
@@ -447,11 +495,18 @@ impl Calls {
     }
 }
 
-/// Harvests entries from the front while `known` says that they are complete; those that turn out not to be stay.
-/// For queues that finish out of order entries are looked at one by one.
+/// Harvests entries from the front while `known` says that they are complete; those that turn out
+/// not to be stay. For queues that finish out of order entries are looked at one by one.
 ///
-/// `observed` is when the application learnt of the completion; where nobody told, the moment behind each question counts.
-fn harvest_while(t: &Thread, queue: &Queue, observed: Option<u64>, most: usize, known: impl Fn(&Calls, &Entry) -> bool) {
+/// `observed` is when the application learnt of the completion; where nobody told, the moment
+/// behind each question counts.
+fn harvest_while(
+    t: &Thread,
+    queue: &Queue,
+    observed: Option<u64>,
+    most: usize,
+    known: impl Fn(&Calls, &Entry) -> bool,
+) {
     // Whoever harvests this queue already harvests for us too, now or at the next opportunity.
     let Some(backlog) = queue.backlog.try_lock() else { return };
     harvest_locked(t, queue, backlog, observed, most, known);
@@ -484,7 +539,9 @@ fn harvest_locked(
                 break;
             }
             done += 1;
-            if let Seen::NotYet = calls.harvest(t, queue, &entry, observed.unwrap_or_else(sink::now)) {
+            if let Seen::NotYet =
+                calls.harvest(t, queue, &entry, observed.unwrap_or_else(sink::now))
+            {
                 kept.push_back(entry);
                 if !queue.out_of_order {
                     break;
@@ -530,7 +587,8 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) -> Option<&'static Que
         let Some(queue) = queue_at(facts.queue) else { continue };
         if queue.out_of_order {
             harvest_until(t, queue, facts.command, observed);
-        } else if let Some((_, command)) = newest.iter_mut().find(|(q, _)| std::ptr::eq(*q, queue)) {
+        } else if let Some((_, command)) = newest.iter_mut().find(|(q, _)| std::ptr::eq(*q, queue))
+        {
             *command = facts.command.max(*command);
         } else {
             newest.push((queue, facts.command));
@@ -542,18 +600,21 @@ pub fn completed(t: &Thread, events: &[H], observed: u64) -> Option<&'static Que
     newest.last().map(|(queue, _)| *queue)
 }
 
-/// The queue has been waited for, by a call of the application or method `sync`, and its commands are harvested.
+/// The queue has been waited for, by a call of the application or method `sync`, and its commands
+/// are harvested.
 #[inline]
 pub fn waited(queue: &Queue) {
     queue.markers.opportunity(queue, sink::now());
 }
 
-/// A blocking call returned, so its command is complete. Some runtimes let the call return a moment before the event says so; the
-/// application, which asked for no profiling, would have seen it complete: we wait out that moment. Gives the host time at which it was complete.
+/// A blocking call returned, so its command is complete. Some runtimes let the call return a moment
+/// before the event says so; the application, which asked for no profiling, would have seen it
+/// complete: we wait out that moment. Gives the host time at which it was complete.
 pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
     guard::unseen(|| {
         if Calls::of(queue).and_then(|c| c.status(event)).is_some_and(|s| s > CL_COMPLETE)
-            && let Some(wait) = function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+            && let Some(wait) =
+                function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
         {
             // SAFETY: one live event.
             unsafe { wait(1, &event) };
@@ -572,7 +633,8 @@ fn complete(calls: &Calls, entry: &Entry) -> bool {
     calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE)
 }
 
-/// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends with the driver's own lock.
+/// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends
+/// with the driver's own lock.
 fn look_if_left_alone(t: &Thread, queue: &Queue) {
     let harvests = queue.harvests.load(Ordering::Relaxed);
     if queue.harvests_seen.swap(harvests, Ordering::Relaxed) == harvests {
@@ -581,7 +643,8 @@ fn look_if_left_alone(t: &Thread, queue: &Queue) {
     }
 }
 
-/// Harvests what is complete on a queue, our own markers among it: the application is about to see reference counts.
+/// Harvests what is complete on a queue, our own markers among it: the application is about to see
+/// reference counts.
 pub fn look_before_counts(t: &Thread, queue: &Queue) {
     if queue.markers.held() > 0
         && let Some(calls) = Calls::of(queue)
@@ -598,13 +661,18 @@ pub fn look_at_context(t: &Thread, context: Option<H>) {
     }
 }
 
-/// The application gives up its last reference: what is not complete is dropped now, so that nothing of the
-/// application's is destroyed late or by us.
+/// The application gives up its last reference: what is not complete is dropped now, so that
+/// nothing of the application's is destroyed late or by us.
 pub fn abandoned(t: &Thread, queue: &'static Queue) {
-    // This is the last opportunity: a thread of ours that is just looking is waited for, as long as it can take.
+    // This is the last opportunity: a thread of ours that is just looking is waited for, as long as
+    // it can take.
     let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
     harvest_locked(t, queue, backlog, None, usize::MAX, complete);
-    let (Some(mut backlog), Some(calls)) = (queue.backlog.try_lock_for(LAST_LOOK), Calls::of(queue)) else { return };
+    let (Some(mut backlog), Some(calls)) =
+        (queue.backlog.try_lock_for(LAST_LOOK), Calls::of(queue))
+    else {
+        return;
+    };
     while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
         ring::untimed(t, entry.command(), Untimed::QueueReleased, 0, sink::now());
         guard::unseen(|| calls.release(&entry));

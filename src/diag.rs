@@ -28,7 +28,8 @@ fn tell(code: &'static str, text: &str, aloud: bool) {
     sink::define(&Warning { code: code.to_owned(), text: text.to_owned() }.into());
     if aloud {
         let line = format!("clscope: {text}\n");
-        // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we ignore.
+        // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
+        // ignore.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
     }
 }

@@ -1,8 +1,9 @@
-//! The only exported symbols: one per row of the table, with the body that the row's class asks for. Each body exists once
-//! per slot of `real`: as exported symbol, as layer function, as wrapper of an extension pointer.
+//! The only exported symbols: one per row of the table, with the body that the row's class asks
+//! for. Each body exists once per slot of `real`: as exported symbol, as layer function, as wrapper
+//! of an extension pointer.
 //!
-//! Layer tables are filled with the private `body` functions: the address of an exported symbol would bind to the loader's
-//! function of the same name, and a call through it would never end.
+//! Layer tables are filled with the private `body` functions: the address of an exported symbol
+//! would bind to the loader's function of the same name, and a call through it would never end.
 
 use crate::real::SLOTS;
 use std::ffi::c_void;
@@ -34,7 +35,8 @@ macro_rules! real {
             }
             return <$ret as Returned>::missing();
         }
-        // SAFETY: the pointer was found under the row's name, and the row has its signature from the registry.
+        // SAFETY: the pointer was found under the row's name, and the row has its signature from
+        // the registry.
         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real) }
     }};
 }
@@ -125,7 +127,8 @@ macro_rules! body {
             let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object, bytes);
             let asked: *mut H = $event;
             let $event = plan.slot(asked);
-            // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a slot of ours that outlives the call.
+            // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a
+            // slot of ours that outlives the call.
             let mut returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
             let mut code = unsafe { returned.code($errcode) };
@@ -220,10 +223,12 @@ macro_rules! entries {
             }
         )*
 
-        /// Functions with a hook of their own, by id: they are watched also while nothing is recorded.
+        /// Functions with a hook of their own, by id: they are watched also while nothing is
+        /// recorded.
         pub static HOOKED: [bool; COUNT] = [$(crate::exports::is_hook(stringify!($class))),*];
 
-        /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and id.
+        /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and
+        /// id.
         pub static BODIES: [[crate::exports::Address; COUNT]; crate::real::SLOTS - 1] = [
             [$(crate::exports::Address($name::body::<1> as *const _)),*],
             [$(crate::exports::Address($name::body::<2> as *const _)),*],

@@ -1,8 +1,10 @@
-//! The boundary that every export passes. A call is recorded once, at the outermost of preload, layer and shim; what
-//! the runtime or a lower layer of ours calls meanwhile is passed on. The guard is lifted while application code runs
-//! inside a call of ours (see [`callbacks`](crate::callbacks)).
+//! The boundary that every export passes. A call is recorded once, at the outermost of preload,
+//! layer and shim; what the runtime or a lower layer of ours calls meanwhile is passed on. The
+//! guard is lifted while application code runs inside a call of ours (see
+//! [`callbacks`](crate::callbacks)).
 //!
-//! The fast path touches the thread's own line, two global words, and its ring: no lock, no allocation, no system call.
+//! The fast path touches the thread's own line, two global words, and its ring: no lock, no
+//! allocation, no system call.
 
 use crate::entry::Site;
 use crate::sink::{self, state, state::Begun};
@@ -15,19 +17,24 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 /// A recorded call between its beginning and its record.
 pub struct Entered {
     pub thread: &'static Thread,
-    /// Host time just before the real call, with [`SILENT`] where it applies: then its duration looks too long for the fast path,
-    /// which so has nothing to ask about it.
+    /// Host time just before the real call, with [`SILENT`] where it applies: then its duration
+    /// looks too long for the fast path, which so has nothing to ask about it.
     mark: u64,
 }
 
-/// Recording is paused or the call filtered out: its hook does its work, and no record is written of it. No clock's time has the bit.
+/// Recording is paused or the call filtered out: its hook does its work, and no record is written
+/// of it. No clock's time has the bit.
 const SILENT: u64 = 1 << 63;
 
 /// Takes the guard. `None`: pass the call on and record nothing.
 #[inline(always)]
 pub fn enter(site: Site) -> Option<Entered> {
     let t = thread();
-    if t.depth.get() == 0 && state::active() { Some(entered(t, site, 0)) } else { enter_slowly(t, site) }
+    if t.depth.get() == 0 && state::active() {
+        Some(entered(t, site, 0))
+    } else {
+        enter_slowly(t, site)
+    }
 }
 
 #[cold]
@@ -44,7 +51,8 @@ fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
     t.depth.set(1 + site.slot as u32);
     let begin = sink::now();
     let header = t.header.get();
-    // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than these offsets.
+    // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than
+    // these offsets.
     unsafe {
         cell(header, ring::CALL_BEGIN).store(begin, Ordering::Relaxed);
         cell(header, ring::CALL).store(u64::from(site.function) + 1, Ordering::Relaxed);
@@ -58,14 +66,16 @@ fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
 /// `header` points to a ring header or SCRATCH; `at` is an offset of `file::ring`.
 #[inline(always)]
 pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
-    // SAFETY: in bounds and aligned by the caller's contract; the memory is never unmapped while its thread runs.
+    // SAFETY: in bounds and aligned by the caller's contract; the memory is never unmapped while
+    // its thread runs.
     unsafe { AtomicU64::from_ptr(header.add(at).cast()) }
 }
 
 fn slow_enter(t: &Thread, site: Site) -> Begun {
     if !t.outside() {
-        // What comes in by the same way as the call that is under way is the application's: a signal handler that
-        // interrupted it. What the runtime or a lower layer calls meanwhile comes in by another way, or not at all.
+        // What comes in by the same way as the call that is under way is the application's: a
+        // signal handler that interrupted it. What the runtime or a lower layer calls meanwhile
+        // comes in by another way, or not at all.
         if t.writing.get() || t.depth.get() == 1 + site.slot as u32 {
             sink::ring::count_dropped(t, 1);
         }
@@ -134,7 +144,8 @@ impl Entered {
         let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16;
         if let (true, 0, 0, Some(small)) = (room, (delta | duration) >> 32, code, small) {
             let words = record::plain(function, small, id(), delta as u32, duration as u32);
-            // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this thread only.
+            // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this
+            // thread only.
             unsafe {
                 cursor.write(words[0]);
                 cursor.add(1).write(words[1]);
@@ -144,7 +155,16 @@ impl Entered {
         } else {
             apart(move || {
                 if self.recorded() {
-                    slow_plain(t, function, code, id(), small, &long(), end, end.wrapping_sub(self.begin()));
+                    slow_plain(
+                        t,
+                        function,
+                        code,
+                        id(),
+                        small,
+                        &long(),
+                        end,
+                        end.wrapping_sub(self.begin()),
+                    );
                 }
             });
         }
@@ -184,7 +204,16 @@ fn apart(run: impl FnOnce()) {
 }
 
 #[expect(clippy::too_many_arguments, reason = "the fast path's registers, handed over once")]
-fn slow_plain(t: &Thread, function: u16, code: i32, id: u32, small: Option<u32>, long: &[u64], end: u64, duration: u64) {
+fn slow_plain(
+    t: &Thread,
+    function: u16,
+    code: i32,
+    id: u32,
+    small: Option<u32>,
+    long: &[u64],
+    end: u64,
+    duration: u64,
+) {
     protect((), || match small {
         Some(small) if code == 0 => sink::ring::plain(t, function, id, small, end, duration),
         _ => sink::ring::call(t, function, code, long, end, duration),
@@ -219,8 +248,8 @@ impl Drop for Unwinding {
     }
 }
 
-/// Runs the real call so that unwinding through it (a C++ exception from an application's callback, pthread_cancel)
-/// lifts the guard. Without unwinding it costs nothing.
+/// Runs the real call so that unwinding through it (a C++ exception from an application's callback,
+/// pthread_cancel) lifts the guard. Without unwinding it costs nothing.
 #[inline(always)]
 pub fn real_call<R>(entered: &Entered, call: impl FnOnce() -> R) -> R {
     let armed = Unwinding(entered.thread);
@@ -259,12 +288,18 @@ pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
     }
     let t = thread();
     let header = t.header.get();
-    // A runtime's thread that comes here first has no ring yet: what SCRATCH says is another thread's call.
+    // A runtime's thread that comes here first has no ring yet: what SCRATCH says is another
+    // thread's call.
     let (call, begin) = if t.ring.get().is_null() {
         (0, 0)
     } else {
         // SAFETY: the thread's header, see `enter`.
-        unsafe { (cell(header, ring::CALL).load(Ordering::Relaxed), cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed)) }
+        unsafe {
+            (
+                cell(header, ring::CALL).load(Ordering::Relaxed),
+                cell(header, ring::CALL_BEGIN).load(Ordering::Relaxed),
+            )
+        }
     };
     let outside = if t.ring.get().is_null() { FRESH } else { 0 };
     let _back = Back(t, t.depth.replace(outside), t.writing.replace(false), call, begin);

@@ -1,6 +1,7 @@
-//! Owns stand-ins: functions of ours that are put in the place of real ones when they are looked up, and only in runs that
-//! ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other runs pay nothing. A stand-in makes the application's
-//! call exactly once; what else it does is listed in `changes`. Refuses to stand in for extension pointers.
+//! Owns stand-ins: functions of ours that are put in the place of real ones when they are looked
+//! up, and only in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other
+//! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is
+//! listed in `changes`. Refuses to stand in for extension pointers.
 
 use crate::entry::{H, P};
 use crate::table::{COUNT, id};
@@ -10,9 +11,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// Ways in that stand-ins exist for: the exported symbols and two layers (`real`).
 const WAYS: usize = 3;
 
-static TRUE: [[AtomicPtr<std::ffi::c_void>; COUNT]; WAYS] = [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; WAYS];
+static TRUE: [[AtomicPtr<std::ffi::c_void>; COUNT]; WAYS] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; WAYS];
 
-/// What is to be called for a function that was found: the function itself, or a stand-in that knows it.
+/// What is to be called for a function that was found: the function itself, or a stand-in that
+/// knows it.
 #[cold]
 pub fn of(slot: usize, function: u16, found: P) -> P {
     let wanted = config::get();
@@ -36,13 +39,17 @@ pub fn of(slot: usize, function: u16, found: P) -> P {
 pub fn truth<F: Copy>(slot: usize, function: u16) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<P>()) };
     let looked_up = crate::real::own(slot, function);
-    let stored = TRUE.get(slot).and_then(|s| s.get(function as usize)).map_or(std::ptr::null_mut(), |c| c.load(Ordering::Acquire));
+    let stored = TRUE
+        .get(slot)
+        .and_then(|s| s.get(function as usize))
+        .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Acquire));
     let found = if stored.is_null() { looked_up } else { stored };
     // SAFETY: a pointer of the size of `F`; callers name the function's own type.
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
-/// Whether the call that is under way is the application's own and came in by this way, recorded or not.
+/// Whether the call that is under way is the application's own and came in by this way, recorded or
+/// not.
 fn outermost(slot: usize) -> bool {
     let t = guard::thread();
     !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u32)
@@ -60,7 +67,9 @@ pub fn may_hang() -> bool {
 
 /// Waits for a command.
 pub fn wait(slot: usize, event: &H) {
-    if let Some(wait) = truth::<unsafe extern "C-unwind" fn(u32, *const H) -> i32>(slot, id::clWaitForEvents) {
+    if let Some(wait) =
+        truth::<unsafe extern "C-unwind" fn(u32, *const H) -> i32>(slot, id::clWaitForEvents)
+    {
         // SAFETY: one live event.
         unsafe { wait(1, event) };
     }
@@ -104,7 +113,8 @@ macro_rules! stand_ins {
                 }));
                 let mut ours: H = std::ptr::null_mut();
                 let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
-                // SAFETY: the application's call; its event slot is its own or, where there is none, ours, which outlives the call.
+                // SAFETY: the application's call; its event slot is its own or, where there is
+                // none, ours, which outlives the call.
                 let code = unsafe { real($queue, $($given,)* place) };
                 if code == 0 && !place.is_null() {
                     // SAFETY: the successful call has written the event.

@@ -1,4 +1,5 @@
-//! The layer ABI of loaders: cl_layer.h, and for loaders from 2026 clInitLayerWithProperties of the registry.
+//! The layer ABI of loaders: cl_layer.h, and for loaders from 2026 clInitLayerWithProperties of the
+//! registry.
 
 use crate::entry::P;
 use crate::table::{COUNT, DISPATCH};
@@ -14,7 +15,8 @@ const NAME: &[u8] = b"clscope\0";
 /// Most entries of a dispatch table that we can stand in front of; newer ones are handed through.
 const ENTRIES: usize = 512;
 
-static TABLES: [[AtomicPtr<c_void>; ENTRIES]; 2] = [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES] }; 2];
+static TABLES: [[AtomicPtr<c_void>; ENTRIES]; 2] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES] }; 2];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// What the loader asks before it takes us.
@@ -22,7 +24,12 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// # Safety
 /// As the specification of clGetLayerInfo says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clGetLayerInfo(param_name: u32, size: usize, value: P, size_ret: *mut usize) -> i32 {
+pub unsafe extern "C" fn clGetLayerInfo(
+    param_name: u32,
+    size: usize,
+    value: P,
+    size_ret: *mut usize,
+) -> i32 {
     let version = CL_LAYER_API_VERSION_100.to_ne_bytes();
     let answer: &[u8] = match param_name {
         CL_LAYER_API_VERSION => &version,
@@ -48,7 +55,12 @@ pub unsafe extern "C" fn clGetLayerInfo(param_name: u32, size: usize, value: P, 
 /// # Safety
 /// `target` is a table of `entries` function pointers in the order of `struct _cl_icd_dispatch`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clInitLayer(entries: u32, target: *const *mut c_void, entries_ret: *mut u32, layer: *mut *const c_void) -> i32 {
+pub unsafe extern "C" fn clInitLayer(
+    entries: u32,
+    target: *const *mut c_void,
+    entries_ret: *mut u32,
+    layer: *mut *const c_void,
+) -> i32 {
     guard::protect(CL_INVALID_VALUE, || {
         if target.is_null() || entries_ret.is_null() || layer.is_null() {
             return CL_INVALID_VALUE;
@@ -86,11 +98,14 @@ fn take_slot() -> usize {
     }
     real::LAYERS
         .clone()
-        .position(|slot| real::object_of(real::known(slot, crate::table::id::clGetPlatformIDs)).is_none())
+        .position(|slot| {
+            real::object_of(real::known(slot, crate::table::id::clGetPlatformIDs)).is_none()
+        })
         .unwrap_or(usize::MAX)
 }
 
-/// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what it does not know.
+/// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what
+/// it does not know.
 ///
 /// # Safety
 /// As [`clInitLayer`].

@@ -1,5 +1,6 @@
-//! What the application's handles are: ids for the trace, and for queues the facts that enqueues need. Look-ups take no lock; a
-//! handle that the runtime gives out again is simply defined again, so nothing has to be removed.
+//! What the application's handles are: ids for the trace, and for queues the facts that enqueues
+//! need. Look-ups take no lock; a handle that the runtime gives out again is simply defined again,
+//! so nothing has to be removed.
 
 use crate::device_time::Queue;
 use crate::entry::H;
@@ -70,7 +71,8 @@ pub fn word(handle: H) -> u64 {
     u64::from(id(handle))
 }
 
-/// Gives a new object an id. `element` is the size of an image's element in bytes, 0 for what is no image.
+/// Gives a new object an id. `element` is the size of an image's element in bytes, 0 for what is no
+/// image.
 #[inline(never)]
 pub fn created(handle: H, element: u64) -> u32 {
     let Some(t) = tables() else { return 0 };
@@ -123,7 +125,10 @@ pub struct EventFacts {
 pub fn event_created(event: H, command: u64, queue: u16, held: bool, unprofiled: bool) {
     if let Some(t) = tables() {
         let flags = if held { HELD } else { 0 } | if unprofiled { UNPROFILED } else { 0 };
-        t.events.set(event as u64, (command & COMMAND_MASK) | (u64::from(queue) << QUEUE_SHIFT) | flags);
+        t.events.set(
+            event as u64,
+            (command & COMMAND_MASK) | (u64::from(queue) << QUEUE_SHIFT) | flags,
+        );
     }
 }
 
@@ -177,8 +182,8 @@ pub fn queue_gone(handle: H) {
     }
 }
 
-/// The queue that had this handle until the application gave it back. It may live on, held by events or command buffers, from which
-/// the application can learn its handle again.
+/// The queue that had this handle until the application gave it back. It may live on, held by
+/// events or command buffers, from which the application can learn its handle again.
 #[cold]
 pub fn former_queue(handle: H) -> Option<&'static Queue> {
     let value = tables()?.queues.get(handle as u64);
@@ -190,11 +195,13 @@ pub fn former_queue(handle: H) -> Option<&'static Queue> {
 #[inline(always)]
 pub fn count_launch(kernel: H, call_site: u32) -> u64 {
     // Handles are even.
-    let key = (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let key =
+        (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     tables().map_or(0, |t| t.launches.add(key, 1))
 }
 
-/// Remembers a queue. Queues are never freed: handles come back, and a thread may be in the middle of using one.
+/// Remembers a queue. Queues are never freed: handles come back, and a thread may be in the middle
+/// of using one.
 pub fn queue_created(handle: H, queue: &'static Queue) {
     if let Some(t) = tables() {
         t.queues.set(handle as u64, std::ptr::from_ref(queue) as u64);
@@ -205,12 +212,14 @@ pub fn queue_created(handle: H, queue: &'static Queue) {
 #[inline]
 pub fn queue(handle: H) -> Option<&'static Queue> {
     let value = tables()?.queues.get(handle as u64);
-    // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE beside them.
+    // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE
+    // beside them.
     if value & GONE == 0 { unsafe { (value as *const Queue).as_ref() } } else { None }
 }
 
-/// A lock-free map from non-zero keys to values. Keys stay for ever; their number is bounded by the number of distinct
-/// addresses the runtime hands out. Growing copies under a lock while readers go on with the old slots, which are kept.
+/// A lock-free map from non-zero keys to values. Keys stay for ever; their number is bounded by the
+/// number of distinct addresses the runtime hands out. Growing copies under a lock while readers go
+/// on with the old slots, which are kept.
 struct Map {
     slots: AtomicPtr<Slots>,
     growing: AtomicBool,
@@ -258,7 +267,11 @@ impl Slots {
 
 impl Map {
     fn new() -> Self {
-        Self { slots: AtomicPtr::new(Box::into_raw(Box::new(Slots::new(256)))), growing: AtomicBool::new(false), grow: Mutex::new(()) }
+        Self {
+            slots: AtomicPtr::new(Box::into_raw(Box::new(Slots::new(256)))),
+            growing: AtomicBool::new(false),
+            grow: Mutex::new(()),
+        }
     }
 
     #[inline(always)]
@@ -279,12 +292,13 @@ impl Map {
         slots.find(key).map_or(0, |v| v.load(Ordering::Acquire))
     }
 
-    /// Adds to a value and gives the old one. An addition that meets another thread's or a growing table may be lost: for counts that
-    /// steer, not for totals.
+    /// Adds to a value and gives the old one. An addition that meets another thread's or a growing
+    /// table may be lost: for counts that steer, not for totals.
     #[inline(always)]
     fn add(&self, key: u64, more: u64) -> u64 {
         let slots = self.slots();
-        let first = slots.entries.get(slots.start(key)).filter(|(k, _)| k.load(Ordering::Relaxed) == key);
+        let first =
+            slots.entries.get(slots.start(key)).filter(|(k, _)| k.load(Ordering::Relaxed) == key);
         match first.map(|(_, v)| v).or_else(|| slots.find(key)) {
             Some(cell) => {
                 let value = cell.load(Ordering::Relaxed);
@@ -305,14 +319,18 @@ impl Map {
         let slots = self.slots();
         if let Some(cell) = slots.find(key) {
             cell.store(value, Ordering::SeqCst);
-            // A copy in the making may have read the old value: either we see it being made, or it saw our store.
-            if !self.growing.load(Ordering::SeqCst) && std::ptr::eq(slots, self.slots.load(Ordering::SeqCst)) {
+            // A copy in the making may have read the old value: either we see it being made, or it
+            // saw our store.
+            if !self.growing.load(Ordering::SeqCst)
+                && std::ptr::eq(slots, self.slots.load(Ordering::SeqCst))
+            {
                 return;
             }
         }
         let _growing = self.grow.lock();
         let mut slots = self.slots();
-        if slots.find(key).is_none() && slots.used.load(Ordering::Relaxed) as usize * 2 > slots.mask {
+        if slots.find(key).is_none() && slots.used.load(Ordering::Relaxed) as usize * 2 > slots.mask
+        {
             self.growing.store(true, Ordering::SeqCst);
             let larger = Slots::new((slots.mask + 1) * 2);
             for (k, v) in &slots.entries {

@@ -1,7 +1,8 @@
 //! Finds the functions of the runtime that the application would have used without us.
 //!
-//! Each way into the recorder has its own table: slot 0 the exported symbols, slots 1 and 2 layers (one per loader in the
-//! process), slots 3 to 5 extension pointers (one per distinct pointer that a runtime gave for the same name).
+//! Each way into the recorder has its own table: slot 0 the exported symbols, slots 1 and 2 layers
+//! (one per loader in the process), slots 3 to 5 extension pointers (one per distinct pointer that
+//! a runtime gave for the same name).
 
 use crate::table::{COUNT, FUNCTIONS};
 use crate::{diag, guard, instead};
@@ -17,7 +18,8 @@ pub const EXTENSIONS: std::ops::Range<usize> = 3..6;
 /// Number of slots.
 pub const SLOTS: usize = 6;
 
-static REAL: [[AtomicPtr<c_void>; COUNT]; SLOTS] = [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
+static REAL: [[AtomicPtr<c_void>; COUNT]; SLOTS] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
 
 /// The real function, or NULL if there is none.
 #[inline(always)]
@@ -38,11 +40,13 @@ pub fn set(slot: usize, function: u16, to: *mut c_void) {
 
 /// What a slot holds, without looking any further.
 pub fn known(slot: usize, function: u16) -> *mut c_void {
-    REAL.get(slot).and_then(|s| s.get(function as usize)).map_or(std::ptr::null_mut(), |c| c.load(Ordering::Relaxed))
+    REAL.get(slot)
+        .and_then(|s| s.get(function as usize))
+        .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Relaxed))
 }
 
-/// The real function for a call of our own in the same runtime as `slot`: extension slots hold only what was asked for,
-/// so core functions come from the way that is in use.
+/// The real function for a call of our own in the same runtime as `slot`: extension slots hold only
+/// what was asked for, so core functions come from the way that is in use.
 pub fn own(slot: usize, function: u16) -> *mut c_void {
     let here = known(slot, function);
     if !here.is_null() {
@@ -64,12 +68,16 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
     get(PRELOAD, function)
 }
 
-/// The function in the loader that the slot's other functions come from, where they come from a loader: with two in
-/// a process each must get its own handles back.
+/// The function in the loader that the slot's other functions come from, where they come from a
+/// loader: with two in a process each must get its own handles back.
 #[cold]
 fn beside(slot: usize, function: u16) -> *mut c_void {
-    let Some(name) = FUNCTIONS.get(function as usize).map(|f| f.name) else { return std::ptr::null_mut() };
-    let Some(neighbour) = (0..COUNT as u16).map(|f| known(slot, f)).find(|f| !f.is_null()) else { return std::ptr::null_mut() };
+    let Some(name) = FUNCTIONS.get(function as usize).map(|f| f.name) else {
+        return std::ptr::null_mut();
+    };
+    let Some(neighbour) = (0..COUNT as u16).map(|f| known(slot, f)).find(|f| !f.is_null()) else {
+        return std::ptr::null_mut();
+    };
     // SAFETY: an all-zero Dl_info is valid; dladdr accepts any address.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: `info` is writable; a name of the dynamic linker is a C string.
@@ -81,7 +89,11 @@ fn beside(slot: usize, function: u16) -> *mut c_void {
             return std::ptr::null_mut();
         }
         let loader = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-        let found = if loader.is_null() { std::ptr::null_mut() } else { libc::dlsym(loader, name.as_ptr()) };
+        let found = if loader.is_null() {
+            std::ptr::null_mut()
+        } else {
+            libc::dlsym(loader, name.as_ptr())
+        };
         if is_ours(found) { std::ptr::null_mut() } else { found }
     }
 }
@@ -102,7 +114,8 @@ fn find(slot: usize, function: u16) -> *mut c_void {
 static LOADER: AtomicUsize = AtomicUsize::new(0);
 
 fn in_loaders(name: &CStr) -> *mut c_void {
-    // SAFETY: `name` is a C string; RTLD_NEXT looks behind us in the order that the application linked.
+    // SAFETY: `name` is a C string; RTLD_NEXT looks behind us in the order that the application
+    // linked.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if !next.is_null() && !is_ours(next) {
         keep(next);
@@ -124,13 +137,14 @@ fn in_loaders(name: &CStr) -> *mut c_void {
     if is_ours(found) { std::ptr::null_mut() } else { found }
 }
 
-/// Keeps the library of a function in the process: what came with a plugin (dlopen, RTLD_GLOBAL) would go with it, and we go on
-/// calling the addresses that we found.
+/// Keeps the library of a function in the process: what came with a plugin (dlopen, RTLD_GLOBAL)
+/// would go with it, and we go on calling the addresses that we found.
 fn keep(function: *const c_void) {
     static KEPT: AtomicUsize = AtomicUsize::new(0);
     // SAFETY: as in `object_of`.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is writable; RTLD_NOLOAD only takes another handle of what is loaded, which is never given back.
+    // SAFETY: `info` is writable; RTLD_NOLOAD only takes another handle of what is loaded, which is
+    // never given back.
     unsafe {
         if libc::dladdr(function, &mut info) != 0
             && !info.dli_fname.is_null()
@@ -157,12 +171,14 @@ pub fn object_of(address: *const c_void) -> Option<usize> {
     (unsafe { libc::dladdr(address, &mut info) } != 0).then_some(info.dli_fbase as usize)
 }
 
-/// A loader that is in the process already, outside the global scope: bundled with a Python wheel, say. A library named like an OpenCL loader
-/// comes before any other that exports the API (a driver that can be linked directly).
+/// A loader that is in the process already, outside the global scope: bundled with a Python wheel,
+/// say. A library named like an OpenCL loader comes before any other that exports the API (a driver
+/// that can be linked directly).
 fn loaded_loader() -> *mut c_void {
     unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> i32 {
         // SAFETY: `out` is the vector below, `info` is valid during the call.
-        let (out, name) = unsafe { (&mut *out.cast::<Vec<std::ffi::CString>>(), (*info).dlpi_name) };
+        let (out, name) =
+            unsafe { (&mut *out.cast::<Vec<std::ffi::CString>>(), (*info).dlpi_name) };
         if !name.is_null() {
             // SAFETY: the dynamic linker's names are C strings.
             let name = unsafe { CStr::from_ptr(name) };
@@ -173,7 +189,8 @@ fn loaded_loader() -> *mut c_void {
         0
     }
     let mut names: Vec<std::ffi::CString> = Vec::new();
-    // SAFETY: `collect` has the right type and `names` outlives the call. It only copies names: dlopen is not allowed in there.
+    // SAFETY: `collect` has the right type and `names` outlives the call. It only copies names:
+    // dlopen is not allowed in there.
     unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
     let mut fallback = std::ptr::null_mut();
     for name in &names {
@@ -184,7 +201,8 @@ fn loaded_loader() -> *mut c_void {
         }
         // SAFETY: a valid handle and a C string.
         let symbol = unsafe { libc::dlsym(handle, c"clGetPlatformIDs".as_ptr()) };
-        // dlsym on a handle also searches what the object depends on: it must be the object itself that defines it.
+        // dlsym on a handle also searches what the object depends on: it must be the object itself
+        // that defines it.
         if symbol.is_null() || is_ours(symbol) || !defined_in(symbol, name) {
             // SAFETY: opened above.
             unsafe { libc::dlclose(handle) };
@@ -202,15 +220,24 @@ fn loaded_loader() -> *mut c_void {
 fn defined_in(symbol: *const c_void, object: &CStr) -> bool {
     // SAFETY: as in `object_of`.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is writable; dli_fname is a C string while the object stays loaded, which our handle guarantees.
-    unsafe { libc::dladdr(symbol, &mut info) != 0 && !info.dli_fname.is_null() && CStr::from_ptr(info.dli_fname) == object }
+    // SAFETY: `info` is writable; dli_fname is a C string while the object stays loaded, which our
+    // handle guarantees.
+    unsafe {
+        libc::dladdr(symbol, &mut info) != 0
+            && !info.dli_fname.is_null()
+            && CStr::from_ptr(info.dli_fname) == object
+    }
 }
 
-/// No loader is in the process: the application found our symbols by itself (`dlsym(RTLD_DEFAULT, ...)`).
+/// No loader is in the process: the application found our symbols by itself (`dlsym(RTLD_DEFAULT,
+/// ...)`).
 fn opened_loader() -> *mut c_void {
     for name in ["libOpenCL.so.1", "libOpenCL.so"] {
-        // SAFETY: loading a library runs its constructors; the OpenCL loader's are what the application asks for.
-        if let Ok(library) = unsafe { libloading::os::unix::Library::open(Some(name), libc::RTLD_NOW | libc::RTLD_LOCAL) } {
+        // SAFETY: loading a library runs its constructors; the OpenCL loader's are what the
+        // application asks for.
+        if let Ok(library) = unsafe {
+            libloading::os::unix::Library::open(Some(name), libc::RTLD_NOW | libc::RTLD_LOCAL)
+        } {
             return library.into_raw();
         }
     }

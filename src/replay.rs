@@ -1,14 +1,17 @@
-//! Owns `CLSCOPE_REPLAY`: the first launch of each kernel with each global size is repeated before the application's own, in
-//! batches long enough for a slow sensor, with the buffers that it may write saved before and restored after, so
-//! that the application's launch finds everything as if nothing had run. Refuses launches of which it cannot know what they write,
-//! with the reason in the trace; refuses to read sensors.
+//! Owns `CLSCOPE_REPLAY`: the first launch of each kernel with each global size is repeated before
+//! the application's own, in batches long enough for a slow sensor, with the buffers that it may
+//! write saved before and restored after, so that the application's launch finds everything as if
+//! nothing had run. Refuses launches of which it cannot know what they write, with the reason in
+//! the trace; refuses to read sensors.
 //!
-//! Between launches buffers are restored only where that matters: a launch that leaves what it may write as the launch before
-//! left it (two are tried, and what they leave is compared) finds the same every time. Others each follow a restoration, and
-//! batches of restorations alone tell what that took.
+//! Between launches buffers are restored only where that matters: a launch that leaves what it may
+//! write as the launch before left it (two are tried, and what they leave is compared) finds the
+//! same every time. Others each follow a restoration, and batches of restorations alone tell what
+//! that took.
 //!
-//! Everything runs on a queue of our own, made for one launch and released after it. The application's queue is waited for
-//! before, unless a user event is outstanding: that wait might never end.
+//! Everything runs on a queue of our own, made for one launch and released after it. The
+//! application's queue is waited for before, unless a user event is outstanding: that wait might
+//! never end.
 
 use crate::entry::{H, P};
 use crate::instead::{may_hang, truth};
@@ -58,9 +61,12 @@ struct Known {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// The default where a fork left the lock taken: a launch of which nothing is known is not repeated.
+/// The default where a fork left the lock taken: a launch of which nothing is known is not
+/// repeated.
 fn known<R: Default>(run: impl FnOnce(&mut Known) -> R) -> R {
-    KNOWN.try_lock_for(Duration::from_millis(100)).map_or_else(R::default, |mut known| run(known.get_or_insert_default()))
+    KNOWN
+        .try_lock_for(Duration::from_millis(100))
+        .map_or_else(R::default, |mut known| run(known.get_or_insert_default()))
 }
 
 /// A memory object or sampler was made.
@@ -112,16 +118,25 @@ pub struct Launch {
 /// Repeats a launch that was not seen before, or notes why not.
 pub fn launch(slot: usize, launch: &Launch) {
     let Some(wanted) = config::get().replay else { return };
-    if !(1..=3).contains(&launch.dimensions) || launch.global.is_null() || crate::hooks::kernel::filtered_out(launch.kernel) {
+    if !(1..=3).contains(&launch.dimensions)
+        || launch.global.is_null()
+        || crate::hooks::kernel::filtered_out(launch.kernel)
+    {
         return;
     }
     // SAFETY: an array of `dimensions` sizes, by the specification.
-    let global: Vec<u64> = (0..launch.dimensions as usize).map(|d| unsafe { *launch.global.add(d) as u64 }).collect();
+    let global: Vec<u64> =
+        (0..launch.dimensions as usize).map(|d| unsafe { *launch.global.add(d) as u64 }).collect();
     let kernel = objects::id(launch.kernel);
     if !known(|k| k.done.insert((kernel, global.clone()))) {
         return;
     }
-    let mut out = Replay { kernel, queue: objects::queue(launch.queue).map_or(0, |q| q.id), global, ..Replay::default() };
+    let mut out = Replay {
+        kernel,
+        queue: objects::queue(launch.queue).map_or(0, |q| q.id),
+        global,
+        ..Replay::default()
+    };
     if let Err(why) = repeat(slot, launch, wanted, &mut out) {
         out.refused = why;
         out.batches.clear();
@@ -154,7 +169,17 @@ fn ask<T: Copy>(slot: usize, function: u16, object: H, what: u32) -> Option<T> {
 struct Calls {
     copy: unsafe extern "C-unwind" fn(H, H, H, usize, usize, usize, u32, *const H, *mut H) -> i32,
     read: unsafe extern "C-unwind" fn(H, H, u32, usize, usize, P, u32, *const H, *mut H) -> i32,
-    launch: unsafe extern "C-unwind" fn(H, H, u32, *const usize, *const usize, *const usize, u32, *const H, *mut H) -> i32,
+    launch: unsafe extern "C-unwind" fn(
+        H,
+        H,
+        u32,
+        *const usize,
+        *const usize,
+        *const usize,
+        u32,
+        *const H,
+        *mut H,
+    ) -> i32,
     finish: unsafe extern "C-unwind" fn(H) -> i32,
     flush: unsafe extern "C-unwind" fn(H) -> i32,
     wait: unsafe extern "C-unwind" fn(u32, *const H) -> i32,
@@ -185,15 +210,25 @@ impl Calls {
 
 /// Buffers that the kernel may write; `Err` says what it may write that cannot be saved.
 fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
-    let arguments = known(|k| k.arguments.get(&(launch.kernel as usize)).cloned().unwrap_or_default());
-    let count: u32 = ask(slot, id::clGetKernelInfo, launch.kernel, CL_KERNEL_NUM_ARGS).ok_or("its number of arguments is not known")?;
+    let arguments =
+        known(|k| k.arguments.get(&(launch.kernel as usize)).cloned().unwrap_or_default());
+    let count: u32 = ask(slot, id::clGetKernelInfo, launch.kernel, CL_KERNEL_NUM_ARGS)
+        .ok_or("its number of arguments is not known")?;
     let mut out: Vec<(H, usize)> = Vec::new();
     for index in (0..count).chain([u32::MAX]) {
         let object = match arguments.get(&index) {
             None if index == u32::MAX => continue,
-            None => return Err(format!("argument {index} was set before recording began, or on the kernel it was cloned from")),
-            Some(Argument::Shared) if index == u32::MAX => return Err("it may use shared virtual memory (clSetKernelExecInfo)".to_owned()),
-            Some(Argument::Shared) => return Err(format!("argument {index} points to shared virtual memory")),
+            None => {
+                return Err(format!(
+                    "argument {index} was set before recording began, or on the kernel it was cloned from"
+                ));
+            }
+            Some(Argument::Shared) if index == u32::MAX => {
+                return Err("it may use shared virtual memory (clSetKernelExecInfo)".to_owned());
+            }
+            Some(Argument::Shared) => {
+                return Err(format!("argument {index} points to shared virtual memory"));
+            }
             Some(Argument::Value) => continue,
             Some(Argument::Object(object)) => *object,
         };
@@ -204,14 +239,21 @@ fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
             Some(Memory::Buffer) if flags().is_some_and(|f| f & CL_MEM_READ_ONLY != 0) => {}
             Some(Memory::Image) if flags().is_some_and(|f| f & CL_MEM_READ_ONLY != 0) => {}
             Some(Memory::Buffer) => {
-                let size: usize = ask(slot, id::clGetMemObjectInfo, object, CL_MEM_SIZE).ok_or("a buffer's size is not known")?;
+                let size: usize = ask(slot, id::clGetMemObjectInfo, object, CL_MEM_SIZE)
+                    .ok_or("a buffer's size is not known")?;
                 if !out.iter().any(|(known, _)| *known == object) {
                     out.push((object, size));
                 }
             }
-            Some(Memory::Image) => return Err(format!("argument {index} is an image that it may write")),
+            Some(Memory::Image) => {
+                return Err(format!("argument {index} is an image that it may write"));
+            }
             Some(Memory::Pipe) => return Err(format!("argument {index} is a pipe")),
-            None => return Err(format!("argument {index} is an object of a kind that cannot be saved")),
+            None => {
+                return Err(format!(
+                    "argument {index} is an object of a kind that cannot be saved"
+                ));
+            }
         }
     }
     Ok(out)
@@ -250,16 +292,23 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
         return Err("a user event is not set: waiting for what runs might never end".to_owned());
     }
     let buffers = written(slot, launch)?;
-    let said = |what: &str, code: i32| if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) };
+    let said = |what: &str, code: i32| {
+        if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
+    };
     // SAFETY: the application's queue and wait list, live during its call.
     unsafe {
         if launch.waits.0 > 0 && !launch.waits.1.is_null() {
-            said("waiting for the launch's wait list", (calls.wait)(launch.waits.0, launch.waits.1))?;
+            said(
+                "waiting for the launch's wait list",
+                (calls.wait)(launch.waits.0, launch.waits.1),
+            )?;
         }
         said("waiting for the queue", (calls.finish)(launch.queue))?;
     }
-    let context: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_CONTEXT).ok_or("the queue's context is not known")?;
-    let device: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_DEVICE).ok_or("the queue's device is not known")?;
+    let context: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_CONTEXT)
+        .ok_or("the queue's context is not known")?;
+    let device: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_DEVICE)
+        .ok_or("the queue's device is not known")?;
     let mut code = 0;
     // SAFETY: a live context and device of it.
     let queue = unsafe { (calls.create_queue)(context, device, 0, &mut code) };
@@ -267,11 +316,15 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
     let mut stage = Stage { calls, queue, saved: Vec::new(), restores: true };
     for (buffer, size) in buffers {
         // SAFETY: a live context.
-        let copy = unsafe { (calls.create_buffer)(context, CL_MEM_READ_WRITE, size, null_mut(), &mut code) };
+        let copy = unsafe {
+            (calls.create_buffer)(context, CL_MEM_READ_WRITE, size, null_mut(), &mut code)
+        };
         said(&format!("making room for a copy of {size} bytes"), code)?;
         stage.saved.push((buffer, copy, size));
         // SAFETY: live buffers of that size.
-        said("saving a buffer", unsafe { (calls.copy)(queue, buffer, copy, 0, 0, size, 0, null(), null_mut()) })?;
+        said("saving a buffer", unsafe {
+            (calls.copy)(queue, buffer, copy, 0, 0, size, 0, null(), null_mut())
+        })?;
         out.saved += size as u64;
     }
     let result = stage.batches(launch, wanted, out);
@@ -290,7 +343,9 @@ impl Stage {
         for (i, (buffer, copy, size)) in self.saved.iter().enumerate() {
             let event = if i + 1 == self.saved.len() { event } else { null_mut() };
             // SAFETY: live buffers of that size.
-            code = unsafe { (self.calls.copy)(self.queue, *copy, *buffer, 0, 0, *size, 0, null(), event) };
+            code = unsafe {
+                (self.calls.copy)(self.queue, *copy, *buffer, 0, 0, *size, 0, null(), event)
+            };
             if code != 0 {
                 break;
             }
@@ -298,7 +353,8 @@ impl Stage {
         code
     }
 
-    /// What the buffers hold, in a number: equal contents give equal numbers, others hardly ever. `None` where that cannot be told.
+    /// What the buffers hold, in a number: equal contents give equal numbers, others hardly ever.
+    /// `None` where that cannot be told.
     fn contents(&self) -> Option<u64> {
         if self.saved.iter().map(|s| s.2 as u64).sum::<u64>() > MOST_COMPARED {
             return None;
@@ -311,13 +367,26 @@ impl Stage {
             let mut offset = 0;
             while offset < *size {
                 let length = PIECE.min(size - offset);
-                // What a last, shorter piece leaves of the one before is part of neither launch's alone: zeros.
+                // What a last, shorter piece leaves of the one before is part of neither launch's
+                // alone: zeros.
                 if let Some(last) = words.get_mut(length / 8) {
                     *last = 0;
                 }
-                // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that nothing is written after it.
-                let code =
-                    unsafe { (self.calls.read)(self.queue, *buffer, 1, offset, length, words.as_mut_ptr().cast(), 0, null(), null_mut()) };
+                // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
+                // nothing is written after it.
+                let code = unsafe {
+                    (self.calls.read)(
+                        self.queue,
+                        *buffer,
+                        1,
+                        offset,
+                        length,
+                        words.as_mut_ptr().cast(),
+                        0,
+                        null(),
+                        null_mut(),
+                    )
+                };
                 if code != 0 {
                     return None;
                 }
@@ -330,7 +399,8 @@ impl Stage {
         Some(sum)
     }
 
-    /// Launches twice without a restoration between and says whether the second left everything as the first had.
+    /// Launches twice without a restoration between and says whether the second left everything as
+    /// the first had.
     fn repeats_itself(&self, launch: &Launch) -> Result<bool, i32> {
         let mut left = [None; 2];
         for slot in &mut left {
@@ -358,15 +428,28 @@ impl Stage {
     }
 
     fn bare(&self, launch: &Launch, event: *mut H) -> i32 {
-        // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
+        // SAFETY: the application's own arguments, live during its call, on a queue of its context
+        // and device.
         unsafe {
-            (self.calls.launch)(self.queue, launch.kernel, launch.dimensions, launch.offset, launch.global, launch.local, 0, null(), event)
+            (self.calls.launch)(
+                self.queue,
+                launch.kernel,
+                launch.dimensions,
+                launch.offset,
+                launch.global,
+                launch.local,
+                0,
+                null(),
+                event,
+            )
         }
     }
 
     fn batches(&mut self, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Result<(), String> {
         // These warm up, too: compilers, caches, clocks.
-        let steady = self.repeats_itself(launch).map_err(|code| format!("the repeated launch failed with error {code}"))?;
+        let steady = self
+            .repeats_itself(launch)
+            .map_err(|code| format!("the repeated launch failed with error {code}"))?;
         self.restores = !self.saved.is_empty() && !steady;
         for _ in 0..wanted.batches {
             out.batches.push(self.batch(launch, wanted, false)?);
@@ -377,8 +460,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Enqueues until the time is over, two stretches of a few launches in flight, so that the device never waits for us.
-    fn batch(&self, launch: &Launch, wanted: Wanted, restores_only: bool) -> Result<ReplayBatch, String> {
+    /// Enqueues until the time is over, two stretches of a few launches in flight, so that the
+    /// device never waits for us.
+    fn batch(
+        &self,
+        launch: &Launch,
+        wanted: Wanted,
+        restores_only: bool,
+    ) -> Result<ReplayBatch, String> {
         let begin = sink::now();
         let until = begin + sink::ticks_of(wanted.milliseconds * 1_000_000);
         // Enqueued, known complete, and enqueued before each mark.
@@ -393,7 +482,9 @@ impl Stage {
                 break;
             }
             // As many as fill some milliseconds, by what they took so far.
-            let stretch = (now - begin).checked_div(complete).map_or(1, |each| (sink::ticks_of(5_000_000) / each.max(1)).clamp(1, 1000));
+            let stretch = (now - begin)
+                .checked_div(complete)
+                .map_or(1, |each| (sink::ticks_of(5_000_000) / each.max(1)).clamp(1, 1000));
             for i in 0..stretch {
                 let event = if i + 1 == stretch { &raw mut marks[turn] } else { null_mut() };
                 failed = self.once(launch, restores_only, event);
@@ -435,6 +526,9 @@ impl Stage {
 /// `8` batches, or `8:1000` of a second each.
 pub fn parse(text: &str) -> Option<Wanted> {
     let (batches, milliseconds) = text.split_once(':').unwrap_or((text, "300"));
-    let wanted = Wanted { batches: batches.trim().parse().ok()?, milliseconds: milliseconds.trim().parse().ok()? };
+    let wanted = Wanted {
+        batches: batches.trim().parse().ok()?,
+        milliseconds: milliseconds.trim().parse().ok()?,
+    };
     (wanted.batches > 0 && wanted.milliseconds > 0).then_some(wanted)
 }

@@ -1,7 +1,8 @@
-//! Owns sampling inside the application: where nobody else reads sensors (`clscope record` does), a thread of ours reads those
-//! that the process may, and `snapshot` reads them around commands. Sources are opened at the first OpenCL call, on the
-//! application's thread, so that its own descriptors keep their numbers; without sources there is no file and no thread.
-//! Refuses to wait: at exit, and where a fork left the lock taken, it goes without a last reading.
+//! Owns sampling inside the application: where nobody else reads sensors (`clscope record` does), a
+//! thread of ours reads those that the process may, and `snapshot` reads them around commands.
+//! Sources are opened at the first OpenCL call, on the application's thread, so that its own
+//! descriptors keep their numbers; without sources there is no file and no thread. Refuses to wait:
+//! at exit, and where a fork left the lock taken, it goes without a last reading.
 
 use crate::sink::files::{self, Appended};
 use crate::sink::{self, Process};
@@ -38,7 +39,8 @@ impl Files for Raised {
     }
 }
 
-/// Perf events of whole processors are left to `clscope record`: a process that may open them may read powercap, too.
+/// Perf events of whole processors are left to `clscope record`: a process that may open them may
+/// read powercap, too.
 struct NoPerf;
 
 impl PerfOpener for NoPerf {
@@ -83,7 +85,10 @@ pub fn begin(process: &Process) {
     let mut opened = doctor::open_host(&Raised, &roots, &NoPerf, None);
     if opened.sources.is_empty() {
         if wanted.snapshot && wanted.counters.is_empty() {
-            diag::warn("no-snapshot", "snapshots were asked for, and this process may read no sensor: `clscope doctor` says what helps");
+            diag::warn(
+                "no-snapshot",
+                "snapshots were asked for, and this process may read no sensor: `clscope doctor` says what helps",
+            );
         }
         return;
     }
@@ -92,13 +97,17 @@ pub fn begin(process: &Process) {
     let mut store = match store {
         Ok(store) => store,
         Err(error) => {
-            diag::warn("no-readings", &format!("sensors are not sampled: cannot write {}: {error}", path.display()));
+            diag::warn(
+                "no-readings",
+                &format!("sensors are not sampled: cannot write {}: {error}", path.display()),
+            );
             return;
         }
     };
     store.findings(&opened.findings);
     store.note(clscope_clock::monotonic_raw().0, "application-started", "");
-    let sampler = Sampler::new(std::mem::take(&mut opened.sources), Settings::default(), &mut store);
+    let sampler =
+        Sampler::new(std::mem::take(&mut opened.sources), Settings::default(), &mut store);
     let made: &'static Sampling = Box::leak(Box::new(Sampling {
         at: Mutex::new((sampler, store)),
         stop: AtomicBool::new(false),
@@ -110,8 +119,12 @@ pub fn begin(process: &Process) {
         read_now();
     } else {
         // Without the thread there are readings at the beginning and the end only.
-        let _ =
-            without_signals(|| std::thread::Builder::new().name("clscope-sensors".into()).stack_size(256 * 1024).spawn(move || made.run()));
+        let _ = without_signals(|| {
+            std::thread::Builder::new()
+                .name("clscope-sensors".into())
+                .stack_size(256 * 1024)
+                .spawn(move || made.run())
+        });
     }
 }
 
@@ -140,7 +153,8 @@ impl Sampling {
         let now = host.raw().0;
         if last {
             store.note(now, "application-ended", "");
-            let (count, spent) = (self.snapshots.load(Ordering::Relaxed), self.spent_ns.load(Ordering::Relaxed));
+            let (count, spent) =
+                (self.snapshots.load(Ordering::Relaxed), self.spent_ns.load(Ordering::Relaxed));
             if count > 0 {
                 let text = format!(
                     "{count} readings of all sensors around commands took {:.3} s; each command was waited for, so that nothing overlapped",
@@ -162,21 +176,29 @@ pub fn read_now() {
     let from = clscope_clock::monotonic_raw().0;
     sampling.read(Duration::from_millis(50), false);
     sampling.snapshots.fetch_add(1, Ordering::Relaxed);
-    sampling.spent_ns.fetch_add(clscope_clock::monotonic_raw().0.saturating_sub(from), Ordering::Relaxed);
+    sampling
+        .spent_ns
+        .fetch_add(clscope_clock::monotonic_raw().0.saturating_sub(from), Ordering::Relaxed);
 }
 
 /// The process ends in order.
 pub fn end() {
-    let Some(sampling) = current().filter(|_| sink::process().is_some_and(|p| p.pid == std::process::id())) else { return };
+    let Some(sampling) =
+        current().filter(|_| sink::process().is_some_and(|p| p.pid == std::process::id()))
+    else {
+        return;
+    };
     sampling.stop.store(true, Ordering::Release);
     sampling.read(Duration::from_millis(20), true);
 }
 
-/// Starts a thread of ours with every signal blocked: the application's handlers must never run on it.
+/// Starts a thread of ours with every signal blocked: the application's handlers must never run on
+/// it.
 pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: signal sets are initialised before use.
     unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let started = start();

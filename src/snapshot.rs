@@ -1,5 +1,6 @@
-//! Owns `CLSCOPE_SNAPSHOT`: sensors and counters are read in this process before and after each enqueued command, which is waited for.
-//! Refuses to wait behind a user event, and to read what needs privileges that the application does not have.
+//! Owns `CLSCOPE_SNAPSHOT`: sensors and counters are read in this process before and after each
+//! enqueued command, which is waited for. Refuses to wait behind a user event, and to read what
+//! needs privileges that the application does not have.
 
 use crate::entry::H;
 use crate::instead::{may_hang, truth, wait};
@@ -26,7 +27,10 @@ pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
         counters::after(slot, queue);
         sampler::read_now();
     }
-    if ours && let Some(release) = truth::<unsafe extern "C-unwind" fn(H) -> i32>(slot, id::clReleaseEvent) {
+    if ours
+        && let Some(release) =
+            truth::<unsafe extern "C-unwind" fn(H) -> i32>(slot, id::clReleaseEvent)
+    {
         // SAFETY: an event of ours, released once.
         unsafe { release(*event) };
     }

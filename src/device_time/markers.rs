@@ -1,10 +1,12 @@
-//! Markers of our own, which tie the device's clock to the host's. NVIDIA's driver stamps QUEUED and SUBMIT inside the enqueue call,
-//! and what lies between the call's ends and these stamps bounds how far the clocks are apart: to within 11 microseconds for a launch,
-//! 4 for a marker (H200, driver 580). So where the application has just waited for a queue, some markers follow, often at first and
-//! then seldom.
+//! Markers of our own, which tie the device's clock to the host's. NVIDIA's driver stamps QUEUED
+//! and SUBMIT inside the enqueue call, and what lies between the call's ends and these stamps
+//! bounds how far the clocks are apart: to within 11 microseconds for a launch, 4 for a marker
+//! (H200, driver 580). So where the application has just waited for a queue, some markers follow,
+//! often at first and then seldom.
 //!
-//! They are never waited for: their stamps are read, and their events released, where the queue's own events are. None is
-//! enqueued on runtimes that bound their clocks well enough without, on queues that are not timed, or while a user event is not set.
+//! They are never waited for: their stamps are read, and their events released, where the queue's
+//! own events are. None is enqueued on runtimes that bound their clocks well enough without, on
+//! queues that are not timed, or while a user event is not set.
 
 use super::{Calls, Queue, function};
 use crate::entry::H;
@@ -17,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Markers that follow each other: the first ones find a driver that has slept, and take longer.
 const BURST: usize = 8;
-/// Time from the first burst of a device to its second, in ns, the longest between two, and how one grows to the next. Eight markers
-/// take 60 microseconds.
+/// Time from the first burst of a device to its second, in ns, the longest between two, and how one
+/// grows to the next. Eight markers take 60 microseconds.
 const FIRST_NS: f64 = 25e6;
 const LONGEST_NS: f64 = 1e9;
 const GROWTH: f64 = 1.125;
@@ -50,7 +52,11 @@ pub struct Schedule {
 impl Markers {
     /// `wanted`: the device is one whose clock they bound better than its commands do.
     pub fn new(wanted: bool) -> Self {
-        Self { due: AtomicU64::new(if wanted { 0 } else { u64::MAX }), held: Mutex::new(Vec::new()), count: AtomicU64::new(0) }
+        Self {
+            due: AtomicU64::new(if wanted { 0 } else { u64::MAX }),
+            held: Mutex::new(Vec::new()),
+            count: AtomicU64::new(0),
+        }
     }
 
     /// How many are on the queue, or complete and not read.
@@ -68,14 +74,23 @@ impl Markers {
 
     #[cold]
     fn enqueue(&self, queue: &Queue, now: u64) {
-        let Some(process) = sink::process().filter(|p| !p.device.stopped.load(Ordering::SeqCst)) else { return };
+        let Some(process) = sink::process().filter(|p| !p.device.stopped.load(Ordering::SeqCst))
+        else {
+            return;
+        };
         // Behind a user event they would be held for as long as the application likes.
         let recording = state::running() && !state::controlled();
-        if !recording || !queue.timed.load(Ordering::Relaxed) || process.device.user_events.load(Ordering::SeqCst) > 0 {
+        if !recording
+            || !queue.timed.load(Ordering::Relaxed)
+            || process.device.user_events.load(Ordering::SeqCst) > 0
+        {
             return;
         }
         let Some(mut held) = self.held.try_lock() else { return };
-        if !held.is_empty() || !self.reserve(&process.device.clocks, queue, now) || !queue.switch.on(queue) {
+        if !held.is_empty()
+            || !self.reserve(&process.device.clocks, queue, now)
+            || !queue.switch.on(queue)
+        {
             return;
         }
         type Enqueue = unsafe extern "C" fn(usize, u32, *const H, *mut H) -> i32;
@@ -87,7 +102,8 @@ impl Markers {
             for _ in 0..BURST {
                 let mut event: H = std::ptr::null_mut();
                 let before = sink::now();
-                // SAFETY: the application's own live queue, in the middle of a call about it, and room for an event.
+                // SAFETY: the application's own live queue, in the middle of a call about it, and
+                // room for an event.
                 let code = unsafe { enqueue(queue.handle, 0, std::ptr::null(), &raw mut event) };
                 let after = sink::now();
                 if code != 0 || event.is_null() {
@@ -117,13 +133,16 @@ impl Markers {
         turn
     }
 
-    /// Gives those that are on their way the moment that they take. They followed a wait, so that nothing stands before them; what another
-    /// thread has put there since is not waited for.
+    /// Gives those that are on their way the moment that they take. They followed a wait, so that
+    /// nothing stands before them; what another thread has put there since is not waited for.
     #[cold]
     pub fn await_last(&self, calls: &Calls) {
         for _ in 0..50 {
-            let last = self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
-            let running = last.and_then(|event| calls.status(event)).is_some_and(|status| status > super::CL_COMPLETE);
+            let last =
+                self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
+            let running = last
+                .and_then(|event| calls.status(event))
+                .is_some_and(|status| status > super::CL_COMPLETE);
             if !running {
                 return;
             }
@@ -154,7 +173,12 @@ impl Markers {
                 && queued > 0
                 && submit > 0
             {
-                markers.push(ClockMarker { before: marker.before, after: marker.after, queued, submit });
+                markers.push(ClockMarker {
+                    before: marker.before,
+                    after: marker.after,
+                    queued,
+                    submit,
+                });
             }
             calls.let_go(event);
             false

@@ -1,5 +1,6 @@
-//! Commands in flight on one queue: a bounded queue that any thread appends to without a lock and one harvester at a
-//! time takes from (D. Vyukov's bounded queue, with laps that start from zeroed memory).
+//! Commands in flight on one queue: a bounded queue that any thread appends to without a lock and
+//! one harvester at a time takes from (D. Vyukov's bounded queue, with laps that start from zeroed
+//! memory).
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::cell::UnsafeCell;
@@ -7,14 +8,16 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Commands that fit. Few, so that the ring stays in the cache; a longer queue overflows into the harvester's backlog.
+/// Commands that fit. Few, so that the ring stays in the cache; a longer queue overflows into the
+/// harvester's backlog.
 pub const CAPACITY: u64 = 1 << 12;
 
 /// A command in flight.
 pub struct Entry {
     /// Its event, which we hold a reference of.
     pub event: usize,
-    /// Its id, and whether the event is ours alone: the application never saw it. In one word, so that two entries fill a cache line.
+    /// Its id, and whether the event is ours alone: the application never saw it. In one word, so
+    /// that two entries fill a cache line.
     of: u64,
     /// Method `callback`: when it was complete, 0 until then.
     pub completed: Option<Arc<AtomicU64>>,
@@ -59,7 +62,11 @@ unsafe impl Send for Pending {}
 impl Pending {
     /// Empty; memory is taken at the first command.
     pub fn new() -> Self {
-        Self { cells: AtomicPtr::new(std::ptr::null_mut()), tail: AtomicU64::new(0), head: AtomicU64::new(0) }
+        Self {
+            cells: AtomicPtr::new(std::ptr::null_mut()),
+            tail: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+        }
     }
 
     /// Entries inside, roughly.
@@ -71,12 +78,18 @@ impl Pending {
         let mut cells = self.cells.load(Ordering::Acquire);
         if cells.is_null() {
             let layout = Layout::array::<Cell>(CAPACITY as usize).ok()?;
-            // SAFETY: a non-zero layout. Zeroed cells are empty cells of lap 0; the system gives the pages when they are touched.
+            // SAFETY: a non-zero layout. Zeroed cells are empty cells of lap 0; the system gives
+            // the pages when they are touched.
             let made = unsafe { alloc_zeroed(layout) }.cast::<Cell>();
             if made.is_null() {
                 return None;
             }
-            match self.cells.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+            match self.cells.compare_exchange(
+                std::ptr::null_mut(),
+                made,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => cells = made,
                 Err(theirs) => {
                     // SAFETY: made above with this layout, seen by nobody.
@@ -93,7 +106,11 @@ impl Pending {
     #[inline(always)]
     pub fn next_place(&self) -> *const i8 {
         let tail = self.tail.load(Ordering::Relaxed);
-        self.cells.load(Ordering::Relaxed).wrapping_add((tail % CAPACITY) as usize).cast_const().cast()
+        self.cells
+            .load(Ordering::Relaxed)
+            .wrapping_add((tail % CAPACITY) as usize)
+            .cast_const()
+            .cast()
     }
 
     /// Appends; gives the entry back when the queue is full.
@@ -103,7 +120,12 @@ impl Pending {
             let Some(cell) = self.cell(tail) else { return Err(entry) };
             let (turn, empty) = (cell.turn.load(Ordering::Acquire), 2 * (tail / CAPACITY));
             if turn == empty {
-                match self.tail.compare_exchange_weak(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                match self.tail.compare_exchange_weak(
+                    tail,
+                    tail + 1,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                ) {
                     Ok(_) => {
                         // SAFETY: the cell is ours until `turn` says full.
                         unsafe { (*cell.entry.get()).write(entry) };

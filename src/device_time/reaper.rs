@@ -1,5 +1,6 @@
-//! Looks after commands that the application never waits for: a thread of ours, started with the first timed command,
-//! asleep while nothing is old. It is a backstop: polling a busy queue contends with the driver's own lock.
+//! Looks after commands that the application never waits for: a thread of ours, started with the
+//! first timed command, asleep while nothing is old. It is a backstop: polling a busy queue
+//! contends with the driver's own lock.
 
 use super::{look_if_left_alone, queues_of};
 use crate::guard;
@@ -19,7 +20,11 @@ pub struct Reaper {
 impl Reaper {
     /// Not started.
     pub fn new() -> Self {
-        Self { started: AtomicBool::new(false), idle: AtomicU32::new(0), in_opencl: AtomicBool::new(false) }
+        Self {
+            started: AtomicBool::new(false),
+            idle: AtomicU32::new(0),
+            in_opencl: AtomicBool::new(false),
+        }
     }
 
     /// There is something to look after.
@@ -27,9 +32,17 @@ impl Reaper {
     pub fn wake(&'static self) {
         if !self.started.load(Ordering::Relaxed) {
             self.start();
-        } else if self.idle.load(Ordering::Relaxed) == 1 && self.idle.swap(0, Ordering::AcqRel) == 1 {
+        } else if self.idle.load(Ordering::Relaxed) == 1 && self.idle.swap(0, Ordering::AcqRel) == 1
+        {
             // SAFETY: a live futex word.
-            unsafe { libc::syscall(libc::SYS_futex, &raw const self.idle, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    &raw const self.idle,
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                )
+            };
         }
     }
 
@@ -40,7 +53,10 @@ impl Reaper {
         }
         // Without the thread only what nobody waits for stays untimed.
         let _ = crate::sampler::without_signals(|| {
-            std::thread::Builder::new().name("clscope".into()).stack_size(256 * 1024).spawn(move || self.run())
+            std::thread::Builder::new()
+                .name("clscope".into())
+                .stack_size(256 * 1024)
+                .spawn(move || self.run())
         });
     }
 

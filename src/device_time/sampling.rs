@@ -1,12 +1,14 @@
-//! Methods `sample` and `auto`: every launch and transfer is counted, a random part of them is timed. On some runtimes asking for a timed
-//! event triples the price of a launch while the profiling bit alone is free, so what is not timed costs nothing.
+//! Methods `sample` and `auto`: every launch and transfer is counted, a random part of them is
+//! timed. On some runtimes asking for a timed event triples the price of a launch while the
+//! profiling bit alone is free, so what is not timed costs nothing.
 //!
-//! Each is timed with a probability of its own that is written into its record, so that estimates need no
-//! other knowledge. The first launches of each kernel are always timed, and of rare kernels so many that they stay known; never every
-//! n-th: applications are periodic. Transfers of one kind and size class are treated as launches of one kernel, and are the more
-//! probable the longer they are: beside one that takes a millisecond the price of its event is nothing. The common probability follows
-//! the price, measured in this process, as the difference of timed and untimed launches plus what harvesting takes, so that all together
-//! stays below the budget.
+//! Each is timed with a probability of its own that is written into its record, so that estimates
+//! need no other knowledge. The first launches of each kernel are always timed, and of rare kernels
+//! so many that they stay known; never every n-th: applications are periodic. Transfers of one kind
+//! and size class are treated as launches of one kernel, and are the more probable the longer they
+//! are: beside one that takes a millisecond the price of its event is nothing. The common
+//! probability follows the price, measured in this process, as the difference of timed and untimed
+//! launches plus what harvesting takes, so that all together stays below the budget.
 
 use crate::sink;
 use clscope_trace::record::{CommandKind, size_class};
@@ -25,7 +27,8 @@ const TOGETHER: u64 = 16;
 const TRIAL: u64 = 256;
 /// A launch that takes longer was waiting for a full queue, not paying for an event.
 const LONGEST_NS: u64 = 100_000;
-/// Bytes that a transfer moves in a nanosecond: what a fast link does, so that none that is short counts as long.
+/// Bytes that a transfer moves in a nanosecond: what a fast link does, so that none that is short
+/// counts as long.
 const BYTES_PER_NS: f64 = 16.0;
 /// Kinds and size classes of transfers told apart.
 const CLASSES: usize = 1 << 12;
@@ -34,14 +37,16 @@ const LEAST: f64 = 1.0 / 4096.0;
 
 /// The price of timing, and the probability that follows from it.
 pub struct Sampler {
-    /// Common probability: the threshold below which a random number decides for timing (lower half), and the probability's f32 bits.
+    /// Common probability: the threshold below which a random number decides for timing (lower
+    /// half), and the probability's f32 bits.
     probability: AtomicU64,
     /// Ticks in [`LONGEST_NS`], 0 at first.
     longest: AtomicU64,
     /// Whether launches are left out at all: `auto` begins complete.
     sampling: AtomicBool,
     launches: AtomicU64,
-    /// Transfers of each kind and size class. On the heap: recording may begin on a thread with a small stack.
+    /// Transfers of each kind and size class. On the heap: recording may begin on a thread with a
+    /// small stack.
     transfers: Box<[AtomicU32]>,
     /// Bytes from which on a transfer is always timed.
     large: AtomicU64,
@@ -85,7 +90,8 @@ impl Mean {
 pub struct Local {
     /// State of its xorshift generator, 0 before its first use.
     random: Cell<u64>,
-    /// Until its next look at the shared counters: the first launch of a thread has one, as threads may live for one launch.
+    /// Until its next look at the shared counters: the first launch of a thread has one, as threads
+    /// may live for one launch.
     left: Cell<u64>,
     launches: Cell<u64>,
     /// Launches and ticks, as in the sampler: timed, untimed.
@@ -96,7 +102,13 @@ pub struct Local {
 impl Local {
     /// Of a thread that launched nothing yet.
     pub const fn new() -> Self {
-        Self { random: Cell::new(0), left: Cell::new(0), launches: Cell::new(0), timed: Cell::new((0, 0)), untimed: Cell::new((0, 0)) }
+        Self {
+            random: Cell::new(0),
+            left: Cell::new(0),
+            launches: Cell::new(0),
+            timed: Cell::new((0, 0)),
+            untimed: Cell::new((0, 0)),
+        }
     }
 
     /// A random number below 2^32 (G. Marsaglia's xorshift64*, upper half).
@@ -138,7 +150,8 @@ impl Sampler {
         }
     }
 
-    /// Whether to time the launch number `nth` (from 0) of its kernel, and the probability that decided, 0 for certainty.
+    /// Whether to time the launch number `nth` (from 0) of its kernel, and the probability that
+    /// decided, 0 for certainty.
     #[inline]
     pub fn decide(&self, local: &Local, nth: u64) -> (bool, f32) {
         if !self.sampling.load(Ordering::Relaxed) || nth < ALWAYS {
@@ -156,17 +169,26 @@ impl Sampler {
         if !self.sampling.load(Ordering::Relaxed) || u64::from(nth) < ALWAYS || bytes >= large {
             return (true, 0.0);
         }
-        let (common, long) = (self.probability.load(Ordering::Relaxed), ((u128::from(bytes) << 32) / u128::from(large)) as u32);
+        let (common, long) = (
+            self.probability.load(Ordering::Relaxed),
+            ((u128::from(bytes) << 32) / u128::from(large)) as u32,
+        );
         let common = if long > common as u32 { packed(long) } else { common };
         self.draw(local, u64::from(nth), common)
     }
 
-    /// Whether the launch number `nth` of its class is chosen, with a probability of `common` or more.
+    /// Whether the launch number `nth` of its class is chosen, with a probability of `common` or
+    /// more.
     #[inline]
     fn draw(&self, local: &Local, nth: u64, common: u64) -> (bool, f32) {
-        // A kernel of n launches so far keeps about KEPT * ln(n) of them. The division, which is slow, is for kernels that are rare.
+        // A kernel of n launches so far keeps about KEPT * ln(n) of them. The division, which is
+        // slow, is for kernels that are rare.
         let often = ((common & 0xffff_ffff) + 1).saturating_mul(nth + 1) > KEPT << 32;
-        let chosen = if often { common } else { packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32)) };
+        let chosen = if often {
+            common
+        } else {
+            packed((common as u32).max(((KEPT << 32) / (nth + 1)) as u32))
+        };
         (local.random() < chosen as u32, f32::from_bits((chosen >> 32) as u32))
     }
 
@@ -231,9 +253,11 @@ impl Sampler {
         let harvest = self.harvested.value().unwrap_or(0.0);
         let Some(timed) = self.timed.value() else { return };
         let price_ns = (timed + harvest) / sink::ticks_of(1 << 20) as f64 * f64::from(1u32 << 20);
-        self.large.store((price_ns / budget * BYTES_PER_NS).clamp(1e4, 1e12) as u64, Ordering::Relaxed);
+        self.large
+            .store((price_ns / budget * BYTES_PER_NS).clamp(1e4, 1e12) as u64, Ordering::Relaxed);
         match self.untimed.value() {
-            // Nothing was left out yet: whether timing can cost more than the budget at all is known from what launches cost.
+            // Nothing was left out yet: whether timing can cost more than the budget at all is
+            // known from what launches cost.
             None => {
                 if launches >= TRIAL && (timed + harvest) > budget * per_launch {
                     self.sampling.store(true, Ordering::Relaxed);
@@ -243,7 +267,8 @@ impl Sampler {
             Some(untimed) => {
                 let price = (timed - untimed).max(0.0) + harvest;
                 // The time that passes contains what timing costs already.
-                let probability = f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
+                let probability =
+                    f64::from(self.probability.load(Ordering::Relaxed) as u32) / 4_294_967_296.0;
                 let own = (per_launch - probability * price).max(per_launch / 4.0);
                 let next = if price > 0.0 { (budget * own / price).clamp(LEAST, 1.0) } else { 1.0 };
                 if next < 1.0 {

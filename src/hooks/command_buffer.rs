@@ -1,7 +1,9 @@
-//! Command buffers: the queue that their commands run on, and one answer that our profiling bit would change. A command
-//! buffer may be enqueued on other queues than it was made for if their properties are the same (cl_khr_command_buffer,
-//! "compatible"), and not all runtimes look. With the bit added to all queues, two that the application made different are
-//! the same to the runtime: where it would have refused them, which an empty buffer on queues of our own shows, we do.
+//! Command buffers: the queue that their commands run on, and one answer that our profiling bit
+//! would change. A command buffer may be enqueued on other queues than it was made for if their
+//! properties are the same (cl_khr_command_buffer, "compatible"), and not all runtimes look. With
+//! the bit added to all queues, two that the application made different are the same to the
+//! runtime: where it would have refused them, which an empty buffer on queues of our own shows, we
+//! do.
 
 use super::platform;
 use crate::device_time::{CL_QUEUE_PROFILING, Queue};
@@ -37,10 +39,13 @@ pub unsafe fn clCreateCommandBufferKHR(
     properties: P,
     errcode_ret: *mut i32,
 ) -> H {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(num_queues, queues, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(num_queues, queues, properties, errcode_ret) };
+    };
     // SAFETY: as above.
-    let buffer = guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
+    let buffer =
+        guard::real_call(&entered, || unsafe { real(num_queues, queues, properties, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { buffer.code(errcode_ret) };
     let mut buffer_id = 0;
@@ -59,12 +64,16 @@ pub unsafe fn clCreateCommandBufferKHR(
 
 /// The queue that a command buffer was made for, NULL if it was never seen.
 pub fn queue_of_command_buffer(buffer: H) -> H {
-    MADE_FOR.lock().as_ref().and_then(|m| m.get(&(buffer as usize))?.first().copied()).unwrap_or(0) as H
+    MADE_FOR.lock().as_ref().and_then(|m| m.get(&(buffer as usize))?.first().copied()).unwrap_or(0)
+        as H
 }
 
-/// What to call in a slot of extension pointers for the runtime's function: the function itself but for one.
+/// What to call in a slot of extension pointers for the runtime's function: the function itself but
+/// for one.
 pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
-    let at = slot.checked_sub(real::EXTENSIONS.start).filter(|_| function == id::clEnqueueCommandBufferKHR);
+    let at = slot
+        .checked_sub(real::EXTENSIONS.start)
+        .filter(|_| function == id::clEnqueueCommandBufferKHR);
     let Some((at, cell)) = at.and_then(|at| Some((at, TRUE.get(at)?))) else { return theirs };
     cell.store(theirs, Ordering::Release);
     let ours: Enqueue = match at {
@@ -78,7 +87,8 @@ pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
 /// Whether a slot holds the runtime's function, or our stand-in for it.
 pub fn stands_for(slot: usize, function: u16, theirs: H) -> bool {
     let cell = slot.checked_sub(real::EXTENSIONS.start).and_then(|at| TRUE.get(at));
-    function == id::clEnqueueCommandBufferKHR && cell.is_some_and(|cell| cell.load(Ordering::Acquire) == theirs)
+    function == id::clEnqueueCommandBufferKHR
+        && cell.is_some_and(|cell| cell.load(Ordering::Acquire) == theirs)
 }
 
 unsafe extern "C-unwind" fn checked<const AT: usize>(
@@ -92,7 +102,9 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
     if num_queues > 0 && !queues.is_null() {
         // SAFETY: the application's list is as long as it says.
         let given = unsafe { std::slice::from_raw_parts(queues, num_queues as usize) };
-        if guard::protect(false, || differing(buffer, given).is_some_and(|queue| refuses(AT, queue))) {
+        if guard::protect(false, || {
+            differing(buffer, given).is_some_and(|queue| refuses(AT, queue))
+        }) {
             return CL_INCOMPATIBLE_COMMAND_QUEUE_KHR;
         }
     }
@@ -102,18 +114,21 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
     unsafe { real(num_queues, queues, buffer, num_events, event_list, event) }
 }
 
-/// A queue that differs from the one that the buffer was made for, to the application, in the bit that we add.
+/// A queue that differs from the one that the buffer was made for, to the application, in the bit
+/// that we add.
 fn differing(buffer: H, given: &[H]) -> Option<&'static Queue> {
     let made_for = MADE_FOR.lock();
     let made_for = made_for.as_ref()?.get(&(buffer as usize)).filter(|m| m.len() == given.len())?;
     made_for.iter().zip(given).find_map(|(a, b)| {
         let (a, b) = (objects::queue(*a as H)?, objects::queue(*b)?);
-        let differ = a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed);
+        let differ =
+            a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed);
         (differ && (a.profiling_added || b.profiling_added)).then_some(b)
     })
 }
 
-/// Whether the runtime behind a slot refuses such queues. What cannot be found out counts as no: the runtime decides.
+/// Whether the runtime behind a slot refuses such queues. What cannot be found out counts as no:
+/// the runtime decides.
 fn refuses(at: usize, queue: &Queue) -> bool {
     let Some(known) = REFUSES.get(at) else { return false };
     if known.load(Ordering::Relaxed) == UNKNOWN {
@@ -123,7 +138,8 @@ fn refuses(at: usize, queue: &Queue) -> bool {
     known.load(Ordering::Relaxed) == YES
 }
 
-/// Enqueues an empty command buffer, made for a queue without profiling, on one with it; both are ours.
+/// Enqueues an empty command buffer, made for a queue without profiling, on one with it; both are
+/// ours.
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
     type CreateQueue = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
     type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
@@ -134,28 +150,35 @@ fn tried(at: usize, queue: &Queue) -> Option<bool> {
     let core = |function| Some(real::own(queue.slot, function)).filter(|f| !f.is_null());
     let address = core(id::clGetExtensionFunctionAddressForPlatform)?;
     // SAFETY: found under that name.
-    let address = unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H, P) -> H>(address) };
+    let address =
+        unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H, P) -> H>(address) };
     let extension = |name: &std::ffi::CStr| {
         // SAFETY: a platform and a C string.
         Some(unsafe { address(platform, name.as_ptr().cast_mut().cast()) }).filter(|f| !f.is_null())
     };
-    // SAFETY: all are found under the names of functions of these types, and called on objects that were just made here.
+    // SAFETY: all are found under the names of functions of these types, and called on objects that
+    // were just made here.
     unsafe {
         let create_queue = std::mem::transmute::<H, CreateQueue>(core(id::clCreateCommandQueue)?);
         let finish = std::mem::transmute::<H, OnHandle>(core(id::clFinish)?);
         let release_queue = std::mem::transmute::<H, OnHandle>(core(id::clReleaseCommandQueue)?);
         let create = std::mem::transmute::<H, Create>(extension(c"clCreateCommandBufferKHR")?);
-        let finalize = std::mem::transmute::<H, OnHandle>(extension(c"clFinalizeCommandBufferKHR")?);
+        let finalize =
+            std::mem::transmute::<H, OnHandle>(extension(c"clFinalizeCommandBufferKHR")?);
         let release = std::mem::transmute::<H, OnHandle>(extension(c"clReleaseCommandBufferKHR")?);
         let enqueue = std::mem::transmute::<H, Enqueue>(TRUE.get(at)?.load(Ordering::Acquire));
-        let queues = [0, CL_QUEUE_PROFILING].map(|properties| create_queue(context, device, properties, null_mut()));
+        let queues = [0, CL_QUEUE_PROFILING]
+            .map(|properties| create_queue(context, device, properties, null_mut()));
         let [plain, mut profiled] = queues;
         let mut found = None;
         if !plain.is_null() && !profiled.is_null() {
             let buffer = create(1, &plain, null_mut(), null_mut());
             if !buffer.is_null() {
                 if finalize(buffer) == 0 {
-                    found = Some(enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), null_mut()) == CL_INCOMPATIBLE_COMMAND_QUEUE_KHR);
+                    found = Some(
+                        enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), null_mut())
+                            == CL_INCOMPATIBLE_COMMAND_QUEUE_KHR,
+                    );
                     finish(profiled);
                 }
                 release(buffer);

@@ -38,7 +38,8 @@ fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &
     if code == 0 {
         guard::protect((), || {
             context_id = objects::created(context, 0);
-            if let Some(mut guard) = REFERENCES.try_lock_for(std::time::Duration::from_millis(100)) {
+            if let Some(mut guard) = REFERENCES.try_lock_for(std::time::Duration::from_millis(100))
+            {
                 guard.get_or_insert_with(HashMap::new).insert(context as usize, 1);
             }
             let devices = info::handles(site, id::clGetContextInfo, context, CL_CONTEXT_DEVICES);
@@ -64,7 +65,10 @@ pub fn adopted(site: Site, context: H) -> u32 {
 
 type Create = unsafe extern "C-unwind" fn(P, u32, *const H, P, P, *mut i32) -> H;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clCreateContext(
     site: Site,
@@ -78,13 +82,16 @@ pub unsafe fn clCreateContext(
 ) -> H {
     let Some(entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
-        let context = unsafe { real(properties, num_devices, devices, pfn_notify, user_data, errcode_ret) };
+        let context =
+            unsafe { real(properties, num_devices, devices, pfn_notify, user_data, errcode_ret) };
         super::created_unrecorded(context, || 0);
         return context;
     };
     let pair = callbacks::context_notify(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
-    let context = guard::real_call(&entered, || unsafe { real(properties, num_devices, devices, pair.function, pair.data, errcode_ret) });
+    let context = guard::real_call(&entered, || unsafe {
+        real(properties, num_devices, devices, pair.function, pair.data, errcode_ret)
+    });
     if context.is_null() {
         pair.refused();
     }
@@ -110,7 +117,9 @@ pub unsafe fn clCreateContextFromType(
     };
     let pair = callbacks::context_notify(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
-    let context = guard::real_call(&entered, || unsafe { real(properties, device_type, pair.function, pair.data, errcode_ret) });
+    let context = guard::real_call(&entered, || unsafe {
+        real(properties, device_type, pair.function, pair.data, errcode_ret)
+    });
     if context.is_null() {
         pair.refused();
     }
@@ -119,7 +128,11 @@ pub unsafe fn clCreateContextFromType(
 }
 
 #[inline(never)]
-pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+pub unsafe fn clRetainContext(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    context: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(context) } };
     // SAFETY: as above.
@@ -127,12 +140,22 @@ pub unsafe fn clRetainContext(site: Site, real: unsafe extern "C-unwind" fn(H) -
     if code == 0 {
         references(context, 1);
     }
-    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::id(context),
+        Some(0),
+        || [objects::word(context)],
+    );
     code
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+pub unsafe fn clReleaseContext(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    context: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     if references(context, -1).is_some_and(|left| left <= 0) {
@@ -141,19 +164,35 @@ pub unsafe fn clReleaseContext(site: Site, real: unsafe extern "C-unwind" fn(H) 
     }
     // SAFETY: the application's own call.
     let code = guard::real_call(&entered, || unsafe { real(context) });
-    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::id(context),
+        Some(0),
+        || [objects::word(context)],
+    );
     code
 }
 
 #[inline(never)]
-pub unsafe fn clTerminateContextKHR(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, context: H) -> i32 {
+pub unsafe fn clTerminateContextKHR(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    context: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     guard::protect((), || device_time::context_abandoned(entered.thread, context));
     entered.start_now();
     // SAFETY: the application's own call.
     let code = guard::real_call(&entered, || unsafe { real(context) });
-    entered.plain(site.function, code, || objects::id(context), Some(0), || [objects::word(context)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::id(context),
+        Some(0),
+        || [objects::word(context)],
+    );
     code
 }
 
@@ -167,17 +206,26 @@ pub unsafe fn clGetContextInfo(
     value: P,
     size_ret: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site) else { return unsafe { real(context, param_name, size, value, size_ret) } };
+    let Some(mut entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(context, param_name, size, value, size_ret) };
+    };
     if param_name == CL_CONTEXT_REFERENCE_COUNT {
         // Events of complete commands hold their context in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look_at_context(entered.thread, Some(context)));
         entered.start_now();
     }
     // SAFETY: as above.
-    let code = guard::real_call(&entered, || unsafe { real(context, param_name, size, value, size_ret) });
+    let code =
+        guard::real_call(&entered, || unsafe { real(context, param_name, size, value, size_ret) });
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(site.function, code, || objects::id(context), small, || [objects::word(context), u64::from(param_name)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::id(context),
+        small,
+        || [objects::word(context), u64::from(param_name)],
+    );
     code
 }
 

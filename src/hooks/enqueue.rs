@@ -1,4 +1,5 @@
-//! What every enqueue does: decide about an event, record the command, take note of what is to be timed.
+//! What every enqueue does: decide about an event, record the command, take note of what is to be
+//! timed.
 
 use super::geometry::{self, Geometry};
 use super::platform;
@@ -24,7 +25,8 @@ pub struct Plan {
     timed: bool,
     /// Left out by the sampling method.
     left_out: bool,
-    /// Left out, and a transfer: NVIDIA's driver gives it an event of its own, and times that where the queue profiles.
+    /// Left out, and a transfer: NVIDIA's driver gives it an event of its own, and times that where
+    /// the queue profiles.
     own_event: bool,
     /// Probability that decided about it, 0 for certainty.
     probability: f32,
@@ -36,38 +38,71 @@ pub struct Plan {
     call_site: u32,
 }
 
-/// Whether sampled timing may leave transfers of the kind out: those whose size is a plain argument. Regions are read after the call
-/// alone, when the runtime has found them valid.
+/// Whether sampled timing may leave transfers of the kind out: those whose size is a plain
+/// argument. Regions are read after the call alone, when the runtime has found them valid.
 #[must_use]
 pub const fn tells_size(kind: CommandKind) -> bool {
     use CommandKind as K;
     matches!(
         kind,
-        K::ReadBuffer | K::WriteBuffer | K::CopyBuffer | K::FillBuffer | K::SvmMemcpy | K::SvmMemFill | K::UsmMemcpy | K::UsmFill
+        K::ReadBuffer
+            | K::WriteBuffer
+            | K::CopyBuffer
+            | K::FillBuffer
+            | K::SvmMemcpy
+            | K::SvmMemFill
+            | K::UsmMemcpy
+            | K::UsmFill
     )
 }
 
-/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A queue that was never seen (made before
-/// recording began, or by a call that we missed) is described now.
+/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A
+/// queue that was never seen (made before recording began, or by a call that we missed) is
+/// described now.
 #[inline(never)]
-pub fn plan(entered: &mut Entered, site: Site, queue: H, kind: CommandKind, object: H, bytes: u64) -> Plan {
+pub fn plan(
+    entered: &mut Entered,
+    site: Site,
+    queue: H,
+    kind: CommandKind,
+    object: H,
+    bytes: u64,
+) -> Plan {
     // A runtime may refuse questions about a queue that only a command buffer still holds.
-    let known = objects::queue(queue).or_else(|| super::queue::adopted(site, queue)).or_else(|| objects::former_queue(queue));
+    let known = objects::queue(queue)
+        .or_else(|| super::queue::adopted(site, queue))
+        .or_else(|| objects::former_queue(queue));
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
     let process = sink::process();
     let why = match process.map(|p| p.timing) {
         // Known from the process's method: no record of it.
         Some(DeviceTiming::Off) => None,
-        _ if known.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) => Some(Untimed::ProfilingSwitchedOff),
+        _ if known
+            .is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) =>
+        {
+            Some(Untimed::ProfilingSwitchedOff)
+        }
         _ => Some(Untimed::NotAvailable),
     };
     // This one function refuses NULL: the application must see that.
     let slot_allowed = site.function != id::clEnqueueMarker;
     let record = !kind.is_kernel() || !super::kernel::filtered_out(object);
-    let call_site = process.filter(|p| p.call_sites > 0 && record && entered.recorded()).map_or(0, |p| called_from(entered, p, site));
-    let mut plan = Plan { queue: known, slot_allowed, timed: timed && record, why, record, call_site, ..Plan::EMPTY };
+    let call_site = process
+        .filter(|p| p.call_sites > 0 && record && entered.recorded())
+        .map_or(0, |p| called_from(entered, p, site));
+    let mut plan = Plan {
+        queue: known,
+        slot_allowed,
+        timed: timed && record,
+        why,
+        record,
+        call_site,
+        ..Plan::EMPTY
+    };
     let may = kind.is_kernel() || tells_size(kind);
-    if let (true, true, Some(sampler)) = (plan.timed, may, process.and_then(|p| p.device.sampler.as_ref())) {
+    if let (true, true, Some(sampler)) =
+        (plan.timed, may, process.and_then(|p| p.device.sampler.as_ref()))
+    {
         let local = &geometry::cache(entered.thread).sampling;
         let (timed, probability) = match kind.is_kernel() {
             true => sampler.decide(local, objects::count_launch(object, call_site)),
@@ -116,7 +151,8 @@ impl Plan {
     /// The event slot to pass: the application's, or ours where it passed NULL.
     #[inline(always)]
     pub fn slot(&mut self, asked: *mut H) -> *mut H {
-        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null() || self.own_event) {
+        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null() || self.own_event)
+        {
             queue.switch.turn(queue, self.timed);
         }
         if self.timed && self.slot_allowed && asked.is_null() {
@@ -127,11 +163,14 @@ impl Plan {
         }
     }
 
-    /// Gives back what a failed call left in our slot. Whether it is to be repeated as the application wrote it.
+    /// Gives back what a failed call left in our slot. Whether it is to be repeated as the
+    /// application wrote it.
     #[cold]
     pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
         let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
-        if !left.is_null() && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H)) {
+        if !left.is_null()
+            && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H))
+        {
             on_event(site, id::clReleaseEvent, left);
         }
         if !self.ours || blocking || !changes::event_can_cause(code) {
@@ -145,8 +184,9 @@ impl Plan {
     }
 }
 
-/// A successful enqueue. In this order no two words that are 0 for a launch stand side by side: one store of both through a vector
-/// register would be the only vector instruction of the path, and a slow one.
+/// A successful enqueue. In this order no two words that are 0 for a launch stand side by side: one
+/// store of both through a vector register would be the only vector instruction of the path, and a
+/// slow one.
 #[repr(C)]
 pub struct What {
     pub object: H,
@@ -161,7 +201,8 @@ pub struct What {
     pub blocking: bool,
 }
 
-/// Records the command and ends the call. The plan is not moved: it was just written, in pieces that a copy would read in one.
+/// Records the command and ends the call. The plan is not moved: it was just written, in pieces
+/// that a copy would read in one.
 #[inline(never)]
 pub fn enqueued(entered: Entered, what: &What, plan: &Plan) {
     let end = sink::now();
@@ -170,8 +211,9 @@ pub fn enqueued(entered: Entered, what: &What, plan: &Plan) {
     entered.with(|t| record(t, what, plan, begin, end));
 }
 
-/// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and leaves little of ours in the caches, and
-/// the atomic additions on the way would wait for one line after the other.
+/// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and
+/// leaves little of ours in the caches, and the atomic additions on the way would wait for one line
+/// after the other.
 #[inline(always)]
 fn ahead(t: &Thread, plan: &Plan) {
     fetch(t.cursor.get().cast());
@@ -213,7 +255,10 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             | bit(plan.repeated, flag::REPEATED);
         let (count, list) = what.waits;
         let list = if count == 0 || list.is_null() { None } else { Some(WaitList::of(what.waits)) };
-        let (object, object2) = (objects::id(what.object), if what.object2.is_null() { 0 } else { objects::id(what.object2) });
+        let (object, object2) = (
+            objects::id(what.object),
+            if what.object2.is_null() { 0 } else { objects::id(what.object2) },
+        );
         let geometry = what.geometry.id(t);
         let written = || Command {
             function: what.site.function,
@@ -238,7 +283,9 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
         }
     }
     let transfer = tells_size(what.kind);
-    if let (true, Some(sampler)) = (transfer || what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref())) {
+    if let (true, Some(sampler)) =
+        (transfer || what.kind.is_kernel(), sink::process().and_then(|p| p.device.sampler.as_ref()))
+    {
         // What a transfer's call takes says nothing of the price of its event.
         let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
         sampler.launched(&geometry::cache(t).sampling, plan.timed, ticks, end);
@@ -268,7 +315,8 @@ fn held(site: Site, event: H) -> bool {
     on_event(site, id::clRetainEvent, event)
 }
 
-/// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to the application yet.
+/// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to
+/// the application yet.
 fn on_event(site: Site, function: u16, event: H) -> bool {
     let real = real::own(site.slot, function);
     if real.is_null() {
@@ -308,12 +356,23 @@ impl WaitList {
     }
 
     fn bytes(&self) -> &[u8] {
-        if self.many.is_empty() { self.inline.get(..self.length).unwrap_or(&[]) } else { &self.many }
+        if self.many.is_empty() {
+            self.inline.get(..self.length).unwrap_or(&[])
+        } else {
+            &self.many
+        }
     }
 }
 
-/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is given.
-pub fn run(mut what: What, queue: H, blocking: bool, words: impl FnOnce() -> Vec<u64>, mut call: impl FnMut(*mut H) -> i32) -> i32 {
+/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is
+/// given.
+pub fn run(
+    mut what: What,
+    queue: H,
+    blocking: bool,
+    words: impl FnOnce() -> Vec<u64>,
+    mut call: impl FnMut(*mut H) -> i32,
+) -> i32 {
     let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
     let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object, 0);
     what.blocking = blocking;

@@ -1,5 +1,5 @@
-//! Events: where the application learns that commands are complete is where their stamps are read; and what it asks
-//! about events is answered as if we held none.
+//! Events: where the application learns that commands are complete is where their stamps are read;
+//! and what it asks about events is answered as if we held none.
 
 use crate::callbacks;
 use crate::device_time;
@@ -17,7 +17,12 @@ const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
 const CL_COMPLETE: i32 = 0;
 
 #[inline(never)]
-pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32, *const H) -> i32, count: u32, list: *const H) -> i32 {
+pub unsafe fn clWaitForEvents(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(u32, *const H) -> i32,
+    count: u32,
+    list: *const H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(count, list) } };
     let thread = entered.thread;
@@ -29,7 +34,9 @@ pub unsafe fn clWaitForEvents(site: Site, real: unsafe extern "C-unwind" fn(u32,
     if matches!(code, 0 | -14) && !list.is_null() {
         // SAFETY: the runtime has read `count` events there.
         let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
-        let waited = || device_time::completed(thread, events, end).into_iter().for_each(device_time::waited);
+        let waited = || {
+            device_time::completed(thread, events, end).into_iter().for_each(device_time::waited)
+        };
         guard::unseen(|| guard::protect((), waited));
     }
     code
@@ -45,7 +52,14 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
     let code = guard::real_call(&entered, || unsafe { real(queue) });
     // The moment the host knew: before our own work.
     let end = sink::now();
-    entered.plain_at(site.function, code, || objects::id(queue), Some(0), || [objects::word(queue)], end);
+    entered.plain_at(
+        site.function,
+        code,
+        || objects::id(queue),
+        Some(0),
+        || [objects::word(queue)],
+        end,
+    );
     if let (0, Some(queue)) = (code, objects::queue(queue)) {
         let finished = || {
             device_time::finished(thread, queue, limit, end);
@@ -69,18 +83,31 @@ pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, q
 type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 
 #[inline(never)]
-pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+pub unsafe fn clGetEventInfo(
+    site: Site,
+    real: Info,
+    event: H,
+    param_name: u32,
+    size: usize,
+    value: P,
+    size_ret: P,
+) -> i32 {
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(event, param_name, size, value, size_ret) };
+    };
     let thread = entered.thread;
     // SAFETY: as above.
-    let ask = || guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
+    let ask =
+        || guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
     let mut facts = objects::event(event);
     let code = match facts {
-        Some(known) if param_name == CL_EVENT_REFERENCE_COUNT && known.queue != 0 => device_time::steady(known.queue, || {
-            facts = objects::event(event);
-            ask()
-        }),
+        Some(known) if param_name == CL_EVENT_REFERENCE_COUNT && known.queue != 0 => {
+            device_time::steady(known.queue, || {
+                facts = objects::event(event);
+                ask()
+            })
+        }
         _ => ask(),
     };
     let end = sink::now();
@@ -89,16 +116,26 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
         match param_name {
             CL_EVENT_REFERENCE_COUNT if facts.is_some_and(|f| f.held) => {
                 let count = value.cast::<u32>();
-                // SAFETY: the runtime has just written a cl_uint there, wherever that is. Ours is one of the references.
+                // SAFETY: the runtime has just written a cl_uint there, wherever that is. Ours is
+                // one of the references.
                 unsafe { count.write_unaligned(count.read_unaligned().saturating_sub(1)) };
             }
-            // SAFETY: the runtime has just written a cl_int there.
-            CL_EVENT_COMMAND_EXECUTION_STATUS => complete = unsafe { value.cast::<i32>().read_unaligned() } <= CL_COMPLETE,
+            CL_EVENT_COMMAND_EXECUTION_STATUS => {
+                // SAFETY: the runtime has just written a cl_int there.
+                complete = unsafe { value.cast::<i32>().read_unaligned() } <= CL_COMPLETE
+            }
             _ => {}
         }
     }
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain_at(site.function, code, || objects::event_id(event), small, || [objects::event_word(event), u64::from(param_name)], end);
+    entered.plain_at(
+        site.function,
+        code,
+        || objects::event_id(event),
+        small,
+        || [objects::event_word(event), u64::from(param_name)],
+        end,
+    );
     if complete && facts.is_some_and(|f| f.held) {
         guard::unseen(|| guard::protect(None, || device_time::completed(thread, &[event], end)));
     }
@@ -106,9 +143,19 @@ pub unsafe fn clGetEventInfo(site: Site, real: Info, event: H, param_name: u32, 
 }
 
 #[inline(never)]
-pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(event, param_name, size, value, size_ret) } };
+pub unsafe fn clGetEventProfilingInfo(
+    site: Site,
+    real: Info,
+    event: H,
+    param_name: u32,
+    size: usize,
+    value: P,
+    size_ret: P,
+) -> i32 {
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(event, param_name, size, value, size_ret) };
+    };
     let known = objects::event(event);
     let unprofiled = match known {
         Some(facts) => facts.unprofiled,
@@ -117,15 +164,26 @@ pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_na
             .and_then(|queue| objects::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
-    let answered =
-        || known.and_then(|facts| device_time::queue_at(facts.queue)).is_some_and(|q| super::queue::answers_without_profiling(site, q));
+    let answered = || {
+        known
+            .and_then(|facts| device_time::queue_at(facts.queue))
+            .is_some_and(|q| super::queue::answers_without_profiling(site, q))
+    };
     let unprofiled = unprofiled && !guard::protect(false, answered);
     let code = if unprofiled {
-        // The application created this queue without profiling: it must not be answered, nor its buffers be written to.
+        // The application created this queue without profiling: it must not be answered, nor its
+        // buffers be written to.
         let mut unused = 0u64;
-        // SAFETY: a valid query into a buffer of ours, only to let the runtime refuse a bad event for its own reason.
+        // SAFETY: a valid query into a buffer of ours, only to let the runtime refuse a bad event
+        // for its own reason.
         match guard::real_call(&entered, || unsafe {
-            real(event, CL_PROFILING_COMMAND_QUEUED, 8, (&raw mut unused).cast(), std::ptr::null_mut())
+            real(
+                event,
+                CL_PROFILING_COMMAND_QUEUED,
+                8,
+                (&raw mut unused).cast(),
+                std::ptr::null_mut(),
+            )
         }) {
             0 => CL_PROFILING_INFO_NOT_AVAILABLE,
             code => code,
@@ -135,7 +193,13 @@ pub unsafe fn clGetEventProfilingInfo(site: Site, real: Info, event: H, param_na
         guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) })
     };
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(site.function, code, || objects::event_id(event), small, || [objects::event_word(event), u64::from(param_name)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::event_id(event),
+        small,
+        || [objects::event_word(event), u64::from(param_name)],
+    );
     code
 }
 
@@ -148,11 +212,15 @@ pub unsafe fn clSetEventCallback(
     pfn_notify: P,
     user_data: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(event, callback_type, pfn_notify, user_data) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(event, callback_type, pfn_notify, user_data) };
+    };
     let pair = callbacks::event_status(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
-    let code = guard::real_call(&entered, || unsafe { real(event, callback_type, pair.function, pair.data) });
+    let code = guard::real_call(&entered, || unsafe {
+        real(event, callback_type, pair.function, pair.data)
+    });
     if code != 0 {
         pair.refused();
     }
@@ -161,7 +229,11 @@ pub unsafe fn clSetEventCallback(
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, event: H) -> i32 {
+pub unsafe fn clReleaseEvent(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    event: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event) } };
     // The handle may be another event's by the time the record is written.
@@ -176,7 +248,12 @@ pub unsafe fn clReleaseEvent(site: Site, real: unsafe extern "C-unwind" fn(H) ->
 static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex::new(None);
 
 #[inline(never)]
-pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, context: H, errcode_ret: *mut i32) -> H {
+pub unsafe fn clCreateUserEvent(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, *mut i32) -> H,
+    context: H,
+    errcode_ret: *mut i32,
+) -> H {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(context, errcode_ret) } };
     // SAFETY: as above.
@@ -197,7 +274,12 @@ pub unsafe fn clCreateUserEvent(site: Site, real: unsafe extern "C-unwind" fn(H,
 }
 
 #[inline(never)]
-pub unsafe fn clSetUserEventStatus(site: Site, real: unsafe extern "C-unwind" fn(H, i32) -> i32, event: H, status: i32) -> i32 {
+pub unsafe fn clSetUserEventStatus(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, i32) -> i32,
+    event: H,
+    status: i32,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event, status) } };
     let command = objects::event_word(event);

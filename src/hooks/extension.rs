@@ -6,7 +6,8 @@ use crate::table::{COUNT, FUNCTIONS};
 use crate::{exports, guard, objects, real};
 use std::ffi::CStr;
 
-/// What the audit shim asks: the function to bind in place of the one at `bound` that a loader defines as `name`.
+/// What the audit shim asks: the function to bind in place of the one at `bound` that a loader
+/// defines as `name`.
 ///
 /// # Safety
 /// `name` is a C string, `bound` the address of that function.
@@ -26,12 +27,20 @@ unsafe fn replacement(name: P, theirs: H) -> H {
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name.cast()) };
-    let Some(function) = FUNCTIONS.iter().position(|f| f.name == name).filter(|i| *i < COUNT) else { return theirs };
+    let Some(function) = FUNCTIONS.iter().position(|f| f.name == name).filter(|i| *i < COUNT)
+    else {
+        return theirs;
+    };
     let function = function as u16;
     // One slot per distinct pointer: two platforms may both have the function.
     let slots = real::EXTENSIONS.clone();
-    let held = |s: &usize| real::known(*s, function) == theirs || command_buffer::stands_for(*s, function, theirs);
-    let slot = slots.clone().find(held).or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
+    let held = |s: &usize| {
+        real::known(*s, function) == theirs || command_buffer::stands_for(*s, function, theirs)
+    };
+    let slot = slots
+        .clone()
+        .find(held)
+        .or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
     match slot {
         Some(slot) => {
             real::set(slot, function, command_buffer::stand_in(slot, function, theirs));
@@ -42,7 +51,11 @@ unsafe fn replacement(name: P, theirs: H) -> H {
 }
 
 #[inline(never)]
-pub unsafe fn clGetExtensionFunctionAddress(site: Site, real: unsafe extern "C-unwind" fn(P) -> H, name: P) -> H {
+pub unsafe fn clGetExtensionFunctionAddress(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(P) -> H,
+    name: P,
+) -> H {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(name) } };
     // SAFETY: as above.

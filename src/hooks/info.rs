@@ -1,5 +1,5 @@
-//! Info queries of our own: names and facts of what is seen for the first time. All unseen, all tolerant: what a runtime
-//! does not tell stays empty.
+//! Info queries of our own: names and facts of what is seen for the first time. All unseen, all
+//! tolerant: what a runtime does not tell stays empty.
 
 use crate::entry::{H, P, Site};
 use crate::{guard, real};
@@ -17,12 +17,18 @@ pub fn bytes(site: Site, function: u16, object: H, name: u32) -> Option<Vec<u8>>
     let info: Info = unsafe { std::mem::transmute(real) };
     let mut size = 0usize;
     // SAFETY: a live object of the application; only the size is asked.
-    if guard::unseen(|| unsafe { info(object, name, 0, std::ptr::null_mut(), &mut size) }) != 0 || size == 0 || size > 1 << 20 {
+    if guard::unseen(|| unsafe { info(object, name, 0, std::ptr::null_mut(), &mut size) }) != 0
+        || size == 0
+        || size > 1 << 20
+    {
         return None;
     }
     let mut out = vec![0u8; size];
     // SAFETY: room for `size` bytes.
-    (guard::unseen(|| unsafe { info(object, name, size, out.as_mut_ptr().cast(), std::ptr::null_mut()) }) == 0).then_some(out)
+    (guard::unseen(|| unsafe {
+        info(object, name, size, out.as_mut_ptr().cast(), std::ptr::null_mut())
+    }) == 0)
+        .then_some(out)
 }
 
 /// A string.
@@ -42,5 +48,9 @@ pub fn number(site: Site, function: u16, object: H, name: u32) -> Option<u64> {
 /// A list of handles.
 pub fn handles(site: Site, function: u16, object: H, name: u32) -> Vec<H> {
     let bytes = bytes(site, function, object, name).unwrap_or_default();
-    bytes.chunks_exact(8).filter_map(|c| c.try_into().ok()).map(|c| u64::from_le_bytes(c) as H).collect()
+    bytes
+        .chunks_exact(8)
+        .filter_map(|c| c.try_into().ok())
+        .map(|c| u64::from_le_bytes(c) as H)
+        .collect()
 }

@@ -20,7 +20,8 @@ static LEFT_OUT: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
 /// Whether launches of this kernel are passed on untouched.
 #[inline]
 pub fn filtered_out(kernel: H) -> bool {
-    FILTERING.load(Ordering::Relaxed) && LEFT_OUT.lock().as_ref().is_some_and(|set| set.contains(&(kernel as usize)))
+    FILTERING.load(Ordering::Relaxed)
+        && LEFT_OUT.lock().as_ref().is_some_and(|set| set.contains(&(kernel as usize)))
 }
 
 /// Gives a kernel its id and name.
@@ -43,7 +44,8 @@ fn named(site: Site, kernel: H, program: u32) -> u32 {
     kernel_id
 }
 
-/// Ends a creation whose kernel is to be named; also while recording is paused, since launches may follow later.
+/// Ends a creation whose kernel is to be named; also while recording is paused, since launches may
+/// follow later.
 fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32, words: &[u64]) {
     let end = sink::now();
     let mut kernel_id = 0;
@@ -82,13 +84,16 @@ pub unsafe fn clCreateKernelsInProgram(
     kernels: *mut H,
     num_kernels_ret: P,
 ) -> i32 {
-    // The count is needed to know which kernels were made; a slot of ours asks for it where the application does not.
+    // The count is needed to know which kernels were made; a slot of ours asks for it where the
+    // application does not.
     let mut counted = 0u32;
-    let count: P = if num_kernels_ret.is_null() { (&raw mut counted).cast() } else { num_kernels_ret };
+    let count: P =
+        if num_kernels_ret.is_null() { (&raw mut counted).cast() } else { num_kernels_ret };
     // SAFETY: the application's own call.
     let (entered, code) = passed(site, || unsafe { real(program, num_kernels, kernels, count) });
     if code == 0 && !kernels.is_null() && (entered.is_some() || super::outermost_unrecorded()) {
-        // SAFETY: the runtime has written the count and as many kernels, at most as many as there was room for.
+        // SAFETY: the runtime has written the count and as many kernels, at most as many as there
+        // was room for.
         let made = unsafe { *count.cast::<u32>() }.min(num_kernels);
         guard::unseen(|| {
             guard::protect((), || {
@@ -106,7 +111,12 @@ pub unsafe fn clCreateKernelsInProgram(
 }
 
 #[inline(never)]
-pub unsafe fn clCloneKernel(site: Site, real: unsafe extern "C-unwind" fn(H, *mut i32) -> H, source: H, errcode_ret: *mut i32) -> H {
+pub unsafe fn clCloneKernel(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, *mut i32) -> H,
+    source: H,
+    errcode_ret: *mut i32,
+) -> H {
     // SAFETY: the application's own call.
     let (entered, kernel) = passed(site, || unsafe { real(source, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.

@@ -1,4 +1,5 @@
-//! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which carry callbacks.
+//! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
+//! carry callbacks.
 
 use super::enqueue::{self, What};
 use super::geometry::Geometry;
@@ -45,9 +46,17 @@ pub fn element_size(format: P) -> u64 {
 ///
 /// # Safety
 /// As the function's specification says.
-pub unsafe fn destructor(site: Site, real: unsafe extern "C-unwind" fn(H, P, P) -> i32, object: H, pfn_notify: P, user_data: P) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(object, pfn_notify, user_data) } };
+pub unsafe fn destructor(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    object: H,
+    pfn_notify: P,
+    user_data: P,
+) -> i32 {
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(object, pfn_notify, user_data) };
+    };
     let pair = callbacks::on_object(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
     let code = guard::real_call(&entered, || unsafe { real(object, pair.function, pair.data) });
@@ -98,9 +107,13 @@ fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) ->
     }
 }
 
-type NativeKernel = unsafe extern "C-unwind" fn(H, P, P, usize, u32, *const H, P, u32, *const H, *mut H) -> i32;
+type NativeKernel =
+    unsafe extern "C-unwind" fn(H, P, P, usize, u32, *const H, P, u32, *const H, *mut H) -> i32;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clEnqueueNativeKernel(
     site: Site,
@@ -116,23 +129,56 @@ pub unsafe fn clEnqueueNativeKernel(
     event_list: *const H,
     event: *mut H,
 ) -> i32 {
-    // What the runtime would refuse goes through unchanged, so that it is refused for its own reason.
-    let odd = user_func.is_null() || (args.is_null() && (cb_args > 0 || num_mem_objects > 0)) || (!args.is_null() && cb_args == 0);
-    // SAFETY: by the specification's rules, checked above as far as pointers go.
+    // What the runtime would refuse goes through unchanged, so that it is refused for its own
+    // reason.
+    let odd = user_func.is_null()
+        || (args.is_null() && (cb_args > 0 || num_mem_objects > 0))
+        || (!args.is_null() && cb_args == 0);
     let wrapped = (!odd)
-        .then(|| guard::protect(None, || Some(unsafe { NativeArguments::new(user_func, args, cb_args, args_mem_loc, num_mem_objects) })))
+        .then(|| {
+            guard::protect(None, || {
+                // SAFETY: by the specification's rules, checked above as far as pointers go.
+                Some(unsafe {
+                    NativeArguments::new(user_func, args, cb_args, args_mem_loc, num_mem_objects)
+                })
+            })
+        })
         .flatten();
-    let (function, block, size, locations) = wrapped.as_ref().map_or((user_func, args, cb_args, args_mem_loc), |w| w.parts(cb_args));
+    let (function, block, size, locations) =
+        wrapped.as_ref().map_or((user_func, args, cb_args, args_mem_loc), |w| w.parts(cb_args));
     let words = || vec![objects::word(command_queue), cb_args as u64, u64::from(num_mem_objects)];
-    enqueue::run(what(site, CommandKind::NativeKernel, (num_events, event_list), event), command_queue, false, words, |event| {
-        // SAFETY: the application's call with its function and arguments wrapped; the runtime copies the block.
-        unsafe { real(command_queue, function, block, size, num_mem_objects, mem_list, locations, num_events, event_list, event) }
-    })
+    enqueue::run(
+        what(site, CommandKind::NativeKernel, (num_events, event_list), event),
+        command_queue,
+        false,
+        words,
+        |event| {
+            // SAFETY: the application's call with its function and arguments wrapped; the runtime
+            // copies the block.
+            unsafe {
+                real(
+                    command_queue,
+                    function,
+                    block,
+                    size,
+                    num_mem_objects,
+                    mem_list,
+                    locations,
+                    num_events,
+                    event_list,
+                    event,
+                )
+            }
+        },
+    )
 }
 
 type SvmFree = unsafe extern "C-unwind" fn(H, u32, P, P, P, u32, *const H, *mut H) -> i32;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFree(
     site: Site,
@@ -148,10 +194,27 @@ pub unsafe fn clEnqueueSVMFree(
 ) -> i32 {
     let pair = callbacks::svm_free(pfn_free_func, user_data);
     let words = || vec![objects::word(command_queue), u64::from(count)];
-    let code = enqueue::run(what(site, CommandKind::SvmFree, (num_events, event_list), event), command_queue, false, words, |event| {
-        // SAFETY: the application's call with its callback wrapped.
-        unsafe { real(command_queue, count, pointers, pair.function, pair.data, num_events, event_list, event) }
-    });
+    let code = enqueue::run(
+        what(site, CommandKind::SvmFree, (num_events, event_list), event),
+        command_queue,
+        false,
+        words,
+        |event| {
+            // SAFETY: the application's call with its callback wrapped.
+            unsafe {
+                real(
+                    command_queue,
+                    count,
+                    pointers,
+                    pair.function,
+                    pair.data,
+                    num_events,
+                    event_list,
+                    event,
+                )
+            }
+        },
+    );
     if code != 0 {
         pair.refused();
     }
@@ -160,7 +223,10 @@ pub unsafe fn clEnqueueSVMFree(
 
 type SvmFreeArm = unsafe extern "C-unwind" fn(H, usize, P, P, P, usize, *const H, *mut H) -> i32;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFreeARM(
     site: Site,
@@ -177,6 +243,17 @@ pub unsafe fn clEnqueueSVMFreeARM(
     // SAFETY: the same function under another name; whole words and cl_uint are passed alike.
     unsafe {
         let real: SvmFree = std::mem::transmute::<SvmFreeArm, SvmFree>(real);
-        clEnqueueSVMFree(site, real, command_queue, count as u32, pointers, pfn_free_func, user_data, num_events as u32, event_list, event)
+        clEnqueueSVMFree(
+            site,
+            real,
+            command_queue,
+            count as u32,
+            pointers,
+            pfn_free_func,
+            user_data,
+            num_events as u32,
+            event_list,
+            event,
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! Hand-written hooks, one file per API area, and the small questions that rows of the table ask.
 //!
-//! A hook has the signature of its function with the site and the real function in front. It passes on what it does not
-//! understand, calls the real function exactly once, and does its own work before or after.
+//! A hook has the signature of its function with the site and the real function in front. It passes
+//! on what it does not understand, calls the real function exactly once, and does its own work
+//! before or after.
 
 pub mod command_buffer;
 pub mod context;
@@ -32,20 +33,22 @@ use crate::guard::Entered;
 use crate::sink::state;
 use crate::{guard, objects, sink};
 
-/// An object made by a call that is not recorded: while recording is paused or its group filtered out, later calls still need
-/// the name.
+/// An object made by a call that is not recorded: while recording is paused or its group filtered
+/// out, later calls still need the name.
 pub fn created_unrecorded(handle: H, element: impl FnOnce() -> u64) {
     if !handle.is_null() && outermost_unrecorded() {
         objects::created(handle, element());
     }
 }
 
-/// Whether a call that is not recorded is the application's own: recording goes on, and we are in no call of ours.
+/// Whether a call that is not recorded is the application's own: recording goes on, and we are in
+/// no call of ours.
 pub fn outermost_unrecorded() -> bool {
     guard::thread().outside() && state::running()
 }
 
-/// An event that no enqueue made (user events, events of other APIs) gets a command id, so that wait lists can name it.
+/// An event that no enqueue made (user events, events of other APIs) gets a command id, so that
+/// wait lists can name it.
 pub fn foreign_event(event: H) -> u64 {
     let command = objects::new_command();
     objects::event_created(event, command, 0, false, false);

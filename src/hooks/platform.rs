@@ -1,4 +1,5 @@
-//! Platforms and devices: they get ids when the application sees them, and a description when it makes a context of them.
+//! Platforms and devices: they get ids when the application sees them, and a description when it
+//! makes a context of them.
 
 use super::{define, info};
 use crate::entry::{H, P, Site};
@@ -34,9 +35,12 @@ static DESCRIBED: Mutex<(u32, Vec<u32>)> = Mutex::new((0, Vec::new()));
 /// Whether this process describes `id` for the first time.
 fn first(id: u32) -> bool {
     let pid = std::process::id();
-    // A forked child has its own ids and definitions. The lock is free there unless another thread held it at the fork:
-    // then the child's devices stay without names rather than the child without progress.
-    let Some(mut described) = DESCRIBED.try_lock_for(std::time::Duration::from_millis(100)) else { return false };
+    // A forked child has its own ids and definitions. The lock is free there unless another thread
+    // held it at the fork: then the child's devices stay without names rather than the child
+    // without progress.
+    let Some(mut described) = DESCRIBED.try_lock_for(std::time::Duration::from_millis(100)) else {
+        return false;
+    };
     if described.0 != pid {
         *described = (pid, Vec::new());
     }
@@ -52,20 +56,26 @@ pub fn pci(site: Site, handle: H) -> Option<String> {
     let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
     let extensions = info::text(site, id::clGetDeviceInfo, handle, CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
-    // Only what a device says it knows is asked for: some drivers answer unknown questions with a crash.
+    // Only what a device says it knows is asked for: some drivers answer unknown questions with a
+    // crash.
     let address = if has("cl_khr_pci_bus_info") {
         info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_PCI_BUS_INFO_KHR).and_then(|b| {
-            let field = |i: usize| b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes);
+            let field = |i: usize| {
+                b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes)
+            };
             Some((field(0)?, field(1)?, field(2)?, field(3)?))
         })
     } else if has("cl_nv_device_attribute_query") {
         let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
         let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
-        bus.zip(slot).map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
+        bus.zip(slot)
+            .map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
     } else {
         None
     };
-    address.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
+    address.map(|(domain, bus, device, function)| {
+        format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
+    })
 }
 
 /// Id of a device, which is described if it is new.
@@ -80,10 +90,13 @@ pub fn device(site: Site, handle: H) -> u32 {
     let text = |name| info::text(site, id::clGetDeviceInfo, handle, name);
     let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
     let platform = platform(site, of(site, handle));
-    let parent = number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
+    let parent =
+        number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
     let extensions = text(CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
-    let uuid = has("cl_khr_device_uuid").then(|| info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_UUID_KHR)).flatten();
+    let uuid = has("cl_khr_device_uuid")
+        .then(|| info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_UUID_KHR))
+        .flatten();
     define(Device {
         id: device,
         platform,
@@ -113,15 +126,17 @@ fn name_of(site: Site, device: H) -> String {
     info::text(site, id::clGetPlatformInfo, of(site, device), CL_PLATFORM_NAME)
 }
 
-/// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that are known of no other:
-/// clSetCommandQueueProperty switches profiling for the commands that follow, also with others in flight, and a marker's QUEUED and SUBMIT
-/// bound the device's clock more closely than other commands do.
+/// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that
+/// are known of no other: clSetCommandQueueProperty switches profiling for the commands that
+/// follow, also with others in flight, and a marker's QUEUED and SUBMIT bound the device's clock
+/// more closely than other commands do.
 pub fn is_nvidia(site: Site, device: H) -> bool {
     name_of(site, device) == "NVIDIA CUDA"
 }
 
-/// Whether an enqueue that fails over its wait list leaves a live event in the slot. Nobody would release it, and Intel's runtime for
-/// CPUs (2026.2) aborts at the process's end over such events whose queue is gone.
+/// Whether an enqueue that fails over its wait list leaves a live event in the slot. Nobody would
+/// release it, and Intel's runtime for CPUs (2026.2) aborts at the process's end over such events
+/// whose queue is gone.
 pub fn failures_leave_events(site: Site, device: H) -> bool {
     name_of(site, device) == "Intel(R) OpenCL"
 }
@@ -147,7 +162,8 @@ fn platform(site: Site, handle: H) -> u32 {
 /// Gives ids to what a call has listed.
 ///
 /// # Safety
-/// `list` is NULL or has room for `room` handles, of which the call wrote `*count` or fewer; `count` is NULL or written.
+/// `list` is NULL or has room for `room` handles, of which the call wrote `*count` or fewer;
+/// `count` is NULL or written.
 unsafe fn listed(list: *mut H, room: u32, count: P) {
     if list.is_null() {
         return;
@@ -170,15 +186,24 @@ pub unsafe fn clGetPlatformIDs(
     platforms: *mut H,
     num_platforms: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(num_entries, platforms, num_platforms) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(num_entries, platforms, num_platforms) };
+    };
     // SAFETY: as above.
-    let code = guard::real_call(&entered, || unsafe { real(num_entries, platforms, num_platforms) });
+    let code =
+        guard::real_call(&entered, || unsafe { real(num_entries, platforms, num_platforms) });
     if code == 0 {
         // SAFETY: the call succeeded.
         guard::protect((), || unsafe { listed(platforms, num_entries, num_platforms) });
     }
-    entered.plain(site.function, code, || 0, (num_entries < 1 << 21).then_some(num_entries), || [u64::from(num_entries)]);
+    entered.plain(
+        site.function,
+        code,
+        || 0,
+        (num_entries < 1 << 21).then_some(num_entries),
+        || [u64::from(num_entries)],
+    );
     code
 }
 
@@ -197,11 +222,17 @@ pub unsafe fn clGetDeviceIDs(
         return unsafe { real(platform, device_type, num_entries, devices, num_devices) };
     };
     // SAFETY: as above.
-    let code = guard::real_call(&entered, || unsafe { real(platform, device_type, num_entries, devices, num_devices) });
+    let code = guard::real_call(&entered, || unsafe {
+        real(platform, device_type, num_entries, devices, num_devices)
+    });
     if code == 0 {
         // SAFETY: the call succeeded.
         guard::protect((), || unsafe { listed(devices, num_entries, num_devices) });
     }
-    entered.call(site.function, code, &[objects::word(platform), device_type, u64::from(num_entries)]);
+    entered.call(
+        site.function,
+        code,
+        &[objects::word(platform), device_type, u64::from(num_entries)],
+    );
     code
 }

@@ -22,7 +22,10 @@ fn hash(parts: &[&[u8]]) -> String {
 }
 
 /// Ends the creation of a program.
-#[expect(clippy::too_many_arguments, reason = "one place for what seven functions say of their program")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one place for what seven functions say of their program"
+)]
 fn made(
     site: Site,
     entered: Option<Entered>,
@@ -70,13 +73,15 @@ pub unsafe fn clCreateProgramWithSource(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) = passed(site, || unsafe { real(context, count, strings, lengths, errcode_ret) });
+    let (entered, program) =
+        passed(site, || unsafe { real(context, count, strings, lengths, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };
     let content = || {
         (0..count as usize)
             .map(|i| {
-                // SAFETY: the call succeeded: there are `count` strings, each as long as `lengths` says, or ending in NUL.
+                // SAFETY: the call succeeded: there are `count` strings, each as long as `lengths`
+                // says, or ending in NUL.
                 unsafe {
                     let text = *strings.cast::<*const u8>().add(i);
                     let length = if lengths.is_null() { 0 } else { *lengths.add(i) };
@@ -89,11 +94,23 @@ pub unsafe fn clCreateProgramWithSource(
             })
             .collect()
     };
-    made(site, entered, program, code, context, "source", content, &[objects::word(context), u64::from(count)]);
+    made(
+        site,
+        entered,
+        program,
+        code,
+        context,
+        "source",
+        content,
+        &[objects::word(context), u64::from(count)],
+    );
     program
 }
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clCreateProgramWithBinary(
     site: Site,
@@ -107,36 +124,72 @@ pub unsafe fn clCreateProgramWithBinary(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) =
-        passed(site, || unsafe { real(context, num_devices, device_list, lengths, binaries, binary_status, errcode_ret) });
+    let (entered, program) = passed(site, || unsafe {
+        real(context, num_devices, device_list, lengths, binaries, binary_status, errcode_ret)
+    });
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };
     let content = || {
         (0..num_devices as usize)
             // SAFETY: the call succeeded: there are `num_devices` binaries of these lengths.
-            .map(|i| unsafe { std::slice::from_raw_parts(*binaries.cast::<*const u8>().add(i), *lengths.add(i)).to_vec() })
+            .map(|i| unsafe {
+                std::slice::from_raw_parts(*binaries.cast::<*const u8>().add(i), *lengths.add(i))
+                    .to_vec()
+            })
             .collect()
     };
-    made(site, entered, program, code, context, "binary", content, &[objects::word(context), u64::from(num_devices)]);
+    made(
+        site,
+        entered,
+        program,
+        code,
+        context,
+        "binary",
+        content,
+        &[objects::word(context), u64::from(num_devices)],
+    );
     program
 }
 
 type WithIl = unsafe extern "C-unwind" fn(H, P, usize, *mut i32) -> H;
 
 #[inline(never)]
-pub unsafe fn clCreateProgramWithIL(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
+pub unsafe fn clCreateProgramWithIL(
+    site: Site,
+    real: WithIl,
+    context: H,
+    il: P,
+    length: usize,
+    errcode_ret: *mut i32,
+) -> H {
     // SAFETY: the application's own call.
     let (entered, program) = passed(site, || unsafe { real(context, il, length, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };
     // SAFETY: the call succeeded, so the IL is readable.
     let content = || vec![unsafe { std::slice::from_raw_parts(il.cast::<u8>(), length).to_vec() }];
-    made(site, entered, program, code, context, "il", content, &[objects::word(context), length as u64]);
+    made(
+        site,
+        entered,
+        program,
+        code,
+        context,
+        "il",
+        content,
+        &[objects::word(context), length as u64],
+    );
     program
 }
 
 #[inline(never)]
-pub unsafe fn clCreateProgramWithILKHR(site: Site, real: WithIl, context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {
+pub unsafe fn clCreateProgramWithILKHR(
+    site: Site,
+    real: WithIl,
+    context: H,
+    il: P,
+    length: usize,
+    errcode_ret: *mut i32,
+) -> H {
     // SAFETY: the same function under another name.
     unsafe { clCreateProgramWithIL(site, real, context, il, length, errcode_ret) }
 }
@@ -152,16 +205,28 @@ pub unsafe fn clCreateProgramWithBuiltInKernels(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the application's own call.
-    let (entered, program) = passed(site, || unsafe { real(context, num_devices, device_list, kernel_names, errcode_ret) });
+    let (entered, program) = passed(site, || unsafe {
+        real(context, num_devices, device_list, kernel_names, errcode_ret)
+    });
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };
     // SAFETY: the call succeeded, so the names are a C string.
     let content = || vec![unsafe { CStr::from_ptr(kernel_names.cast()) }.to_bytes().to_vec()];
-    made(site, entered, program, code, context, "built-in", content, &[objects::word(context), u64::from(num_devices)]);
+    made(
+        site,
+        entered,
+        program,
+        code,
+        context,
+        "built-in",
+        content,
+        &[objects::word(context), u64::from(num_devices)],
+    );
     program
 }
 
-/// Notes how a program was built. The log is asked for only where the build failed: it can be long, and asking is a call.
+/// Notes how a program was built. The log is asked for only where the build failed: it can be long,
+/// and asking is a call.
 fn built(site: Site, program: H, options: P, result: i32) {
     let mut log = String::new();
     if result != 0 {
@@ -175,14 +240,30 @@ fn built(site: Site, program: H, options: P, result: i32) {
             let build_info: BuildInfo = unsafe { std::mem::transmute(real) };
             let mut size = 0usize;
             // SAFETY: a live program and one of its devices; only the size is asked.
-            let asked = guard::unseen(|| unsafe { build_info(program, device, CL_PROGRAM_BUILD_LOG, 0, std::ptr::null_mut(), &mut size) });
+            let asked = guard::unseen(|| unsafe {
+                build_info(
+                    program,
+                    device,
+                    CL_PROGRAM_BUILD_LOG,
+                    0,
+                    std::ptr::null_mut(),
+                    &mut size,
+                )
+            });
             if asked != 0 || size == 0 || size > 1 << 28 {
                 continue;
             }
             let mut bytes = vec![0u8; size];
             // SAFETY: room for `size` bytes.
             if guard::unseen(|| unsafe {
-                build_info(program, device, CL_PROGRAM_BUILD_LOG, size, bytes.as_mut_ptr().cast(), std::ptr::null_mut())
+                build_info(
+                    program,
+                    device,
+                    CL_PROGRAM_BUILD_LOG,
+                    size,
+                    bytes.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                )
             }) == 0
             {
                 bytes.truncate(LONGEST_LOG);
@@ -191,9 +272,19 @@ fn built(site: Site, program: H, options: P, result: i32) {
             }
         }
     }
-    // SAFETY: the runtime has read the options as a C string.
-    let options = if options.is_null() { String::new() } else { unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned() };
-    define(defs::Build { program: objects::id(program), function: site.function, options, result, log });
+    let options = if options.is_null() {
+        String::new()
+    } else {
+        // SAFETY: the runtime has read the options as a C string.
+        unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned()
+    };
+    define(defs::Build {
+        program: objects::id(program),
+        function: site.function,
+        options,
+        result,
+        log,
+    });
 }
 
 /// Error codes for which options or program may not have been readable.
@@ -202,7 +293,10 @@ fn readable(code: i32) -> bool {
     !matches!(code, -44 | -30 | -34)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clBuildProgram(
     site: Site,
@@ -220,7 +314,9 @@ pub unsafe fn clBuildProgram(
     };
     let pair = callbacks::on_object(pfn_notify, user_data);
     // SAFETY: the application's call with its callback wrapped.
-    let code = guard::real_call(&entered, || unsafe { real(program, num_devices, device_list, options, pair.function, pair.data) });
+    let code = guard::real_call(&entered, || unsafe {
+        real(program, num_devices, device_list, options, pair.function, pair.data)
+    });
     let end = sink::now();
     // Whether a failed build calls back differs between runtimes: the pair is left to them.
     if readable(code) {
@@ -232,7 +328,10 @@ pub unsafe fn clBuildProgram(
 
 type Compile = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, P) -> i32;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clCompileProgram(
     site: Site,
@@ -247,24 +346,47 @@ pub unsafe fn clCompileProgram(
     pfn_notify: P,
     user_data: P,
 ) -> i32 {
-    let pair =
-        if guard::thread().outside() { callbacks::on_object(pfn_notify, user_data) } else { callbacks::untouched(pfn_notify, user_data) };
+    let pair = if guard::thread().outside() {
+        callbacks::on_object(pfn_notify, user_data)
+    } else {
+        callbacks::untouched(pfn_notify, user_data)
+    };
     // SAFETY: the application's call with its callback wrapped.
-    let call = || unsafe { real(program, num_devices, device_list, options, num_headers, headers, header_names, pair.function, pair.data) };
+    let call = || unsafe {
+        real(
+            program,
+            num_devices,
+            device_list,
+            options,
+            num_headers,
+            headers,
+            header_names,
+            pair.function,
+            pair.data,
+        )
+    };
     let (entered, code) = passed(site, call);
     let end = sink::now();
     if let Some(entered) = entered {
         if readable(code) {
             guard::unseen(|| guard::protect((), || built(site, program, options, code)));
         }
-        entered.call_at(site.function, code, &[objects::word(program), u64::from(num_devices), u64::from(num_headers)], end);
+        entered.call_at(
+            site.function,
+            code,
+            &[objects::word(program), u64::from(num_devices), u64::from(num_headers)],
+            end,
+        );
     }
     code
 }
 
 type Link = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, *mut i32) -> H;
 
-#[expect(clippy::too_many_arguments, reason = "the function's own, with site and real function in front")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the function's own, with site and real function in front"
+)]
 #[inline(never)]
 pub unsafe fn clLinkProgram(
     site: Site,
@@ -279,11 +401,25 @@ pub unsafe fn clLinkProgram(
     user_data: P,
     errcode_ret: *mut i32,
 ) -> H {
-    let pair =
-        if guard::thread().outside() { callbacks::on_object(pfn_notify, user_data) } else { callbacks::untouched(pfn_notify, user_data) };
+    let pair = if guard::thread().outside() {
+        callbacks::on_object(pfn_notify, user_data)
+    } else {
+        callbacks::untouched(pfn_notify, user_data)
+    };
     // SAFETY: the application's call with its callback wrapped.
-    let call =
-        || unsafe { real(context, num_devices, device_list, options, num_programs, programs, pair.function, pair.data, errcode_ret) };
+    let call = || unsafe {
+        real(
+            context,
+            num_devices,
+            device_list,
+            options,
+            num_programs,
+            programs,
+            pair.function,
+            pair.data,
+            errcode_ret,
+        )
+    };
     let (entered, program) = passed(site, call);
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };

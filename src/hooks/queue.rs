@@ -1,4 +1,5 @@
-//! Command queues: created with profiling added, described, and answered for as if we had added nothing.
+//! Command queues: created with profiling added, described, and answered for as if we had added
+//! nothing.
 
 use super::{context, define, info, platform};
 use crate::config::{self, DeviceTiming};
@@ -28,7 +29,14 @@ fn wants_profiling(properties: u64) -> bool {
 }
 
 /// Makes a new queue known and ends the call.
-fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, Made, bool), words: &[u64]) {
+fn created(
+    site: Site,
+    entered: Entered,
+    queue: H,
+    code: i32,
+    new: (H, H, u64, Made, bool),
+    words: &[u64],
+) {
     let end = sink::now();
     let mut queue_id = 0;
     if let (0, Some(process)) = (code, sink::process()) {
@@ -62,13 +70,21 @@ fn created(site: Site, entered: Entered, queue: H, code: i32, new: (H, H, u64, M
 ///
 /// # Safety
 /// `errcode_ret` is NULL or writable.
-unsafe fn counting(site: Site, entered: Entered, queue: H, new: (H, H, u64, Made), errcode_ret: *mut i32, words: &[u64]) {
+unsafe fn counting(
+    site: Site,
+    entered: Entered,
+    queue: H,
+    new: (H, H, u64, Made),
+    errcode_ret: *mut i32,
+    words: &[u64],
+) {
     if !errcode_ret.is_null() {
         // SAFETY: the caller's promise.
         unsafe { *errcode_ret = 0 };
     }
     let (context, device, properties, made) = new;
-    // Whatever the application asked for, a queue of another making answers for itself: it is asked as one with profiling added.
+    // Whatever the application asked for, a queue of another making answers for itself: it is asked
+    // as one with profiling added.
     created(site, entered, queue, 0, (context, device, properties, made, true), words);
     if let Some(known) = objects::queue(queue) {
         known.switch.give_up(known);
@@ -88,7 +104,8 @@ fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
     });
 }
 
-/// A queue that is used and was never seen created: made before recording began, or by a way that we do not catch.
+/// A queue that is used and was never seen created: made before recording began, or by a way that
+/// we do not catch.
 #[cold]
 pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     guard::protect(None, || {
@@ -96,11 +113,13 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
         // An invalid handle is the runtime's to refuse: it answers no query about it.
         let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
         let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
-        let properties = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
-        // The application gave this one back, and has learnt of it again from an event or through a command buffer that holds it: it asks
-        // about the queue that it made.
-        let former =
-            objects::former_queue(queue).filter(|f| f.profiling_added && (f.context, f.device) == (context as usize, device as usize));
+        let properties =
+            info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
+        // The application gave this one back, and has learnt of it again from an event or through a
+        // command buffer that holds it: it asks about the queue that it made.
+        let former = objects::former_queue(queue).filter(|f| {
+            f.profiling_added && (f.context, f.device) == (context as usize, device as usize)
+        });
         let ours = former.is_some_and(|f| !f.app_profiling.load(Ordering::Relaxed));
         let properties = if ours { properties & !CL_QUEUE_PROFILING } else { properties };
         let new = NewQueue {
@@ -115,7 +134,8 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             made: former.map_or(Made::Unknown, |f| f.made.clone()),
         };
         let made = device_time::queue_created(process, new);
-        // How many references the application holds is not known: it never is taken for the last. Of one that it gave back, it holds none.
+        // How many references the application holds is not known: it never is taken for the last.
+        // Of one that it gave back, it holds none.
         made.references.store(if former.is_some() { 0 } else { i64::MAX / 2 }, Ordering::Relaxed);
         describe(site, made, context, device, properties);
         Some(made)
@@ -124,7 +144,8 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
 
 /// What is known of a queue that the application asks about.
 fn asked_about(site: Site, queue: H) -> Option<&'static Queue> {
-    let again = || objects::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
+    let again =
+        || objects::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
     objects::queue(queue).or_else(again)
 }
 
@@ -137,34 +158,60 @@ pub unsafe fn clCreateCommandQueue(
     properties: u64,
     errcode_ret: *mut i32,
 ) -> H {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(context, device, properties, errcode_ret) };
+    };
     if let Some(queue) = intel_queue::create(site, context, device, properties, &[]) {
         let words = [objects::word(context), objects::word(device), properties];
         // SAFETY: the application's errcode_ret is NULL or writable.
-        unsafe { counting(site, entered, queue, (context, device, properties, Made::Plain(properties)), errcode_ret, &words) };
+        unsafe {
+            counting(
+                site,
+                entered,
+                queue,
+                (context, device, properties, Made::Plain(properties)),
+                errcode_ret,
+                &words,
+            )
+        };
         return queue;
     }
     let added = wants_profiling(properties);
     // SAFETY: the application's call with one more property.
     let mut queue = guard::real_call(&entered, || unsafe {
-        real(context, device, if added { properties | CL_QUEUE_PROFILING } else { properties }, errcode_ret)
+        real(
+            context,
+            device,
+            if added { properties | CL_QUEUE_PROFILING } else { properties },
+            errcode_ret,
+        )
     });
     // SAFETY: errcode_ret is NULL or was written.
     let mut code = unsafe { queue.code(errcode_ret) };
     let repeated = code != 0 && added && repeats(code);
     if repeated {
         // SAFETY: the application's own call.
-        queue = guard::real_call(&entered, || unsafe { real(context, device, properties, errcode_ret) });
+        queue = guard::real_call(&entered, || unsafe {
+            real(context, device, properties, errcode_ret)
+        });
         // SAFETY: as above.
         code = unsafe { queue.code(errcode_ret) };
     }
     let words = [objects::word(context), objects::word(device), properties];
-    created(site, entered, queue, code, (context, device, properties, Made::Plain(properties), added && !repeated), &words);
+    created(
+        site,
+        entered,
+        queue,
+        code,
+        (context, device, properties, Made::Plain(properties), added && !repeated),
+        &words,
+    );
     queue
 }
 
-/// Whether a failed creation is to be repeated; a code that nobody told may be one that our bit caused.
+/// Whether a failed creation is to be repeated; a code that nobody told may be one that our bit
+/// caused.
 fn repeats(code: i32) -> bool {
     code == clscope_trace::record::RESULT_UNKNOWN || changes::profiling_can_cause(code)
 }
@@ -178,19 +225,26 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     properties: P,
     errcode_ret: *mut i32,
 ) -> H {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(context, device, properties, errcode_ret) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(context, device, properties, errcode_ret) };
+    };
     // SAFETY: the specification wants NULL or a zero-terminated array.
     let theirs = unsafe { array(properties) };
-    let asked = theirs.as_deref().and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
+    let asked = theirs
+        .as_deref()
+        .and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
     let bits = asked.and_then(|pair| pair.get(1)).copied().unwrap_or(0);
     let pairs = theirs.as_deref().and_then(|a| a.split_last()).map_or(&[][..], |(_, pairs)| pairs);
-    let counted = theirs.as_ref().and_then(|_| intel_queue::create(site, context, device, bits, pairs));
+    let counted =
+        theirs.as_ref().and_then(|_| intel_queue::create(site, context, device, bits, pairs));
     if let Some(queue) = counted {
         let words = [objects::word(context), objects::word(device)];
         let made = Made::WithProperties(theirs.filter(|_| !properties.is_null()));
         // SAFETY: the application's errcode_ret is NULL or writable.
-        unsafe { counting(site, entered, queue, (context, device, bits, made), errcode_ret, &words) };
+        unsafe {
+            counting(site, entered, queue, (context, device, bits, made), errcode_ret, &words)
+        };
         return queue;
     }
     // An array that never ends is passed on for the runtime to refuse.
@@ -202,19 +256,29 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     // The application's own array is never written to: ours is a copy.
     let passed: P = if added { ours.as_mut_ptr().cast() } else { properties };
     // SAFETY: the application's call, or with a copy of its array that has one more property.
-    let mut queue = guard::real_call(&entered, || unsafe { real(context, device, passed, errcode_ret) });
+    let mut queue =
+        guard::real_call(&entered, || unsafe { real(context, device, passed, errcode_ret) });
     // SAFETY: errcode_ret is NULL or was written.
     let mut code = unsafe { queue.code(errcode_ret) };
     let repeated = code != 0 && added && repeats(code);
     if repeated {
         // SAFETY: the application's own call.
-        queue = guard::real_call(&entered, || unsafe { real(context, device, properties, errcode_ret) });
+        queue = guard::real_call(&entered, || unsafe {
+            real(context, device, properties, errcode_ret)
+        });
         // SAFETY: as above.
         code = unsafe { queue.code(errcode_ret) };
     }
     let words = [objects::word(context), objects::word(device)];
     let array = theirs.filter(|_| !properties.is_null());
-    created(site, entered, queue, code, (context, device, bits, Made::WithProperties(array), added && !repeated), &words);
+    created(
+        site,
+        entered,
+        queue,
+        code,
+        (context, device, bits, Made::WithProperties(array), added && !repeated),
+        &words,
+    );
     queue
 }
 
@@ -228,10 +292,13 @@ pub unsafe fn clCreateCommandQueueWithPropertiesKHR(
     errcode_ret: *mut i32,
 ) -> H {
     // SAFETY: the same function under another name.
-    unsafe { clCreateCommandQueueWithProperties(site, real, context, device, properties, errcode_ret) }
+    unsafe {
+        clCreateCommandQueueWithProperties(site, real, context, device, properties, errcode_ret)
+    }
 }
 
-/// The application's properties with their terminating 0; empty for NULL, `None` for an array without end.
+/// The application's properties with their terminating 0; empty for NULL, `None` for an array
+/// without end.
 ///
 /// # Safety
 /// `properties` is NULL or a zero-terminated array of pairs.
@@ -241,8 +308,11 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
         return Some(out);
     }
     let at = properties.cast::<u64>();
-    // A runtime stops at the first key that it refuses, and what is behind that need not be there: so we do not trust the next page.
-    let there = |i: usize| i == 0 || (at as usize + i * 8) % LEAST_PAGE >= 8 || readable(at.wrapping_add(i));
+    // A runtime stops at the first key that it refuses, and what is behind that need not be there:
+    // so we do not trust the next page.
+    let there = |i: usize| {
+        i == 0 || (at as usize + i * 8) % LEAST_PAGE >= 8 || readable(at.wrapping_add(i))
+    };
     for i in 0..2 * MOST_PROPERTIES {
         if !there(i) {
             return None;
@@ -260,15 +330,23 @@ unsafe fn array(properties: P) -> Option<Vec<u64>> {
 /// No machine has smaller pages.
 const LEAST_PAGE: usize = 4096;
 
-/// Whether eight bytes can be read. The system looks: it takes the set of signals before it refuses what to do with it.
+/// Whether eight bytes can be read. The system looks: it takes the set of signals before it refuses
+/// what to do with it.
 #[cold]
 fn readable(at: *const u64) -> bool {
     let nothing_to_do = -1i32;
-    // SAFETY: an invalid operation changes nothing, whatever the address; errno is the calling thread's own.
+    // SAFETY: an invalid operation changes nothing, whatever the address; errno is the calling
+    // thread's own.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        libc::syscall(libc::SYS_rt_sigprocmask, nothing_to_do, at, std::ptr::null_mut::<u64>(), 8usize);
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            nothing_to_do,
+            at,
+            std::ptr::null_mut::<u64>(),
+            8usize,
+        );
         let fault = *errno == libc::EFAULT;
         *errno = before;
         !fault
@@ -287,7 +365,11 @@ fn with_profiling(array: &[u64]) -> Vec<u64> {
 }
 
 #[inline(never)]
-pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+pub unsafe fn clRetainCommandQueue(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    queue: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
@@ -302,7 +384,11 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: unsafe extern "C-unwind" fn
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+pub unsafe fn clReleaseCommandQueue(
+    site: Site,
+    real: unsafe extern "C-unwind" fn(H) -> i32,
+    queue: H,
+) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue) } };
     let known = objects::queue(queue);
@@ -311,7 +397,8 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: unsafe extern "C-unwind" f
         && known.references.fetch_sub(1, Ordering::Relaxed) == 1
     {
         guard::protect((), || device_time::abandoned(entered.thread, known));
-        // The handle may come back as another queue, or be used wrongly: either way it is not this one any more.
+        // The handle may come back as another queue, or be used wrongly: either way it is not this
+        // one any more.
         objects::queue_gone(queue);
         entered.start_now();
     }
@@ -334,9 +421,19 @@ unsafe fn without_profiling(value: P) {
 }
 
 #[inline(never)]
-pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name: u32, size: usize, value: P, size_ret: P) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue, param_name, size, value, size_ret) } };
+pub unsafe fn clGetCommandQueueInfo(
+    site: Site,
+    real: Info,
+    queue: H,
+    param_name: u32,
+    size: usize,
+    value: P,
+    size_ret: P,
+) -> i32 {
+    let Some(mut entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(queue, param_name, size, value, size_ret) };
+    };
     let known = asked_about(site, queue);
     if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
         // Events of complete commands hold their queue in some runtimes: ours must not be seen.
@@ -348,13 +445,17 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
         (Some(known), CL_QUEUE_PROPERTIES_ARRAY) => {
             let twin = guard::unseen(|| Twin::of(site, known));
             let asked = twin.as_ref().map_or(queue, |t| t.queue);
-            // SAFETY: the application's own question, about a queue that was made exactly as it asked.
+            // SAFETY: the application's own question, about a queue that was made exactly as it
+            // asked.
             guard::real_call(&entered, || unsafe { real(asked, param_name, size, value, size_ret) })
         }
         _ => {
             // SAFETY: the application's own call.
-            let code = guard::real_call(&entered, || unsafe { real(queue, param_name, size, value, size_ret) });
-            if let (Some(known), 0, true) = (masked, code, u64::from(param_name) == CL_QUEUE_PROPERTIES && !value.is_null())
+            let code = guard::real_call(&entered, || unsafe {
+                real(queue, param_name, size, value, size_ret)
+            });
+            if let (Some(known), 0, true) =
+                (masked, code, u64::from(param_name) == CL_QUEUE_PROPERTIES && !value.is_null())
                 && !known.app_profiling.load(Ordering::Relaxed)
             {
                 // SAFETY: the runtime has just written a cl_command_queue_properties there.
@@ -364,12 +465,19 @@ pub unsafe fn clGetCommandQueueInfo(site: Site, real: Info, queue: H, param_name
         }
     };
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(site.function, code, || objects::id(queue), small, || [objects::word(queue), u64::from(param_name)]);
+    entered.plain(
+        site.function,
+        code,
+        || objects::id(queue),
+        small,
+        || [objects::word(queue), u64::from(param_name)],
+    );
     code
 }
 
-/// A queue made exactly as the application asked for its own, for the length of one question: how a runtime reports a properties array
-/// (as given, cut, or not at all) differs too much to be imitated.
+/// A queue made exactly as the application asked for its own, for the length of one question: how a
+/// runtime reports a properties array (as given, cut, or not at all) differs too much to be
+/// imitated.
 struct Twin {
     queue: H,
     release: unsafe extern "C-unwind" fn(H) -> i32,
@@ -386,13 +494,16 @@ impl Twin {
         let queue = match &known.made {
             Made::Plain(properties) => {
                 // SAFETY: found under that name.
-                let create: Plain = unsafe { std::mem::transmute(function(id::clCreateCommandQueue)?) };
+                let create: Plain =
+                    unsafe { std::mem::transmute(function(id::clCreateCommandQueue)?) };
                 // SAFETY: the application's own arguments, which made a queue before.
                 unsafe { create(context, device, *properties, &mut code) }
             }
             Made::WithProperties(array) => {
                 // SAFETY: found under that name.
-                let create: WithProperties = unsafe { std::mem::transmute(function(id::clCreateCommandQueueWithProperties)?) };
+                let create: WithProperties = unsafe {
+                    std::mem::transmute(function(id::clCreateCommandQueueWithProperties)?)
+                };
                 let array = array.as_ref().map_or(std::ptr::null(), |a| a.as_ptr());
                 // SAFETY: as above.
                 unsafe { create(context, device, array, &mut code) }
@@ -400,7 +511,8 @@ impl Twin {
             Made::Unknown => return None,
         };
         // SAFETY: found under that name.
-        let release = unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) };
+        let release =
+            unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) };
         (!queue.is_null()).then_some(Self { queue, release })
     }
 }
@@ -408,15 +520,19 @@ impl Twin {
 /// Whether each device's runtime tells times of commands on queues without profiling, by device.
 static ANSWERS: Mutex<Vec<(usize, bool)>> = Mutex::new(Vec::new());
 
-/// Whether a runtime tells times of commands on queues without profiling, as Mesa's Rusticl does against the specification: then it is
-/// to tell the application's. A marker on a queue that was made as the application made its own shows it, once for each device.
+/// Whether a runtime tells times of commands on queues without profiling, as Mesa's Rusticl does
+/// against the specification: then it is to tell the application's. A marker on a queue that was
+/// made as the application made its own shows it, once for each device.
 pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
-    let found = |all: &[(usize, bool)]| all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers);
+    let found = |all: &[(usize, bool)]| {
+        all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers)
+    };
     if let Some(answers) = found(&ANSWERS.lock()) {
         return answers;
     }
     // What cannot be found out counts as no, as specified.
-    let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site))).unwrap_or(false);
+    let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site)))
+        .unwrap_or(false);
     ANSWERS.lock().push((known.device, answers));
     answers
 }
@@ -426,7 +542,8 @@ impl Twin {
         type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
         type Marker = unsafe extern "C-unwind" fn(H, *mut H) -> i32;
         let function = |id| Some(real::own(site.slot, id)).filter(|f| !f.is_null());
-        // SAFETY: all are found under the names of functions of these types, and called on objects that were just made here.
+        // SAFETY: all are found under the names of functions of these types, and called on objects
+        // that were just made here.
         unsafe {
             let marker = std::mem::transmute::<H, Marker>(function(id::clEnqueueMarker)?);
             let finish = std::mem::transmute::<H, OnHandle>(function(id::clFinish)?);
@@ -437,7 +554,13 @@ impl Twin {
                 return None;
             }
             finish(self.queue);
-            let code = profiling(event, CL_PROFILING_COMMAND_END, 8, (&raw mut stamp).cast(), std::ptr::null_mut());
+            let code = profiling(
+                event,
+                CL_PROFILING_COMMAND_END,
+                8,
+                (&raw mut stamp).cast(),
+                std::ptr::null_mut(),
+            );
             release(event);
             Some(code == 0)
         }
@@ -460,23 +583,33 @@ pub unsafe fn clSetCommandQueueProperty(
     enable: u32,
     old_properties: P,
 ) -> i32 {
-    // SAFETY: the application's own call.
-    let Some(entered) = guard::enter(site) else { return unsafe { real(queue, properties, enable, old_properties) } };
+    let Some(entered) = guard::enter(site) else {
+        // SAFETY: the application's own call.
+        return unsafe { real(queue, properties, enable, old_properties) };
+    };
     if let Some(known) = asked_about(site, queue).filter(|_| properties & CL_QUEUE_PROFILING != 0) {
         // From here on profiling is the application's affair.
         known.switch.give_up(known);
     }
     // SAFETY: as above.
-    let code = guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
+    let code =
+        guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
     if let (0, Some(known)) = (code, objects::queue(queue)) {
-        if known.profiling_added && !known.app_profiling.load(Ordering::Relaxed) && !old_properties.is_null() {
+        if known.profiling_added
+            && !known.app_profiling.load(Ordering::Relaxed)
+            && !old_properties.is_null()
+        {
             // SAFETY: the runtime has just written there.
             unsafe { without_profiling(old_properties) };
         }
         if properties & CL_QUEUE_PROFILING != 0 {
-            // What the application switches off stays off: its commands are untimed from here on, and say so.
+            // What the application switches off stays off: its commands are untimed from here on,
+            // and say so.
             known.app_profiling.store(enable != 0, Ordering::Relaxed);
-            known.timed.store(enable != 0 && sink::process().is_some_and(|p| p.timing != DeviceTiming::Off), Ordering::Relaxed);
+            known.timed.store(
+                enable != 0 && sink::process().is_some_and(|p| p.timing != DeviceTiming::Off),
+                Ordering::Relaxed,
+            );
         }
     }
     entered.call(site.function, code, &[objects::word(queue), properties, u64::from(enable)]);

@@ -1,6 +1,6 @@
-//! The files of one process: definitions, ring file, data segments. All are opened with high descriptor numbers, so that
-//! the application's own numbering stays as it is without us, and each write checks that the number is still our file:
-//! daemons close descriptors they do not know.
+//! The files of one process: definitions, ring file, data segments. All are opened with high
+//! descriptor numbers, so that the application's own numbering stays as it is without us, and each
+//! write checks that the number is still our file: daemons close descriptors they do not know.
 
 use super::{Process, meta, ring};
 use crate::{config, diag, table};
@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Segments are cut at this size when the trace is unlimited: one segment is one mapping of the reader.
+/// Segments are cut at this size when the trace is unlimited: one segment is one mapping of the
+/// reader.
 const SEGMENT: u64 = 1 << 30;
 
 /// A file of ours behind a descriptor that somebody else may close.
@@ -31,10 +32,16 @@ pub struct Kept {
 
 impl Kept {
     fn create(path: &Path) -> io::Result<Self> {
-        let file = limits_respected(|| OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path))?;
+        let file = limits_respected(|| {
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)
+        })?;
         let file = ManuallyDrop::new(raised(file));
         let facts = file.metadata()?;
-        Ok(Self { path: path.to_owned(), identity: (facts.dev(), facts.ino()), file: Mutex::new(file) })
+        Ok(Self {
+            path: path.to_owned(),
+            identity: (facts.dev(), facts.ino()),
+            file: Mutex::new(file),
+        })
     }
 
     /// Runs `job` on the file, reopened if its descriptor is not ours any more.
@@ -43,7 +50,11 @@ impl Kept {
         let same = file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
         if !same {
             // The old number is somebody else's now: it must not be closed.
-            let again = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&self.path)?;
+            let again = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&self.path)?;
             let facts = again.metadata()?;
             if (facts.dev(), facts.ino()) != self.identity {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the trace file was replaced"));
@@ -70,7 +81,8 @@ pub fn raised(file: File) -> File {
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     let last = i32::try_from(limit.rlim_cur.saturating_sub(OURS)).unwrap_or(i32::MAX);
     for floor in [512, 128, last] {
-        // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original is closed by its own.
+        // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original
+        // is closed by its own.
         let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
         if high >= 0 {
             // SAFETY: just made, owned by nobody else.
@@ -80,7 +92,8 @@ pub fn raised(file: File) -> File {
     file
 }
 
-/// Runs a file call with SIGXFSZ held back: at the file-size limit the application must not get a signal for our write.
+/// Runs a file call with SIGXFSZ held back: at the file-size limit the application must not get a
+/// signal for our write.
 fn limits_respected<R>(job: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
     // SAFETY: zeroed signal sets are initialised by sigemptyset; all pointers are to locals.
     unsafe {
@@ -111,7 +124,8 @@ pub struct Files {
     /// Whether rings lie in the mapped file.
     pub rings_survive: bool,
     defs: Kept,
-    /// Where the next definition goes. Held while it is written: only the last definition of a killed process may be torn.
+    /// Where the next definition goes. Held while it is written: only the last definition of a
+    /// killed process may be torn.
     defs_end: Mutex<u64>,
     defs_failed: AtomicBool,
     ring: Option<Kept>,
@@ -150,7 +164,9 @@ impl Files {
         let directory = match (&settings.trace, parent) {
             (_, Some(parent)) => parent.files.directory.clone(),
             (Some(path), None) => path.clone(),
-            (None, None) => PathBuf::from(format!("{}-{}.clscope", meta::program_name(), std::process::id())),
+            (None, None) => {
+                PathBuf::from(format!("{}-{}.clscope", meta::program_name(), std::process::id()))
+            }
         };
         // The application may change its directory later.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
@@ -180,13 +196,19 @@ impl Files {
             let path = directory.join(format!("{stem}.defs"));
             match Kept::create(&path) {
                 Ok(kept) => break (kept, stem),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && header.incarnation < 10_000 => header.incarnation += 1,
+                Err(e)
+                    if e.kind() == io::ErrorKind::AlreadyExists && header.incarnation < 10_000 =>
+                {
+                    header.incarnation += 1
+                }
                 Err(e) => return Err(format!("cannot write {}: {e}", path.display())),
             }
         };
         let first_anchor = clscope_clock::anchor(clock);
-        let (ring, control, why) =
-            ring_file(&directory.join(format!("{stem}.ring")), &FileHeader { kind: FileKind::Ring, ..header.clone() });
+        let (ring, control, why) = ring_file(
+            &directory.join(format!("{stem}.ring")),
+            &FileHeader { kind: FileKind::Ring, ..header.clone() },
+        );
         let files = Self {
             directory,
             stem,
@@ -208,8 +230,16 @@ impl Files {
                 name: info.name.to_string_lossy().into_owned(),
                 origin: info.origin.to_owned(),
                 group: info.group.to_owned(),
-                arguments: info.arguments.iter().map(|(name, kind)| Argument { name: (*name).to_owned(), kind: *kind }).collect(),
-                small: info.small.iter().map(|(argument, bits)| Small { argument: *argument, bits: *bits }).collect(),
+                arguments: info
+                    .arguments
+                    .iter()
+                    .map(|(name, kind)| Argument { name: (*name).to_owned(), kind: *kind })
+                    .collect(),
+                small: info
+                    .small
+                    .iter()
+                    .map(|(argument, bits)| Small { argument: *argument, bits: *bits })
+                    .collect(),
                 object: info.object,
             };
             defs::encode(&definition.into(), &mut bytes);
@@ -218,9 +248,14 @@ impl Files {
             let text = format!(
                 "the trace directory refuses shared mappings ({why}): what the last moments recorded is lost if the process is killed"
             );
-            defs::encode(&defs::Warning { code: "no-shared-mapping".into(), text }.into(), &mut bytes);
+            defs::encode(
+                &defs::Warning { code: "no-shared-mapping".into(), text }.into(),
+                &mut bytes,
+            );
         }
-        files.append(&bytes).map_err(|e| format!("cannot write {}: {e}", files.defs.path.display()))?;
+        files
+            .append(&bytes)
+            .map_err(|e| format!("cannot write {}: {e}", files.defs.path.display()))?;
         if parent.is_none() {
             meta::begin(&files);
         }
@@ -238,7 +273,8 @@ impl Files {
     pub fn define(&self, def: &Def) {
         let mut bytes = Vec::with_capacity(256);
         defs::encode(def, &mut bytes);
-        // A torn definition would end the file for readers: after a failure nothing more is appended.
+        // A torn definition would end the file for readers: after a failure nothing more is
+        // appended.
         if self.defs_failed.load(Ordering::Relaxed) {
             return;
         }
@@ -257,13 +293,17 @@ impl Files {
 
     /// The word through which recording is paused.
     pub fn control_word(&self) -> &'static AtomicU32 {
-        // SAFETY: the control page is mapped and never unmapped (the process's files are leaked); the offset is aligned.
+        // SAFETY: the control page is mapped and never unmapped (the process's files are leaked);
+        // the offset is aligned.
         unsafe { AtomicU32::from_ptr(self.control.as_mut_ptr().add(control::WORD).cast()) }
     }
 
-    /// Maps a new region for a ring at `offset` of the ring file; anonymous memory where there is no file.
+    /// Maps a new region for a ring at `offset` of the ring file; anonymous memory where there is
+    /// no file.
     pub fn map_region(&self, offset: u64, size: usize) -> io::Result<MmapRaw> {
-        let Some(kept) = &self.ring else { return MmapOptions::new().len(size).map_anon().map(MmapRaw::from) };
+        let Some(kept) = &self.ring else {
+            return MmapOptions::new().len(size).map_anon().map(MmapRaw::from);
+        };
         kept.with(|file| {
             reserve(file, offset, size)?;
             let map = MmapOptions::new().offset(offset).len(size).map_raw(file)?;
@@ -300,11 +340,16 @@ fn ring_file(path: &Path, header: &FileHeader) -> RingFile {
 /// Reserves space before it is stored to: on a full disk a store into a hole raises SIGBUS.
 fn reserve(file: &File, offset: u64, size: usize) -> io::Result<()> {
     // SAFETY: a valid descriptor.
-    if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, size as libc::off_t) } == 0 {
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, size as libc::off_t) }
+        == 0
+    {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EINVAL)) {
+    if !matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EINVAL)
+    ) {
         return Err(error);
     }
     // No fallocate on this file system: zeros allocate as well.
@@ -318,12 +363,14 @@ fn reserve(file: &File, offset: u64, size: usize) -> io::Result<()> {
 /// Takes the page faults now instead of in the middle of a record.
 fn prefault(map: &MmapRaw) -> io::Result<()> {
     // SAFETY: the whole mapping, which is ours and writable.
-    if unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_POPULATE_WRITE) } == 0 {
+    if unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_POPULATE_WRITE) } == 0
+    {
         return Ok(());
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // Kernels before 5.14 do not know the advice; the space is reserved, so touching would only be earlier.
+        // Kernels before 5.14 do not know the advice; the space is reserved, so touching would only
+        // be earlier.
         Some(libc::EINVAL) => Ok(()),
         _ => Err(error),
     }
@@ -338,12 +385,14 @@ pub struct Segment {
     limit: u64,
 }
 
-/// Space is reserved in such steps before large blocks are written: the file system then finds a place once for four blocks instead of
-/// once for each page, which takes a quarter off the price of writing (ext4).
+/// Space is reserved in such steps before large blocks are written: the file system then finds a
+/// place once for four blocks instead of once for each page, which takes a quarter off the price of
+/// writing (ext4).
 const RESERVE: u64 = 1 << 20;
 
 impl Segment {
-    /// Reserves space for what is about to be written in `from..to`, and some more. The file's length stays as it is.
+    /// Reserves space for what is about to be written in `from..to`, and some more. The file's
+    /// length stays as it is.
     fn reserve(&self, file: &File, from: u64, to: u64) {
         let reserved = self.reserved.load(Ordering::Relaxed);
         if to <= reserved || to - from < ring::LARGEST as u64 / 2 {
@@ -352,7 +401,12 @@ impl Segment {
         let (begin, end) = (from.max(reserved), (to + RESERVE).min(self.limit.max(to)));
         // SAFETY: a valid descriptor.
         let refused = unsafe {
-            libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, begin as libc::off_t, (end - begin) as libc::off_t) != 0
+            libc::fallocate(
+                file.as_raw_fd(),
+                libc::FALLOC_FL_KEEP_SIZE,
+                begin as libc::off_t,
+                (end - begin) as libc::off_t,
+            ) != 0
         };
         // What a nearly full disk refuses may still take the block itself.
         self.reserved.fetch_max(if refused { u64::MAX } else { end }, Ordering::Relaxed);
@@ -375,7 +429,12 @@ impl Segments {
         match max_size {
             None => Self { current: None, number: 0, limit: SEGMENT, keep: None },
             // Eight parts: at least seven eighths of the limit hold the newest records.
-            Some(bytes) => Self { current: None, number: 0, limit: (bytes / 8).max(ring::LARGEST as u64), keep: Some(7) },
+            Some(bytes) => Self {
+                current: None,
+                number: 0,
+                limit: (bytes / 8).max(ring::LARGEST as u64),
+                keep: Some(7),
+            },
         }
     }
 
@@ -389,12 +448,18 @@ impl Segments {
         }
         let name = |number: u32| files.directory.join(format!("{}.{number}.clt", files.stem));
         let kept = Kept::create(&name(self.number))?;
-        let header = FileHeader { kind: FileKind::Segment, segment: self.number, ..files.header.clone() };
+        let header =
+            FileHeader { kind: FileKind::Segment, segment: self.number, ..files.header.clone() };
         kept.write_at(&header.encode(), 0)?;
         if let Some(oldest) = self.keep.and_then(|keep| self.number.checked_sub(keep)) {
             let _ = std::fs::remove_file(name(oldest));
         }
-        let segment = Arc::new(Segment { kept, end: AtomicU64::new(HEADER_LEN as u64), reserved: AtomicU64::new(0), limit: self.limit });
+        let segment = Arc::new(Segment {
+            kept,
+            end: AtomicU64::new(HEADER_LEN as u64),
+            reserved: AtomicU64::new(0),
+            limit: self.limit,
+        });
         if let Some(old) = self.current.replace(Arc::clone(&segment)) {
             close_when_done(old);
         }
@@ -412,10 +477,23 @@ fn close_when_done(segment: Arc<Segment>) {
     }
 }
 
-/// Writes a block whose payload lies behind `BLOCK_HEADER_LEN` free bytes in `framed`: one `pwrite`.
-pub fn write_block(process: &Process, framed: &mut [u8], thread: u32, sequence: u32, base: u64) -> io::Result<()> {
+/// Writes a block whose payload lies behind `BLOCK_HEADER_LEN` free bytes in `framed`: one
+/// `pwrite`.
+pub fn write_block(
+    process: &Process,
+    framed: &mut [u8],
+    thread: u32,
+    sequence: u32,
+    base: u64,
+) -> io::Result<()> {
     let (head, payload) = framed.split_at_mut(BLOCK_HEADER_LEN);
-    let header = BlockHeader { thread, sequence, length: payload.len() as u32, base, checksum: checksum(payload) };
+    let header = BlockHeader {
+        thread,
+        sequence,
+        length: payload.len() as u32,
+        base,
+        checksum: checksum(payload),
+    };
     head.copy_from_slice(&header.encode());
     let length = framed.len() as u64;
     let segment = process.segment.lock().current(&process.files, length)?;

@@ -1,12 +1,14 @@
-//! Children. `fork` runs our handler in the child; a raw `clone` runs none, but finds the state word wiped. Either way
-//! the child's first OpenCL call begins a trace of its own, and nothing of the parent's is touched.
+//! Children. `fork` runs our handler in the child; a raw `clone` runs none, but finds the state
+//! word wiped. Either way the child's first OpenCL call begins a trace of its own, and nothing of
+//! the parent's is touched.
 
 use super::{process, ring, state};
 use crate::guard;
 
 /// Asks to be told in forked children.
 pub fn watch() {
-    // SAFETY: `in_child` only stores to atomics and thread-locals, and this library is never unloaded.
+    // SAFETY: `in_child` only stores to atomics and thread-locals, and this library is never
+    // unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 

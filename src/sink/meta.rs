@@ -1,5 +1,5 @@
-//! What a trace says about the process that made it: the `Process` definition, and meta.json where no `clscope record`
-//! writes it.
+//! What a trace says about the process that made it: the `Process` definition, and meta.json where
+//! no `clscope record` writes it.
 
 use super::{Process, files};
 use crate::config::{self, Config};
@@ -7,7 +7,8 @@ use crate::real;
 use clscope_trace::defs;
 use std::path::Path;
 
-/// Name of the program for the default trace directory: the script for interpreters would need its rules, so the executable.
+/// Name of the program for the default trace directory: the script for interpreters would need its
+/// rules, so the executable.
 pub fn program_name() -> String {
     std::env::current_exe()
         .ok()
@@ -20,7 +21,13 @@ fn mpi() -> (Option<u32>, Option<u32>) {
     let number = |name: &str| config::seen(name).and_then(|v| v.parse().ok());
     let first = |names: &[&str]| names.iter().find_map(|n| number(n));
     (
-        first(&["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"]),
+        first(&[
+            "OMPI_COMM_WORLD_RANK",
+            "PMIX_RANK",
+            "PMI_RANK",
+            "MV2_COMM_WORLD_RANK",
+            "SLURM_PROCID",
+        ]),
         first(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"]),
     )
 }
@@ -54,12 +61,15 @@ pub fn process(files: &files::Files, settings: &Config) -> defs::Process {
 fn injection() -> String {
     let names_us = |variable: &str| config::seen(variable).is_some_and(|v| v.contains("clscope"));
     let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());
-    let ways = [(names_us("LD_PRELOAD"), "preload"), (names_us("LD_AUDIT"), "audit"), (layer, "layer")];
+    let ways =
+        [(names_us("LD_PRELOAD"), "preload"), (names_us("LD_AUDIT"), "audit"), (layer, "layer")];
     ways.iter().filter(|(on, _)| *on).map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
 }
 
 fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map(|s| s.trim().to_owned()).unwrap_or_default()
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|s| s.trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// Writes meta.json, unless `clscope record` made the directory and will.
@@ -87,7 +97,8 @@ fn write(files: &files::Files, end: Option<u64>) {
         "start_monotonic_raw_ns": files.first_anchor.raw,
         "end_realtime_ns": end,
     });
-    // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the definitions say it all.
+    // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the
+    // definitions say it all.
     let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
     if let Ok(text) = serde_json::to_vec_pretty(&meta)
         && std::fs::write(&temporary, text).is_ok()
@@ -98,5 +109,6 @@ fn write(files: &files::Files, end: Option<u64>) {
 
 fn by_another(path: &Path, pid: u32) -> bool {
     let Ok(text) = std::fs::read(path) else { return false };
-    serde_json::from_slice::<serde_json::Value>(&text).map_or(true, |v| v["writer"] != "recorder" || v["pid"] != pid)
+    serde_json::from_slice::<serde_json::Value>(&text)
+        .map_or(true, |v| v["writer"] != "recorder" || v["pid"] != pid)
 }

@@ -1,7 +1,9 @@
-//! Where records go: the process's trace files, made at the first OpenCL call, and the rings of its threads.
+//! Where records go: the process's trace files, made at the first OpenCL call, and the rings of its
+//! threads.
 //!
-//! Everything that belongs to one process incarnation hangs off one [`Process`], which is never freed: a forked child
-//! leaves its parent's behind and makes its own, so no lock that another thread held at the fork is ever waited for.
+//! Everything that belongs to one process incarnation hangs off one [`Process`], which is never
+//! freed: a forked child leaves its parent's behind and makes its own, so no lock that another
+//! thread held at the fork is ever waited for.
 
 pub mod files;
 pub mod fork;
@@ -67,7 +69,8 @@ pub fn now() -> u64 {
     }
 }
 
-/// Ticks in so many nanoseconds, by the rate seen since the first anchor; by 1 GHz before it is known.
+/// Ticks in so many nanoseconds, by the rate seen since the first anchor; by 1 GHz before it is
+/// known.
 pub fn ticks_of(nanoseconds: u64) -> u64 {
     match RATE.load(Ordering::Relaxed) {
         0 => nanoseconds,
@@ -82,7 +85,8 @@ pub fn define(def: &Def) {
     }
 }
 
-/// Reads the clocks together if it is time: soon after the beginning, so that a short run has a rate, then once a second.
+/// Reads the clocks together if it is time: soon after the beginning, so that a short run has a
+/// rate, then once a second.
 #[inline(always)]
 pub fn maybe_anchor(time: u64) {
     if time >= NEXT_ANCHOR.load(Ordering::Relaxed) {
@@ -106,7 +110,8 @@ pub fn anchor() {
 
 fn next_anchor(process: &Process, anchor: &Anchor) -> u64 {
     let first = &process.files.first_anchor;
-    let (ticks, nanoseconds) = (anchor.ticks.saturating_sub(first.ticks), anchor.raw.saturating_sub(first.raw));
+    let (ticks, nanoseconds) =
+        (anchor.ticks.saturating_sub(first.ticks), anchor.raw.saturating_sub(first.raw));
     // Before any rate is known, 2^20 ticks are a fraction of a millisecond to a millisecond.
     if nanoseconds < 100_000 {
         return anchor.ticks + (1 << 20);

@@ -1,7 +1,9 @@
-//! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring file, prefaulted and
-//! reused, because fresh pages are what recording costs. A full ring is written to the trace in one `pwrite` per block: a large one by
-//! the writer ([`super::writer`]) while its thread goes on in another region, others by the thread itself, and large ones as well where the
-//! writer takes no more. Rings start at a page and grow, so that thousands of short threads stay cheap.
+//! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring
+//! file, prefaulted and reused, because fresh pages are what recording costs. A full ring is
+//! written to the trace in one `pwrite` per block: a large one by the writer ([`super::writer`])
+//! while its thread goes on in another region, others by the thread itself, and large ones as well
+//! where the writer takes no more. Rings start at a page and grow, so that thousands of short
+//! threads stay cheap.
 
 use super::writer::Full;
 use super::{Process, files, now, process};
@@ -20,7 +22,8 @@ const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
 pub const LARGEST: usize = 256 * 1024;
 
 /// Takes the header stores of threads that have no ring yet.
-pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] = [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
+pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] =
+    [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
 
 /// A region of the ring file.
 pub struct Region {
@@ -52,7 +55,8 @@ pub struct Owned {
     process: &'static Process,
     region: Region,
     thread: u32,
-    /// How many of the records that the header counts as dropped were in blocks that could not be written.
+    /// How many of the records that the header counts as dropped were in blocks that could not be
+    /// written.
     failed: u64,
 }
 
@@ -62,7 +66,8 @@ impl Owned {
     }
 }
 
-/// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a record is late: deltas never are negative.
+/// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a
+/// record is late: deltas never are negative.
 fn delta(t: &Thread, time: u64) -> (u64, u64) {
     let time = time.max(t.last.get());
     (time - t.last.get(), time)
@@ -71,7 +76,8 @@ fn delta(t: &Thread, time: u64) -> (u64, u64) {
 /// Appends words to the ring. The caller has made room for them.
 fn put(t: &Thread, words: &[u64]) {
     let at = t.cursor.get();
-    // SAFETY: callers made room for as many words as they put; the ring is mapped and written by this thread only.
+    // SAFETY: callers made room for as many words as they put; the ring is mapped and written by
+    // this thread only.
     unsafe {
         std::ptr::copy_nonoverlapping(words.as_ptr(), at, words.len());
         t.cursor.set(at.add(words.len()));
@@ -79,7 +85,13 @@ fn put(t: &Thread, words: &[u64]) {
 }
 
 /// Writes one long record, with a prefix where its delta or duration needs more than 32 bits.
-fn write_long(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words, tail: &[u64]) {
+fn write_long(
+    t: &Thread,
+    time: u64,
+    duration: u64,
+    fixed: impl FnOnce(u32) -> Words,
+    tail: &[u64],
+) {
     let outer = t.writing.replace(true);
     compiler_fence(Ordering::SeqCst);
     append(t, time, duration, fixed, tail);
@@ -88,10 +100,14 @@ fn write_long(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> W
 }
 
 fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words, tail: &[u64]) {
-    // A ring may be drained while room is made, which moves the base: the delta is taken afterwards.
+    // A ring may be drained while room is made, which moves the base: the delta is taken
+    // afterwards.
     let needed = (2 + 7 + tail.len()) * 8;
-    if (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) < needed && !make_room(t, time) {
-        // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a reference to it here.
+    if (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) < needed
+        && !make_room(t, time)
+    {
+        // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a
+        // reference to it here.
         if let Some(owned) = unsafe { t.ring.get().as_mut() } {
             owned.failed += 1;
         }
@@ -126,19 +142,28 @@ impl Words {
     }
 }
 
-/// Writes a long record of few words where there is room for it and nothing needs more than 32 bits: in a row, without a call. What a
-/// launch pays for is the memory and the code that it touches, which the runtime has displaced from the caches meanwhile.
+/// Writes a long record of few words where there is room for it and nothing needs more than 32
+/// bits: in a row, without a call. What a launch pays for is the memory and the code that it
+/// touches, which the runtime has displaced from the caches meanwhile.
 #[inline(always)]
-fn write_short<const N: usize>(t: &Thread, time: u64, duration: u64, words: impl FnOnce(u32) -> [u64; N]) -> bool {
+fn write_short<const N: usize>(
+    t: &Thread,
+    time: u64,
+    duration: u64,
+    words: impl FnOnce(u32) -> [u64; N],
+) -> bool {
     let cursor = t.cursor.get();
     let delta = time.wrapping_sub(t.last.get());
-    if (t.limit.get() as usize).wrapping_sub(cursor as usize) < N * 8 || (delta | duration) >> 32 != 0 {
+    if (t.limit.get() as usize).wrapping_sub(cursor as usize) < N * 8
+        || (delta | duration) >> 32 != 0
+    {
         return false;
     }
     let outer = t.writing.replace(true);
     compiler_fence(Ordering::SeqCst);
     let words = words(delta as u32);
-    // SAFETY: N words are left in the ring, which is mapped, aligned and written by this thread only.
+    // SAFETY: N words are left in the ring, which is mapped, aligned and written by this thread
+    // only.
     unsafe {
         cursor.cast::<[u64; N]>().write(words);
         t.cursor.set(cursor.add(N));
@@ -151,16 +176,29 @@ fn write_short<const N: usize>(t: &Thread, time: u64, duration: u64, words: impl
 
 /// A plain record that the fast path could not write.
 pub fn plain(t: &Thread, function: u16, id: u32, small: u32, time: u64, duration: u64) {
-    write_long(t, time, duration, |d| Words::of(&record::plain(function, small, id, d, duration as u32)), &[]);
+    write_long(
+        t,
+        time,
+        duration,
+        |d| Words::of(&record::plain(function, small, id, d, duration as u32)),
+        &[],
+    );
 }
 
 /// A call in the long form.
 pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, duration: u64) {
-    write_long(t, time, duration, |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)), arguments);
+    write_long(
+        t,
+        time,
+        duration,
+        |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)),
+        arguments,
+    );
 }
 
-/// A command at its enqueue, with its whole wait list. `make` is asked twice where the fast path does not apply: a value whose address
-/// another function is given would lie in memory, from where the processor reads it back slowly, in words wider than those written.
+/// A command at its enqueue, with its whole wait list. `make` is asked twice where the fast path
+/// does not apply: a value whose address another function is given would lie in memory, from where
+/// the processor reads it back slowly, in words wider than those written.
 #[inline(always)]
 pub fn command<'a>(t: &Thread, make: impl Fn() -> record::Command<'a>, time: u64) {
     let c = &make();
@@ -203,7 +241,13 @@ fn long_command(t: &Thread, c: &record::Command<'_>, time: u64) {
     };
     write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), tail);
     for more in waits {
-        write_long(t, time, 0, |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)), &words(more));
+        write_long(
+            t,
+            time,
+            0,
+            |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)),
+            &words(more),
+        );
     }
 }
 
@@ -276,8 +320,15 @@ fn make_room(t: &Thread, time: u64) -> bool {
     true
 }
 
-/// Takes a region of at least `size` bytes for this thread. With `keep` the thread has a drained ring, which is given back.
-fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>, time: u64) -> bool {
+/// Takes a region of at least `size` bytes for this thread. With `keep` the thread has a drained
+/// ring, which is given back.
+fn acquire(
+    t: &Thread,
+    process: &'static Process,
+    size: usize,
+    keep: Option<u32>,
+    time: u64,
+) -> bool {
     let region = region(process, size);
     let region = match region {
         Ok(region) => region,
@@ -285,7 +336,10 @@ fn acquire(t: &Thread, process: &'static Process, size: usize, keep: Option<u32>
             if keep.is_none() {
                 diag::warn(
                     "no-ring",
-                    &format!("a thread's calls are not recorded: no space for its ring in {} ({error})", process.files.directory.display()),
+                    &format!(
+                        "a thread's calls are not recorded: no space for its ring in {} ({error})",
+                        process.files.directory.display()
+                    ),
                 );
             }
             return false;
@@ -325,27 +379,36 @@ fn region(process: &Process, size: usize) -> std::io::Result<Region> {
     Ok(Region { map, size })
 }
 
-/// Makes a region the one that the thread fills, with what the header before said of its call and its drops.
+/// Makes a region the one that the thread fills, with what the header before said of its call and
+/// its drops.
 fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) {
     let (before, header) = (t.header.get(), region.header());
-    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread field is stored last,
-    // so that a reader never takes a half-made header for a ring in use.
+    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread
+    // field is stored last, so that a reader never takes a half-made header for a ring in use.
     unsafe {
         cell(header, ring::BASE).store(time, Ordering::Relaxed);
         cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
         cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
         cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
         // What SCRATCH says of a call may be any thread's.
-        let call = if t.ring.get().is_null() { 0 } else { cell(before, ring::CALL).load(Ordering::Relaxed) };
+        let call = if t.ring.get().is_null() {
+            0
+        } else {
+            cell(before, ring::CALL).load(Ordering::Relaxed)
+        };
         cell(header, ring::CALL).store(call, Ordering::Relaxed);
-        cell(header, ring::CALL_BEGIN).store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
-        cell(header, ring::MAGIC).store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
+        cell(header, ring::CALL_BEGIN)
+            .store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::MAGIC)
+            .store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
         cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
     }
-    // Readers of a running process must see the new header before the records that overwrite the old ones, as in `drain`.
+    // Readers of a running process must see the new header before the records that overwrite the
+    // old ones, as in `drain`.
     fence(Ordering::Release);
     t.header.set(header);
-    // What the header before could not tell yet. Taken last: a signal handler may have counted there until now.
+    // What the header before could not tell yet. Taken last: a signal handler may have counted
+    // there until now.
     // SAFETY: both are ring headers, or SCRATCH, which threads without a ring share.
     unsafe {
         let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
@@ -360,7 +423,8 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
     }
 }
 
-/// Leaves a full ring to the writer and goes on in another region. Not without being sure to have one.
+/// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
+/// one.
 fn hand_over(t: &Thread, process: &'static Process, owned: &mut Owned) -> bool {
     if !process.writer.takes(process) {
         return false;
@@ -380,7 +444,12 @@ fn hand_over(t: &Thread, process: &'static Process, owned: &mut Owned) -> bool {
 pub fn write_full(process: &Process, full: &Full) -> bool {
     let header = full.region.header();
     // SAFETY: as in `drain`; the thread that filled the region left it to us.
-    let framed = unsafe { std::slice::from_raw_parts_mut(header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN), BLOCK_HEADER_LEN + full.used) };
+    let framed = unsafe {
+        std::slice::from_raw_parts_mut(
+            header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN),
+            BLOCK_HEADER_LEN + full.used,
+        )
+    };
     // SAFETY: the region's header.
     let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
     if files::write_block(process, framed, full.thread, full.sequence, base).is_err() {
@@ -403,16 +472,22 @@ fn name_thread(process: &Process, index: u32) {
     process.files.define(&defs::Thread { index, tid: tid as u32, name }.into());
 }
 
-/// Writes what the ring holds as one block and begins the next. On failure the records are dropped and counted, and the ring begins
-/// anew all the same: the newest stay in it.
+/// Writes what the ring holds as one block and begins the next. On failure the records are dropped
+/// and counted, and the ring begins anew all the same: the newest stay in it.
 fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     let header = owned.header();
     let position = t.position.get();
     let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
     if used > 0 {
-        // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in the region; only this
-        // thread writes them, and readers of a live process expect this part to change.
-        let framed = unsafe { std::slice::from_raw_parts_mut(header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN), BLOCK_HEADER_LEN + used) };
+        // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in
+        // the region; only this thread writes them, and readers of a live process expect this part
+        // to change.
+        let framed = unsafe {
+            std::slice::from_raw_parts_mut(
+                header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN),
+                BLOCK_HEADER_LEN + used,
+            )
+        };
         // SAFETY: the thread's header.
         let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
         match files::write_block(owned.process, framed, owned.thread, sequence as u32, base) {
@@ -436,20 +511,22 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     }
     let base = t.last.get().max(if used == 0 { time } else { 0 });
     let next = (sequence + 1) << 32;
-    // SAFETY: the thread's header and the first word behind it. The base is stored first: records of the new block refer to it.
+    // SAFETY: the thread's header and the first word behind it. The base is stored first: records
+    // of the new block refer to it.
     unsafe {
         cell(header, ring::BASE).store(base, Ordering::Relaxed);
         cell(header, ring::POSITION).store(next, Ordering::Release);
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
     }
-    // Records of the next block overwrite this one's: readers of a running process must see the new sequence number first
-    // (tools/bench/tests/loom_ring.rs).
+    // Records of the next block overwrite this one's: readers of a running process must see the new
+    // sequence number first (tools/bench/tests/loom_ring.rs).
     fence(Ordering::Release);
     t.position.set(next);
 }
 
-/// Records that are lost with a block that could not be written, and those that it told were dropped for other reasons. What it
-/// told of blocks before it is lost for the same reason as its own.
+/// Records that are lost with a block that could not be written, and those that it told were
+/// dropped for other reasons. What it told of blocks before it is lost for the same reason as its
+/// own.
 fn lost_with(framed: &[u8]) -> (u64, u64) {
     let payload = framed.get(BLOCK_HEADER_LEN..).unwrap_or(&[]);
     let block = clscope_trace::stream::Block { thread: 0, sequence: 0, base: 0, payload };
@@ -460,14 +537,18 @@ fn lost_with(framed: &[u8]) -> (u64, u64) {
     })
 }
 
-/// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it is.
+/// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it
+/// is.
 fn tell_drops(t: &Thread) {
-    // SAFETY: set by `acquire` to a leaked box that only this thread uses; callers hold no reference to it.
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; callers hold no
+    // reference to it.
     let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
     // SAFETY: the thread's header.
     let total = unsafe { cell(owned.header(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
     let failed = std::mem::take(&mut owned.failed).min(total);
-    for (count, reason) in [(failed, DropReason::WriteFailed), (total - failed, DropReason::Reentered)] {
+    for (count, reason) in
+        [(failed, DropReason::WriteFailed), (total - failed, DropReason::Reentered)]
+    {
         if count > 0 {
             let words = record::dropped(count, reason, 0);
             // The ring has just been emptied: there is room.
@@ -518,7 +599,9 @@ fn on_exit(t: &Thread) {
         }
     }
     // SAFETY: a valid key; the value only has to be non-NULL for the destructor to run.
-    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::from_ref(t).cast()) };
+    unsafe {
+        libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::from_ref(t).cast())
+    };
 }
 
 unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
@@ -528,13 +611,15 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         if owned.is_null() || process().is_none_or(super::state::is_child) {
             return;
         }
-        // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other destructors take a new ring.
+        // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other
+        // destructors take a new ring.
         drain(t, unsafe { &mut *owned }, now());
         tell_drops(t);
         // SAFETY: as above; nothing refers to it any more.
         let mut owned = unsafe { Box::from_raw(owned) };
         drain(t, &mut owned, now());
-        // Drops that no segment could be told of stay in the ring's header, which then is not used again.
+        // Drops that no segment could be told of stay in the ring's header, which then is not used
+        // again.
         // SAFETY: the thread's header.
         let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);

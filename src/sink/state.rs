@@ -1,7 +1,10 @@
-//! Whether calls are recorded: one word that a fork wipes, so that a child that no fork handler told about begins anew,
-//! and the control word of the ring file, through which another process pauses recording.
+//! Whether calls are recorded: one word that a fork wipes, so that a child that no fork handler
+//! told about begins anew, and the control word of the ring file, through which another process
+//! pauses recording.
 
-use super::{NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring, writer};
+use super::{
+    NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring, writer,
+};
 use crate::{config, counters, device_time, diag, guard, objects, sampler, table};
 use clscope_trace::Clock;
 use clscope_trace::file::control;
@@ -41,7 +44,8 @@ pub fn controlled() -> bool {
     unsafe { &*CONTROL.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
-/// What the control word says about this call. Both changes are told in the trace, by the first thread that meets them.
+/// What the control word says about this call. Both changes are told in the trace, by the first
+/// thread that meets them.
 #[cold]
 fn allowed() -> bool {
     // SAFETY: as in `controlled`.
@@ -54,7 +58,9 @@ fn allowed() -> bool {
         }
         return false;
     }
-    if said & control::RESUMED != 0 && word.fetch_and(!control::RESUMED, Ordering::Relaxed) & control::RESUMED != 0 {
+    if said & control::RESUMED != 0
+        && word.fetch_and(!control::RESUMED, Ordering::Relaxed) & control::RESUMED != 0
+    {
         PAUSE_TOLD.store(false, Ordering::Relaxed);
         ring::paused(guard::thread(), false, now);
     }
@@ -82,8 +88,8 @@ pub fn disable() {
 pub enum Begun {
     /// It is passed on.
     Off,
-    /// Its hook does its work, and no record is written: what we added to the application's objects must stay unseen,
-    /// and objects must be known, also while recording is paused.
+    /// Its hook does its work, and no record is written: what we added to the application's objects
+    /// must stay unseen, and objects must be known, also while recording is paused.
     Silent,
     /// It is recorded.
     Recorded,
@@ -99,7 +105,8 @@ impl Begun {
     }
 }
 
-/// Called where the fast path does not apply: begins recording at the first OpenCL call of the process.
+/// Called where the fast path does not apply: begins recording at the first OpenCL call of the
+/// process.
 pub fn begin(function: u16) -> Begun {
     loop {
         match word().compare_exchange(UNBEGUN, BEGINNING, Ordering::Acquire, Ordering::Acquire) {
@@ -114,12 +121,13 @@ pub fn begin(function: u16) -> Begun {
             }
             Err(ACTIVE) => return Begun::of(function, allowed()),
             Err(FILTERED) => {
-                let wanted = RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed));
+                let wanted =
+                    RECORDED.get(function as usize).is_some_and(|on| on.load(Ordering::Relaxed));
                 return Begun::of(function, allowed() && wanted);
             }
             Err(BEGINNING) => {
-                // Another thread opens the trace, which takes about a millisecond. Calls that went unrecorded now would leave objects
-                // without names.
+                // Another thread opens the trace, which takes about a millisecond. Calls that went
+                // unrecorded now would leave objects without names.
                 // SAFETY: no preconditions.
                 unsafe { libc::sched_yield() };
             }
@@ -136,7 +144,14 @@ fn wiped_word() -> &'static AtomicU32 {
     }
     // SAFETY: a fresh private anonymous page.
     let page = unsafe {
-        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
     };
     if page == libc::MAP_FAILED {
         return current;
@@ -186,7 +201,8 @@ fn start() -> u32 {
     NEXT_ANCHOR.store(0, Ordering::Relaxed);
     anchor();
     if !EXIT_HANDLER.swap(true, Ordering::Relaxed) {
-        // SAFETY: `at_exit` is a function of this library, which is never unloaded (linked with -z nodelete).
+        // SAFETY: `at_exit` is a function of this library, which is never unloaded (linked with -z
+        // nodelete).
         unsafe { libc::atexit(at_exit) };
         fork::watch();
     }
@@ -202,7 +218,8 @@ fn start() -> u32 {
     FILTERED
 }
 
-/// Whether a process begins paused: a forked child as its parent is, others as the trace was told, else as was set.
+/// Whether a process begins paused: a forked child as its parent is, others as the trace was told,
+/// else as was set.
 fn begins_paused(directory: &Path, parent: Option<&Process>, set: bool) -> bool {
     if let Some(parent) = parent {
         return parent.files.control_word().load(Ordering::Relaxed) & control::PAUSED != 0;

@@ -1,10 +1,12 @@
-//! A thread of ours that writes full rings to the trace, so that no call of the application's waits for the copying, the allocation of
-//! pages and whatever the file system is busy with. The thread that filled a ring goes on in another region of the ring file, and this
-//! one frees the full region once its block is in a segment. Until then the region stays as it is: whatever kills the process, a reader
-//! finds the records there. It is started by the first large ring that is full.
+//! A thread of ours that writes full rings to the trace, so that no call of the application's waits
+//! for the copying, the allocation of pages and whatever the file system is busy with. The thread
+//! that filled a ring goes on in another region of the ring file, and this one frees the full
+//! region once its block is in a segment. Until then the region stays as it is: whatever kills the
+//! process, a reader finds the records there. It is started by the first large ring that is full.
 //!
-//! Refuses to be relied on: nobody waits for it. Where it cannot be had (one processor, no thread, rings that do not outlive the process), where
-//! [`MOST`] regions wait for it, and once it failed to write, threads write their rings themselves.
+//! Refuses to be relied on: nobody waits for it. Where it cannot be had (one processor, no thread,
+//! rings that do not outlive the process), where [`MOST`] regions wait for it, and once it failed
+//! to write, threads write their rings themselves.
 
 use super::Process;
 use super::ring::{self, Region};
@@ -13,8 +15,8 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Regions that may wait to be written. Few: a region that lay about is out of the caches, and a writer that is behind has no processor, so
-/// that threads which write by themselves lose nothing.
+/// Regions that may wait to be written. Few: a region that lay about is out of the caches, and a
+/// writer that is behind has no processor, so that threads which write by themselves lose nothing.
 const MOST: u32 = 3;
 
 const UNSTARTED: u32 = 0;
@@ -68,15 +70,23 @@ impl Writer {
 
     #[cold]
     fn start(&'static self, process: &'static Process) -> bool {
-        // The thread inherits the processors of the one that starts it: it must not compete with it for a single one.
+        // The thread inherits the processors of the one that starts it: it must not compete with it
+        // for a single one.
         if !process.files.rings_survive || processors() < 2 {
             return false;
         }
-        if self.state.compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if self
+            .state
+            .compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
             return self.state.load(Ordering::Relaxed) == RUNNING;
         }
         let started = sampler::without_signals(|| {
-            std::thread::Builder::new().name("clscope-writer".into()).stack_size(256 * 1024).spawn(move || self.run(process))
+            std::thread::Builder::new()
+                .name("clscope-writer".into())
+                .stack_size(256 * 1024)
+                .spawn(move || self.run(process))
         });
         if started.is_err() {
             self.state.store(OFF, Ordering::Relaxed);
@@ -90,7 +100,14 @@ impl Writer {
         self.full.lock().push_back(full);
         if self.idle.load(Ordering::SeqCst) == 1 && self.idle.swap(0, Ordering::SeqCst) == 1 {
             // SAFETY: a live futex word.
-            unsafe { libc::syscall(libc::SYS_futex, &raw const self.idle, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    &raw const self.idle,
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                )
+            };
         }
     }
 
@@ -116,7 +133,8 @@ impl Writer {
             ring::give_back(process, full.region);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         } else {
-            // What was handed over stays in the ring file, where readers find it. The threads' own writing tells what fails.
+            // What was handed over stays in the ring file, where readers find it. The threads' own
+            // writing tells what fails.
             self.state.store(OFF, Ordering::Relaxed);
             std::mem::forget(full);
         }
@@ -141,7 +159,8 @@ impl Writer {
         self.idle.store(0, Ordering::SeqCst);
     }
 
-    /// At exit: gives the thread a moment to finish its block, which would be torn. What still waits stays in the ring file.
+    /// At exit: gives the thread a moment to finish its block, which would be torn. What still
+    /// waits stays in the ring file.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         for _ in 0..2000 {
@@ -159,6 +178,10 @@ fn processors() -> i32 {
     // SAFETY: an all-zero set is valid, and writable.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0 { libc::CPU_COUNT(&set) } else { 1 }
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0 {
+            libc::CPU_COUNT(&set)
+        } else {
+            1
+        }
     }
 }

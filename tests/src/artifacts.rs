@@ -1,6 +1,7 @@
-//! What is tested: recorder, command, audit shim (release builds, as users have them) and the fixtures, built once per run
-//! of the tests. Works with one process per test and with one per test binary: the build happens under a file lock, and a
-//! run of nextest builds once. Refuses to test products of unknown age, except those that `CLSCOPE_TEST_ARTIFACTS` names.
+//! What is tested: recorder, command, audit shim (release builds, as users have them) and the
+//! fixtures, built once per run of the tests. Works with one process per test and with one per test
+//! binary: the build happens under a file lock, and a run of nextest builds once. Refuses to test
+//! products of unknown age, except those that `CLSCOPE_TEST_ARTIFACTS` names.
 
 use std::fs;
 use std::io::Read;
@@ -46,7 +47,10 @@ impl Artifacts {
 /// The repository's root.
 #[must_use]
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/ lies in the repository")
+        .to_owned()
 }
 
 /// Builds what is tested, or finds it built by this run.
@@ -57,7 +61,11 @@ pub fn artifacts() -> &'static Artifacts {
     static DONE: OnceLock<Artifacts> = OnceLock::new();
     DONE.get_or_init(|| {
         let target = target();
-        let found = Artifacts { products: target.join("release"), fixtures: target.join("e2e/fixtures"), cache: target.join("e2e/cache") };
+        let found = Artifacts {
+            products: target.join("release"),
+            fixtures: target.join("e2e/fixtures"),
+            cache: target.join("e2e/cache"),
+        };
         if let Some(products) = std::env::var_os("CLSCOPE_TEST_ARTIFACTS") {
             // Built a moment ago by the caller, who says so.
             let found = Artifacts { products: products.into(), ..found };
@@ -84,8 +92,13 @@ fn target() -> PathBuf {
 fn under_lock(target: &Path, build: impl FnOnce(&Path)) {
     let folder = target.join("e2e");
     fs::create_dir_all(folder.join("cache")).expect("a folder for what the tests build");
-    let mut file =
-        fs::File::options().read(true).write(true).create(true).truncate(false).open(folder.join("built")).expect("the build's lock file");
+    let mut file = fs::File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(folder.join("built"))
+        .expect("the build's lock file");
     // SAFETY: flock on a descriptor that `file` keeps open; it ends with the descriptor.
     assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0, "lock of the build");
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
@@ -103,7 +116,10 @@ fn cargo(target: &Path, arguments: &[&str]) {
     // What cargo set for this test is none of the inner build's affairs.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "LD_LIBRARY_PATH" {
+        if name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || name == "LD_LIBRARY_PATH"
+        {
             command.env_remove(name.as_ref());
         }
     }

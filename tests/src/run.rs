@@ -1,5 +1,6 @@
-//! Runs programs to their end, under a time limit. A program that does not end is killed with all of its children, and the
-//! test fails with what it printed. Refuses to wait by sleeping: the end of the process is what is waited for.
+//! Runs programs to their end, under a time limit. A program that does not end is killed with all
+//! of its children, and the test fails with what it printed. Refuses to wait by sleeping: the end
+//! of the process is what is waited for.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -40,7 +41,13 @@ impl Finished {
     /// If it is not.
     #[track_caller]
     pub fn success(self) -> Self {
-        assert!(self.status.success(), "{}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr);
+        assert!(
+            self.status.success(),
+            "{}\n--- stdout\n{}--- stderr\n{}",
+            self.status,
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -52,15 +59,27 @@ impl Finished {
 }
 
 impl Run {
-    /// A program in a folder, with nothing in its environment that brings a recorder in or chooses a runtime.
+    /// A program in a folder, with nothing in its environment that brings a recorder in or chooses
+    /// a runtime.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>, folder: &Path) -> Self {
         let mut command = Command::new(program);
         command.current_dir(folder).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            let ours = text.starts_with("CLSCOPE_") || text.starts_with("OCL_ICD_") || text.starts_with("FAKE_CL_");
-            if ours || matches!(&*text, "LD_PRELOAD" | "LD_AUDIT" | "OPENCL_LAYERS" | "LD_LIBRARY_PATH" | "GLIBC_TUNABLES") {
+            let ours = text.starts_with("CLSCOPE_")
+                || text.starts_with("OCL_ICD_")
+                || text.starts_with("FAKE_CL_");
+            if ours
+                || matches!(
+                    &*text,
+                    "LD_PRELOAD"
+                        | "LD_AUDIT"
+                        | "OPENCL_LAYERS"
+                        | "LD_LIBRARY_PATH"
+                        | "GLIBC_TUNABLES"
+                )
+            {
                 command.env_remove(&name);
             }
         }
@@ -124,11 +143,13 @@ impl Run {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
         // SAFETY: between fork and exec only setrlimit is called, which is async-signal-safe.
         unsafe {
-            self.command.pre_exec(
-                move || {
-                    if libc::setrlimit(resource, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-                },
-            )
+            self.command.pre_exec(move || {
+                if libc::setrlimit(resource, &limit) == 0 {
+                    Ok(())
+                } else {
+                    Err(std::io::Error::last_os_error())
+                }
+            })
         };
         self
     }
@@ -158,17 +179,23 @@ impl Run {
         let pid = child.id();
         let ended = wait_until(pid, self.limit);
         if !ended {
-            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is still its own.
+            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is
+            // still its own.
             unsafe { libc::kill(-(pid as i32), libc::SIGKILL) };
         }
         let status = child.wait().expect("wait for the child");
         let (stdout, stderr) = (text(&mut out), text(&mut err));
-        assert!(ended, "not ended after {:?}: {shown}\n--- stdout\n{stdout}--- stderr\n{stderr}", self.limit);
+        assert!(
+            ended,
+            "not ended after {:?}: {shown}\n--- stdout\n{stdout}--- stderr\n{stderr}",
+            self.limit
+        );
         Finished { status, stdout, stderr, pid }
     }
 }
 
-/// A program that is told by lines what to do, and answers each with a line. It is killed when the test is done with it.
+/// A program that is told by lines what to do, and answers each with a line. It is killed when the
+/// test is done with it.
 #[derive(Debug)]
 pub struct Talk {
     child: std::process::Child,
@@ -186,8 +213,10 @@ impl Run {
     #[must_use]
     pub fn talk(mut self) -> Talk {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
-        let (input, output) = (child.stdin.take(), child.stdout.take().expect("its output is a pipe"));
+        let mut child =
+            self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
+        let (input, output) =
+            (child.stdin.take(), child.stdout.take().expect("its output is a pipe"));
         Talk { child, input, output: std::io::BufReader::new(output), limit: self.limit }
     }
 }
@@ -202,9 +231,15 @@ impl Talk {
         use std::io::BufRead;
         use std::os::fd::AsRawFd;
         if self.output.buffer().is_empty() {
-            let mut poll = libc::pollfd { fd: self.output.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let mut poll = libc::pollfd {
+                fd: self.output.get_ref().as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
             // SAFETY: one pollfd that lives on this stack.
-            let ready = unsafe { libc::poll(&mut poll, 1, self.limit.as_millis().try_into().unwrap_or(i32::MAX)) };
+            let ready = unsafe {
+                libc::poll(&mut poll, 1, self.limit.as_millis().try_into().unwrap_or(i32::MAX))
+            };
             assert_eq!(ready, 1, "no answer after {:?}", self.limit);
         }
         let mut line = String::new();
@@ -239,7 +274,8 @@ impl Talk {
 impl Drop for Talk {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is still its own.
+            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is
+            // still its own.
             unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
             let _ = self.child.wait();
         }
@@ -253,7 +289,8 @@ fn wait_until(pid: u32, limit: Duration) -> bool {
     assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that lives on this stack.
-    let ready = unsafe { libc::poll(&mut poll, 1, limit.as_millis().try_into().unwrap_or(i32::MAX)) };
+    let ready =
+        unsafe { libc::poll(&mut poll, 1, limit.as_millis().try_into().unwrap_or(i32::MAX)) };
     // SAFETY: the descriptor is ours and not used after this.
     unsafe { libc::close(fd) };
     ready == 1
@@ -265,6 +302,8 @@ fn scratch() -> File {
 
 fn text(file: &mut File) -> String {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).expect("what the program printed");
+    file.seek(SeekFrom::Start(0))
+        .and_then(|_| file.read_to_end(&mut bytes))
+        .expect("what the program printed");
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,5 +1,5 @@
-//! A folder of a test's own, the ways in which the recorder is brought into a program there, and the runtimes that programs
-//! are run on.
+//! A folder of a test's own, the ways in which the recorder is brought into a program there, and
+//! the runtimes that programs are run on.
 
 use crate::{Finished, Recorded, Run, artifacts};
 use std::ffi::OsStr;
@@ -28,15 +28,18 @@ impl Mode {
     pub const DLOPEN: [Mode; 3] = [Mode::Layer, Mode::Audit, Mode::Record];
 }
 
-/// Path of the system's OpenCL loader. By its name alone, `dlopen` gives any library of that name that is loaded already.
+/// Path of the system's OpenCL loader. By its name alone, `dlopen` gives any library of that name
+/// that is loaded already.
 ///
 /// # Panics
 /// Where none is installed.
 #[must_use]
 pub fn system_loader() -> String {
-    let listed = Command::new("/sbin/ldconfig").arg("-p").output().expect("ldconfig lists libraries").stdout;
+    let listed =
+        Command::new("/sbin/ldconfig").arg("-p").output().expect("ldconfig lists libraries").stdout;
     let listed = String::from_utf8_lossy(&listed);
-    let found = listed.lines().filter(|l| l.contains("libOpenCL.so.1 ")).find_map(|l| l.split_once("=> "));
+    let found =
+        listed.lines().filter(|l| l.contains("libOpenCL.so.1 ")).find_map(|l| l.split_once("=> "));
     found.expect("libOpenCL.so.1 is installed").1.trim().to_owned()
 }
 
@@ -65,7 +68,8 @@ impl Runtime {
     /// Intel's runtime, if it is installed.
     #[must_use]
     pub fn intel() -> Option<Runtime> {
-        let icd = std::env::var_os("CLSCOPE_TEST_INTEL_ICD").map(PathBuf::from).filter(|p| p.is_file());
+        let icd =
+            std::env::var_os("CLSCOPE_TEST_INTEL_ICD").map(PathBuf::from).filter(|p| p.is_file());
         if icd.is_none() {
             crate::skip("Intel's CPU runtime: CLSCOPE_TEST_INTEL_ICD names no file", true);
         }
@@ -117,22 +121,31 @@ impl Stage {
         self.path().join(name)
     }
 
-    /// A program with the recorder brought in by `mode`, which writes to the trace `NAME.clscope` of the folder.
+    /// A program with the recorder brought in by `mode`, which writes to the trace `NAME.clscope`
+    /// of the folder.
     #[must_use]
     pub fn program(&self, mode: Mode, name: &str, program: impl AsRef<OsStr>) -> Run {
         let a = artifacts();
         let trace = self.trace(name);
         let run = match mode {
-            Mode::Record => Run::new(a.clscope(), self.path()).args(["record", "-q", "-f", "-o"]).arg(&trace).arg("--").arg(program),
+            Mode::Record => Run::new(a.clscope(), self.path())
+                .args(["record", "-q", "-f", "-o"])
+                .arg(&trace)
+                .arg("--")
+                .arg(program),
             _ => Run::new(program, self.path()),
         };
-        // Complete timing: what the default method leaves out depends on what the machine can afford.
+        // Complete timing: what the default method leaves out depends on what the machine can
+        // afford.
         let run = self.runtime.select(run).env("CLSCOPE_DEVICE_TIMING", "event");
         match mode {
             Mode::Bare | Mode::Record => run,
             Mode::Preload => run.env("LD_PRELOAD", a.recorder()).env("CLSCOPE_TRACE", trace),
             Mode::Layer => run.env("OPENCL_LAYERS", a.recorder()).env("CLSCOPE_TRACE", trace),
-            Mode::Audit => run.env("LD_PRELOAD", a.recorder()).env("LD_AUDIT", a.shim()).env("CLSCOPE_TRACE", trace),
+            Mode::Audit => run
+                .env("LD_PRELOAD", a.recorder())
+                .env("LD_AUDIT", a.shim())
+                .env("CLSCOPE_TRACE", trace),
         }
     }
 
@@ -154,7 +167,12 @@ impl Stage {
         self.forget("t");
         let trace = self.trace("t");
         let finished = self.app(mode, "t", line).run();
-        assert!(trace.is_dir(), "{mode:?} {line}: no trace\n--- stdout\n{}--- stderr\n{}", finished.stdout, finished.stderr);
+        assert!(
+            trace.is_dir(),
+            "{mode:?} {line}: no trace\n--- stdout\n{}--- stderr\n{}",
+            finished.stdout,
+            finished.stderr
+        );
         let recorded = Recorded::read(&[&trace]);
         (finished, recorded)
     }

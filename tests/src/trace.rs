@@ -1,5 +1,5 @@
-//! Traces read back through the analysis, as plain values that tests compare. Refuses to interpret: times are those of the
-//! analysis, names those of the trace's definitions.
+//! Traces read back through the analysis, as plain values that tests compare. Refuses to interpret:
+//! times are those of the analysis, names those of the trace's definitions.
 
 use clscope_analysis::event::{Event, Kept, Mark, Outcome};
 use clscope_analysis::input::{Definitions, File, ProcessFiles};
@@ -91,7 +91,8 @@ pub struct Command {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// Stamps of the device's clock; start and end on the common timeline, and the bound of their error, in ns.
+    /// Stamps of the device's clock; start and end on the common timeline, and the bound of their
+    /// error, in ns.
     Timed {
         /// QUEUED, SUBMIT, START, END.
         raw: [u64; 4],
@@ -130,13 +131,19 @@ impl Recorded {
         let mut contents: BTreeMap<String, Files> = BTreeMap::new();
         for trace in traces {
             let name = trace.file_name().expect("a trace's name").to_string_lossy().into_owned();
-            for entry in std::fs::read_dir(trace).unwrap_or_else(|e| panic!("{}: {e}", trace.display())) {
+            for entry in
+                std::fs::read_dir(trace).unwrap_or_else(|e| panic!("{}: {e}", trace.display()))
+            {
                 let path = entry.expect("an entry of the trace").path();
                 let file = path.file_name().expect("a file's name").to_string_lossy().into_owned();
-                let Some((stem, role)) = file.split_once('.').filter(|(stem, _)| stem.starts_with(|c: char| c.is_ascii_digit())) else {
+                let Some((stem, role)) = file
+                    .split_once('.')
+                    .filter(|(stem, _)| stem.starts_with(|c: char| c.is_ascii_digit()))
+                else {
                     continue;
                 };
-                let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                let bytes =
+                    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 let files = contents.entry(format!("{name}/{stem}")).or_default();
                 match role {
                     "defs" => files.defs = Some(bytes),
@@ -163,9 +170,20 @@ impl Recorded {
                     if let Some(id) = call.command() {
                         enqueuers[index].insert(id.0, name.clone());
                     }
-                    let arguments = process.definitions.function(call.function).map(|f| arguments(&call, f)).unwrap_or_default();
+                    let arguments = process
+                        .definitions
+                        .function(call.function)
+                        .map(|f| arguments(&call, f))
+                        .unwrap_or_default();
                     let (begin, end) = ns(call.span);
-                    process.calls.push(Call { name, thread: call.thread.0, begin, end, result: call.result, arguments });
+                    process.calls.push(Call {
+                        name,
+                        thread: call.thread.0,
+                        begin,
+                        end,
+                        result: call.result,
+                        arguments,
+                    });
                 }
                 Event::Command(command) => {
                     let process = &mut processes[command.process.0 as usize];
@@ -176,7 +194,9 @@ impl Recorded {
                     let process = &mut processes[process.0 as usize];
                     process.in_calls.push(process.definitions.function_name(function).into_owned());
                 }
-                Event::Mark { process, mark: Mark::Dropped { count, .. }, .. } => processes[process.0 as usize].dropped += count,
+                Event::Mark { process, mark: Mark::Dropped { count, .. }, .. } => {
+                    processes[process.0 as usize].dropped += count
+                }
                 Event::Mark { .. } => {}
             }
         }
@@ -197,7 +217,8 @@ impl Recorded {
     #[must_use]
     #[track_caller]
     pub fn only(&self) -> &Process {
-        let labels: Vec<_> = self.processes.iter().map(|p| (&p.label, &p.definitions.process.arguments)).collect();
+        let labels: Vec<_> =
+            self.processes.iter().map(|p| (&p.label, &p.definitions.process.arguments)).collect();
         assert_eq!(self.processes.len(), 1, "{labels:?} {:?}", self.issues);
         &self.processes[0]
     }
@@ -233,7 +254,10 @@ impl Process {
     /// How many launches there were, of one kernel or of all.
     #[must_use]
     pub fn launches(&self, kernel: Option<&str>) -> usize {
-        self.commands.iter().filter(|c| c.kind.is_kernel() && (kernel.is_none() || c.kernel.as_deref() == kernel)).count()
+        self.commands
+            .iter()
+            .filter(|c| c.kind.is_kernel() && (kernel.is_none() || c.kernel.as_deref() == kernel))
+            .count()
     }
 
     /// How often a function was called.
@@ -253,7 +277,8 @@ impl Process {
         }
     }
 
-    /// No device span begins before its enqueue, and in-order queues overlap only where the raw stamps do.
+    /// No device span begins before its enqueue, and in-order queues overlap only where the raw
+    /// stamps do.
     ///
     /// # Panics
     /// If one does.
@@ -264,11 +289,16 @@ impl Process {
             let End::Timed { raw, start, end, .. } = command.end_state else { continue };
             assert!(start >= command.begin, "starts before its enqueue: {command:?}");
             assert!(end >= start, "ends before it starts: {command:?}");
-            let out_of_order = self.definitions.queues.get(&command.queue).is_some_and(|q| q.properties & 1 != 0);
-            if let Some((before, raw_before, id)) = last.insert(command.queue, (end, raw[3], command.id))
+            let out_of_order =
+                self.definitions.queues.get(&command.queue).is_some_and(|q| q.properties & 1 != 0);
+            if let Some((before, raw_before, id)) =
+                last.insert(command.queue, (end, raw[3], command.id))
                 && !out_of_order
             {
-                assert!(start >= before || raw[2] < raw_before, "overlaps command {id} only in the output: {command:?}");
+                assert!(
+                    start >= before || raw[2] < raw_before,
+                    "overlaps command {id} only in the output: {command:?}"
+                );
             }
         }
     }
@@ -287,7 +317,11 @@ impl Files {
         ProcessFiles {
             label: label.to_owned(),
             defs: self.defs.as_deref().map(|b| file("defs", b)),
-            segments: self.segments.iter().map(|(name, bytes)| File { name: name.clone(), bytes }).collect(),
+            segments: self
+                .segments
+                .iter()
+                .map(|(name, bytes)| File { name: name.clone(), bytes })
+                .collect(),
             ring: self.ring.as_deref().map(|b| file("ring", b)),
             issues: Vec::new(),
             extra_anchors: Vec::new(),
@@ -299,21 +333,30 @@ fn ns(span: time::Span) -> (i64, i64) {
     (span.begin.0, span.end.0)
 }
 
-fn arguments(call: &clscope_analysis::event::Call<'_>, function: &defs::Function) -> BTreeMap<String, u64> {
+fn arguments(
+    call: &clscope_analysis::event::Call<'_>,
+    function: &defs::Function,
+) -> BTreeMap<String, u64> {
     if matches!(call.kept, Kept::Enqueue(_)) {
         return BTreeMap::new();
     }
     call.arguments(function).map(|a| (a.argument.name.clone(), a.value)).collect()
 }
 
-fn command_of(definitions: &Definitions, command: &clscope_analysis::event::Command<'_>) -> Command {
+fn command_of(
+    definitions: &Definitions,
+    command: &clscope_analysis::event::Command<'_>,
+) -> Command {
     let record = &command.enqueued.record;
     let geometry = definitions.geometries.get(&record.geometry);
     let (begin, end) = ns(command.call);
     Command {
         id: record.id,
         kind: record.kind,
-        kernel: record.kind.is_kernel().then(|| definitions.kernel_name(record.object).into_owned()),
+        kernel: record
+            .kind
+            .is_kernel()
+            .then(|| definitions.kernel_name(record.object).into_owned()),
         queue: record.queue,
         global: geometry.map(|g| g.global),
         local: geometry.and_then(|g| g.local),
@@ -328,7 +371,12 @@ fn command_of(definitions: &Definitions, command: &clscope_analysis::event::Comm
         end_state: match command.outcome {
             Outcome::Timed(times) => {
                 let placed = times.placed.expect("events were read with an alignment");
-                End::Timed { raw: times.raw.map(|s| s.0), start: placed.stamps[2].0, end: placed.stamps[3].0, bound: placed.bound_ns }
+                End::Timed {
+                    raw: times.raw.map(|s| s.0),
+                    start: placed.stamps[2].0,
+                    end: placed.stamps[3].0,
+                    bound: placed.bound_ns,
+                }
             }
             Outcome::Untimed { reason, detail } => End::Untimed(reason, detail),
             Outcome::Unfinished(reason) => End::Unfinished(reason),

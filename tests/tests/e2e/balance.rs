@@ -1,4 +1,5 @@
-//! Everything the recorder adds is undone, and each call reaches the real function exactly once: counted by the fake library.
+//! Everything the recorder adds is undone, and each call reaches the real function exactly once:
+//! counted by the fake library.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use std::collections::BTreeMap;
@@ -24,9 +25,14 @@ fn run(stage: &Stage, mode: Mode, line: &str, settings: &[(&str, &str)]) -> Repo
     for line in std::fs::read_to_string(path).unwrap().lines() {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
-            ["call", name, count] => drop(report.calls.insert(name.to_owned(), count.parse().unwrap())),
+            ["call", name, count] => {
+                report.calls.insert(name.to_owned(), count.parse().unwrap());
+            }
             ["objects", kind, ref rest @ ..] => {
-                let fields = rest.chunks_exact(2).map(|p| (p[0].to_owned(), p[1].parse().unwrap())).collect();
+                let fields = rest
+                    .chunks_exact(2)
+                    .map(|p| (p[0].to_owned(), p[1].parse().unwrap()))
+                    .collect();
                 report.objects.insert(kind.to_owned(), fields);
             }
             ["misuse", ..] => report.misuse.push(line.to_owned()),
@@ -76,9 +82,15 @@ fn each_call_reaches_the_real_function_exactly_once() {
             let (bare, with) = (run(&stage, Mode::Bare, line, &[]), run(&stage, mode, line, &[]));
             let polls = line.starts_with("poll_only");
             for name in bare.calls.keys().chain(with.calls.keys()) {
-                let (once, found) = (bare.calls.get(name).copied().unwrap_or(0), with.calls.get(name).copied().unwrap_or(0));
+                let (once, found) = (
+                    bare.calls.get(name).copied().unwrap_or(0),
+                    with.calls.get(name).copied().unwrap_or(0),
+                );
                 if EXTRA.contains(&name.as_str()) {
-                    assert!(found >= once || polls, "{mode:?} {line}: {name} {found} times, bare {once}");
+                    assert!(
+                        found >= once || polls,
+                        "{mode:?} {line}: {name} {found} times, bare {once}"
+                    );
                 } else {
                     assert_eq!(found, once, "{mode:?} {line}: {name}");
                 }
@@ -96,9 +108,15 @@ fn every_handle_is_released() {
             let (bare, with) = (run(&stage, Mode::Bare, line, &[]), run(&stage, mode, line, &[]));
             assert_eq!(with.misuse, Vec::<String>::new(), "{mode:?} {line}");
             for (kind, fields) in &with.objects {
-                let of_bare = |field: &str| bare.objects.get(kind).and_then(|o| o.get(field)).copied().unwrap_or(0);
+                let of_bare = |field: &str| {
+                    bare.objects.get(kind).and_then(|o| o.get(field)).copied().unwrap_or(0)
+                };
                 for field in ["live", "held"] {
-                    assert_eq!(fields[field], of_bare(field), "{mode:?} {line}: {kind} {field}: {with:?}");
+                    assert_eq!(
+                        fields[field],
+                        of_bare(field),
+                        "{mode:?} {line}: {kind} {field}: {with:?}"
+                    );
                 }
                 if kind != "event" {
                     assert_eq!(fields["created"], of_bare("created"), "{mode:?} {line}: {kind}");
@@ -138,23 +156,40 @@ fn the_number_of_events_held_is_bounded() {
     // Nothing completes before the last wait, so the recorder could hold them all.
     let script = stage.join("script");
     std::fs::write(&script, "complete wait\nauto\n").unwrap();
-    let with = run(&stage, Mode::Preload, "many_commands 200000", &[("FAKE_CL_SCRIPT", script.to_str().unwrap())]);
+    let with = run(
+        &stage,
+        Mode::Preload,
+        "many_commands 200000",
+        &[("FAKE_CL_SCRIPT", script.to_str().unwrap())],
+    );
     let events = &with.objects["event"];
     assert_eq!((events["live"], events["held"]), (0, 0));
 }
 
 #[test]
 fn a_failure_of_the_runtime_is_passed_on_once() {
-    for (function, code) in
-        [("clCreateBuffer", -4), ("clEnqueueNDRangeKernel", -54), ("clCreateKernel", -46), ("clBuildProgram", -11), ("clCreateContext", -2)]
-    {
+    for (function, code) in [
+        ("clCreateBuffer", -4),
+        ("clEnqueueNDRangeKernel", -54),
+        ("clCreateKernel", -46),
+        ("clBuildProgram", -11),
+        ("clCreateContext", -2),
+    ] {
         let stage = Stage::new(Runtime::FakeLoader);
         let fail = format!("{function}:{code}");
         let seen = |mode: Mode| {
             let report = stage.join(&format!("{mode:?}.report"));
-            let app = stage.app(mode, "t", "linked 3").env("FAKE_CL_FAIL", &fail).env("FAKE_CL_REPORT", &report).run();
+            let app = stage
+                .app(mode, "t", "linked 3")
+                .env("FAKE_CL_FAIL", &fail)
+                .env("FAKE_CL_REPORT", &report)
+                .run();
             let text = std::fs::read_to_string(report).unwrap();
-            let calls = text.lines().find(|l| l.starts_with(&format!("call {function} "))).unwrap().to_owned();
+            let calls = text
+                .lines()
+                .find(|l| l.starts_with(&format!("call {function} ")))
+                .unwrap()
+                .to_owned();
             (app.status.code(), app.stdout.clone(), calls)
         };
         let bare = seen(Mode::Bare);
@@ -165,17 +200,25 @@ fn a_failure_of_the_runtime_is_passed_on_once() {
     }
 }
 
-/// An error that our event may have caused is tried once more as the application wrote it, and then it is the application's.
+/// An error that our event may have caused is tried once more as the application wrote it, and then
+/// it is the application's.
 #[test]
 fn an_enqueue_that_our_event_may_have_broken_is_repeated_without_it() {
     let stage = Stage::new(Runtime::FakeLoader);
     // The third launch fails, its repetition succeeds: the application sees a success.
-    let with = stage.app(Mode::Preload, "t", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-5@3").run().success();
+    let with = stage
+        .app(Mode::Preload, "t", "linked 5")
+        .env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-5@3")
+        .run()
+        .success();
     assert!(with.stdout.contains("right"));
     let recorded = clscope_tests::Recorded::read(&[&stage.trace("t")]);
     assert_eq!(recorded.launches(), 5);
     // Where every launch fails, the application gets the runtime's error.
-    let with = stage.app(Mode::Preload, "u", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-5").run();
+    let with = stage
+        .app(Mode::Preload, "u", "linked 5")
+        .env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-5")
+        .run();
     assert_eq!(with.status.code(), Some(3));
     assert!(with.stderr.contains("gave -5"), "{}", with.stderr);
 }

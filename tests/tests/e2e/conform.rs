@@ -1,5 +1,6 @@
-//! The conformance-style suite: its transcript is the same text with the recorder as without, in every way in, on every
-//! runtime. Each case runs in a process of its own (`--isolate`), so that a crash or a hang is a line of the transcript.
+//! The conformance-style suite: its transcript is the same text with the recorder as without, in
+//! every way in, on every runtime. Each case runs in a process of its own (`--isolate`), so that a
+//! crash or a hang is a line of the transcript.
 
 use clscope_tests::{Mode, Runtime, Stage, artifacts};
 use std::collections::BTreeMap;
@@ -24,11 +25,20 @@ fn same_transcript(runtime: Runtime, skips: Option<&str>, mode: Mode) {
 
 /// As [`same_transcript`] for some cases, at least `least` of them, with a method of device timing.
 #[track_caller]
-fn same_transcript_of(names: &str, least: usize, runtime: Runtime, skips: Option<&str>, mode: Mode, method: &str) {
+fn same_transcript_of(
+    names: &str,
+    least: usize,
+    runtime: Runtime,
+    skips: Option<&str>,
+    mode: Mode,
+    method: &str,
+) {
     let stage = Stage::new(runtime);
     let skips = skips.map(|name| artifacts::root().join("tests/fixtures/conform/skips").join(name));
     let run = |mode: Mode, name: &str| {
-        let mut run = stage.app(mode, name, &format!("conform --isolate {names}")).env("CLSCOPE_DEVICE_TIMING", method);
+        let mut run = stage
+            .app(mode, name, &format!("conform --isolate {names}"))
+            .env("CLSCOPE_DEVICE_TIMING", method);
         if let Some(skips) = &skips {
             run = run.arg("--skip").arg(skips);
         }
@@ -47,7 +57,11 @@ fn same_transcript_of(names: &str, least: usize, runtime: Runtime, skips: Option
             differences.push_str(&format!("{name}\n  bare {a}\n  with {b}\n"));
         }
     }
-    assert!(differences.is_empty() && with.len() == bare.len(), "{mode:?}, {method}, on {:?}:\n{differences}", stage.runtime);
+    assert!(
+        differences.is_empty() && with.len() == bare.len(),
+        "{mode:?}, {method}, on {:?}:\n{differences}",
+        stage.runtime
+    );
 }
 
 macro_rules! modes {
@@ -79,7 +93,8 @@ modes! {
     recorded: Record
 }
 
-/// Cases about what each method of device timing does in its own way: events, callbacks, waits, counts.
+/// Cases about what each method of device timing does in its own way: events, callbacks, waits,
+/// counts.
 const OF_METHODS: &str = "stamps_by_size info_before_completion counts_* many_events queue_* callbacks_* callback_* \
     destructors_without_finish context_* event_references unprofiled_queue gate_for_everything release_while_pending command_buffers";
 

@@ -1,5 +1,5 @@
-//! What a trace holds of an application whose every call is known: counts, names, sizes, wait lists, the enqueuing call, and
-//! device times that obey causality.
+//! What a trace holds of an application whose every call is known: counts, names, sizes, wait
+//! lists, the enqueuing call, and device times that obey causality.
 
 use clscope_tests::trace::End;
 use clscope_tests::{Mode, Recorded, Runtime, Stage};
@@ -24,7 +24,11 @@ fn every_call_and_command_of_a_linked_application() {
                 assert!(!command.app_event && command.waits.is_empty(), "{mode:?} {command:?}");
             }
             let read = &process.commands[10];
-            assert_eq!((read.kind, read.bytes, read.blocking), (CommandKind::ReadBuffer, 4096, true), "{mode:?}");
+            assert_eq!(
+                (read.kind, read.bytes, read.blocking),
+                (CommandKind::ReadBuffer, 4096, true),
+                "{mode:?}"
+            );
             process.assert_all_timed();
             process.assert_causal();
             for (function, times) in [
@@ -52,7 +56,11 @@ fn every_call_and_command_of_a_linked_application() {
                 Mode::Layer => "layer",
                 _ => "",
             };
-            assert!(process.definitions.process.injection.contains(expected), "{}", process.definitions.process.injection);
+            assert!(
+                process.definitions.process.injection.contains(expected),
+                "{}",
+                process.definitions.process.injection
+            );
         }
     }
 }
@@ -99,14 +107,22 @@ fn commands_of_an_application_that_only_flushes_are_timed() {
 #[test]
 fn commands_that_nobody_waits_for_are_timed_or_say_why_not() {
     for runtime in Runtime::real() {
-        for line in ["never_wait 100", "never_wait 100 leave", "release_early flight", "release_early gate"] {
+        for line in
+            ["never_wait 100", "never_wait 100 leave", "release_early flight", "release_early gate"]
+        {
             let (_, recorded) = Stage::new(runtime.clone()).record(Mode::Preload, line);
             let process = recorded.only();
-            assert_eq!(process.launches(None), if line.starts_with("never") { 100 } else { 50 }, "{line}");
+            assert_eq!(
+                process.launches(None),
+                if line.starts_with("never") { 100 } else { 50 },
+                "{line}"
+            );
             for command in &process.commands {
                 let right = match &command.end_state {
                     End::Timed { .. } | End::Unfinished(_) => true,
-                    End::Untimed(reason, _) => matches!(reason, Untimed::QueueReleased | Untimed::Unfinished),
+                    End::Untimed(reason, _) => {
+                        matches!(reason, Untimed::QueueReleased | Untimed::Unfinished)
+                    }
                 };
                 assert!(right, "{line} {runtime:?}: {command:?}");
             }
@@ -119,14 +135,23 @@ fn commands_that_nobody_waits_for_are_timed_or_say_why_not() {
 #[test]
 fn wait_lists_name_the_commands_waited_for() {
     for runtime in Runtime::real() {
-        let (_, recorded) = Stage::new(runtime).record(Mode::Preload, "multi_queue 3 20 out-of-order");
+        let (_, recorded) =
+            Stage::new(runtime).record(Mode::Preload, "multi_queue 3 20 out-of-order");
         let process = recorded.only();
         assert_eq!(process.launches(Some("increment")), 60);
         for command in process.commands.iter().filter(|c| c.kind.is_kernel()) {
             // Each waits for the one before it on its queue, the first for none.
-            let before =
-                process.commands.iter().filter(|c| c.kind.is_kernel() && c.queue == command.queue && c.id < command.id).map(|c| c.id).max();
-            assert_eq!(command.waits, before.map(Some).into_iter().collect::<Vec<_>>(), "{command:?}");
+            let before = process
+                .commands
+                .iter()
+                .filter(|c| c.kind.is_kernel() && c.queue == command.queue && c.id < command.id)
+                .map(|c| c.id)
+                .max();
+            assert_eq!(
+                command.waits,
+                before.map(Some).into_iter().collect::<Vec<_>>(),
+                "{command:?}"
+            );
         }
         let marker = process.commands.iter().find(|c| c.kind == CommandKind::Marker).unwrap();
         assert_eq!(marker.waits.len(), 3);
@@ -167,9 +192,11 @@ fn calls_after_a_longjmp_out_of_a_callback_are_still_seen() {
 
 #[test]
 fn every_call_of_every_thread_is_recorded() {
-    for (line, expected) in
-        [("threads cheap 4 20000", 4 * 20000), ("threads short 1000 10", 1000 * 10), ("threads late 64 10", 64 * (10 + 3))]
-    {
+    for (line, expected) in [
+        ("threads cheap 4 20000", 4 * 20000),
+        ("threads short 1000 10", 1000 * 10),
+        ("threads late 64 10", 64 * (10 + 3)),
+    ] {
         let (_, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, line);
         let process = recorded.only();
         let function = "clRetainMemObject";
@@ -180,27 +207,47 @@ fn every_call_of_every_thread_is_recorded() {
 
 #[test]
 fn calls_from_signal_handlers_are_recorded_or_counted_as_dropped() {
-    let (finished, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, "signals storm 100000");
-    let ran: usize = finished.stderr.split_whitespace().find_map(|w| w.parse().ok()).expect("how often the handler ran");
+    let (finished, recorded) =
+        Stage::new(Runtime::Pocl).record(Mode::Preload, "signals storm 100000");
+    let ran: usize = finished
+        .stderr
+        .split_whitespace()
+        .find_map(|w| w.parse().ok())
+        .expect("how often the handler ran");
     let process = recorded.only();
     let seen = process.count("clRetainMemObject") + process.count("clReleaseMemObject");
     assert!(seen <= 2 * ran + 3, "{seen} of {ran}");
-    assert_eq!(seen as u64 + process.dropped, 2 * ran as u64 + 3, "three releases are the main thread's own");
+    assert_eq!(
+        seen as u64 + process.dropped,
+        2 * ran as u64 + 3,
+        "three releases are the main thread's own"
+    );
 }
 
 #[test]
 fn errors_of_the_runtime_are_recorded_and_passed_on() {
     let stage = Stage::new(Runtime::FakeLoader);
-    let bare = stage.app(Mode::Bare, "bare", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
+    let bare = stage
+        .app(Mode::Bare, "bare", "linked 5")
+        .env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3")
+        .run();
     assert_eq!(bare.status.code(), Some(3));
     for mode in [Mode::Preload, Mode::Record] {
         stage.forget("t");
-        let with = stage.app(mode, "t", "linked 5").env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3").run();
+        let with = stage
+            .app(mode, "t", "linked 5")
+            .env("FAKE_CL_FAIL", "clEnqueueNDRangeKernel:-54@3")
+            .run();
         assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
         assert!(with.stderr.contains("gave -54"), "{}", with.stderr);
         let recorded = Recorded::read(&[&stage.trace("t")]);
         let process = recorded.only();
-        let results: Vec<_> = process.calls.iter().filter(|c| c.name == "clEnqueueNDRangeKernel").map(|c| c.result).collect();
+        let results: Vec<_> = process
+            .calls
+            .iter()
+            .filter(|c| c.name == "clEnqueueNDRangeKernel")
+            .map(|c| c.result)
+            .collect();
         assert_eq!(results, [0, 0, -54]);
         assert_eq!(process.launches(None), 2, "a failed enqueue is no command");
     }
@@ -219,7 +266,8 @@ fn commands_that_fail_on_the_device_say_so() {
     assert!(recorded.only().commands[0].raw().is_some());
 }
 
-/// A driver that has written END and not yet QUEUED is waited for; nothing is recorded with stamps of 0.
+/// A driver that has written END and not yet QUEUED is waited for; nothing is recorded with stamps
+/// of 0.
 #[test]
 fn stamps_that_come_late_are_waited_for() {
     let stage = Stage::new(Runtime::FakeLoader);
@@ -229,7 +277,11 @@ fn stamps_that_come_late_are_waited_for() {
     let recorded = Recorded::read(&[&stage.trace("t")]);
     recorded.only().assert_all_timed();
     assert!(
-        recorded.only().commands.iter().all(|c| c.raw().is_some_and(|raw| raw.iter().all(|stamp| *stamp != 0))),
+        recorded
+            .only()
+            .commands
+            .iter()
+            .all(|c| c.raw().is_some_and(|raw| raw.iter().all(|stamp| *stamp != 0))),
         "{:?}",
         recorded.issues
     );
@@ -240,17 +292,35 @@ fn each_timing_method_times_every_command_it_promises_to() {
     for runtime in Runtime::real() {
         for method in ["event", "callback", "sync", "off", "sample", "auto"] {
             let stage = Stage::new(runtime.clone());
-            let with = stage.app(Mode::Preload, "t", "linked 100").env("CLSCOPE_DEVICE_TIMING", method).run().success();
+            let with = stage
+                .app(Mode::Preload, "t", "linked 100")
+                .env("CLSCOPE_DEVICE_TIMING", method)
+                .run()
+                .success();
             assert!(with.stdout.contains("right"));
             let recorded = Recorded::read(&[&stage.trace("t")]);
             let process = recorded.only();
             assert_eq!(process.commands.len(), 101, "{method} {runtime:?}");
             if method == "off" {
-                assert!(process.commands.iter().all(|c| matches!(c.end_state, End::Untimed(Untimed::TimingOff, _))), "{runtime:?}");
+                assert!(
+                    process
+                        .commands
+                        .iter()
+                        .all(|c| matches!(c.end_state, End::Untimed(Untimed::TimingOff, _))),
+                    "{runtime:?}"
+                );
             } else if matches!(method, "sample" | "auto") {
-                let left_out = |c: &clscope_tests::Command| matches!(c.end_state, End::Untimed(Untimed::NotSampled, _));
-                assert!(process.commands.iter().all(|c| c.raw().is_some() || left_out(c)), "{method} {runtime:?}");
-                assert!(process.commands.iter().any(|c| c.raw().is_some()), "{method}: the first launches are always timed");
+                let left_out = |c: &clscope_tests::Command| {
+                    matches!(c.end_state, End::Untimed(Untimed::NotSampled, _))
+                };
+                assert!(
+                    process.commands.iter().all(|c| c.raw().is_some() || left_out(c)),
+                    "{method} {runtime:?}"
+                );
+                assert!(
+                    process.commands.iter().any(|c| c.raw().is_some()),
+                    "{method}: the first launches are always timed"
+                );
                 process.assert_causal();
             } else {
                 process.assert_all_timed();
@@ -260,23 +330,33 @@ fn each_timing_method_times_every_command_it_promises_to() {
     }
 }
 
-/// An estimate counts every launch, holds what was timed, and lies inside its interval, which ends where there is no more time.
+/// An estimate counts every launch, holds what was timed, and lies inside its interval, which ends
+/// where there is no more time.
 #[test]
 fn totals_of_a_sample_say_how_far_they_reach() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime.clone());
-        stage.app(Mode::Preload, "t", "stream 1000 20").env("CLSCOPE_DEVICE_TIMING", "sample").run().success();
+        stage
+            .app(Mode::Preload, "t", "stream 1000 20")
+            .env("CLSCOPE_DEVICE_TIMING", "sample")
+            .run()
+            .success();
         let report = stage.clscope(["report", "t.clscope", "--format", "json"]).run().success();
-        let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("the report is JSON");
+        let report: serde_json::Value =
+            serde_json::from_str(&report.stdout).expect("the report is JSON");
         let kernels = report["kernels"].as_array().expect("a list of kernels");
         let estimates: Vec<_> = kernels.iter().filter(|k| k["estimate"].is_object()).collect();
         assert!(!estimates.is_empty(), "a thousand launches are not all timed: {runtime:?}");
         for kernel in estimates {
             let total = &kernel["estimate"]["total_ns"];
-            let [low, value, high] = [&total["ci95"][0], &total["estimate"], &total["ci95"][1]].map(|v| v.as_f64().expect("a number"));
+            let [low, value, high] = [&total["ci95"][0], &total["estimate"], &total["ci95"][1]]
+                .map(|v| v.as_f64().expect("a number"));
             let timed = kernel["time_ns"]["total"].as_f64().expect("a number");
             assert_eq!(kernel["estimate"]["launches"], kernel["count"], "{runtime:?}");
-            assert!(timed <= low && low <= value && value <= high && high.is_finite(), "{runtime:?}: {timed} {total}");
+            assert!(
+                timed <= low && low <= value && value <= high && high.is_finite(),
+                "{runtime:?}: {timed} {total}"
+            );
         }
     }
 }
@@ -288,7 +368,11 @@ fn no_timing_method_waits_for_commands_behind_a_user_event() {
         for method in ["event", "callback", "sync", "sample", "auto"] {
             let stage = Stage::new(runtime.clone());
             let bare = stage.app(Mode::Bare, "bare", "user_event_gate 20").run().success();
-            let with = stage.app(Mode::Preload, "t", "user_event_gate 20").env("CLSCOPE_DEVICE_TIMING", method).limit(60).run();
+            let with = stage
+                .app(Mode::Preload, "t", "user_event_gate 20")
+                .env("CLSCOPE_DEVICE_TIMING", method)
+                .limit(60)
+                .run();
             assert_eq!(with.seen(), bare.seen(), "{method} {runtime:?}: {}", with.stderr);
         }
     }

@@ -1,5 +1,6 @@
-//! Recording is started, stopped and brought to the disk from outside, while the application runs: nothing that it does while
-//! recording is stopped is recorded, everything else is, and it gets no signal for it.
+//! Recording is started, stopped and brought to the disk from outside, while the application runs:
+//! nothing that it does while recording is stopped is recorded, everything else is, and it gets no
+//! signal for it.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, Talk, artifacts};
 use std::collections::BTreeSet;
@@ -8,7 +9,11 @@ use std::path::Path;
 /// `stepwise` under `clscope record OPTIONS`, and its process id.
 fn stepwise(stage: &Stage, options: &[&str]) -> (Talk, String) {
     let a = artifacts();
-    let run = stage.clscope(["record", "-q", "-f", "-o", "t"]).args(options).arg("--").arg(a.fixture("stepwise"));
+    let run = stage
+        .clscope(["record", "-q", "-f", "-o", "t"])
+        .args(options)
+        .arg("--")
+        .arg(a.fixture("stepwise"));
     let mut talk = run.env("CLSCOPE_DEVICE_TIMING", "event").talk();
     let pid = talk.hear();
     (talk, pid)
@@ -34,7 +39,10 @@ fn a_paused_application_is_recorded_from_start_to_stop() {
     let trace = stage.trace("t");
     app.tell("10");
     assert!(ctl(&stage, &trace, "status").ends_with(": paused\n"));
-    assert!(ctl(&stage, &pid, "status").ends_with(": paused\n"), "found by its process id from another folder");
+    assert!(
+        ctl(&stage, &pid, "status").ends_with(": paused\n"),
+        "found by its process id from another folder"
+    );
     assert_eq!(launches(&stage), 0);
     // The kernel was made while recording was paused; its name is known all the same.
     assert!(ctl(&stage, &pid, "start").ends_with(": recording\n"));
@@ -52,9 +60,17 @@ fn a_paused_application_is_recorded_from_start_to_stop() {
     assert!(ctl(&stage, &trace, "status").ends_with(": ended\n"));
     let dump = stage.clscope(["dump", "t.clscope"]).run().success().stdout;
     let told = |text: &str| dump.lines().filter(|l| l.ends_with(text)).count();
-    assert_eq!((told("recording paused"), told("recording went on")), (2, 2), "each change is in the trace:\n{dump}");
+    assert_eq!(
+        (told("recording paused"), told("recording went on")),
+        (2, 2),
+        "each change is in the trace:\n{dump}"
+    );
     let nothing = stage.clscope(["ctl", "t.clscope", "stop"]).run();
-    assert!(!nothing.status.success() && nothing.stderr.contains("no process of"), "{}", nothing.stderr);
+    assert!(
+        !nothing.status.success() && nothing.stderr.contains("no process of"),
+        "{}",
+        nothing.stderr
+    );
 }
 
 #[test]
@@ -136,10 +152,15 @@ fn functions_are_in_groups_that_can_be_chosen() {
     let stage = Stage::new(Runtime::FakeLoader);
     stage.app(Mode::Preload, "t", "linked 1").run().success();
     let recorded = Recorded::read(&[&stage.trace("t")]);
-    let groups: BTreeSet<&str> = recorded.only().definitions.functions().map(|f| f.group.as_str()).collect();
+    let groups: BTreeSet<&str> =
+        recorded.only().definitions.functions().map(|f| f.group.as_str()).collect();
     assert_eq!(groups, BTreeSet::from(clscope_trace::settings::API_GROUPS));
     let unknown = stage.clscope(["record", "--groups", "enqueues", "--", "true"]).run();
-    assert!(unknown.status.code() == Some(2) && unknown.stderr.contains("enqueue, object"), "{}", unknown.stderr);
+    assert!(
+        unknown.status.code() == Some(2) && unknown.stderr.contains("enqueue, object"),
+        "{}",
+        unknown.stderr
+    );
 }
 
 #[test]

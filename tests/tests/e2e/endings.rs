@@ -1,10 +1,21 @@
-//! However a process ends, every record that was complete is readable, what was in flight is named, and the end itself is
-//! the same as without us.
+//! However a process ends, every record that was complete is readable, what was in flight is named,
+//! and the end itself is the same as without us.
 
 use clscope_tests::trace::End;
 use clscope_tests::{Mode, Runtime, Stage};
 
-const FINISHED: [&str; 10] = ["kill", "term", "abort", "segfault", "_exit", "exit", "quick_exit", "thread_exit", "return", "outlive"];
+const FINISHED: [&str; 10] = [
+    "kill",
+    "term",
+    "abort",
+    "segfault",
+    "_exit",
+    "exit",
+    "quick_exit",
+    "thread_exit",
+    "return",
+    "outlive",
+];
 
 /// Ends in which nothing of ours can run at the end.
 fn sudden(how: &str) -> bool {
@@ -22,7 +33,13 @@ fn exit_code_and_signal_are_the_same() {
                 let bare = stage.app(Mode::Bare, "bare", &line).run();
                 for mode in Mode::RECORDING {
                     let with = stage.app(mode, "t", &line).run();
-                    assert_eq!(with.seen(), bare.seen(), "{mode:?} {line} on {:?}: {}", stage.runtime, with.stderr);
+                    assert_eq!(
+                        with.seen(),
+                        bare.seen(),
+                        "{mode:?} {line} on {:?}: {}",
+                        stage.runtime,
+                        with.stderr
+                    );
                 }
             }
         }
@@ -38,7 +55,12 @@ fn every_record_completed_before_the_end_is_readable() {
                 let (_, recorded) = stage.record(mode, &format!("die {how} 500"));
                 let process = recorded.only();
                 let launches = if how == "outlive" { 510 } else { 500 };
-                assert_eq!(process.launches(Some("vector_add")), launches, "{mode:?} {how}: {:?}", recorded.issues);
+                assert_eq!(
+                    process.launches(Some("vector_add")),
+                    launches,
+                    "{mode:?} {how}: {:?}",
+                    recorded.issues
+                );
                 // clFinish was waited for, so all of them were known complete.
                 process.assert_all_timed();
                 process.assert_causal();
@@ -59,15 +81,27 @@ fn commands_in_flight_at_the_end_are_recorded_as_unfinished() {
             let (_, recorded) = stage.record(Mode::Preload, &format!("die {how} 200 flight"));
             let process = recorded.only();
             let launches = if how == "outlive" { 210 } else { 200 };
-            assert_eq!(process.launches(None), launches, "{how} {runtime:?}: {:?}", recorded.issues);
-            let open = process.commands.iter().filter(|c| !matches!(c.end_state, End::Timed { .. })).count();
+            assert_eq!(
+                process.launches(None),
+                launches,
+                "{how} {runtime:?}: {:?}",
+                recorded.issues
+            );
+            let open = process
+                .commands
+                .iter()
+                .filter(|c| !matches!(c.end_state, End::Timed { .. }))
+                .count();
             if how == "outlive" {
                 assert_eq!(open, 0, "the thread that outlives main waits for all");
             }
             if sudden(how) {
                 assert_eq!(open, 200, "{how}: nobody could ask for their times");
                 let report = stage.clscope(["report", "t.clscope"]).run().success();
-                assert!((report.stdout + &report.stderr).contains("200 commands"), "{how}: the report says how many have no times");
+                assert!(
+                    (report.stdout + &report.stderr).contains("200 commands"),
+                    "{how}: the report says how many have no times"
+                );
             }
         }
     }
@@ -83,7 +117,10 @@ fn the_call_that_a_process_died_in_is_named() {
                 let (_, recorded) = stage.record(mode, line);
                 assert_eq!(recorded.only().in_calls, ["clWaitForEvents"], "{mode:?} {line}");
                 let report = stage.clscope(["report", "t.clscope"]).run().success();
-                assert!((report.stdout + &report.stderr).contains("clWaitForEvents"), "{line}: the report names it");
+                assert!(
+                    (report.stdout + &report.stderr).contains("clWaitForEvents"),
+                    "{line}: the report names it"
+                );
             }
         }
     }
@@ -92,11 +129,18 @@ fn the_call_that_a_process_died_in_is_named() {
 #[test]
 fn record_ends_by_the_signal_that_ended_the_application() {
     use std::os::unix::process::ExitStatusExt;
-    for (how, signal) in [("kill", libc::SIGKILL), ("term", libc::SIGTERM), ("abort", libc::SIGABRT), ("segfault", libc::SIGSEGV)] {
+    for (how, signal) in [
+        ("kill", libc::SIGKILL),
+        ("term", libc::SIGTERM),
+        ("abort", libc::SIGABRT),
+        ("segfault", libc::SIGSEGV),
+    ] {
         let stage = Stage::new(Runtime::Pocl);
         let finished = stage.app(Mode::Record, "t", &format!("die {how}")).run();
         assert_eq!(finished.status.signal(), Some(signal), "{how}");
-        let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(stage.trace("t").join("meta.json")).unwrap()).unwrap();
+        let meta: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(stage.trace("t").join("meta.json")).unwrap())
+                .unwrap();
         assert!(meta.is_object(), "{how}: {meta}");
     }
 }

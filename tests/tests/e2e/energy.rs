@@ -1,5 +1,6 @@
-//! Joules per kernel, the whole way: sensors are read while an application runs, stored, and attributed. The sensors are
-//! emulated trees that change meanwhile, and recorded readings whose truth is known.
+//! Joules per kernel, the whole way: sensors are read while an application runs, stored, and
+//! attributed. The sensors are emulated trees that change meanwhile, and recorded readings whose
+//! truth is known.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
@@ -18,7 +19,8 @@ const WATTS: [(&str, &str, f64); 4] = [
 ];
 /// Where processors' counters wrap, in microjoules.
 const RANGE: u64 = 262_143_328_850;
-/// What the counters show first: all wrap once, some joules later; or never in a test, with much behind them to lose.
+/// What the counters show first: all wrap once, some joules later; or never in a test, with much
+/// behind them to lose.
 const SOON: u64 = RANGE - 4_000_000;
 const LATE: u64 = 5_000_000_000;
 
@@ -31,13 +33,14 @@ struct Tree {
 
 /// What a tree did while something ran.
 struct Shown {
-    /// Longest time in which the counters stood still, in seconds: a busy machine may keep us from raising them.
+    /// Longest time in which the counters stood still, in seconds: a busy machine may keep us from
+    /// raising them.
     still: f64,
 }
 
 impl Shown {
-    /// How far a mean over `seconds` may be off, as a share: the counters are late by up to that time at either end, and
-    /// so is the sampler's reading of its clock by some milliseconds.
+    /// How far a mean over `seconds` may be off, as a share: the counters are late by up to that
+    /// time at either end, and so is the sampler's reading of its clock by some milliseconds.
     fn tolerance(&self, seconds: f64) -> f64 {
         2.0 * (self.still + 0.01) / seconds
     }
@@ -61,8 +64,8 @@ impl Tree {
         tree
     }
 
-    /// Lets the counters show the energy of so many seconds, less `back` microjoules. All digits are written by one call,
-    /// so that a reader never sees a part of them.
+    /// Lets the counters show the energy of so many seconds, less `back` microjoules. All digits
+    /// are written by one call, so that a reader never sees a part of them.
     fn show(&self, seconds: f64, back: u64) {
         for (file, watts) in &self.counters {
             let energy = (seconds * watts * 1e6) as u64 + self.start - back;
@@ -70,8 +73,9 @@ impl Tree {
         }
     }
 
-    /// Records two_powers with options while the counters rise. The application goes on until the sampler has stored
-    /// readings in `lost.len()` goes; with the nth go so many microjoules are lost to the counters, as on a reset.
+    /// Records two_powers with options while the counters rise. The application goes on until the
+    /// sampler has stored readings in `lost.len()` goes; with the nth go so many microjoules are
+    /// lost to the counters, as on a reset.
     fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
         let (ended, stop) = (AtomicBool::new(false), stage.join("stop"));
         let readings = stage.trace("t").join("sensors.clt");
@@ -86,7 +90,8 @@ impl Tree {
                     still = still.max(from.elapsed().as_secs_f64() - before);
                     before = seconds;
                     let now = std::fs::metadata(&readings).map_or(0, |m| m.len());
-                    // The first readings fill some kilobytes; before them are the header and what was found.
+                    // The first readings fill some kilobytes; before them are the header and what
+                    // was found.
                     if now > length + 10_000 {
                         length = now;
                         back += lost.get(goes).copied().unwrap_or(0);
@@ -108,9 +113,13 @@ impl Tree {
 
 fn energy(stage: &Stage, arguments: &[&str]) -> Value {
     let trace = stage.trace("t").display().to_string();
-    let finished = stage.clscope(["report", &trace, "--format", "json"]).args(arguments).run().success();
+    let finished =
+        stage.clscope(["report", &trace, "--format", "json"]).args(arguments).run().success();
     let report: Value = serde_json::from_str(&finished.stdout).unwrap();
-    assert!(report["kernels"].as_array().is_some_and(|k| !k.is_empty()), "the rest of the report is there: {report}");
+    assert!(
+        report["kernels"].as_array().is_some_and(|k| !k.is_empty()),
+        "the rest of the report is there: {report}"
+    );
     report["energy"].clone()
 }
 
@@ -133,8 +142,11 @@ fn number(of: &Value) -> f64 {
 
 /// Groups, floors and the rest are what was measured, to rounding.
 fn assert_conserved(device: &Value) {
-    let sum = |list: &Value, field: fn(&Value) -> &Value| list.as_array().unwrap().iter().map(|x| number(field(x))).sum::<f64>();
-    let parts = sum(&device["groups"], |g| &g["joules"]["value"]) + sum(&device["floors"], |f| &f["joules"]);
+    let sum = |list: &Value, field: fn(&Value) -> &Value| {
+        list.as_array().unwrap().iter().map(|x| number(field(x))).sum::<f64>()
+    };
+    let parts = sum(&device["groups"], |g| &g["joules"]["value"])
+        + sum(&device["floors"], |f| &f["joules"]);
     let all = parts + number(&device["unattributed_joules"]);
     let measured = number(&device["measured_joules"]);
     assert!((all / measured - 1.0).abs() < 1e-9, "{all} of {measured}");
@@ -149,7 +161,11 @@ fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
     let energy = energy(&stage, &[]);
     assert_eq!(energy["absent"], Value::Null, "{energy}");
     let device = &energy["devices"][0];
-    assert_eq!((device["formula"].as_str(), device["failed"].as_str()), (Some("pkg"), None), "{device}");
+    assert_eq!(
+        (device["formula"].as_str(), device["failed"].as_str()),
+        (Some("pkg"), None),
+        "{device}"
+    );
     assert_conserved(device);
     // The same power whatever runs.
     let watts = number(&device["mean_watts"]);
@@ -157,17 +173,28 @@ fn counters_that_change_while_an_application_runs_become_joules_per_kernel() {
     assert!((watts / 20.0 - 1.0).abs() < allowed, "{watts} W, allowed {allowed}");
     for counter in energy["application"].as_array().unwrap() {
         let name = counter["sensor"].as_str().unwrap();
-        let (_, _, watts) = WATTS.iter().find(|w| name.rsplit(['/', ' ']).next() == Some(w.1)).unwrap_or_else(|| panic!("{name}"));
+        let (_, _, watts) = WATTS
+            .iter()
+            .find(|w| name.rsplit(['/', ' ']).next() == Some(w.1))
+            .unwrap_or_else(|| panic!("{name}"));
         let mean = number(&counter["joules"]) / number(&counter["seconds"]);
         let allowed = shown.tolerance(number(&counter["seconds"]));
         assert!((mean / watts - 1.0).abs() < allowed, "{name}: {mean} W, allowed {allowed}");
     }
-    let names: Vec<_> = device["classes"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        device["classes"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"alpha") && names.contains(&"beta"), "{names:?}");
     assert!(number(&energy["sampler"]["cpu_seconds"]) > 0.0);
     // For people, too.
-    let text = stage.clscope(["report", &stage.trace("t").display().to_string(), "--section", "energy"]).run().success().stdout;
-    assert!(text.contains("P_CPU = P_PKG") && text.contains("alpha") && text.contains("floor"), "{text}");
+    let text = stage
+        .clscope(["report", &stage.trace("t").display().to_string(), "--section", "energy"])
+        .run()
+        .success()
+        .stdout;
+    assert!(
+        text.contains("P_CPU = P_PKG") && text.contains("alpha") && text.contains("floor"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -175,7 +202,8 @@ fn a_counter_that_goes_backwards_is_told_and_costs_only_a_gap() {
     let stage = Stage::new(Runtime::Pocl);
     let tree = Tree::new(&stage.join("tree"), LATE);
     let root = tree.root.display().to_string();
-    // Once the sampler is at work, much of what was counted so far is lost, as on a reset: more than a busy machine could make up for.
+    // Once the sampler is at work, much of what was counted so far is lost, as on a reset: more
+    // than a busy machine could make up for.
     let shown = tree.record(&stage, &["--sysfs-root", &root], &[4_000_000_000, 0, 0]);
     let energy = energy(&stage, &[]);
     let notes = energy["notes"].to_string();
@@ -192,7 +220,10 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     let stage = Stage::new(Runtime::Pocl);
     let empty = stage.join("empty");
     std::fs::create_dir(&empty).unwrap();
-    for (options, want) in [(vec!["--sensors", "off"], "--sensors off"), (vec!["--sysfs-root", empty.to_str().unwrap()], "no sensor")] {
+    for (options, want) in [
+        (vec!["--sensors", "off"], "--sensors off"),
+        (vec!["--sysfs-root", empty.to_str().unwrap()], "no sensor"),
+    ] {
         record(&stage, &options, &["50"]);
         let energy = energy(&stage, &[]);
         let why = energy["absent"].as_str().unwrap_or_else(|| panic!("{energy}"));
@@ -206,13 +237,22 @@ fn without_sensors_the_report_says_why_and_has_everything_else() {
     assert!(text.contains("Energy: absent: no sensors were read"), "{text}");
 }
 
-/// A stretch of device time: begin and end in ns of CLOCK_MONOTONIC_RAW, and the kernel, with the place that it was launched from if that is
-/// known.
+/// A stretch of device time: begin and end in ns of CLOCK_MONOTONIC_RAW, and the kernel, with the
+/// place that it was launched from if that is known.
 type Span = (f64, f64, String);
 
 fn spans(stage: &Stage) -> Vec<Span> {
     let out = stage.join("t.json");
-    stage.clscope(["export", "chrome", &stage.trace("t").display().to_string(), "-o", &out.display().to_string()]).run().success();
+    stage
+        .clscope([
+            "export",
+            "chrome",
+            &stage.trace("t").display().to_string(),
+            "-o",
+            &out.display().to_string(),
+        ])
+        .run()
+        .success();
     let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
     let origin = number(&document["otherData"]["origin_ns"]);
     let mut spans: Vec<Span> = document["traceEvents"]
@@ -223,7 +263,9 @@ fn spans(stage: &Stage) -> Vec<Span> {
         .map(|e| {
             let begin = origin + number(&e["ts"]) * 1e3;
             let name = e["name"].as_str().unwrap();
-            let name = e["args"]["called_from"][0].as_str().map_or(name.to_owned(), |from| format!("{name} @ {from}"));
+            let name = e["args"]["called_from"][0]
+                .as_str()
+                .map_or(name.to_owned(), |from| format!("{name} @ {from}"));
             (begin, begin + number(&e["dur"]) * 1e3, name)
         })
         .collect();
@@ -231,10 +273,13 @@ fn spans(stage: &Stage) -> Vec<Span> {
     spans
 }
 
-/// A RAPL counter, as the processor would have counted it: steps of a millisecond, counts of 2^-14 J, polled twice a step.
+/// A RAPL counter, as the processor would have counted it: steps of a millisecond, counts of 2^-14
+/// J, polled twice a step.
 fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> String {
     let (first, last) = (spans[0].0 - 5e8, spans[spans.len() - 1].1 + 5e8);
-    let mut text = "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n".to_owned();
+    let mut text =
+        "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
+            .to_owned();
     let (mut energy, mut at, mut next) = (0.0, first, 0);
     let mut poll = first;
     let mut shown = 0u64;
@@ -275,46 +320,98 @@ fn readings_of_a_known_truth_give_it_back() {
     let truth = |name: &str| if name == "alpha" { 35.0 } else { 14.0 };
     std::fs::write(stage.join("readings"), counted(&spans, truth, 5.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
-    let device = energy(&stage, &["--readings", &readings, "--iteration-kernel", "beta"])["devices"][0].clone();
+    let device =
+        energy(&stage, &["--readings", &readings, "--iteration-kernel", "beta"])["devices"][0]
+            .clone();
     assert_conserved(&device);
     for name in ["alpha", "beta"] {
-        let class = device["classes"].as_array().unwrap().iter().find(|c| c["name"] == name).unwrap().clone();
+        let class = device["classes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|c| c["name"] == name)
+            .unwrap()
+            .clone();
         let watts = &class["watts"];
         let error = number(&watts["value"]) / truth(name) - 1.0;
         assert!(error.abs() < 0.02, "{name}: {class}");
         let own: Vec<f64> = spans.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).collect();
         let joules = truth(name) * own.iter().sum::<f64>() / own.len() as f64 * 1e-9;
-        assert!((number(&class["joules_per_launch"]["value"]) / joules - 1.0).abs() < 0.02, "{name}: {class}, not {joules} J");
+        assert!(
+            (number(&class["joules_per_launch"]["value"]) / joules - 1.0).abs() < 0.02,
+            "{name}: {class}, not {joules} J"
+        );
         assert_eq!(number(&class["launches"]), own.len() as f64);
         assert_eq!(class["identifiability"], "well", "{class}");
     }
     let floor = number(&device["floors"][0]["watts"]["value"]);
     assert!((floor / 5.0 - 1.0).abs() < 0.05, "floor {floor}");
     let iterations = spans.iter().filter(|s| s.2 == "beta").count();
-    assert!(device["iteration"]["iterations"].as_u64().is_some_and(|n| n as usize >= iterations / 2), "{}", device["iteration"]);
+    assert!(
+        device["iteration"]["iterations"].as_u64().is_some_and(|n| n as usize >= iterations / 2),
+        "{}",
+        device["iteration"]
+    );
     // The same figures on the timeline: joules of each span, and a track of watts.
     let out = stage.join("p.json").display().to_string();
     let trace = stage.trace("t").display().to_string();
     let more = ["--flop", "alpha=7e6", "--iteration-kernel", "beta"];
-    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).args(more).run().success();
+    stage
+        .clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out])
+        .args(more)
+        .run()
+        .success();
     let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
     let events = document["traceEvents"].as_array().unwrap();
-    let alpha = events.iter().find(|e| e["name"] == "alpha" && e["cat"] == "device,kernel").unwrap();
+    let alpha =
+        events.iter().find(|e| e["name"] == "alpha" && e["cat"] == "device,kernel").unwrap();
     let want = 35.0 * number(&alpha["dur"]) * 1e-6;
     assert!((number(&alpha["args"]["energy_J"]) / want - 1.0).abs() < 0.02, "{alpha}");
-    assert!((number(&alpha["args"]["energy_delay_Js"]) / (want * number(&alpha["dur"]) * 1e-6) - 1.0).abs() < 0.02, "{alpha}");
-    assert!((number(&alpha["args"]["GFLOP_per_s_per_W"]) / (7e-3 / want) - 1.0).abs() < 0.02, "{alpha}");
+    assert!(
+        (number(&alpha["args"]["energy_delay_Js"]) / (want * number(&alpha["dur"]) * 1e-6) - 1.0)
+            .abs()
+            < 0.02,
+        "{alpha}"
+    );
+    assert!(
+        (number(&alpha["args"]["GFLOP_per_s_per_W"]) / (7e-3 / want) - 1.0).abs() < 0.02,
+        "{alpha}"
+    );
     // Joules from one beta to the next are beta's to show.
     let beta = events.iter().find(|e| e["name"] == "beta" && e["cat"] == "device,kernel").unwrap();
     let iteration = &device["iteration"]["joules"]["value"];
-    assert!((number(&beta["args"]["iteration_energy_J"]) / number(iteration) - 1.0).abs() < 1e-3, "{beta}");
-    assert!(alpha["args"]["iteration_energy_J"].is_null() && beta["args"]["GFLOP_per_s_per_W"].is_null(), "{alpha} {beta}");
+    assert!(
+        (number(&beta["args"]["iteration_energy_J"]) / number(iteration) - 1.0).abs() < 1e-3,
+        "{beta}"
+    );
+    assert!(
+        alpha["args"]["iteration_energy_J"].is_null()
+            && beta["args"]["GFLOP_per_s_per_W"].is_null(),
+        "{alpha} {beta}"
+    );
     assert!(events.iter().any(|e| e["ph"] == "C" && number(&e["args"]["W"]) > 10.0));
     // A part of the run, and CSV.
-    let part = energy(&stage, &["--readings", &readings, "--energy-window", "1..3"])["devices"][0].clone();
+    let part =
+        energy(&stage, &["--readings", &readings, "--energy-window", "1..3"])["devices"][0].clone();
     assert!((number(&part["seconds"]) - 2.0).abs() < 0.2, "{}", part["seconds"]);
-    let csv = stage.clscope(["report", &trace, "--format", "csv", "--section", "energy", "--readings", &readings]).run().success().stdout;
-    assert!(csv.lines().next().is_some_and(|l| l.starts_with("section,name,kind,device,formula")), "{csv}");
+    let csv = stage
+        .clscope([
+            "report",
+            &trace,
+            "--format",
+            "csv",
+            "--section",
+            "energy",
+            "--readings",
+            &readings,
+        ])
+        .run()
+        .success()
+        .stdout;
+    assert!(
+        csv.lines().next().is_some_and(|l| l.starts_with("section,name,kind,device,formula")),
+        "{csv}"
+    );
     assert!(csv.contains("energy,alpha,kernel") && csv.contains("unattributed"), "{csv}");
 }
 
@@ -323,12 +420,15 @@ fn one_kernel_that_draws_differently_at_two_places_has_joules_for_each() {
     let stage = Stage::new(Runtime::Pocl);
     record(&stage, &["--sensors", "off", "--call-sites"], &["4000", "/", "one"]);
     let spans = spans(&stage);
-    let truth = |name: &str| if name.starts_with("alpha @ first_place (two_powers.c:") { 35.0 } else { 14.0 };
+    let truth = |name: &str| {
+        if name.starts_with("alpha @ first_place (two_powers.c:") { 35.0 } else { 14.0 }
+    };
     std::fs::write(stage.join("readings"), counted(&spans, truth, 5.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
     let device = energy_of(&stage, &["--readings", &readings, "--by", "call-site"]);
     assert_conserved(&device);
-    let classes: Vec<&Value> = device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").collect();
+    let classes: Vec<&Value> =
+        device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").collect();
     assert_eq!(classes.len(), 2, "{device}");
     for class in classes {
         let name = class["name"].as_str().unwrap();
@@ -337,16 +437,24 @@ fn one_kernel_that_draws_differently_at_two_places_has_joules_for_each() {
         let own: Vec<f64> = spans.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).collect();
         let joules = truth(name) * own.iter().sum::<f64>() / own.len() as f64 * 1e-9;
         let per_launch = &class["joules_per_launch"];
-        assert!((number(&per_launch["value"]) / joules - 1.0).abs() < 0.02, "{class}, not {joules} J");
         assert!(
-            number(&per_launch["low"]) <= number(&per_launch["value"]) && number(&per_launch["value"]) <= number(&per_launch["high"]),
+            (number(&per_launch["value"]) / joules - 1.0).abs() < 0.02,
+            "{class}, not {joules} J"
+        );
+        assert!(
+            number(&per_launch["low"]) <= number(&per_launch["value"])
+                && number(&per_launch["value"]) <= number(&per_launch["high"]),
             "{class}"
         );
         assert_eq!(number(&class["launches"]), own.len() as f64);
     }
     // By kernel it is one, with the mean of both.
     let device = energy_of(&stage, &["--readings", &readings]);
-    assert_eq!(device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").count(), 1, "{device}");
+    assert_eq!(
+        device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel").count(),
+        1,
+        "{device}"
+    );
 }
 
 #[test]
@@ -354,15 +462,28 @@ fn recorded_readings_can_stand_for_sensors_while_recording() {
     let stage = Stage::new(Runtime::Pocl);
     let mut text = "#clscope-readings 1\ndomain,0,power,pkg,0,meter\n".to_owned();
     for i in 0..1000u64 {
-        text.push_str(&format!("0,{},{},{}\n", 1_000_000 + i * 10_000_000, 1_000_100 + i * 10_000_000, 7_000_000 + i % 3));
+        text.push_str(&format!(
+            "0,{},{},{}\n",
+            1_000_000 + i * 10_000_000,
+            1_000_100 + i * 10_000_000,
+            7_000_000 + i % 3
+        ));
     }
     std::fs::write(stage.join("readings"), text).unwrap();
     let readings = stage.join("readings").display().to_string();
     record(&stage, &["--replay-sensors", &readings], &["300"]);
-    let dump = stage.clscope(["report", &stage.trace("t").display().to_string(), "--format", "json"]).run().success().stdout;
+    let dump = stage
+        .clscope(["report", &stage.trace("t").display().to_string(), "--format", "json"])
+        .run()
+        .success()
+        .stdout;
     let report: Value = serde_json::from_str(&dump).unwrap();
     // Power is no energy counter of a package: it is told that nothing speaks of the processor.
-    assert!(report["energy"]["absent"].as_str().is_some_and(|why| why.contains("PKG")), "{}", report["energy"]);
+    assert!(
+        report["energy"]["absent"].as_str().is_some_and(|why| why.contains("PKG")),
+        "{}",
+        report["energy"]
+    );
     let wrong = stage.clscope(["record", "--replay-sensors", "/nonexistent", "--", "true"]).run();
     assert_ne!(wrong.status.code(), Some(0));
     assert!(wrong.stderr.contains("/nonexistent"), "{}", wrong.stderr);
@@ -373,21 +494,39 @@ fn a_helper_hands_counters_to_its_group() {
     // SAFETY: these calls cannot fail and take no arguments.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     if user != 0 {
-        clscope_tests::skip("clscope sensord: only root can start a helper that clients believe", false);
+        clscope_tests::skip(
+            "clscope sensord: only root can start a helper that clients believe",
+            false,
+        );
         return;
     }
     let stage = Stage::new(Runtime::Pocl);
     let tree = Tree::new(&stage.join("tree"), SOON);
-    let (root, socket) = (tree.root.display().to_string(), stage.join("s.sock").display().to_string());
+    let (root, socket) =
+        (tree.root.display().to_string(), stage.join("s.sock").display().to_string());
     let mut helper = std::process::Command::new(clscope_tests::artifacts().clscope())
-        .args(["sensord", "--group", &group.to_string(), "--socket", &socket, "--sysfs-root", &root, "--connections", "1"])
+        .args([
+            "sensord",
+            "--group",
+            &group.to_string(),
+            "--socket",
+            &socket,
+            "--sysfs-root",
+            &root,
+            "--connections",
+            "1",
+        ])
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(helper.stderr.take().unwrap()));
     let first = lines.next().unwrap().unwrap();
     assert!(first.contains("4 energy counters"), "{first}");
-    tree.record(&stage, &["--sensors", "rapl", "--sensor-socket", &socket, "--idle-window", "0.2"], &[0, 0]);
+    tree.record(
+        &stage,
+        &["--sensors", "rapl", "--sensor-socket", &socket, "--idle-window", "0.2"],
+        &[0, 0],
+    );
     assert!(helper.wait().unwrap().success());
     let told: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(told.iter().any(|l| l.contains("given to user 0")), "{told:?}");
@@ -401,14 +540,25 @@ fn without_the_command_the_process_samples_itself() {
     let stage = Stage::new(Runtime::Pocl);
     let tree = Tree::new(&stage.join("tree"), SOON);
     let (root, trace) = (tree.root.display().to_string(), stage.trace("p").display().to_string());
-    stage.app(Mode::Preload, "p", "two_powers 100").env("CLSCOPE_SYSFS_ROOT", &root).run().success();
+    stage
+        .app(Mode::Preload, "p", "two_powers 100")
+        .env("CLSCOPE_SYSFS_ROOT", &root)
+        .run()
+        .success();
     let report = stage.clscope(["report", &trace, "--format", "json"]).run().success().stdout;
     let energy = serde_json::from_str::<Value>(&report).unwrap()["energy"].clone();
     // Counters that stand still are read, and told from such that work.
     assert!(!energy["sampler"]["sources"].as_array().unwrap().is_empty(), "{energy}");
     assert!(number(&energy["sampler"]["sources"][0]["reads"]) >= 2.0, "{energy}");
-    stage.app(Mode::Preload, "off", "two_powers 50").env("CLSCOPE_SYSFS_ROOT", &root).env("CLSCOPE_SENSORS", "off").run().success();
-    let files = std::fs::read_dir(stage.trace("off")).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    stage
+        .app(Mode::Preload, "off", "two_powers 50")
+        .env("CLSCOPE_SYSFS_ROOT", &root)
+        .env("CLSCOPE_SENSORS", "off")
+        .run()
+        .success();
+    let files = std::fs::read_dir(stage.trace("off"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap());
     assert!(files.collect::<Vec<_>>().iter().all(|name| !name.starts_with("sensors")));
 }
 
@@ -420,7 +570,21 @@ fn snapshots_read_sensors_around_each_command() {
     let bare = stage.app(Mode::Bare, "b", "accumulate 20").run().success().stdout;
     let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
     let trace = stage.trace("t").display().to_string();
-    let told = stage.clscope(["record", "-q", "-o", &trace, "--sysfs-root", &root, "--snapshot", "--", &app, "20"]).run().success();
+    let told = stage
+        .clscope([
+            "record",
+            "-q",
+            "-o",
+            &trace,
+            "--sysfs-root",
+            &root,
+            "--snapshot",
+            "--",
+            &app,
+            "20",
+        ])
+        .run()
+        .success();
     assert_eq!(told.stdout, bare);
     let report = stage.clscope(["report", &trace, "--format", "json"]).run().success().stdout;
     let report = serde_json::from_str::<Value>(&report).unwrap();
@@ -428,7 +592,11 @@ fn snapshots_read_sensors_around_each_command() {
     assert_eq!(report["processes"][0]["device_timing"], "event");
     let notes = report["energy"]["notes"].to_string();
     // 20 launches, one more that paints, one read: before and after each, and once at the start.
-    let count = notes.split("snapshots: ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|n| n.parse::<u32>().ok());
+    let count = notes
+        .split("snapshots: ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|n| n.parse::<u32>().ok());
     assert_eq!(count, Some(2 * 22 + 1), "{notes}");
     assert!(notes.contains("waited for"), "{notes}");
 }
@@ -436,17 +604,38 @@ fn snapshots_read_sensors_around_each_command() {
 #[test]
 fn replays_leave_everything_as_it_was_and_give_joules() {
     let stage = Stage::new(Runtime::Pocl);
-    let bare = stage.app(Mode::Bare, "b", "accumulate").args(["3", "assign"]).run().success().stdout;
+    let bare =
+        stage.app(Mode::Bare, "b", "accumulate").args(["3", "assign"]).run().success().stdout;
     let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
     let trace = stage.trace("t").display().to_string();
     // A flat power: every launch draws 10 W for as long as it takes.
-    let record =
-        ["record", "-q", "-o", &trace, "--sensors", "off", "--device-timing", "event", "--replay", "6:60", "--", &app, "3", "assign"];
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        &trace,
+        "--sensors",
+        "off",
+        "--device-timing",
+        "event",
+        "--replay",
+        "6:60",
+        "--",
+        &app,
+        "3",
+        "assign",
+    ];
     assert_eq!(stage.clscope(record).run().success().stdout, bare, "the buffer was not restored");
     let spans = spans(&stage);
-    assert_eq!(spans.iter().filter(|s| s.2 == "accumulate").count(), 3, "replays are no launches of the application");
+    assert_eq!(
+        spans.iter().filter(|s| s.2 == "accumulate").count(),
+        3,
+        "replays are no launches of the application"
+    );
     let (first, last) = (spans[0].0 - 4e9, spans[spans.len() - 1].1 + 1e9);
-    let mut text = "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n".to_owned();
+    let mut text =
+        "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
+            .to_owned();
     let mut at = first;
     while at < last {
         let counts = ((at - first).div_euclid(1e6) * 1e6 * 1e-9 * 10.0 * 16384.0) as u64;
@@ -457,41 +646,81 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
     let readings = stage.join("readings").display().to_string();
     let device = energy_of(&stage, &["--readings", &readings, "--flop", "accumulate=1e6"]);
     let replays = device["replays"].as_array().unwrap();
-    let of = |name: &str| replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{replays:?}")).clone();
+    let of = |name: &str| {
+        replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{replays:?}")).clone()
+    };
     let accumulate = of("accumulate");
-    assert_eq!((accumulate["failed"].as_str(), accumulate["saved_bytes"].as_u64()), (None, Some(256)), "{accumulate}");
+    assert_eq!(
+        (accumulate["failed"].as_str(), accumulate["saved_bytes"].as_u64()),
+        (None, Some(256)),
+        "{accumulate}"
+    );
     assert!((number(&accumulate["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{accumulate}");
-    assert!(accumulate["launches"].as_u64() >= Some(6) && accumulate["batches"] == 6, "{accumulate}");
-    assert!(number(&accumulate["joules_per_launch"]["low"]) > 0.0 && number(&accumulate["restored_joules"]) > 0.0, "{accumulate}");
+    assert!(
+        accumulate["launches"].as_u64() >= Some(6) && accumulate["batches"] == 6,
+        "{accumulate}"
+    );
+    assert!(
+        number(&accumulate["joules_per_launch"]["low"]) > 0.0
+            && number(&accumulate["restored_joules"]) > 0.0,
+        "{accumulate}"
+    );
     // A launch that leaves what the one before left needs nothing restored between.
     let assign = of("assign");
-    assert_eq!((assign["failed"].as_str(), &assign["restored_joules"]), (None, &Value::Null), "{assign}");
+    assert_eq!(
+        (assign["failed"].as_str(), &assign["restored_joules"]),
+        (None, &Value::Null),
+        "{assign}"
+    );
     assert!((number(&assign["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{assign}");
     let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
-    let lines = dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take());
+    let lines =
+        dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take());
     let replayed: Vec<Value> = lines.filter(|definition| definition["kind"] == "Replay").collect();
-    let restored = |replay: &Value| replay["batches"].as_array().unwrap().iter().any(|batch| batch["restores_only"] == true);
+    let restored = |replay: &Value| {
+        replay["batches"].as_array().unwrap().iter().any(|batch| batch["restores_only"] == true)
+    };
     assert!(restored(&replayed[0]) && !restored(&replayed[2]), "{replayed:?}");
     // The timeline's spans of a kernel show what its replay gave.
     let out = stage.join("p.json").display().to_string();
-    stage.clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out]).run().success();
+    stage
+        .clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out])
+        .run()
+        .success();
     let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
     let events = document["traceEvents"].as_array().unwrap();
-    let shown = events.iter().find(|e| e["name"] == "accumulate" && e["cat"] == "device,kernel").unwrap();
-    let (shown, joules) = (number(&shown["args"]["replayed_energy_J"]), number(&accumulate["joules_per_launch"]["value"]));
+    let shown =
+        events.iter().find(|e| e["name"] == "accumulate" && e["cat"] == "device,kernel").unwrap();
+    let (shown, joules) = (
+        number(&shown["args"]["replayed_energy_J"]),
+        number(&accumulate["joules_per_launch"]["value"]),
+    );
     assert!((shown / joules - 1.0).abs() < 1e-3, "{shown} J, not {joules}");
     assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
-    let text = stage.clscope(["report", &trace, "--section", "energy", "--readings", &readings]).run().success().stdout;
-    assert!(text.contains("replayed accumulate:") && text.contains("not replayed: paint: argument 0 is an image"), "{text}");
+    let text = stage
+        .clscope(["report", &trace, "--section", "energy", "--readings", &readings])
+        .run()
+        .success()
+        .stdout;
+    assert!(
+        text.contains("replayed accumulate:")
+            && text.contains("not replayed: paint: argument 0 is an image"),
+        "{text}"
+    );
 }
 
 #[test]
 fn nothing_is_replayed_behind_a_user_event() {
     let stage = Stage::new(Runtime::Pocl);
     let bare = stage.app(Mode::Bare, "b", "user_event_gate").run().success().stdout;
-    let finished =
-        stage.app(Mode::Preload, "t", "user_event_gate").env("CLSCOPE_REPLAY", "6:20").env("CLSCOPE_SNAPSHOT", "1").run().success();
+    let finished = stage
+        .app(Mode::Preload, "t", "user_event_gate")
+        .env("CLSCOPE_REPLAY", "6:20")
+        .env("CLSCOPE_SNAPSHOT", "1")
+        .run()
+        .success();
     assert_eq!(finished.stdout, bare);
-    let dump = stage.clscope(["dump", &stage.trace("t").display().to_string()]).run().success().stdout;
+    let dump =
+        stage.clscope(["dump", &stage.trace("t").display().to_string()]).run().success().stdout;
     assert!(dump.contains("a user event is not set"), "{dump}");
 }

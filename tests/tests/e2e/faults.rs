@@ -1,5 +1,6 @@
-//! Failures of ours are ours: no room, no permission, a limit. The application runs on as without us, the loss is said once
-//! and is in the trace. And bad input to `record`: said in words, with the next step.
+//! Failures of ours are ours: no room, no permission, a limit. The application runs on as without
+//! us, the loss is said once and is in the trace. And bad input to `record`: said in words, with
+//! the next step.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +18,12 @@ struct Tmpfs(std::path::PathBuf);
 impl Tmpfs {
     fn new(at: &Path, size: &str) -> Option<Self> {
         std::fs::create_dir(at).unwrap();
-        let mounted =
-            root() && Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(at).output().is_ok_and(|o| o.status.success());
+        let mounted = root()
+            && Command::new("mount")
+                .args(["-t", "tmpfs", "-o", size, "tmpfs"])
+                .arg(at)
+                .output()
+                .is_ok_and(|o| o.status.success());
         if !mounted {
             skip("a small file system cannot be mounted here (it needs root)", false);
         }
@@ -34,7 +39,11 @@ impl Drop for Tmpfs {
 
 #[test]
 fn a_full_disk_stops_recording_and_not_the_application() {
-    for (size, line) in [("size=32k", "linked 10"), ("size=512k", "threads cheap 2 100000"), ("size=2m", "threads cheap 2 400000")] {
+    for (size, line) in [
+        ("size=32k", "linked 10"),
+        ("size=512k", "threads cheap 2 100000"),
+        ("size=2m", "threads cheap 2 400000"),
+    ] {
         let stage = Stage::new(Runtime::Pocl);
         let Some(disk) = Tmpfs::new(&stage.join("disk"), size) else { return };
         let bare = stage.app(Mode::Bare, "bare", line).run().success();
@@ -47,8 +56,14 @@ fn a_full_disk_stops_recording_and_not_the_application() {
             if size != "size=32k" {
                 let recorded = Recorded::read(&[&trace]);
                 let process = recorded.only();
-                assert!(process.dropped > 0 || !process.definitions.warnings.is_empty(), "{mode:?} {size}: the loss is in the trace");
-                assert!(process.count("clSetKernelArg") > 100, "{mode:?} {size}: what had room is there");
+                assert!(
+                    process.dropped > 0 || !process.definitions.warnings.is_empty(),
+                    "{mode:?} {size}: the loss is in the trace"
+                );
+                assert!(
+                    process.count("clSetKernelArg") > 100,
+                    "{mode:?} {size}: what had room is there"
+                );
             }
             let _ = std::fs::remove_dir_all(&trace);
         }
@@ -65,12 +80,19 @@ fn what_a_full_disk_did_not_take_is_counted() {
     let trace = disk.0.join("t.clscope");
     stage.app(Mode::Preload, "t", line).env("CLSCOPE_TRACE", &trace).run().success();
     let cut = Recorded::read(&[&trace]);
-    let (all, kept, dropped) = (whole.only().calls.len(), cut.only().calls.len(), cut.only().dropped as usize);
+    let (all, kept, dropped) =
+        (whole.only().calls.len(), cut.only().calls.len(), cut.only().dropped as usize);
     assert!(kept < all / 2, "{kept} of {all} calls had room: the disk is too large for this test");
     // Other records than calls are dropped too, a few in thousands here.
-    assert!((all..all + all / 100).contains(&(kept + dropped)), "{kept} calls kept and {dropped} records dropped of {all} calls");
+    assert!(
+        (all..all + all / 100).contains(&(kept + dropped)),
+        "{kept} calls kept and {dropped} records dropped of {all} calls"
+    );
     let reasons = format!("{:?}", cut.issues);
-    assert!(reasons.contains("Dropped") && !reasons.contains("Reentered"), "no signal handler was in this: {reasons}");
+    assert!(
+        reasons.contains("Dropped") && !reasons.contains("Reentered"),
+        "no signal handler was in this: {reasons}"
+    );
 }
 
 #[test]
@@ -80,8 +102,16 @@ fn a_disk_that_the_application_fills_is_no_trap() {
     let bare = stage.app(Mode::Bare, "bare", "threads cheap 2 200000").run().success();
     // Nothing is left but a few pages.
     std::fs::write(disk.0.join("filler"), vec![1u8; (4 << 20) - (96 << 10)]).unwrap();
-    let with = stage.app(Mode::Preload, "t", "threads cheap 2 200000").env("CLSCOPE_TRACE", disk.0.join("t.clscope")).run();
-    assert_eq!(with.seen(), bare.seen(), "a mapped page that cannot be had would be SIGBUS: {}", with.stderr);
+    let with = stage
+        .app(Mode::Preload, "t", "threads cheap 2 200000")
+        .env("CLSCOPE_TRACE", disk.0.join("t.clscope"))
+        .run();
+    assert_eq!(
+        with.seen(),
+        bare.seen(),
+        "a mapped page that cannot be had would be SIGBUS: {}",
+        with.stderr
+    );
 }
 
 #[test]
@@ -91,7 +121,12 @@ fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
             let stage = Stage::new(runtime);
             // The runtime's caches are filled by the first run.
             stage.app(Mode::Bare, "bare", "threads cheap 2 100000").run().success();
-            let limited = |mode| stage.app(mode, "t", "threads cheap 2 100000").resource_limit(libc::RLIMIT_FSIZE, limit).run();
+            let limited = |mode| {
+                stage
+                    .app(mode, "t", "threads cheap 2 100000")
+                    .resource_limit(libc::RLIMIT_FSIZE, limit)
+                    .run()
+            };
             let bare = limited(Mode::Bare);
             // What the harness catches the output in is a file too.
             if limit == 0 {
@@ -100,8 +135,13 @@ fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
             }
             let with = limited(Mode::Preload);
             assert_eq!(with.seen(), bare.seen(), "{limit}: {}", with.stderr);
-            // With the smallest limits the runtime's own files end the application, without us as well.
-            assert!(!bare.status.success() || with.stderr.contains("clscope"), "{limit}: it is said\n{}", with.stderr);
+            // With the smallest limits the runtime's own files end the application, without us as
+            // well.
+            assert!(
+                !bare.status.success() || with.stderr.contains("clscope"),
+                "{limit}: it is said\n{}",
+                with.stderr
+            );
         }
     }
 }
@@ -141,7 +181,12 @@ fn a_directory_without_permission_is_said_and_does_not_stop_the_application() {
     };
     let bare = run(false, Path::new(""));
     assert_eq!(bare.status.code(), Some(0), "{}", bare.stderr);
-    for trace in [Path::new(""), Path::new("t.clscope"), Path::new("/proc/no/such.clscope"), Path::new("/dev/null/t.clscope")] {
+    for trace in [
+        Path::new(""),
+        Path::new("t.clscope"),
+        Path::new("/proc/no/such.clscope"),
+        Path::new("/dev/null/t.clscope"),
+    ] {
         let with = run(true, trace);
         assert_eq!(with.seen(), bare.seen(), "{}: {}", trace.display(), with.stderr);
         let lines: Vec<_> = with.stderr.lines().collect();
@@ -165,7 +210,12 @@ fn few_descriptors_do_not_stop_the_application() {
     let bare = stage.app(Mode::Bare, "bare", "threads cheap 2 20000").run().success();
     // Below a handful of spare ones it is the runtime that gets none.
     for descriptors in [3, 12, 16, 24] {
-        let limited = |mode| stage.app(mode, "t", "threads cheap 2 20000").resource_limit(libc::RLIMIT_NOFILE, descriptors).run();
+        let limited = |mode| {
+            stage
+                .app(mode, "t", "threads cheap 2 20000")
+                .resource_limit(libc::RLIMIT_NOFILE, descriptors)
+                .run()
+        };
         let without = limited(Mode::Bare);
         if without.status.success() {
             let with = limited(Mode::Preload);
@@ -196,7 +246,11 @@ fn an_application_without_a_platform_behaves_the_same_and_is_recorded() {
         let name = format!("{mode:?}");
         let with = stage.app(mode, &name, "linked 3").env("OCL_ICD_VENDORS", &empty).run();
         assert_eq!(with.seen(), bare.seen(), "{mode:?}");
-        assert_eq!(with.stderr.lines().last(), bare.stderr.lines().last(), "the application's own message is unchanged");
+        assert_eq!(
+            with.stderr.lines().last(),
+            bare.stderr.lines().last(),
+            "the application's own message is unchanged"
+        );
         if mode == Mode::Preload {
             let recorded = Recorded::read(&[&stage.trace(&name)]);
             let process = recorded.only();
@@ -231,7 +285,8 @@ fn record_says_why_a_static_application_left_nothing() {
     let source = stage.join("static.c");
     std::fs::write(&source, "int main(void) { return 3; }").unwrap();
     let app = stage.join("static");
-    let built = Command::new("gcc").args(["-static", "-o"]).arg(&app).arg(&source).output().unwrap();
+    let built =
+        Command::new("gcc").args(["-static", "-o"]).arg(&app).arg(&source).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let finished = stage.clscope(["record", "-o", "t", "--", "./static"]).run();
     assert_eq!(finished.status.code(), Some(3));
@@ -258,11 +313,22 @@ fn standard_input_goes_to_the_application() {
 #[test]
 fn the_traces_size_is_kept_below_a_limit_and_the_newest_part_is_there() {
     let stage = Stage::new(Runtime::Pocl);
-    let with = stage.app(Mode::Preload, "t", "threads cheap 2 500000").env("CLSCOPE_MAX_SIZE", "8M").run().success();
+    let with = stage
+        .app(Mode::Preload, "t", "threads cheap 2 500000")
+        .env("CLSCOPE_MAX_SIZE", "8M")
+        .run()
+        .success();
     assert!(with.stdout.contains("0 wrong"));
-    let bytes: u64 = std::fs::read_dir(stage.trace("t")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    let bytes: u64 = std::fs::read_dir(stage.trace("t"))
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().len())
+        .sum();
     assert!(bytes <= 10 << 20, "{bytes} bytes, of which definitions and rings are a part");
     let recorded = Recorded::read(&[&stage.trace("t")]);
     assert_eq!(recorded.only().count("clReleaseContext"), 1, "the last call is there");
-    assert!(recorded.issue_codes().contains(&"oldest-part-rotated"), "{:?}", recorded.issue_codes());
+    assert!(
+        recorded.issue_codes().contains(&"oldest-part-rotated"),
+        "{:?}",
+        recorded.issue_codes()
+    );
 }

@@ -1,5 +1,6 @@
-//! Exact texts of report, dump and timeline for commands whose stamps a script sets. What the host's clock says differs from
-//! run to run and is left out; everything else must be as in `tests/goldens/`. `UPDATE_GOLDENS=1` writes them anew.
+//! Exact texts of report, dump and timeline for commands whose stamps a script sets. What the
+//! host's clock says differs from run to run and is left out; everything else must be as in
+//! `tests/goldens/`. `UPDATE_GOLDENS=1` writes them anew.
 
 use clscope_tests::{Mode, Runtime, Stage, artifacts};
 use serde_json::{Value, json};
@@ -28,19 +29,26 @@ fn golden(name: &str, found: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, found).unwrap();
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
+    let expected = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
     assert_eq!(found, expected, "{name}");
 }
 
 #[test]
 fn the_kernels_of_the_report() {
-    let report = stage().clscope(["report", "t.clscope", "--format", "csv", "--section", "kernels"]).run().success();
+    let report = stage()
+        .clscope(["report", "t.clscope", "--format", "csv", "--section", "kernels"])
+        .run()
+        .success();
     golden("kernels.csv", &report.stdout);
 }
 
 #[test]
 fn the_transfers_of_the_report() {
-    let report = stage().clscope(["report", "t.clscope", "--format", "csv", "--section", "transfers"]).run().success();
+    let report = stage()
+        .clscope(["report", "t.clscope", "--format", "csv", "--section", "transfers"])
+        .run()
+        .success();
     golden("transfers.csv", &report.stdout);
 }
 
@@ -49,10 +57,15 @@ fn the_transfers_of_the_report() {
 fn the_calls_and_commands_of_the_dump() {
     let dump = stage().clscope(["dump", "t.clscope"]).run().success();
     let mut text = String::new();
-    for line in dump.stdout.lines().filter(|l| l.contains("cl") && l.contains('(') && !l.contains(" { ")) {
+    for line in
+        dump.stdout.lines().filter(|l| l.contains("cl") && l.contains('(') && !l.contains(" { "))
+    {
         // time, process/thread, what happened, duration
         let what = line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
-        let what = what.strip_suffix(" ns").and_then(|w| w.rsplit_once(' ')).map_or(what.as_str(), |(w, _)| w);
+        let what = what
+            .strip_suffix(" ns")
+            .and_then(|w| w.rsplit_once(' '))
+            .map_or(what.as_str(), |(w, _)| w);
         text.push_str(what);
         text.push('\n');
     }
@@ -63,13 +76,19 @@ fn the_calls_and_commands_of_the_dump() {
 fn the_timeline_for_chrome() {
     let stage = stage();
     stage.clscope(["export", "chrome", "t.clscope", "-o", "t.json"]).run().success();
-    let timeline: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    let timeline: Value =
+        serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
     let mut text = String::new();
-    // Where spans lie on the host's timeline is the alignment's affair: the scripted clock is far from the host's.
+    // Where spans lie on the host's timeline is the alignment's affair: the scripted clock is far
+    // from the host's.
     for event in timeline["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X") {
         let arguments = event["args"].as_object().cloned().unwrap_or_default();
-        let kept: serde_json::Map<_, _> = arguments.into_iter().filter(|(name, _)| steady(name)).collect();
-        text.push_str(&format!("{}\n", json!({ "name": event["name"], "cat": event["cat"], "args": kept })));
+        let kept: serde_json::Map<_, _> =
+            arguments.into_iter().filter(|(name, _)| steady(name)).collect();
+        text.push_str(&format!(
+            "{}\n",
+            json!({ "name": event["name"], "cat": event["cat"], "args": kept })
+        ));
     }
     golden("chrome.jsonl", &text);
 }
@@ -92,7 +111,8 @@ fn device_spans_have_the_scripted_lengths() {
         .collect();
     assert_eq!(stamps, scripted);
     stage.clscope(["export", "chrome", "t.clscope", "-o", "t.json"]).run().success();
-    let timeline: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    let timeline: Value =
+        serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
     let arguments = timeline["traceEvents"].as_array().unwrap().iter().map(|e| &e["args"]);
     let lengths: Vec<u64> = arguments.filter_map(|a| a["device_duration_ns"].as_u64()).collect();
     assert_eq!(lengths, scripted.iter().map(|[.., start, end]| end - start).collect::<Vec<_>>());

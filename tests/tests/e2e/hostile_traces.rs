@@ -1,4 +1,5 @@
-//! Damaged, foreign and newer traces through the command: a word about what is wrong, what can be read, never a crash.
+//! Damaged, foreign and newer traces through the command: a word about what is wrong, what can be
+//! read, never a crash.
 
 use clscope_tests::{Finished, Mode, Runtime, Stage};
 use std::os::unix::process::ExitStatusExt;
@@ -19,11 +20,20 @@ fn files(stage: &Stage, ending: &str) -> Vec<PathBuf> {
 /// Every reading command; none may die by a signal or a panic.
 #[track_caller]
 fn read(stage: &Stage, what: &str) -> [Finished; 3] {
-    let commands = [&["report", "t.clscope"][..], &["dump", "t.clscope"], &["export", "chrome", "t.clscope", "-o", "t.json"]];
+    let commands = [
+        &["report", "t.clscope"][..],
+        &["dump", "t.clscope"],
+        &["export", "chrome", "t.clscope", "-o", "t.json"],
+    ];
     commands.map(|arguments| {
         let finished = stage.clscope(arguments).limit(60).run();
         assert_eq!(finished.status.signal(), None, "{what} {arguments:?}: {}", finished.stderr);
-        assert!(matches!(finished.status.code(), Some(0 | 1)), "{what} {arguments:?}: {} {}", finished.status, finished.stderr);
+        assert!(
+            matches!(finished.status.code(), Some(0 | 1)),
+            "{what} {arguments:?}: {} {}",
+            finished.status,
+            finished.stderr
+        );
         assert!(!finished.stderr.contains("panicked"), "{what} {arguments:?}: {}", finished.stderr);
         if finished.status.code() == Some(1) {
             assert!(finished.stderr.contains("clscope"), "{what} {arguments:?}: an error is said");
@@ -41,12 +51,30 @@ fn files_cut_at_any_length_are_read_as_far_as_they_go() {
             continue;
         };
         let whole = std::fs::read(&file).unwrap();
-        for length in [0, 1, 8, 64, 127, 128, 129, 200, 4095, 4096, 5000, whole.len() / 2, whole.len().saturating_sub(1)] {
+        for length in [
+            0,
+            1,
+            8,
+            64,
+            127,
+            128,
+            129,
+            200,
+            4095,
+            4096,
+            5000,
+            whole.len() / 2,
+            whole.len().saturating_sub(1),
+        ] {
             if length < whole.len() {
                 std::fs::write(&file, &whole[..length]).unwrap();
                 let [report, ..] = read(&stage, &format!("{ending} cut to {length}"));
-                // A ring file without rings is what a process leaves that was killed before its first record.
-                assert!(!report.stderr.is_empty() || ending == ".ring" && length >= 128, "{ending} cut to {length} is said");
+                // A ring file without rings is what a process leaves that was killed before its
+                // first record.
+                assert!(
+                    !report.stderr.is_empty() || ending == ".ring" && length >= 128,
+                    "{ending} cut to {length} is said"
+                );
             }
         }
     }
@@ -83,7 +111,11 @@ fn foreign_files_are_said_to_be_foreign() {
         std::fs::remove_file(segment).unwrap();
     }
     let [report, ..] = read(&stage, "foreign");
-    assert!(report.status.code() == Some(1) && report.stderr.contains("not a clscope trace file"), "{}", report.stderr);
+    assert!(
+        report.status.code() == Some(1) && report.stderr.contains("not a clscope trace file"),
+        "{}",
+        report.stderr
+    );
 }
 
 #[test]
@@ -108,11 +140,17 @@ fn paths_that_are_no_trace_are_said_to_be_none() {
     let stage = Stage::new(Runtime::FakeLoader);
     std::fs::create_dir(stage.join("empty.clscope")).unwrap();
     std::fs::write(stage.join("file"), "text").unwrap();
-    for (path, word) in [("no-such", "no-such"), ("empty.clscope", "empty.clscope"), ("file", "file")] {
+    for (path, word) in
+        [("no-such", "no-such"), ("empty.clscope", "empty.clscope"), ("file", "file")]
+    {
         for command in [&["report"][..], &["dump"], &["export", "chrome"]] {
             let finished = stage.clscope(command.iter().copied().chain([path])).run();
             assert_eq!(finished.status.code(), Some(1), "{command:?} {path}");
-            assert!(finished.stderr.contains(word) && finished.stderr.lines().count() == 1, "{command:?}: {}", finished.stderr);
+            assert!(
+                finished.stderr.contains(word) && finished.stderr.lines().count() == 1,
+                "{command:?}: {}",
+                finished.stderr
+            );
         }
     }
     let none = Stage::new(Runtime::FakeLoader);

@@ -24,11 +24,18 @@ fn a_process_without_opencl_opens_nothing_and_leaves_nothing() {
             ])
             .arg(logs.join("of"));
         run.args(["/bin/sh", "-c", "/bin/true; exec /bin/echo hello"]).run().success();
-        let texts = std::fs::read_dir(logs).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
-        let mut lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let texts = std::fs::read_dir(logs)
+            .unwrap()
+            .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+        let mut lines: Vec<String> =
+            texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
         assert!(lines.iter().any(|l| l.contains("libc.so.6")), "{lines:#?}");
         lines.retain(|l| {
-            !l.contains("/proc/") && !l.starts_with("clone") && !l.starts_with("vfork") && !l.contains("+++") && !l.contains("---")
+            !l.contains("/proc/")
+                && !l.starts_with("clone")
+                && !l.starts_with("vfork")
+                && !l.contains("+++")
+                && !l.contains("---")
         });
         lines
     };
@@ -37,7 +44,11 @@ fn a_process_without_opencl_opens_nothing_and_leaves_nothing() {
         let name = format!("{mode:?}");
         let with = opened(mode, &name);
         // ld.so opens the library, the shim and what they need: shared objects, read-only.
-        let ours: Vec<_> = with.iter().filter(|l| !bare.contains(l)).filter(|l| !(l.contains(".so") && l.contains("O_RDONLY"))).collect();
+        let ours: Vec<_> = with
+            .iter()
+            .filter(|l| !bare.contains(l))
+            .filter(|l| !(l.contains(".so") && l.contains("O_RDONLY")))
+            .collect();
         assert!(ours.is_empty(), "{mode:?}: {ours:#?}");
         assert!(!stage.trace(&name).exists(), "{mode:?}: a trace of nothing");
     }
@@ -64,7 +75,8 @@ fn a_recorder_that_is_switched_off_leaves_nothing() {
 #[test]
 fn without_a_setting_the_trace_is_named_after_the_program() {
     let stage = Stage::new(Runtime::Pocl);
-    let run = Run::new(artifacts().fixture("linked"), stage.path()).env("LD_PRELOAD", artifacts().recorder());
+    let run = Run::new(artifacts().fixture("linked"), stage.path())
+        .env("LD_PRELOAD", artifacts().recorder());
     let finished = stage.runtime.select(run).run().success();
     assert!(stage.join(&format!("linked-{}.clscope", finished.pid)).is_dir());
 }
@@ -72,10 +84,23 @@ fn without_a_setting_the_trace_is_named_after_the_program() {
 #[test]
 fn wrong_settings_are_said_and_do_not_stop_the_application() {
     let stage = Stage::new(Runtime::Pocl);
-    for (name, value) in [("CLSCOPE_DEVICE_TIMING", "sundial"), ("CLSCOPE_MAX_SIZE", "large"), ("CLSCOPE_ENABLE", "perhaps")] {
+    for (name, value) in [
+        ("CLSCOPE_DEVICE_TIMING", "sundial"),
+        ("CLSCOPE_MAX_SIZE", "large"),
+        ("CLSCOPE_ENABLE", "perhaps"),
+    ] {
         let with = stage.app(Mode::Preload, "t", "linked 10").env(name, value).run().success();
-        assert!(with.stderr.contains(name) && with.stderr.contains(value), "{name}: {}", with.stderr);
-        let quiet = stage.app(Mode::Preload, "t", "linked 10").env(name, value).env("CLSCOPE_QUIET", "1").run().success();
+        assert!(
+            with.stderr.contains(name) && with.stderr.contains(value),
+            "{name}: {}",
+            with.stderr
+        );
+        let quiet = stage
+            .app(Mode::Preload, "t", "linked 10")
+            .env(name, value)
+            .env("CLSCOPE_QUIET", "1")
+            .run()
+            .success();
         assert_eq!(quiet.stderr, "", "{name}");
     }
 }
@@ -84,7 +109,11 @@ fn wrong_settings_are_said_and_do_not_stop_the_application() {
 fn a_program_without_standard_error_gets_no_message_into_its_files() {
     let stage = Stage::new(Runtime::Pocl);
     // With descriptor 2 closed, the next file the application opens gets that number.
-    let with = stage.app(Mode::Preload, "t", "linked 10").env("CLSCOPE_DEVICE_TIMING", "sundial").without_stderr().run();
+    let with = stage
+        .app(Mode::Preload, "t", "linked 10")
+        .env("CLSCOPE_DEVICE_TIMING", "sundial")
+        .without_stderr()
+        .run();
     assert_eq!(with.status.code(), Some(0));
     for entry in std::fs::read_dir(stage.trace("t")).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();

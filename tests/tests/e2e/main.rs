@@ -1,5 +1,5 @@
-//! End-to-end tests: the recorder, the command and the audit shim as users have them, on real and fake runtimes. One binary,
-//! one module per promise; see `tests/README.md`.
+//! End-to-end tests: the recorder, the command and the audit shim as users have them, on real and
+//! fake runtimes. One binary, one module per promise; see `tests/README.md`.
 
 mod balance;
 mod call_sites;

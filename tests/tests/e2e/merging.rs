@@ -1,5 +1,5 @@
-//! Several traces as one: processes of one host, and of two hosts whose clocks are far apart, on one timeline in the right
-//! order.
+//! Several traces as one: processes of one host, and of two hosts whose clocks are far apart, on
+//! one timeline in the right order.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage};
 use clscope_trace::defs::{Def, Defs, encode};
@@ -18,7 +18,10 @@ fn two() -> Stage {
 /// Begin of the first call and end of the last, of the process with so many launches.
 fn span(recorded: &Recorded, launches: usize) -> (i64, i64) {
     let process = recorded.processes.iter().find(|p| p.launches(None) == launches).unwrap();
-    (process.calls.iter().map(|c| c.begin).min().unwrap(), process.calls.iter().map(|c| c.end).max().unwrap())
+    (
+        process.calls.iter().map(|c| c.begin).min().unwrap(),
+        process.calls.iter().map(|c| c.end).max().unwrap(),
+    )
 }
 
 #[track_caller]
@@ -37,18 +40,26 @@ fn two_processes_of_one_host_are_in_the_right_order() {
 #[test]
 fn merged_traces_hold_what_the_parts_held() {
     let stage = two();
-    stage.clscope(["merge", "first.clscope", "second.clscope", "-o", "both.clscope"]).run().success();
+    stage
+        .clscope(["merge", "first.clscope", "second.clscope", "-o", "both.clscope"])
+        .run()
+        .success();
     let both = Recorded::read(&[&stage.trace("both")]);
     assert_in_order(&both);
     assert_eq!(both.launches(), 12);
     let report = stage.clscope(["report", "both.clscope", "--format", "json"]).run().success();
     let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
-    let launches: u64 = report["kernels"].as_array().unwrap().iter().filter_map(|k| k["launches"].as_u64().or(k["count"].as_u64())).sum();
+    let launches: u64 = report["kernels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|k| k["launches"].as_u64().or(k["count"].as_u64()))
+        .sum();
     assert_eq!(launches, 12, "{report}");
 }
 
-/// Rewrites a process's definitions as if another machine, started at another time, had recorded it: its ticks and raw
-/// clock stand elsewhere, its wall clock is right.
+/// Rewrites a process's definitions as if another machine, started at another time, had recorded
+/// it: its ticks and raw clock stand elsewhere, its wall clock is right.
 fn move_to_another_host(trace: &Path, raw_shift: u64) {
     for entry in std::fs::read_dir(trace).unwrap() {
         let path = entry.unwrap().path();
@@ -92,11 +103,24 @@ fn two_hosts_are_aligned_by_their_wall_clocks() {
             move_to_another_host(&stage.trace(moved), shift);
             let both = Recorded::read(&[&stage.trace("first"), &stage.trace("second")]);
             assert_in_order(&both);
-            let report = stage.clscope(["report", "first.clscope", "second.clscope"]).run().success();
-            assert!((report.stdout + &report.stderr).contains("elsewhere"), "the report names the host");
-            stage.clscope(["export", "chrome", "first.clscope", "second.clscope", "-o", "both.json"]).run().success();
-            let timeline: serde_json::Value = serde_json::from_slice(&std::fs::read(stage.join("both.json")).unwrap()).unwrap();
-            let last = timeline["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["ts"].as_f64()).fold(0.0, f64::max);
+            let report =
+                stage.clscope(["report", "first.clscope", "second.clscope"]).run().success();
+            assert!(
+                (report.stdout + &report.stderr).contains("elsewhere"),
+                "the report names the host"
+            );
+            stage
+                .clscope(["export", "chrome", "first.clscope", "second.clscope", "-o", "both.json"])
+                .run()
+                .success();
+            let timeline: serde_json::Value =
+                serde_json::from_slice(&std::fs::read(stage.join("both.json")).unwrap()).unwrap();
+            let last = timeline["traceEvents"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|e| e["ts"].as_f64())
+                .fold(0.0, f64::max);
             assert!(last < 600e6, "{last} us: two runs of seconds, not hours apart");
         }
     }

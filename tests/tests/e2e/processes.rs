@@ -1,4 +1,5 @@
-//! Processes that come out of processes: each that uses OpenCL has its own files, and none writes into another's.
+//! Processes that come out of processes: each that uses OpenCL has its own files, and none writes
+//! into another's.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts};
 use std::path::Path;
@@ -25,7 +26,11 @@ fn check(mode: Mode, line: &str, processes: usize, launches: usize) -> Recorded 
 fn a_forked_child_starts_its_own_file() {
     for mode in Mode::RECORDING {
         let recorded = check(mode, "fork_apps plain", 2, 20);
-        let mut counts: Vec<_> = recorded.processes.iter().map(|p| (p.launches(None), p.count("clSetKernelArg"))).collect();
+        let mut counts: Vec<_> = recorded
+            .processes
+            .iter()
+            .map(|p| (p.launches(None), p.count("clSetKernelArg")))
+            .collect();
         counts.sort_unstable();
         // The child: a hundred rounds of cheap calls. The parent: seven arguments, two runs.
         assert_eq!(counts, [(0, 100), (20, 7)], "{mode:?}");
@@ -36,7 +41,8 @@ fn a_forked_child_starts_its_own_file() {
 fn a_child_of_a_raw_clone_starts_its_own_file() {
     for mode in Mode::RECORDING {
         let recorded = check(mode, "fork_apps clone", 2, 20);
-        let mut counts: Vec<_> = recorded.processes.iter().map(|p| p.count("clSetKernelArg")).collect();
+        let mut counts: Vec<_> =
+            recorded.processes.iter().map(|p| p.count("clSetKernelArg")).collect();
         counts.sort_unstable();
         assert_eq!(counts, [7, 100], "{mode:?}");
     }
@@ -46,7 +52,8 @@ fn a_child_of_a_raw_clone_starts_its_own_file() {
 fn a_child_of_a_child_starts_its_own_file() {
     for mode in Mode::RECORDING {
         let recorded = check(mode, "fork_apps double", 3, 20);
-        let mut counts: Vec<_> = recorded.processes.iter().map(|p| p.count("clSetKernelArg")).collect();
+        let mut counts: Vec<_> =
+            recorded.processes.iter().map(|p| p.count("clSetKernelArg")).collect();
         counts.sort_unstable();
         assert_eq!(counts, [7, 100, 100], "{mode:?}");
     }
@@ -124,11 +131,13 @@ fn python_multiprocessing() {
             let stage = Stage::new(Runtime::Pocl);
             let script = stage.join("pool.py");
             std::fs::write(&script, POOL).unwrap();
-            let bare = stage.program(Mode::Bare, "bare", python).arg(&script).arg(method).run().success();
+            let bare =
+                stage.program(Mode::Bare, "bare", python).arg(&script).arg(method).run().success();
             let with = stage.program(mode, "t", python).arg(&script).arg(method).run();
             assert_eq!(with.seen(), bare.seen(), "{method} {mode:?}: {}", with.stderr);
             let recorded = Recorded::read(&[&stage.trace("t")]);
-            let calls: Vec<_> = recorded.processes.iter().map(|p| p.count("clGetPlatformIDs")).collect();
+            let calls: Vec<_> =
+                recorded.processes.iter().map(|p| p.count("clGetPlatformIDs")).collect();
             assert_eq!(calls, [2; 3], "{method} {mode:?}: three processes with two calls each");
         }
     }

@@ -1,5 +1,5 @@
-//! Real applications, unmodified: clinfo, clpeak, a PyOpenCL program with the loader that its wheel bundles, and a face
-//! detection on OpenCV's OpenCL path.
+//! Real applications, unmodified: clinfo, clpeak, a PyOpenCL program with the loader that its wheel
+//! bundles, and a face detection on OpenCV's OpenCL path.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
 use std::path::{Path, PathBuf};
@@ -28,19 +28,39 @@ fn clinfo_prints_the_same() {
         for arguments in [&[][..], &["--raw"], &["--list"]] {
             let stage = Stage::new(runtime.clone());
             // Free memory and the like change from run to run even without us.
-            let bare: Vec<_> = (0..2).map(|_| stage.program(Mode::Bare, "bare", &clinfo).args(arguments).run().success().stdout).collect();
+            let bare: Vec<_> = (0..2)
+                .map(|_| {
+                    stage
+                        .program(Mode::Bare, "bare", &clinfo)
+                        .args(arguments)
+                        .run()
+                        .success()
+                        .stdout
+                })
+                .collect();
             let steady = |text: &str| -> Vec<String> {
                 let pairs = bare[0].lines().zip(bare[1].lines()).zip(text.lines());
                 pairs.filter(|((a, b), _)| a == b).map(|(_, c)| c.to_owned()).collect()
             };
             for mode in Mode::RECORDING {
                 let with = stage.program(mode, "t", &clinfo).args(arguments).run().success();
-                assert_eq!(with.stdout.lines().count(), bare[0].lines().count(), "{mode:?} {runtime:?}");
-                assert_eq!(steady(&with.stdout), steady(&bare[0]), "{mode:?} {runtime:?} {arguments:?}");
+                assert_eq!(
+                    with.stdout.lines().count(),
+                    bare[0].lines().count(),
+                    "{mode:?} {runtime:?}"
+                );
+                assert_eq!(
+                    steady(&with.stdout),
+                    steady(&bare[0]),
+                    "{mode:?} {runtime:?} {arguments:?}"
+                );
                 // It opens its loader by dlopen, so a preload alone is not in its way.
                 if mode != Mode::Preload {
                     let recorded = Recorded::read(&[&stage.trace("t")]);
-                    assert!(recorded.processes.iter().all(|p| p.count("clGetPlatformIDs") >= 1), "{mode:?}");
+                    assert!(
+                        recorded.processes.iter().all(|p| p.count("clGetPlatformIDs") >= 1),
+                        "{mode:?}"
+                    );
                 }
                 stage.forget("t");
             }
@@ -101,17 +121,32 @@ fn launches_of_pyopencl_have_places() {
     std::fs::write(&script, PYOPENCL).unwrap();
     for mode in Mode::RECORDING {
         let name = format!("{mode:?}");
-        let run = stage.program(mode, &name, &python).arg(&script).env("PYOPENCL_NO_CACHE", "1").env("PYOPENCL_CTX", "0");
+        let run = stage
+            .program(mode, &name, &python)
+            .arg(&script)
+            .env("PYOPENCL_NO_CACHE", "1")
+            .env("PYOPENCL_CTX", "0");
         run.env("XDG_CACHE_HOME", stage.path()).env("CLSCOPE_CALL_SITES", "4").run().success();
         let trace = format!("{name}.clscope");
-        let report = stage.clscope(["report", &trace, "--by", "call-site", "--format", "json"]).run().success();
+        let report = stage
+            .clscope(["report", &trace, "--by", "call-site", "--format", "json"])
+            .run()
+            .success();
         let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
-        let twice: Vec<_> =
-            report["kernels"].as_array().unwrap().iter().filter(|k| k["name"].as_str().unwrap().starts_with("twice @ ")).collect();
+        let twice: Vec<_> = report["kernels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|k| k["name"].as_str().unwrap().starts_with("twice @ "))
+            .collect();
         assert_eq!(twice.iter().map(|k| k["count"].as_u64().unwrap()).sum::<u64>(), 20, "{mode:?}");
         let sites = report["call_sites"].as_array().unwrap();
         let first = sites.iter().map(|s| s["frames"][0]["module"].as_str().unwrap());
-        assert!(first.clone().all(|m| m.contains("_cl")), "{mode:?}: {:?}", first.collect::<Vec<_>>());
+        assert!(
+            first.clone().all(|m| m.contains("_cl")),
+            "{mode:?}: {:?}",
+            first.collect::<Vec<_>>()
+        );
         assert!(sites.iter().all(|s| s["frames"].as_array().unwrap().len() == 4), "{mode:?}");
     }
 }
@@ -135,16 +170,28 @@ print(queue.properties, events[0].get_info(cl.event_info.REFERENCE_COUNT))
 /// OpenCV opens its loader by dlopen: every way but the preload sees all of it.
 #[test]
 fn face_detection_runs_on_opencl_and_finds_every_face() {
-    let (Some(python), Some(photograph)) = (program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH")) else { return };
+    let (Some(python), Some(photograph)) =
+        (program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH"))
+    else {
+        return;
+    };
     let script = artifacts::root().join("tools/setup/face_detect.py");
     let stage = Stage::new(Runtime::Pocl);
     let run = |mode, name: &str, option: Option<&str>| {
         let run = stage.program(mode, name, &python).arg(&script).args(option).arg(&photograph);
-        run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0").run().success()
+        run.env("OPENCV_OPENCL_DEVICE", ":CPU:")
+            .env("OPENCV_OPENCL_CACHE_ENABLE", "0")
+            .run()
+            .success()
     };
     let host = run(Mode::Bare, "host", Some("--no-opencl"));
     let bare = run(Mode::Bare, "bare", None);
-    assert_eq!(bare.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", bare.stdout);
+    assert_eq!(
+        bare.stdout.lines().filter(|l| l.contains(": 1 face ")).count(),
+        5,
+        "{}",
+        bare.stdout
+    );
     assert_eq!(host.stdout.lines().count(), bare.stdout.lines().count());
     for mode in Mode::DLOPEN {
         let name = format!("{mode:?}");
@@ -153,7 +200,13 @@ fn face_detection_runs_on_opencl_and_finds_every_face() {
         let recorded = Recorded::read(&[&stage.trace(&name)]);
         let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
         assert!(process.launches(None) >= 30, "{mode:?}: {} launches", process.launches(None));
-        assert!(process.commands.iter().any(|c| c.kernel.as_deref().is_some_and(|k| k.contains("lbp") || k.contains("LBP"))), "{mode:?}");
+        assert!(
+            process.commands.iter().any(|c| c
+                .kernel
+                .as_deref()
+                .is_some_and(|k| k.contains("lbp") || k.contains("LBP"))),
+            "{mode:?}"
+        );
         assert_launches_timed(process);
         assert_eq!(process.dropped, 0);
     }
@@ -161,20 +214,23 @@ fn face_detection_runs_on_opencl_and_finds_every_face() {
     let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
     assert!(report["kernels"].as_array().is_some_and(|k| !k.is_empty()), "{report}");
     stage.clscope(["export", "chrome", "Record.clscope", "-o", "faces.json"]).run().success();
-    let timeline: serde_json::Value = serde_json::from_slice(&std::fs::read(stage.join("faces.json")).unwrap()).unwrap();
+    let timeline: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(stage.join("faces.json")).unwrap()).unwrap();
     assert!(timeline["traceEvents"].as_array().is_some_and(|e| e.len() > 500));
 }
 
 /// The Haar cascade takes its OpenCL path on devices of this vendor.
 #[test]
 fn opencv_is_recorded_on_the_second_runtime_too() {
-    let (Some(intel), Some(python), Some(photograph)) = (Runtime::intel(), program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH"))
+    let (Some(intel), Some(python), Some(photograph)) =
+        (Runtime::intel(), program("/usr/bin/python3"), given("CLSCOPE_TEST_PHOTOGRAPH"))
     else {
         return;
     };
     let script = artifacts::root().join("tools/setup/face_detect.py");
     let Runtime::Intel(icd) = &intel else { return };
-    // Debian's OpenCV brings an older TBB into the process than the runtime needs: the runtime's own comes first.
+    // Debian's OpenCV brings an older TBB into the process than the runtime needs: the runtime's
+    // own comes first.
     let library = std::fs::read_to_string(icd).unwrap();
     let libraries = Path::new(library.trim()).parent().unwrap().to_owned();
     let stage = Stage::new(intel);
@@ -187,11 +243,24 @@ fn opencv_is_recorded_on_the_second_runtime_too() {
             .arg(&photograph)
             .env("LD_LIBRARY_PATH", &libraries)
             .env("OCL_ICD_FILENAMES", library.trim());
-        let with = run.env("OPENCV_OPENCL_DEVICE", ":CPU:").env("OPENCV_OPENCL_CACHE_ENABLE", "0").run().success();
-        assert_eq!(with.stdout.lines().filter(|l| l.contains(": 1 face ")).count(), 5, "{}", with.stdout);
+        let with = run
+            .env("OPENCV_OPENCL_DEVICE", ":CPU:")
+            .env("OPENCV_OPENCL_CACHE_ENABLE", "0")
+            .run()
+            .success();
+        assert_eq!(
+            with.stdout.lines().filter(|l| l.contains(": 1 face ")).count(),
+            5,
+            "{}",
+            with.stdout
+        );
         let recorded = Recorded::read(&[&stage.trace(&name)]);
         let process = recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap();
-        assert!(process.launches(Some("runHaarClassifier")) >= 5, "{mode:?}: {} launches", process.launches(None));
+        assert!(
+            process.launches(Some("runHaarClassifier")) >= 5,
+            "{mode:?}: {} launches",
+            process.launches(None)
+        );
         assert_launches_timed(process);
     }
 }

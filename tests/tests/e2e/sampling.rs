@@ -1,5 +1,5 @@
-//! Sampled timing of transfers: they are left out as launches are, with probabilities that records tell, and reports give totals of all of
-//! them with intervals.
+//! Sampled timing of transfers: they are left out as launches are, with probabilities that records
+//! tell, and reports give totals of all of them with intervals.
 
 use clscope_tests::trace::End;
 use clscope_tests::{Mode, Recorded, Runtime, Stage};
@@ -10,7 +10,10 @@ use serde_json::Value;
 /// Commands of the kind: all, and those left out by chance; every other one must have its time.
 fn left_out(recorded: &Recorded, kind: CommandKind) -> (usize, usize) {
     let of_kind: Vec<_> = recorded.only().commands.iter().filter(|c| c.kind == kind).collect();
-    let left = of_kind.iter().filter(|c| matches!(c.end_state, End::Untimed(Untimed::NotSampled, _))).count();
+    let left = of_kind
+        .iter()
+        .filter(|c| matches!(c.end_state, End::Untimed(Untimed::NotSampled, _)))
+        .count();
     let timed = of_kind.iter().filter(|c| c.raw().is_some()).count();
     assert_eq!(timed + left, of_kind.len(), "{kind:?}");
     (of_kind.len(), left)
@@ -20,7 +23,9 @@ fn left_out(recorded: &Recorded, kind: CommandKind) -> (usize, usize) {
 fn transfers_are_sampled_and_totals_stand_for_all() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let app = stage.app(Mode::Preload, "t", "rounds 1600 4096").env("CLSCOPE_DEVICE_TIMING", "sample");
+        let app = stage
+            .app(Mode::Preload, "t", "rounds 1600 4096")
+            .env("CLSCOPE_DEVICE_TIMING", "sample");
         let finished = app.run().success();
         assert_eq!(finished.stdout, "rounds 1600 right\n");
         let recorded = Recorded::read(&[&stage.trace("t")]);
@@ -29,11 +34,15 @@ fn transfers_are_sampled_and_totals_stand_for_all() {
             // 16 of each size are always timed, and of the rest some by chance.
             assert!(all >= 1600 && left > 0 && all - left >= 2 * 16, "{kind:?}: {left} of {all}");
         }
-        let report = stage.clscope(["report", "--format", "json", "t.clscope"]).run().success().stdout;
+        let report =
+            stage.clscope(["report", "--format", "json", "t.clscope"]).run().success().stdout;
         let report: Value = serde_json::from_str(&report).unwrap();
         let transfers = report["transfers"].as_array().unwrap();
         for transfer in transfers.iter().filter(|t| t["left_out"].as_u64() > Some(0)) {
-            let (count, timed) = (transfer["count"].as_u64().unwrap(), transfer["time_ns"]["count"].as_u64().unwrap());
+            let (count, timed) = (
+                transfer["count"].as_u64().unwrap(),
+                transfer["time_ns"]["count"].as_u64().unwrap(),
+            );
             let estimate = &transfer["estimate"];
             assert_eq!(estimate["timed"], timed);
             let figure = |e: &Value| e["estimate"].as_f64().unwrap();
@@ -42,7 +51,10 @@ fn transfers_are_sampled_and_totals_stand_for_all() {
             assert!(low <= total && total <= high, "{estimate}");
             // More than what was timed, by what the others took.
             assert!(total > transfer["time_ns"]["total"].as_f64().unwrap(), "{transfer}");
-            assert!((figure(&estimate["mean_ns"]) - total / count as f64).abs() < 1.0, "{transfer}");
+            assert!(
+                (figure(&estimate["mean_ns"]) - total / count as f64).abs() < 1.0,
+                "{transfer}"
+            );
         }
         let whole = report["totals"]["transfer_estimate_ns"]["estimate"].as_f64().unwrap();
         assert!(whole > report["totals"]["transfer_ns"].as_f64().unwrap());
@@ -55,13 +67,19 @@ fn the_total_of_sampled_transfers_is_what_they_took() {
     let stage = Stage::new(Runtime::FakeLoader);
     let script = stage.join("script");
     std::fs::write(&script, "span 20000\nprice 20000\n").unwrap();
-    let app = stage.app(Mode::Preload, "t", "rounds 1600 4096").env("CLSCOPE_DEVICE_TIMING", "sample");
+    let app =
+        stage.app(Mode::Preload, "t", "rounds 1600 4096").env("CLSCOPE_DEVICE_TIMING", "sample");
     app.env("FAKE_CL_SCRIPT", &script).run().success();
     let (all, left) = left_out(&Recorded::read(&[&stage.trace("t")]), CommandKind::WriteBuffer);
     assert!(left > all / 2, "{left} of {all}");
     let report = stage.clscope(["report", "--format", "json", "t.clscope"]).run().success().stdout;
     let report: Value = serde_json::from_str(&report).unwrap();
-    let write = report["transfers"].as_array().unwrap().iter().find(|t| t["name"] == "WriteBuffer").unwrap();
+    let write = report["transfers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|t| t["name"] == "WriteBuffer")
+        .unwrap();
     let total = &write["estimate"]["total_ns"];
     assert!(total["ci95"][1].as_f64() >= Some(20_000.0 * all as f64), "{write}");
     assert!(total["estimate"].as_f64() >= Some(0.95 * 20_000.0 * all as f64), "{write}");
@@ -71,7 +89,8 @@ fn the_total_of_sampled_transfers_is_what_they_took() {
 fn long_transfers_are_always_timed() {
     let stage = Stage::new(Runtime::FakeLoader);
     // 8 MiB, and 64 MiB every eighth time: beside those the price of an event is nothing.
-    let app = stage.app(Mode::Preload, "t", "rounds 160 8388608").env("CLSCOPE_DEVICE_TIMING", "sample");
+    let app =
+        stage.app(Mode::Preload, "t", "rounds 160 8388608").env("CLSCOPE_DEVICE_TIMING", "sample");
     app.run().success();
     let recorded = Recorded::read(&[&stage.trace("t")]);
     let long = recorded.only().commands.iter().filter(|c| c.bytes == 64 << 20);
@@ -87,12 +106,19 @@ fn transfers_that_are_left_out_are_not_timed_by_the_runtime_either() {
     let stage = Stage::new(Runtime::FakeLoader);
     let (script, report) = (stage.join("script"), stage.join("report"));
     let own = |platform: &str| {
-        std::fs::write(&script, format!("platform {platform}\nprofiling enqueue\nspan 20000\nprice 20000\n")).unwrap();
+        std::fs::write(
+            &script,
+            format!("platform {platform}\nprofiling enqueue\nspan 20000\nprice 20000\n"),
+        )
+        .unwrap();
         stage.forget("t");
-        let app = stage.app(Mode::Preload, "t", "rounds 1600 4096").env("CLSCOPE_DEVICE_TIMING", "sample");
+        let app = stage
+            .app(Mode::Preload, "t", "rounds 1600 4096")
+            .env("CLSCOPE_DEVICE_TIMING", "sample");
         app.env("FAKE_CL_SCRIPT", &script).env("FAKE_CL_REPORT", &report).run().success();
         let text = std::fs::read_to_string(&report).unwrap();
-        let line: Vec<&str> = text.lines().find(|l| l.starts_with("own ")).unwrap().split(' ').collect();
+        let line: Vec<&str> =
+            text.lines().find(|l| l.starts_with("own ")).unwrap().split(' ').collect();
         [line[1], line[3]].map(|n| n.parse::<u64>().unwrap())
     };
     let [left_out, timed] = own("NVIDIA CUDA");

@@ -1,7 +1,10 @@
-//! Counters that an application reads around its own commands: with an emulated GPU that counts exactly what ran, the table
-//! must be its truth even for kernels far shorter than any sampling resolves; on real runtimes, what is read must be plausible.
+//! Counters that an application reads around its own commands: with an emulated GPU that counts
+//! exactly what ran, the table must be its truth even for kernels far shorter than any sampling
+//! resolves; on real runtimes, what is read must be plausible.
 
-use crate::counters::{COMPUTE_BASIC, FIGURES, TRUTH, class, record, report, tree, xe_with_own_set};
+use crate::counters::{
+    COMPUTE_BASIC, FIGURES, TRUTH, class, record, report, tree, xe_with_own_set,
+};
 use clscope_tests::{Mode, Run, Runtime, Stage, artifacts};
 use serde_json::Value;
 use std::fs;
@@ -13,8 +16,12 @@ fn snapshot(stage: &Stage, driver: &str, options: &[&str], seconds: &str) -> Run
 }
 
 fn source<'v>(report: &'v Value, prefix: &str) -> &'v Value {
-    let all = report["counters"]["sources"].as_array().unwrap_or_else(|| panic!("no counters: {report:#}"));
-    all.iter().find(|s| s["source"].as_str().unwrap().starts_with(prefix)).unwrap_or_else(|| panic!("no {prefix}: {report:#}"))
+    let all = report["counters"]["sources"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no counters: {report:#}"));
+    all.iter()
+        .find(|s| s["source"].as_str().unwrap().starts_with(prefix))
+        .unwrap_or_else(|| panic!("no {prefix}: {report:#}"))
 }
 
 fn noted(source: &Value, words: &str) -> bool {
@@ -30,7 +37,9 @@ fn is(value: &Value, truth: f64) {
 }
 
 fn dumped(stage: &Stage) -> Vec<Value> {
-    let run = Run::new(artifacts().clscope(), stage.path()).args(["dump", "--format", "json"]).arg(stage.trace("t"));
+    let run = Run::new(artifacts().clscope(), stage.path())
+        .args(["dump", "--format", "json"])
+        .arg(stage.trace("t"));
     run.run().success().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
@@ -50,17 +59,24 @@ fn each_launch_has_what_it_counted() {
         }
         is(&class["values"]["ShaderMemoryAccesses"], accesses * 1e9);
         // Even of kernels of 100 us, a fifth of a period: nothing else ran.
-        is(&class["values"]["EuAvgIpcRate"], 1.0 + percents[2] / (percents[3] + percents[4] - percents[2]));
+        is(
+            &class["values"]["EuAvgIpcRate"],
+            1.0 + percents[2] / (percents[3] + percents[4] - percents[2]),
+        );
     }
     // The GPU's clock was read closer to each launch than its counters, and farther than its span.
     let timer = source(&report, "timer:i915:card0");
     for (kernel, ..) in TRUTH {
         let (around, events) = (class(timer, kernel), class(oa, kernel));
-        let between = around["values"]["between-readings"]["mean"]["value"].as_f64().unwrap() * 1e-9;
+        let between =
+            around["values"]["between-readings"]["mean"]["value"].as_f64().unwrap() * 1e-9;
         let clocks = &events["clocks"];
         let launches = clocks["launches"].as_f64().unwrap();
         let mean = |key: &str| clocks[key].as_f64().unwrap() / launches;
-        assert!(mean("event_seconds") <= between && between <= mean("timestamp_seconds"), "{between}: {clocks:#}");
+        assert!(
+            mean("event_seconds") <= between && between <= mean("timestamp_seconds"),
+            "{between}: {clocks:#}"
+        );
     }
     // The trace has each launch's own counts, and the timeline its figures.
     let lines = dumped(&stage);
@@ -70,13 +86,27 @@ fn each_launch_has_what_it_counted() {
         let stamps = &launch["times"]["device_ns"];
         let ran = stamps[3].as_f64().unwrap() - stamps[2].as_f64().unwrap();
         let counts = &launch["counters"].as_array().unwrap_or_else(|| panic!("{launch:#}"))[0];
-        // A0 of the emulated GPU counts a nanosecond of any kernel; reports lie between whole ticks of 83 ns.
+        // A0 of the emulated GPU counts a nanosecond of any kernel; reports lie between whole ticks
+        // of 83 ns.
         let busy = counts["counts"]["A0"].as_f64().unwrap();
         assert!((busy - ran).abs() <= 1.0, "{busy} of {ran}: {launch:#}");
     }
-    let run = Run::new(artifacts().clscope(), stage.path()).args(["export", "chrome", "--counter-device", "", "-o", "-"]);
-    let timeline: Value = serde_json::from_str(&run.arg(stage.trace("t")).run().success().stdout).unwrap();
-    let spans = timeline["traceEvents"].as_array().unwrap().iter().filter(|e| e["args"]["EuActive (%)"].is_number()).count();
+    let run = Run::new(artifacts().clscope(), stage.path()).args([
+        "export",
+        "chrome",
+        "--counter-device",
+        "",
+        "-o",
+        "-",
+    ]);
+    let timeline: Value =
+        serde_json::from_str(&run.arg(stage.trace("t")).run().success().stdout).unwrap();
+    let spans = timeline["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["args"]["EuActive (%)"].is_number())
+        .count();
     assert!(spans > 3, "{spans} spans with counters");
     assert!(!stage.trace("t").join("counters.plan").exists(), "the plan is for the run alone");
 }
@@ -102,14 +132,25 @@ fn what_cannot_be_read_around_commands_is_said() {
     let stage = Stage::new(Runtime::Pocl);
     tree(&stage.join("root"), "i915", "0x5916", &[COMPUTE_BASIC]);
     let refused = snapshot(&stage, "i915", &["--counters", "gpm"], "0.1").run();
-    assert!(!refused.status.success() && refused.stderr.contains("every 100 ms"), "{}", refused.stderr);
-    for (errno, words) in [("open:16", "another program has a stream"), ("open:13", "CAP_PERFMON")] {
-        let finished = snapshot(&stage, "i915", &["--counters", "oa"], "0.05").env("OA_ERRNO", errno).run().success();
+    assert!(
+        !refused.status.success() && refused.stderr.contains("every 100 ms"),
+        "{}",
+        refused.stderr
+    );
+    for (errno, words) in [("open:16", "another program has a stream"), ("open:13", "CAP_PERFMON")]
+    {
+        let finished = snapshot(&stage, "i915", &["--counters", "oa"], "0.05")
+            .env("OA_ERRNO", errno)
+            .run()
+            .success();
         assert!(finished.stderr.contains(words), "{errno}: {}", finished.stderr);
         assert!(report(&stage)["counters"].is_null(), "{errno}");
     }
     // The stream may also fail in the application, after this command found it good.
-    let finished = snapshot(&stage, "i915", &["--counters", "oa"], "0.05").env("OA_ERRNO", "read:5").run().success();
+    let finished = snapshot(&stage, "i915", &["--counters", "oa"], "0.05")
+        .env("OA_ERRNO", "read:5")
+        .run()
+        .success();
     assert!(finished.stderr.contains("could not be read around a command"), "{}", finished.stderr);
 }
 
@@ -120,9 +161,16 @@ fn without_the_command_a_configuration_is_named() {
     let a = artifacts();
     let run = stage.runtime.select(Run::new(a.fixture("oa_kernels"), stage.path())).args(["0.3"]);
     let preload = format!("{} {}", a.fixture("oa_shim.so").display(), a.recorder().display());
-    let run = run.env("LD_PRELOAD", preload).env("CLSCOPE_TRACE", stage.trace("t")).env("CLSCOPE_DEVICE_TIMING", "event");
-    let run = run.env("CLSCOPE_SNAPSHOT", "1").env("CLSCOPE_COUNTERS", format!("oa:{COMPUTE_BASIC}"));
-    let run = run.env("CLSCOPE_SYSFS_ROOT", stage.join("root")).env("OA_SCRIPT", stage.join("script")).env("OA_LIVE", "1");
+    let run = run
+        .env("LD_PRELOAD", preload)
+        .env("CLSCOPE_TRACE", stage.trace("t"))
+        .env("CLSCOPE_DEVICE_TIMING", "event");
+    let run =
+        run.env("CLSCOPE_SNAPSHOT", "1").env("CLSCOPE_COUNTERS", format!("oa:{COMPUTE_BASIC}"));
+    let run = run
+        .env("CLSCOPE_SYSFS_ROOT", stage.join("root"))
+        .env("OA_SCRIPT", stage.join("script"))
+        .env("OA_LIVE", "1");
     run.run().success();
     let report = report(&stage);
     // No set: counts as they come, per second. EuActive is A7 over 24 EUs and the clock.
@@ -138,7 +186,10 @@ fn perf_events_and_device_timers_of_real_runtimes() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime.clone());
         fs::create_dir_all(stage.join("root/sys")).unwrap();
-        let finished = record(&stage, "i915", &["--snapshot", "--counters", "perf"], "oa_kernels", "0.5").run().success();
+        let finished =
+            record(&stage, "i915", &["--snapshot", "--counters", "perf"], "oa_kernels", "0.5")
+                .run()
+                .success();
         let report = report(&stage);
         if finished.stderr.contains("perf events are not read around commands") {
             continue;
@@ -152,8 +203,14 @@ fn perf_events_and_device_timers_of_real_runtimes() {
         // Intel's runtime tells its device's time; PoCL refuses to.
         if matches!(runtime, Runtime::Intel(_)) {
             let timer = class(source(&report, "timer:clGetDeviceAndHostTimer"), "long_one");
-            let between = timer["values"]["between-readings"]["mean"]["value"].as_f64().unwrap() * 1e-9;
-            assert!(between >= 0.99 * timer["covered_seconds"].as_f64().unwrap() / timer["launches"].as_f64().unwrap(), "{timer:#}");
+            let between =
+                timer["values"]["between-readings"]["mean"]["value"].as_f64().unwrap() * 1e-9;
+            assert!(
+                between
+                    >= 0.99 * timer["covered_seconds"].as_f64().unwrap()
+                        / timer["launches"].as_f64().unwrap(),
+                "{timer:#}"
+            );
         }
     }
 }
@@ -162,7 +219,11 @@ fn perf_events_and_device_timers_of_real_runtimes() {
 fn queue_counters(stage: &Stage, line: &str, reports: Option<&str>) -> clscope_tests::Finished {
     stage.forget("t");
     let run = stage.app(Mode::Preload, "t", line).env("CLSCOPE_COUNTERS", "intel-queue");
-    reports.iter().fold(run, |run, reports| run.env("FAKE_QUEUE_COUNTERS", *reports)).run().success()
+    reports
+        .iter()
+        .fold(run, |run, reports| run.env("FAKE_QUEUE_COUNTERS", *reports))
+        .run()
+        .success()
 }
 
 #[test]
@@ -175,12 +236,17 @@ fn queues_of_the_runtime_that_count_are_used_and_their_reports_kept() {
     assert!(noted(queue, "decoded as specified") && noted(queue, "method queue"), "{queue:#}");
     let values = &class(queue, "increment")["values"];
     // The fake counts two ticks a nanosecond, and three of A7.
-    for (counter, rate) in [("GpuTime", 1e9), ("GpuCoreClocks", 2e9), ("A7", 3e9), ("A8", 0.0), ("C7", 0.0)] {
+    for (counter, rate) in
+        [("GpuTime", 1e9), ("GpuCoreClocks", 2e9), ("A7", 3e9), ("A8", 0.0), ("C7", 0.0)]
+    {
         assert_eq!(values[counter]["by"], "queue", "{values:#}");
         let got = values[counter]["mean"]["value"].as_f64().unwrap();
         assert!((got - rate).abs() <= 0.01 * rate, "{counter}: {got}");
     }
-    let own = dumped(&stage).iter().filter(|l| l["event"] == "command" && l["counters"][0]["source"] == "intel-queue:0").count();
+    let own = dumped(&stage)
+        .iter()
+        .filter(|l| l["event"] == "command" && l["counters"][0]["source"] == "intel-queue:0")
+        .count();
     assert_eq!(own, 22, "20 launches, a write and a read");
 }
 
@@ -190,16 +256,27 @@ fn reports_of_an_unknown_layout_are_kept_as_they_are() {
     queue_counters(&stage, "many_commands 3", Some("104"));
     let counters = |l: &Value| (l["event"] == "command").then(|| l["counters"][0].clone());
     for of in dumped(&stage).iter().filter_map(counters) {
-        assert_eq!((of["bytes"].as_u64(), of["raw"].as_str().map(str::len)), (Some(104), Some(208)), "{of:#}");
+        assert_eq!(
+            (of["bytes"].as_u64(), of["raw"].as_str().map(str::len)),
+            (Some(104), Some(208)),
+            "{of:#}"
+        );
     }
     let report = report(&stage);
-    assert!(noted(source(&report, "intel-queue:0"), "5 reports of 104 bytes"), "{:#}", report["counters"]);
+    assert!(
+        noted(source(&report, "intel-queue:0"), "5 reports of 104 bytes"),
+        "{:#}",
+        report["counters"]
+    );
 }
 
 #[test]
 fn a_runtime_that_refuses_such_queues_gives_the_usual_ones() {
     let stage = Stage::new(Runtime::FakeLoader);
-    for (reports, words) in [(None, "has no clCreatePerfCountersCommandQueueINTEL"), (Some("refuse"), "CL_INVALID_DEVICE (-33)")] {
+    for (reports, words) in [
+        (None, "has no clCreatePerfCountersCommandQueueINTEL"),
+        (Some("refuse"), "CL_INVALID_DEVICE (-33)"),
+    ] {
         let finished = queue_counters(&stage, "many_commands 3", reports);
         assert!(finished.stderr.contains(words), "{}", finished.stderr);
         assert!(report(&stage)["counters"].is_null());
@@ -212,8 +289,11 @@ fn a_runtime_that_refuses_such_queues_gives_the_usual_ones() {
 fn an_application_cannot_tell_that_its_queues_count() {
     let stage = Stage::new(Runtime::FakeDriver);
     let run = |mode| {
-        let run =
-            stage.app(mode, "t", "conform --isolate").limit(600).env("CLSCOPE_COUNTERS", "intel-queue").env("FAKE_QUEUE_COUNTERS", "672");
+        let run = stage
+            .app(mode, "t", "conform --isolate")
+            .limit(600)
+            .env("CLSCOPE_COUNTERS", "intel-queue")
+            .env("FAKE_QUEUE_COUNTERS", "672");
         run.run().stdout
     };
     let (bare, counted) = (run(Mode::Bare), run(Mode::Preload));

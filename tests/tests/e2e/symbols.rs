@@ -1,4 +1,5 @@
-//! The exported symbols: those of the committed list and the layer's, and at least all that the system's loader exports.
+//! The exported symbols: those of the committed list and the layer's, and at least all that the
+//! system's loader exports.
 
 use clscope_tests::{Run, artifacts};
 use std::collections::BTreeSet;
@@ -6,7 +7,11 @@ use std::path::Path;
 
 /// Names that a shared object defines for others, without symbol versions.
 fn exported(object: &Path) -> BTreeSet<String> {
-    let nm = Run::new("nm", Path::new("/")).args(["-D", "--defined-only", "--without-symbol-versions"]).arg(object).run().success();
+    let nm = Run::new("nm", Path::new("/"))
+        .args(["-D", "--defined-only", "--without-symbol-versions"])
+        .arg(object)
+        .run()
+        .success();
     nm.stdout
         .lines()
         .filter_map(|line| {
@@ -19,12 +24,18 @@ fn exported(object: &Path) -> BTreeSet<String> {
 }
 
 fn listed() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(clscope_tests::artifacts::root().join("src/exports.txt")).unwrap();
-    text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).map(str::to_owned).collect()
+    let text =
+        std::fs::read_to_string(clscope_tests::artifacts::root().join("src/exports.txt")).unwrap();
+    text.lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The interface of layers, and what the audit shim asks.
-const LAYER: [&str; 5] = ["clGetLayerInfo", "clInitLayer", "clInitLayerWithProperties", "clDeinitLayer", "clscope_bind"];
+const LAYER: [&str; 5] =
+    ["clGetLayerInfo", "clInitLayer", "clInitLayerWithProperties", "clDeinitLayer", "clscope_bind"];
 
 #[test]
 fn exported_symbols_are_the_committed_list_and_the_layers() {
@@ -38,15 +49,21 @@ fn exported_symbols_are_the_committed_list_and_the_layers() {
 
 #[test]
 fn everything_that_the_systems_loader_exports_is_covered() {
-    let loaders =
-        Run::new("sh", Path::new("/")).args(["-c", "ldconfig -p | sed -n 's/.*=> \\(.*libOpenCL.so.1\\)$/\\1/p'"]).run().success();
+    let loaders = Run::new("sh", Path::new("/"))
+        .args(["-c", "ldconfig -p | sed -n 's/.*=> \\(.*libOpenCL.so.1\\)$/\\1/p'"])
+        .run()
+        .success();
     let mut seen = 0;
     let ours = exported(&artifacts().recorder());
     for loader in loaders.stdout.lines() {
         seen += 1;
-        // Loader management is the loader's own; what does not begin with `cl` is nobody's interface.
+        // Loader management is the loader's own; what does not begin with `cl` is nobody's
+        // interface.
         let theirs = exported(Path::new(loader));
-        let missing: Vec<_> = theirs.iter().filter(|n| n.starts_with("cl") && !n.starts_with("clIcd") && !ours.contains(*n)).collect();
+        let missing: Vec<_> = theirs
+            .iter()
+            .filter(|n| n.starts_with("cl") && !n.starts_with("clIcd") && !ours.contains(*n))
+            .collect();
         assert!(missing.is_empty(), "{loader}: {missing:?}");
         assert!(theirs.contains("clFinish"), "{loader}");
     }
@@ -55,7 +72,12 @@ fn everything_that_the_systems_loader_exports_is_covered() {
 
 #[test]
 fn the_recorder_takes_no_loaders_name_and_needs_no_opencl() {
-    let header = Run::new("readelf", Path::new("/")).args(["-d", "-W"]).arg(artifacts().recorder()).run().success().stdout;
+    let header = Run::new("readelf", Path::new("/"))
+        .args(["-d", "-W"])
+        .arg(artifacts().recorder())
+        .run()
+        .success()
+        .stdout;
     assert!(!header.contains("libOpenCL"), "{header}");
 }
 
@@ -64,6 +86,11 @@ fn the_shim_exports_the_audit_interface_and_needs_nothing() {
     let names = exported(&artifacts().shim());
     assert!(names.contains("la_version"), "{names:?}");
     assert!(names.iter().all(|n| n.starts_with("la_")), "{names:?}");
-    let header = Run::new("readelf", Path::new("/")).args(["-d", "-W"]).arg(artifacts().shim()).run().success().stdout;
+    let header = Run::new("readelf", Path::new("/"))
+        .args(["-d", "-W"])
+        .arg(artifacts().shim())
+        .run()
+        .success()
+        .stdout;
     assert!(!header.contains("NEEDED"), "{header}");
 }

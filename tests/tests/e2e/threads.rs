@@ -1,4 +1,5 @@
-//! Threads: a race for the first call, thousands that come and go, one that outlives main. What each did is in the trace.
+//! Threads: a race for the first call, thousands that come and go, one that outlives main. What
+//! each did is in the trace.
 
 use clscope_tests::{Mode, Runtime, Stage};
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use std::collections::BTreeMap;
 fn threads_that_race_for_the_first_call_are_all_recorded() {
     for runtime in Runtime::real() {
         for mode in Mode::RECORDING {
-            let (finished, recorded) = Stage::new(runtime.clone()).record(mode, "threads first 8 10");
+            let (finished, recorded) =
+                Stage::new(runtime.clone()).record(mode, "threads first 8 10");
             assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
             let process = recorded.only();
             assert_eq!(process.launches(Some("vector_add")), 80, "{mode:?}");
@@ -33,7 +35,10 @@ fn ten_thousand_short_threads_lose_nothing() {
     assert!(per_thread.values().all(|n| *n == 10));
     assert_eq!(process.dropped, 0);
     // Rings are handed on from thread to thread: the trace must not grow by one for each.
-    let bytes: u64 = std::fs::read_dir(stage.trace("t")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+    let bytes: u64 = std::fs::read_dir(stage.trace("t"))
+        .unwrap()
+        .map(|e| e.unwrap().metadata().unwrap().len())
+        .sum();
     assert!(bytes < 64 << 20, "{bytes} bytes for 200,000 calls");
 }
 
@@ -44,7 +49,8 @@ fn threads_with_their_own_queues_are_kept_apart() {
         let process = recorded.only();
         assert_eq!(process.launches(Some("increment")), 3000);
         let mut per_queue: BTreeMap<u32, usize> = BTreeMap::new();
-        for command in process.commands.iter().filter(|c| c.kernel.as_deref() == Some("increment")) {
+        for command in process.commands.iter().filter(|c| c.kernel.as_deref() == Some("increment"))
+        {
             *per_queue.entry(command.queue).or_default() += 1;
         }
         assert_eq!(per_queue.values().copied().collect::<Vec<_>>(), [500; 6]);

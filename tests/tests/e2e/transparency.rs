@@ -1,5 +1,6 @@
-//! An application looks the same with the recorder as without: standard output, exit code, signal, in every way in and on
-//! every runtime. The fixtures check their own results, reference counts, masks and callbacks, and print what they saw.
+//! An application looks the same with the recorder as without: standard output, exit code, signal,
+//! in every way in and on every runtime. The fixtures check their own results, reference counts,
+//! masks and callbacks, and print what they saw.
 
 use clscope_tests::{Mode, Runtime, Stage};
 
@@ -18,7 +19,12 @@ fn same_on(runtime: Runtime, line: &str) {
     for mode in Mode::RECORDING {
         let with = stage.app(mode, "t", line).run();
         if with.seen() != bare.seen() {
-            differences.push(format!("{mode:?}: {:?}, bare {:?}\n{}", with.seen(), bare.seen(), with.stderr));
+            differences.push(format!(
+                "{mode:?}: {:?}, bare {:?}\n{}",
+                with.seen(),
+                bare.seen(),
+                with.stderr
+            ));
         }
     }
     assert!(differences.is_empty(), "{line} on {:?}:\n{}", stage.runtime, differences.join("\n"));

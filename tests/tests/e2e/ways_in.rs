@@ -1,4 +1,5 @@
-//! The ways in which applications reach OpenCL, against the ways in which the recorder comes in: what each sees.
+//! The ways in which applications reach OpenCL, against the ways in which the recorder comes in:
+//! what each sees.
 
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, system_loader};
 use std::path::Path;
@@ -10,7 +11,10 @@ fn launches(stage: &Stage, mode: Mode, line: &str) -> Option<usize> {
     let finished = stage.app(mode, "t", line).run();
     assert_eq!(finished.status.code(), Some(0), "{mode:?} {line}: {}", finished.stderr);
     let trace = stage.trace("t");
-    let any = trace.is_dir() && std::fs::read_dir(&trace).unwrap().any(|e| e.unwrap().path().extension().is_some_and(|x| x == "defs"));
+    let any = trace.is_dir()
+        && std::fs::read_dir(&trace)
+            .unwrap()
+            .any(|e| e.unwrap().path().extension().is_some_and(|x| x == "defs"));
     any.then(|| Recorded::read(&[&trace]).launches())
 }
 
@@ -29,11 +33,19 @@ fn an_application_that_opens_its_loader_is_seen_by_all_but_the_preload() {
         for flags in ["local", "global", "local deepbind", "lazy"] {
             let line = format!("dlopen_by_name {name} {flags} 10");
             for mode in Mode::DLOPEN {
-                assert_eq!(launches(&Stage::new(Runtime::Pocl), mode, &line), Some(10), "{mode:?} {line}");
+                assert_eq!(
+                    launches(&Stage::new(Runtime::Pocl), mode, &line),
+                    Some(10),
+                    "{mode:?} {line}"
+                );
             }
         }
         let line = format!("dlopen_by_name {name} local 10");
-        assert_eq!(launches(&Stage::new(Runtime::Pocl), Mode::Preload, &line), None, "{line}: a preload alone is not in the way");
+        assert_eq!(
+            launches(&Stage::new(Runtime::Pocl), Mode::Preload, &line),
+            None,
+            "{line}: a preload alone is not in the way"
+        );
     }
 }
 
@@ -43,11 +55,21 @@ fn a_loader_without_layers_is_seen_through_the_audit_shim() {
         let loader = artifacts().fixture(folder).join("libOpenCL.so.1");
         for mode in [Mode::Audit, Mode::Record] {
             let line = format!("dlopen_by_name {} local 10", loader.display());
-            assert_eq!(launches(&Stage::new(Runtime::FakeLoader), mode, &line), Some(10), "{mode:?} {line}");
+            assert_eq!(
+                launches(&Stage::new(Runtime::FakeLoader), mode, &line),
+                Some(10),
+                "{mode:?} {line}"
+            );
         }
         for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
             let stage = Stage::new(Runtime::FakeLoader);
-            let run = |mode, name| stage.app(mode, name, "linked 10").env("LD_LIBRARY_PATH", artifacts().fixture(folder)).run().success();
+            let run = |mode, name| {
+                stage
+                    .app(mode, name, "linked 10")
+                    .env("LD_LIBRARY_PATH", artifacts().fixture(folder))
+                    .run()
+                    .success()
+            };
             let versions = |stderr: &str| stderr.matches("no version information").count();
             let (bare, with) = (run(Mode::Bare, "bare"), run(mode, "t"));
             assert_eq!(versions(&with.stderr), versions(&bare.stderr), "{}", with.stderr);
@@ -69,7 +91,8 @@ fn each_loader_of_a_process_keeps_its_own_calls() {
         let (_, recorded) = stage.record(mode, &line);
         let process = recorded.only();
         assert_eq!(process.launches(Some("vector_add")), 30, "{mode:?} {line}");
-        let platforms: Vec<_> = process.definitions.platforms.values().map(|p| p.name.as_str()).collect();
+        let platforms: Vec<_> =
+            process.definitions.platforms.values().map(|p| p.name.as_str()).collect();
         assert_eq!(platforms.len(), 2, "{mode:?} {line}: {platforms:?}");
     }
 }
@@ -80,7 +103,8 @@ fn the_real_functions_are_those_of_the_applications_own_loader() {
     let stage = Stage::new(Runtime::FakeLoader);
     for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
         let (_, recorded) = stage.record(mode, "linked 3");
-        let names: Vec<_> = recorded.only().definitions.devices.values().map(|d| d.name.clone()).collect();
+        let names: Vec<_> =
+            recorded.only().definitions.devices.values().map(|d| d.name.clone()).collect();
         assert!(names.iter().all(|n| n.contains("Fake")), "{mode:?}: {names:?}");
     }
 }
@@ -88,7 +112,11 @@ fn the_real_functions_are_those_of_the_applications_own_loader() {
 #[test]
 fn a_loader_that_is_closed_and_opened_again_is_seen_each_time() {
     for mode in Mode::DLOPEN {
-        assert_eq!(launches(&Stage::new(Runtime::Pocl), mode, "dlclose_loader libOpenCL.so.1 3"), Some(15), "{mode:?}");
+        assert_eq!(
+            launches(&Stage::new(Runtime::Pocl), mode, "dlclose_loader libOpenCL.so.1 3"),
+            Some(15),
+            "{mode:?}"
+        );
     }
 }
 
@@ -106,9 +134,19 @@ fn the_khronos_loader_is_seen_in_every_way() {
     let path = format!("{}:{}", loader.parent().unwrap().display(), libraries.display());
     for mode in Mode::RECORDING {
         let stage = Stage::new(Runtime::Intel(icd.clone()));
-        let app = |name, line: &str| stage.app(mode, name, line).env("LD_LIBRARY_PATH", &path).env("OCL_ICD_FILENAMES", &runtime);
+        let app = |name, line: &str| {
+            stage
+                .app(mode, name, line)
+                .env("LD_LIBRARY_PATH", &path)
+                .env("OCL_ICD_FILENAMES", &runtime)
+        };
         let finished = app("t", "linked 10").run().success();
-        assert_eq!(Recorded::read(&[&stage.trace("t")]).launches(), 10, "{mode:?}: {}", finished.stderr);
+        assert_eq!(
+            Recorded::read(&[&stage.trace("t")]).launches(),
+            10,
+            "{mode:?}: {}",
+            finished.stderr
+        );
         if mode != Mode::Preload {
             app("u", &format!("dlopen_by_name {} local 10", loader.display())).run().success();
             assert_eq!(Recorded::read(&[&stage.trace("u")]).launches(), 10, "{mode:?}");
@@ -123,11 +161,19 @@ fn an_application_with_address_sanitizer_is_recorded() {
     if !asan.is_file() {
         return clscope_tests::skip("gcc has no AddressSanitizer", true);
     }
-    for (mode, line) in [(Mode::Record, "linked.asan 10"), (Mode::Layer, "linked.asan 10"), (Mode::Record, "threads.asan calls 4 50")] {
+    for (mode, line) in [
+        (Mode::Record, "linked.asan 10"),
+        (Mode::Layer, "linked.asan 10"),
+        (Mode::Record, "threads.asan calls 4 50"),
+    ] {
         let stage = Stage::new(Runtime::Pocl);
         let (finished, recorded) = stage.record(mode, line);
         assert_eq!(finished.status.code(), Some(0), "{mode:?}: {}", finished.stderr);
-        assert_eq!(recorded.launches(), if line.starts_with("linked") { 10 } else { 200 }, "{mode:?}");
+        assert_eq!(
+            recorded.launches(),
+            if line.starts_with("linked") { 10 } else { 200 },
+            "{mode:?}"
+        );
     }
 }
 
@@ -137,8 +183,21 @@ fn an_applications_own_preload_is_kept() {
     let source = stage.join("own.c");
     std::fs::write(&source, "#include <stdlib.h>\n#include <unistd.h>\n__attribute__((destructor)) static void f(void) { if (getenv(\"OWN\")) write(1, \"own\\n\", 4); }\n").unwrap();
     let own = stage.join("own.so");
-    assert!(Command::new("gcc").args(["-shared", "-fPIC", "-w", "-o"]).arg(&own).arg(&source).status().unwrap().success());
-    let finished = stage.app(Mode::Record, "t", "linked 10").env("LD_PRELOAD", &own).env("OWN", "1").run().success();
+    assert!(
+        Command::new("gcc")
+            .args(["-shared", "-fPIC", "-w", "-o"])
+            .arg(&own)
+            .arg(&source)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let finished = stage
+        .app(Mode::Record, "t", "linked 10")
+        .env("LD_PRELOAD", &own)
+        .env("OWN", "1")
+        .run()
+        .success();
     assert!(finished.stdout.ends_with("own\n"), "{}", finished.stdout);
     assert_eq!(Recorded::read(&[&stage.trace("t")]).launches(), 10);
 }
@@ -170,7 +229,17 @@ fn extension_functions_are_seen_through_their_pointers() {
     )
     .unwrap();
     let app = stage.join("ext");
-    assert!(Command::new("gcc").arg("-w").arg("-o").arg(&app).arg(&source).arg("-lOpenCL").status().unwrap().success());
+    assert!(
+        Command::new("gcc")
+            .arg("-w")
+            .arg("-o")
+            .arg(&app)
+            .arg(&source)
+            .arg("-lOpenCL")
+            .status()
+            .unwrap()
+            .success()
+    );
     let bare = stage.program(Mode::Bare, "bare", &app).run().success();
     for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
         let name = format!("{mode:?}");
@@ -178,7 +247,11 @@ fn extension_functions_are_seen_through_their_pointers() {
         assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
         let recorded = Recorded::read(&[&stage.trace(&name)]);
         let process = recorded.only();
-        assert_eq!(process.count("clCreateCommandQueueWithPropertiesKHR"), usize::from(bare.stdout.contains("known 1")), "{mode:?}");
+        assert_eq!(
+            process.count("clCreateCommandQueueWithPropertiesKHR"),
+            usize::from(bare.stdout.contains("known 1")),
+            "{mode:?}"
+        );
         assert_eq!(process.count("clGetExtensionFunctionAddressForPlatform"), 3, "{mode:?}");
     }
 }

@@ -1,12 +1,13 @@
-//! Owns the coverage experiment of the energy attribution: many simulated runs, how far the estimates are from
-//! the truth, and how often the intervals hold it. `cargo run --release --example attribution_truth [runs] [name]`.
-//! Refuses to judge; it prints.
+//! Owns the coverage experiment of the energy attribution: many simulated runs, how far the
+//! estimates are from the truth, and how often the intervals hold it. `cargo run --release
+//! --example attribution_truth [runs] [name]`. Refuses to judge; it prints.
 
 #[path = "../tests/energy_truth/mod.rs"]
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, DriftModel, Floor, Identifiability, Problem, ResponseModel, attribute, place, plain_integration, second_average,
+    Activity, DriftModel, Floor, Identifiability, Problem, ResponseModel, attribute, place,
+    plain_integration, second_average,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, STEPS, Scenario, Sensor};
 
@@ -34,12 +35,25 @@ fn samples(random: &mut Random) -> Sensor {
 
 /// A response that the estimator's family does not hold.
 fn two_lags(random: &mut Random) -> Sensor {
-    Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: random.between(0.3, 1.4) }
+    Sensor::TwoPoles {
+        period: 0.02,
+        first: 0.011,
+        second: 0.005,
+        delay: 0.002,
+        noise: random.between(0.3, 1.4),
+    }
 }
 
-/// A sensor that looks at single moments, as an H200's seems to: where kernels take turns its samples scatter.
+/// A sensor that looks at single moments, as an H200's seems to: where kernels take turns its
+/// samples scatter.
 fn moments(random: &mut Random) -> Sensor {
-    Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: random.between(0.3, 1.4) }
+    Sensor::Moments {
+        period: 0.02,
+        every: 2e-4,
+        lag: 0.014,
+        delay: 0.003,
+        noise: random.between(0.3, 1.4),
+    }
 }
 
 fn families() -> Vec<Family> {
@@ -60,7 +74,13 @@ fn families() -> Vec<Family> {
         mix: Mix::Changing(0.15),
     };
     vec![
-        Family { name: "samples 60 s, 10 us - 100 ms", seconds: 60.0, kernels: 5, lengths: (1e-5, 1e-1), ..base },
+        Family {
+            name: "samples 60 s, 10 us - 100 ms",
+            seconds: 60.0,
+            kernels: 5,
+            lengths: (1e-5, 1e-1),
+            ..base
+        },
         Family { name: "samples 60 s, warming", seconds: 60.0, warming: 0.016, ..base },
         Family { name: "samples 20 s", ..base },
         Family { name: "samples 20 s, of single moments", sensor: moments, ..base },
@@ -70,12 +90,22 @@ fn families() -> Vec<Family> {
         Family { name: "samples 20 s, kernels vary 1 %", piece_spread: 0.01, ..base },
         Family { name: "samples 20 s, floor fitted", fitted_floor: true, gap: 2e-4, ..base },
         Family { name: "samples 5 s, warming", seconds: 5.0, warming: 0.016, ..base },
-        Family { name: "samples 20 s, 8 kernels, 10 us - 50 ms", kernels: 8, lengths: (1e-5, 5e-2), ..base },
+        Family {
+            name: "samples 20 s, 8 kernels, 10 us - 50 ms",
+            kernels: 8,
+            lengths: (1e-5, 5e-2),
+            ..base
+        },
         Family { name: "samples 20 s, 1 in 10 timed, placed", timed: 0.1, placed: true, ..base },
         Family { name: "samples 20 s, 1 in 10 timed, alone", timed: 0.1, ..base },
         Family { name: "samples 20 s, half timed, alone", timed: 0.5, ..base },
         Family { name: "samples 20 s, mix never varies", mix: Mix::Repeating, ..base },
-        Family { name: "samples 20 s, never varies, to 10 ms", mix: Mix::Repeating, lengths: (1e-5, 1e-2), ..base },
+        Family {
+            name: "samples 20 s, never varies, to 10 ms",
+            mix: Mix::Repeating,
+            lengths: (1e-5, 1e-2),
+            ..base
+        },
         Family { name: "samples 20 s, two always in pairs", mix: Mix::Paired(0.15), ..base },
         Family {
             name: "RAPL 60 s, 10 us - 100 ms",
@@ -103,7 +133,13 @@ fn families() -> Vec<Family> {
             lengths: (1e-5, 1e-1),
             ..base
         },
-        Family { name: "steps 20 s, warming", sensor: |_| STEPS, model: || ResponseModel::counter(0.1), warming: 0.016, ..base },
+        Family {
+            name: "steps 20 s, warming",
+            sensor: |_| STEPS,
+            model: || ResponseModel::counter(0.1),
+            warming: 0.016,
+            ..base
+        },
     ]
 }
 
@@ -148,7 +184,10 @@ fn scenario(family: &Family, seed: u64) -> Scenario {
     let mut random = Random::new(seed.wrapping_mul(7919) ^ 77);
     let (floor, low, high) = if family.big { (119.0, 140.0, 460.0) } else { (3.0, 6.0, 40.0) };
     let kernels = (0..family.kernels)
-        .map(|_| Kernel { watts: random.between(low, high), length: (random.between(family.lengths.0.ln(), family.lengths.1.ln())).exp() })
+        .map(|_| Kernel {
+            watts: random.between(low, high),
+            length: (random.between(family.lengths.0.ln(), family.lengths.1.ln())).exp(),
+        })
         .collect();
     Scenario {
         kernels,
@@ -173,7 +212,18 @@ fn main() {
     let verbose = arguments.next().is_some();
     println!(
         "{:40} {:>5} {:>6} {:>6} {:>6} {:>6} {:>6} {:>5} {:>7} {:>7} {:>7} {:>5}",
-        "family", "n", "mae%", "bias%", "rms%", "±%", "cover", "none", "plain%", "1 s%", "rest%", "drift"
+        "family",
+        "n",
+        "mae%",
+        "bias%",
+        "rms%",
+        "±%",
+        "cover",
+        "none",
+        "plain%",
+        "1 s%",
+        "rest%",
+        "drift"
     );
     let mut all = Tally::default();
     for family in families().iter().filter(|family| family.name.contains(&only)) {
@@ -189,7 +239,8 @@ fn main() {
             let activity = Activity::new(spans, scenario.kernels.len());
             let sd = if family.big { 0.2 } else { 0.02 };
             let rate = scenario.floor + sd * Random::new(seed ^ 0x5EED).normal();
-            let floors = [if family.fitted_floor { Floor::Fitted } else { Floor::Known { rate, sd } }];
+            let floors =
+                [if family.fitted_floor { Floor::Fitted } else { Floor::Known { rate, sd } }];
             let problem = Problem {
                 activity: &activity,
                 series: &run.series,
@@ -209,7 +260,8 @@ fn main() {
             spent += clock.elapsed().as_secs_f64();
             tally.runs += 1;
             tally.drift += usize::from(result.drift.is_some_and(|d| d.noticed));
-            tally.worst_rest = tally.worst_rest.max((result.unattributed.0 / result.measured.0).abs());
+            tally.worst_rest =
+                tally.worst_rest.max((result.unattributed.0 / result.measured.0).abs());
             let plain = plain_integration(&activity, &run.series);
             let second = second_average(&activity, &run.series);
             if verbose {
@@ -223,8 +275,13 @@ fn main() {
                 if run.share[class] < 0.05 {
                     continue;
                 }
-                let (Some(watts), true) = (row.watts, matches!(row.identifiability, Identifiability::Well | Identifiability::Weak { .. }))
-                else {
+                let (Some(watts), true) = (
+                    row.watts,
+                    matches!(
+                        row.identifiability,
+                        Identifiability::Well | Identifiability::Weak { .. }
+                    ),
+                ) else {
                     tally.untold += 1;
                     continue;
                 };
@@ -253,7 +310,12 @@ fn main() {
                 }
             }
         }
-        println!("{}   {:.2} s/run, {:.1} s", tally.line(family.name), spent / runs as f64, started.elapsed().as_secs_f64());
+        println!(
+            "{}   {:.2} s/run, {:.1} s",
+            tally.line(family.name),
+            spent / runs as f64,
+            started.elapsed().as_secs_f64()
+        );
     }
     println!("{}", all.line("all"));
 }

@@ -1,13 +1,15 @@
 //! How often the 95 % intervals of sampled timing hold the truth, where the truth is known.
 //!
-//! `cargo run --release -p clscope-analysis --example coverage -- [TRIALS, 2000] [TRACE.clscope ...]`
+//! `cargo run --release -p clscope-analysis --example coverage -- [TRIALS, 2000] [TRACE.clscope
+//! ...]`
 //!
-//! Takes fully timed launches (synthetic ones, and the kernels of the traces named) and chooses from them again and again
-//! as the recorder does: the first 16 launches of a kernel always, then each by chance, with a probability that changes in
-//! time and is higher for rare kernels. What the host did is used as the report uses it. Prints the share of trials whose
-//! total lies inside its interval, on which side the others were, how far the interval reaches to both sides (medians);
-//! then the same with the chosen launches alone; and the share of trials whose interval the report marks as doubtful, with
-//! the coverage of the others.
+//! Takes fully timed launches (synthetic ones, and the kernels of the traces named) and chooses
+//! from them again and again as the recorder does: the first 16 launches of a kernel always, then
+//! each by chance, with a probability that changes in time and is higher for rare kernels. What the
+//! host did is used as the report uses it. Prints the share of trials whose total lies inside its
+//! interval, on which side the others were, how far the interval reaches to both sides (medians);
+//! then the same with the chosen launches alone; and the share of trials whose interval the report
+//! marks as doubtful, with the coverage of the others.
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::Event;
@@ -21,7 +23,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
-/// Launches that are always timed, and the number by which rare kernels are timed (the recorder's device_time/sampling.rs).
+/// Launches that are always timed, and the number by which rare kernels are timed (the recorder's
+/// device_time/sampling.rs).
 const ALWAYS: usize = 16;
 const KEPT: f64 = 8.0;
 
@@ -64,8 +67,21 @@ struct Population {
 impl Population {
     /// Launches of one kernel whose times on the timeline are not known.
     fn alone(name: &str, durations: impl Iterator<Item = u64>) -> Self {
-        let step = |(i, d)| Step::Enqueued(i as u64, 1, 0, ThreadIndex(0), Span { begin: HostNs(i as i64), end: HostNs(i as i64) }, d);
-        Self { names: vec![name.to_owned()], steps: durations.enumerate().map(step).collect(), cpu: false }
+        let step = |(i, d)| {
+            Step::Enqueued(
+                i as u64,
+                1,
+                0,
+                ThreadIndex(0),
+                Span { begin: HostNs(i as i64), end: HostNs(i as i64) },
+                d,
+            )
+        };
+        Self {
+            names: vec![name.to_owned()],
+            steps: durations.enumerate().map(step).collect(),
+            cpu: false,
+        }
     }
 }
 
@@ -74,14 +90,32 @@ type Duration = Box<dyn Fn(usize, &mut Random) -> f64>;
 
 fn synthetic() -> Vec<Population> {
     let mut r = Random(1);
-    let mut make = |name: &str, n: usize, f: Duration| Population::alone(name, (0..n).map(|i| f(i, &mut r).max(1.0) as u64));
+    let mut make = |name: &str, n: usize, f: Duration| {
+        Population::alone(name, (0..n).map(|i| f(i, &mut r).max(1.0) as u64))
+    };
     vec![
         make("steady, 3 %", 84_000, Box::new(|_, r| 5e3 * (1.0 + 0.03 * r.normal()))),
         make("lognormal, sigma 0.7", 20_000, Box::new(|_, r| 5e3 * (0.7 * r.normal()).exp())),
-        make("one in ten takes five times", 20_000, Box::new(|_, r| if r.uniform() < 0.1 { 25e3 } else { 5e3 } + 100.0 * r.normal())),
-        make("every 64th takes twenty times", 50_000, Box::new(|i, r| if i % 64 == 7 { 100e3 } else { 5e3 } + 100.0 * r.normal())),
-        make("twice as slow at the end", 10_000, Box::new(|i, r| 5e3 * (1.0 + i as f64 / 1e4) * (1.0 + 0.1 * r.normal()))),
-        make("warm-up of ten", 5_000, Box::new(|i, r| if i < 10 { 250e3 } else { 5e3 } * (1.0 + 0.1 * r.normal()))),
+        make(
+            "one in ten takes five times",
+            20_000,
+            Box::new(|_, r| if r.uniform() < 0.1 { 25e3 } else { 5e3 } + 100.0 * r.normal()),
+        ),
+        make(
+            "every 64th takes twenty times",
+            50_000,
+            Box::new(|i, r| if i % 64 == 7 { 100e3 } else { 5e3 } + 100.0 * r.normal()),
+        ),
+        make(
+            "twice as slow at the end",
+            10_000,
+            Box::new(|i, r| 5e3 * (1.0 + i as f64 / 1e4) * (1.0 + 0.1 * r.normal())),
+        ),
+        make(
+            "warm-up of ten",
+            5_000,
+            Box::new(|i, r| if i < 10 { 250e3 } else { 5e3 } * (1.0 + 0.1 * r.normal())),
+        ),
         make("few launches", 400, Box::new(|_, r| 5e3 * (0.3 * r.normal()).exp())),
     ]
 }
@@ -91,7 +125,9 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
     let mut processes: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
     for entry in std::fs::read_dir(path)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if let Some((process, _)) = name.split_once('.').filter(|(_, end)| matches!(*end, "defs" | "ring") || end.ends_with("clt"))
+        if let Some((process, _)) = name
+            .split_once('.')
+            .filter(|(_, end)| matches!(*end, "defs" | "ring") || end.ends_with("clt"))
             && process.contains('-')
         {
             let bytes = std::fs::read(path.join(&name))?;
@@ -99,9 +135,21 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
         }
     }
     let files = processes.iter().map(|(label, files)| {
-        let of = |end: &str| files.iter().filter(move |f| f.0.ends_with(end)).map(|f| File { name: f.0.clone(), bytes: &f.1 }).collect();
+        let of = |end: &str| {
+            files
+                .iter()
+                .filter(move |f| f.0.ends_with(end))
+                .map(|f| File { name: f.0.clone(), bytes: &f.1 })
+                .collect()
+        };
         let (mut defs, mut ring): (Vec<File<'_>>, Vec<File<'_>>) = (of(".defs"), of(".ring"));
-        ProcessFiles { label: label.clone(), defs: defs.pop(), segments: of(".clt"), ring: ring.pop(), ..Default::default() }
+        ProcessFiles {
+            label: label.clone(),
+            defs: defs.pop(),
+            segments: of(".clt"),
+            ring: ring.pop(),
+            ..Default::default()
+        }
     });
     let trace = Trace::open(files.collect());
     let alignment = trace.align();
@@ -118,19 +166,40 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
         match event {
             Event::Call(call) => match &call.kept {
                 Kept::Enqueue(e) if call.command().is_some() && e.has(flag::TIMED) => {
-                    let Some(length) = lengths.get(&(call.process.0, e.record.id)) else { continue };
-                    let (kernels, steps) = queues.entry((call.process.0, e.record.queue)).or_default();
+                    let Some(length) = lengths.get(&(call.process.0, e.record.id)) else {
+                        continue;
+                    };
+                    let (kernels, steps) =
+                        queues.entry((call.process.0, e.record.queue)).or_default();
                     let mut number = 0;
                     if e.record.kind.is_kernel() {
-                        number = kernels.iter().position(|k| *k == e.record.object).unwrap_or(kernels.len()) + 1;
+                        number = kernels
+                            .iter()
+                            .position(|k| *k == e.record.object)
+                            .unwrap_or(kernels.len())
+                            + 1;
                         if number > kernels.len() {
                             kernels.push(e.record.object);
                         }
                     }
-                    steps.push(Step::Enqueued(e.record.id, number as u32, e.record.geometry, call.thread, call.span, *length));
+                    steps.push(Step::Enqueued(
+                        e.record.id,
+                        number as u32,
+                        e.record.geometry,
+                        call.thread,
+                        call.span,
+                        *length,
+                    ));
                 }
-                Kept::Plain { id, .. } if trace.process(call.process).definitions.function_name(call.function) == "clFinish" => {
-                    queues.entry((call.process.0, *id)).or_default().1.push(Step::Finished(call.span));
+                Kept::Plain { id, .. }
+                    if trace.process(call.process).definitions.function_name(call.function)
+                        == "clFinish" =>
+                {
+                    queues
+                        .entry((call.process.0, *id))
+                        .or_default()
+                        .1
+                        .push(Step::Finished(call.span));
                 }
                 _ => {}
             },
@@ -138,8 +207,15 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
                 if let Some(times) = command.timed()
                     && let Some(placed) = times.placed
                 {
-                    let timed = Timed { start: placed.span().begin, end: placed.span().end, duration: times.duration() };
-                    let steps = &mut queues.entry((command.process.0, command.enqueued.record.queue)).or_default().1;
+                    let timed = Timed {
+                        start: placed.span().begin,
+                        end: placed.span().end,
+                        duration: times.duration(),
+                    };
+                    let steps = &mut queues
+                        .entry((command.process.0, command.enqueued.record.queue))
+                        .or_default()
+                        .1;
                     steps.push(Step::Completed(command.id().0, timed));
                 }
             }
@@ -147,17 +223,23 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
         }
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = |process: u32, kernel: &u32| format!("{} of {file}", trace.processes[process as usize].definitions.kernel_name(*kernel));
+    let name = |process: u32, kernel: &u32| {
+        format!("{} of {file}", trace.processes[process as usize].definitions.kernel_name(*kernel))
+    };
     // CL_DEVICE_TYPE_CPU.
     let cpu = |process: u32, queue: u32| {
         let d = &trace.processes[process as usize].definitions;
-        d.queues.get(&queue).and_then(|q| d.devices.get(&q.device)).is_some_and(|d| d.device_type & 2 != 0)
+        d.queues
+            .get(&queue)
+            .and_then(|q| d.devices.get(&q.device))
+            .is_some_and(|d| d.device_type & 2 != 0)
     };
-    let of_queue = |((process, queue), (kernels, steps)): ((u32, u32), (Vec<u32>, Vec<Step>))| Population {
-        names: kernels.iter().map(|k| name(process, k)).collect(),
-        steps,
-        cpu: cpu(process, queue),
-    };
+    let of_queue =
+        |((process, queue), (kernels, steps)): ((u32, u32), (Vec<u32>, Vec<Step>))| Population {
+            names: kernels.iter().map(|k| name(process, k)).collect(),
+            steps,
+            cpu: cpu(process, queue),
+        };
     Ok(queues.into_iter().map(of_queue).collect())
 }
 
@@ -199,11 +281,17 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
             match step {
                 Step::Enqueued(id, kernel, geometry, thread, call, length) => {
                     let (mut timed, mut chance) = (true, 1.0);
-                    if let Some(s) = (*kernel as usize).checked_sub(1).and_then(|k| sampled.get_mut(k)) {
+                    if let Some(s) =
+                        (*kernel as usize).checked_sub(1).and_then(|k| sampled.get_mut(k))
+                    {
                         let nth = s.launches() as usize;
                         let wave = (phase + std::f64::consts::TAU * i as f64 / period).sin();
                         let common = (1.0 / 65.0) * (0.77 * wave).exp();
-                        let p = if nth < ALWAYS { 1.0 } else { common.max(KEPT / (nth + 1) as f64).min(1.0) };
+                        let p = if nth < ALWAYS {
+                            1.0
+                        } else {
+                            common.max(KEPT / (nth + 1) as f64).min(1.0)
+                        };
                         chance = p;
                         timed = r.uniform() < p;
                         if timed { s.add(*length, p) } else { s.leave_out() }
@@ -211,11 +299,17 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
                     if placed {
                         let launch = Launch { class: u64::from(*kernel), geometry: *geometry };
                         let of_kernel = (*kernel > 0).then_some((launch, chance));
-                        windows.enqueued(*thread, *call, if timed { What::Timed(*id, of_kernel) } else { What::LeftOut(launch) });
+                        windows.enqueued(
+                            *thread,
+                            *call,
+                            if timed { What::Timed(*id, of_kernel) } else { What::LeftOut(launch) },
+                        );
                         chosen.insert(*id, timed);
                     }
                 }
-                Step::Completed(id, times) if chosen.remove(id) == Some(true) => windows.completed(*id, Some(*times)),
+                Step::Completed(id, times) if chosen.remove(id) == Some(true) => {
+                    windows.completed(*id, Some(*times))
+                }
                 Step::Completed(..) => {}
                 Step::Finished(call) => windows.finished(*call),
             }
@@ -224,7 +318,10 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
         let lefts = windows.left(&each, population.cpu);
         for (k, c) in out.iter_mut().enumerate() {
             let left = lefts.get(&(k as u64 + 1)).filter(|_| placed);
-            let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_with(left)) else { continue };
+            let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_with(left))
+            else {
+                continue;
+            };
             let truth = truth[k];
             let inside = total.low <= truth && truth <= total.high;
             let doubtful = sampled[k].doubtful(left, population.cpu);
@@ -266,7 +363,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             if c.launches < 300 {
                 continue;
             }
-            let percent = |k: u64, of: u64| if of == 0 { f64::NAN } else { 100.0 * k as f64 / of as f64 };
+            let percent =
+                |k: u64, of: u64| if of == 0 { f64::NAN } else { 100.0 * k as f64 / of as f64 };
             println!(
                 "{:6.1} %  {:5.1} {:5.1}  -{:6.2} +{:6.2}  {:6.2}  |{:6.1}  +-{:6.2}  |{:6.1} {:6.1}  {:6} launches  {name}",
                 percent(c.inside, c.trials),

@@ -1,9 +1,11 @@
 //! Throughput and memory of the analysis on a large synthetic trace in mapped temporary files.
 //!
-//! `cargo run --release -p clscope-analysis --example throughput -- [RECORDS in millions, 10] [THREADS, 4]`
+//! `cargo run --release -p clscope-analysis --example throughput -- [RECORDS in millions, 10]
+//! [THREADS, 4]`
 //!
-//! Of a hundred records, 72 are plain calls, 14 are launches and 14 their times. Prints records per second of each pass,
-//! and the peak of memory that is not the mapped trace itself (RssAnon and VmHWM of /proc/self/status).
+//! Of a hundred records, 72 are plain calls, 14 are launches and 14 their times. Prints records per
+//! second of each pass, and the peak of memory that is not the mapped trace itself (RssAnon and
+//! VmHWM of /proc/self/status).
 
 use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;
@@ -13,7 +15,9 @@ use std::time::Instant;
 
 fn status(field: &str) -> String {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    text.lines().find_map(|l| l.strip_prefix(field)).map_or_else(|| "unknown".to_owned(), |v| v.trim_matches([':', '\t', ' ']).to_owned())
+    text.lines()
+        .find_map(|l| l.strip_prefix(field))
+        .map_or_else(|| "unknown".to_owned(), |v| v.trim_matches([':', '\t', ' ']).to_owned())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,10 +44,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for i in 0..14u64 {
                 let t = base + i * 6_000;
                 for k in 0..5u64 {
-                    p.thread(thread).plain(function::SET_ARG, t + k * 200, t + k * 200 + 90, (k as u32) | (8 << 8), 1);
+                    p.thread(thread).plain(
+                        function::SET_ARG,
+                        t + k * 200,
+                        t + k * 200 + 90,
+                        (k as u32) | (8 << 8),
+                        1,
+                    );
                 }
                 id += 1;
-                p.thread(thread).enqueue(t + 1_100, t + 2_100, &CommandSpec::kernel(id, 1 + thread % 2, 1 + (i % 2) as u32));
+                p.thread(thread).enqueue(
+                    t + 1_100,
+                    t + 2_100,
+                    &CommandSpec::kernel(id, 1 + thread % 2, 1 + (i % 2) as u32),
+                );
                 let stamps = [1_500, 2_200, 2_900, 5_000 + i].map(|ns| host.raw + t + ns);
                 p.thread(thread).timing(t + 5_500, id, stamps);
             }
@@ -59,7 +73,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             paths.push(path);
         }
     }
-    println!("made {records} records in {processes} processes, {:.1} s", made.elapsed().as_secs_f64());
+    println!(
+        "made {records} records in {processes} processes, {:.1} s",
+        made.elapsed().as_secs_f64()
+    );
 
     let maps = paths
         .iter()
@@ -70,7 +87,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let bytes: usize = maps.iter().map(|m| m.len()).sum();
-    let file = |name: &str, map| clscope_analysis::input::File { name: name.to_owned(), bytes: map };
+    let file =
+        |name: &str, map| clscope_analysis::input::File { name: name.to_owned(), bytes: map };
     let files = maps.chunks(2).enumerate().map(|(i, pair)| clscope_analysis::input::ProcessFiles {
         label: format!("bench/{i}-0"),
         defs: Some(file("defs", &pair[0])),
@@ -87,7 +105,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let pass = |name: &str, from: Instant| {
         let seconds = from.elapsed().as_secs_f64();
-        println!("{name:>9}: {seconds:6.2} s, {:6.2} million records/s; RssAnon {}", records as f64 / seconds / 1e6, status("RssAnon"));
+        println!(
+            "{name:>9}: {seconds:6.2} s, {:6.2} million records/s; RssAnon {}",
+            records as f64 / seconds / 1e6,
+            status("RssAnon")
+        );
     };
     let from = Instant::now();
     let trace = Trace::open(files);
@@ -101,7 +123,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let from = Instant::now();
     let stats = Stats::of(&trace, &alignment);
     pass("sum up", from);
-    println!("{count} events, {} calls, {} commands, {} timed", stats.calls, stats.command_count, stats.timed);
+    println!(
+        "{count} events, {} calls, {} commands, {} timed",
+        stats.calls, stats.command_count, stats.timed
+    );
     println!("peak memory, mapped trace included: {}", status("VmHWM"));
     Ok(())
 }

@@ -1,15 +1,17 @@
-//! Owns the way from ticks of a process to nanoseconds on one timeline for all processes and hosts. Refuses to guess a
-//! tick's length: without two anchors it says so, and one tick counts as one nanosecond.
+//! Owns the way from ticks of a process to nanoseconds on one timeline for all processes and hosts.
+//! Refuses to guess a tick's length: without two anchors it says so, and one tick counts as one
+//! nanosecond.
 //!
-//! * **One process**: between anchors a straight line from (ticks, CLOCK_MONOTONIC_RAW) to the next; outside them the
-//!   line through the first and the last. The stated bound is half an anchor's width, and grows outside the anchors by
-//!   the uncertainty of the rate.
-//! * **Processes of one boot** share CLOCK_MONOTONIC_RAW and, with the same kind of host clock, the ticks: their anchors
-//!   are pooled.
-//! * **Several hosts**: the host whose anchors begin earliest in wall time is the reference. Another host's raw time
-//!   becomes wall time by MONOTONIC plus the median of REALTIME - MONOTONIC (which no NTP step folds), and the
-//!   reference's raw time by the inverse. The bound covers the readings and the steps seen, not how well the wall clocks
-//!   of the hosts agree: that no trace can tell.
+//! * **One process**: between anchors a straight line from (ticks, CLOCK_MONOTONIC_RAW) to the
+//!   next; outside them the line through the first and the last. The stated bound is half an
+//!   anchor's width, and grows outside the anchors by the uncertainty of the rate.
+//! * **Processes of one boot** share CLOCK_MONOTONIC_RAW and, with the same kind of host clock, the
+//!   ticks: their anchors are pooled.
+//! * **Several hosts**: the host whose anchors begin earliest in wall time is the reference.
+//!   Another host's raw time becomes wall time by MONOTONIC plus the median of REALTIME - MONOTONIC
+//!   (which no NTP step folds), and the reference's raw time by the inverse. The bound covers the
+//!   readings and the steps seen, not how well the wall clocks of the hosts agree: that no trace
+//!   can tell.
 
 use crate::input::Process;
 use crate::issue::IssueKind;
@@ -28,7 +30,10 @@ struct Line {
 impl Line {
     /// From corners that rise strictly in both coordinates; at least one.
     fn new(corners: Vec<(u64, i64)>, fallback_rate: f64) -> Self {
-        let rates: Vec<f64> = corners.windows(2).map(|w| (w[1].1 - w[0].1) as f64 / (w[1].0 - w[0].0) as f64).collect();
+        let rates: Vec<f64> = corners
+            .windows(2)
+            .map(|w| (w[1].1 - w[0].1) as f64 / (w[1].0 - w[0].0) as f64)
+            .collect();
         let outer = match (corners.first(), corners.last()) {
             (Some(a), Some(b)) if b.0 > a.0 => (b.1 - a.1) as f64 / (b.0 - a.0) as f64,
             _ => fallback_rate,
@@ -38,7 +43,9 @@ impl Line {
 
     #[inline]
     fn at(&self, x: u64, hint: &mut usize) -> i64 {
-        let inside = |i: usize| self.corners[i].0 <= x && self.corners.get(i + 1).is_none_or(|next| x < next.0);
+        let inside = |i: usize| {
+            self.corners[i].0 <= x && self.corners.get(i + 1).is_none_or(|next| x < next.0)
+        };
         if *hint >= self.corners.len() || !inside(*hint) {
             *hint = self.corners.partition_point(|c| c.0 <= x).saturating_sub(1);
         }
@@ -74,15 +81,17 @@ pub struct ProcessClock {
 }
 
 impl ProcessClock {
-    /// Time on the timeline. `hint` is any number kept between calls by one user; it makes near times quick.
+    /// Time on the timeline. `hint` is any number kept between calls by one user; it makes near
+    /// times quick.
     #[inline]
     #[must_use]
     pub fn at(&self, ticks: Ticks, hint: &mut usize) -> HostNs {
         HostNs(self.line.at(ticks.0, hint))
     }
 
-    /// Bound of the error of [`at`](Self::at) against the reference host's CLOCK_MONOTONIC_RAW, in nanoseconds; `None`
-    /// where the clock is not known. Between records of one process the error is far smaller.
+    /// Bound of the error of [`at`](Self::at) against the reference host's CLOCK_MONOTONIC_RAW, in
+    /// nanoseconds; `None` where the clock is not known. Between records of one process the error
+    /// is far smaller.
     #[must_use]
     pub fn bound(&self, ticks: Ticks) -> Option<u64> {
         if !self.known {
@@ -100,8 +109,9 @@ impl ProcessClock {
         self.known
     }
 
-    /// How far a time between anchors may lie from a straight line for reasons of the readings alone, in nanoseconds: a
-    /// quarter of the narrow anchor readings, as which the clock readings err in practice far less than they might.
+    /// How far a time between anchors may lie from a straight line for reasons of the readings
+    /// alone, in nanoseconds: a quarter of the narrow anchor readings, as which the clock readings
+    /// err in practice far less than they might.
     #[must_use]
     pub fn jitter(&self) -> f64 {
         (self.anchor_ns / 8.0).clamp(1.0, 1_000.0)
@@ -115,8 +125,8 @@ pub struct Host {
     pub name: String,
     /// Boot id, zeros if unknown.
     pub boot: [u8; 16],
-    /// Bound of its place against the reference host in nanoseconds, given that wall clocks agree: 0 for the reference,
-    /// `None` where it lacks anchors.
+    /// Bound of its place against the reference host in nanoseconds, given that wall clocks agree:
+    /// 0 for the reference, `None` where it lacks anchors.
     pub bound_ns: Option<u64>,
 }
 
@@ -131,7 +141,8 @@ pub struct Timeline {
     pub host_of: Vec<usize>,
     /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if any anchor tells.
     pub wall_offset_ns: Option<i64>,
-    /// Per host, its raw time to the reference's; `None` where they are the same, or it could not be placed.
+    /// Per host, its raw time to the reference's; `None` where they are the same, or it could not
+    /// be placed.
     to_reference: Vec<Option<Line>>,
 }
 
@@ -144,7 +155,8 @@ struct Boot {
 impl Boot {
     /// REALTIME - MONOTONIC: the median, and half of its spread.
     fn wall(&self) -> Option<(i64, u64)> {
-        let mut offsets: Vec<i64> = self.anchors.iter().map(|a| a.realtime.wrapping_sub(a.monotonic) as i64).collect();
+        let mut offsets: Vec<i64> =
+            self.anchors.iter().map(|a| a.realtime.wrapping_sub(a.monotonic) as i64).collect();
         offsets.sort_unstable();
         let (first, last) = (*offsets.first()?, *offsets.last()?);
         Some((offsets[offsets.len() / 2], last.saturating_sub(first).unsigned_abs() / 2))
@@ -153,14 +165,18 @@ impl Boot {
     /// Corners (raw, wall) of this boot.
     fn raw_to_wall(&self) -> Option<(Vec<(u64, i64)>, u64)> {
         let (offset, spread) = self.wall()?;
-        let corners = rising(self.anchors.iter().map(|a| (a.raw, (a.monotonic as i64).saturating_add(offset)))).0;
+        let corners = rising(
+            self.anchors.iter().map(|a| (a.raw, (a.monotonic as i64).saturating_add(offset))),
+        )
+        .0;
         if corners.is_empty() { None } else { Some((corners, spread)) }
     }
 }
 
 /// Sorts corners and keeps those that rise in both coordinates; the number left out comes second.
 fn rising(corners: impl Iterator<Item = (u64, i64)>) -> (Vec<(u64, i64)>, u64) {
-    let mut sorted: Vec<(u64, i64)> = corners.filter(|c| c.0 < 1 << 62 && (0..1 << 62).contains(&c.1)).collect();
+    let mut sorted: Vec<(u64, i64)> =
+        corners.filter(|c| c.0 < 1 << 62 && (0..1 << 62).contains(&c.1)).collect();
     sorted.sort_unstable();
     sorted.dedup();
     let mut kept: Vec<(u64, i64)> = Vec::with_capacity(sorted.len());
@@ -181,8 +197,9 @@ impl Timeline {
         self.hosts.iter().position(|host| host.boot == boot)
     }
 
-    /// A time of a host's CLOCK_MONOTONIC_RAW on the timeline; `None` where that host could not be placed. For readings
-    /// of sensors, which no process recorded. `hint` as in [`ProcessClock::at`].
+    /// A time of a host's CLOCK_MONOTONIC_RAW on the timeline; `None` where that host could not be
+    /// placed. For readings of sensors, which no process recorded. `hint` as in
+    /// [`ProcessClock::at`].
     #[must_use]
     pub fn raw(&self, host: usize, raw: u64, hint: &mut usize) -> Option<HostNs> {
         self.hosts.get(host)?.bound_ns?;
@@ -198,7 +215,8 @@ impl Timeline {
         let mut boots: Vec<Boot> = Vec::new();
         for (index, process) in processes.iter().enumerate() {
             let boot = process.header.boot;
-            let same = |b: &&mut Boot| boot != [0; 16] && processes[b.members[0]].header.boot == boot;
+            let same =
+                |b: &&mut Boot| boot != [0; 16] && processes[b.members[0]].header.boot == boot;
             let anchors = process.definitions.anchors.iter().chain(&process.extra_anchors).cloned();
             match boots.iter_mut().find(same) {
                 Some(found) => {
@@ -216,11 +234,15 @@ impl Timeline {
             hosts: Vec::new(),
             host_of: vec![0; processes.len()],
             to_reference: Vec::with_capacity(boots.len()),
-            wall_offset_ns: boots.first().and_then(|b| b.anchors.first()).map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
+            wall_offset_ns: boots
+                .first()
+                .and_then(|b| b.anchors.first())
+                .map(|a| (a.realtime as i64).wrapping_sub(a.raw as i64)),
         };
         let reference = boots.first().and_then(Boot::raw_to_wall);
         for (number, boot) in boots.iter().enumerate() {
-            let to_reference = if number == 0 { None } else { reference.as_ref().and_then(|r| between(boot, r)) };
+            let to_reference =
+                if number == 0 { None } else { reference.as_ref().and_then(|r| between(boot, r)) };
             let bound = match (number, &to_reference) {
                 (0, _) => Some(0),
                 (_, Some((_, bound))) => Some(*bound),
@@ -230,7 +252,8 @@ impl Timeline {
             let name = first.definitions.process.host.clone();
             if number > 0 {
                 for &member in &boot.members {
-                    issues[member].push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
+                    issues[member]
+                        .push(IssueKind::OtherHost { host: name.clone(), bound_ns: bound });
                 }
             }
             out.hosts.push(Host { name, boot: first.header.boot, bound_ns: bound });
@@ -242,9 +265,12 @@ impl Timeline {
                     .members
                     .iter()
                     .filter(|m| processes[**m].header.clock == clock)
-                    .flat_map(|m| processes[*m].definitions.anchors.iter().chain(&processes[*m].extra_anchors))
+                    .flat_map(|m| {
+                        processes[*m].definitions.anchors.iter().chain(&processes[*m].extra_anchors)
+                    })
                     .collect();
-                out.clocks[member] = process_clock(clock, &anchors, to_reference.as_ref(), &mut issues[member]);
+                out.clocks[member] =
+                    process_clock(clock, &anchors, to_reference.as_ref(), &mut issues[member]);
             }
             out.to_reference.push(to_reference.map(|(line, _)| line));
         }
@@ -269,10 +295,21 @@ fn between(boot: &Boot, reference: &(Vec<(u64, i64)>, u64)) -> Option<(Line, u64
 }
 
 fn unknown_clock() -> ProcessClock {
-    ProcessClock { line: Line::new(vec![(0, 0)], 1.0), anchor_ns: 0.0, rate_error: 1.0, host_bound_ns: 0, known: false }
+    ProcessClock {
+        line: Line::new(vec![(0, 0)], 1.0),
+        anchor_ns: 0.0,
+        rate_error: 1.0,
+        host_bound_ns: 0,
+        known: false,
+    }
 }
 
-fn process_clock(clock: Clock, anchors: &[&Anchor], host: Option<&(Line, u64)>, issues: &mut Vec<IssueKind>) -> ProcessClock {
+fn process_clock(
+    clock: Clock,
+    anchors: &[&Anchor],
+    host: Option<&(Line, u64)>,
+    issues: &mut Vec<IssueKind>,
+) -> ProcessClock {
     let (corners, bad) = if clock == Clock::MonotonicRaw && anchors.is_empty() {
         // Raw nanoseconds need no anchor on the reference host.
         (vec![(0, 0)], 0)
@@ -293,17 +330,20 @@ fn process_clock(clock: Clock, anchors: &[&Anchor], host: Option<&(Line, u64)>, 
             false
         }
     };
-    // Anchors read within a millisecond say nothing about the rate; between them a straight line is as good.
+    // Anchors read within a millisecond say nothing about the rate; between them a straight line is
+    // as good.
     let thinned = thin(&corners);
     let line = Line::new(thinned, 1.0);
     let baseline = line.corners.last().map_or(0, |l| l.0) - line.corners.first().map_or(0, |f| f.0);
     let widest = anchors.iter().map(|a| a.width).max().unwrap_or(0) as f64;
-    let rate_error = if clock == Clock::MonotonicRaw { 0.0 } else { widest / (baseline.max(1)) as f64 };
+    let rate_error =
+        if clock == Clock::MonotonicRaw { 0.0 } else { widest / (baseline.max(1)) as f64 };
     let anchor_ns = widest * line.outer / 2.0;
     let mut hint = 0;
     let (line, host_bound_ns) = match host {
         Some((map, bound)) => {
-            let moved = rising(line.corners.iter().map(|c| (c.0, map.at(c.1.max(0) as u64, &mut hint)))).0;
+            let moved =
+                rising(line.corners.iter().map(|c| (c.0, map.at(c.1.max(0) as u64, &mut hint)))).0;
             let rate = line.outer;
             (if moved.is_empty() { line } else { Line::new(moved, rate) }, *bound)
         }
@@ -312,7 +352,8 @@ fn process_clock(clock: Clock, anchors: &[&Anchor], host: Option<&(Line, u64)>, 
     ProcessClock { line, anchor_ns, rate_error, host_bound_ns, known }
 }
 
-/// Leaves out corners less than a millisecond (in the second coordinate) after the one before, but keeps the ends.
+/// Leaves out corners less than a millisecond (in the second coordinate) after the one before, but
+/// keeps the ends.
 fn thin(corners: &[(u64, i64)]) -> Vec<(u64, i64)> {
     let mut out: Vec<(u64, i64)> = Vec::with_capacity(corners.len());
     for (i, corner) in corners.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! Owns what the timeline is made of: host calls, commands with their outcome, marks. Values that borrow from the mapped
-//! files; refuses to order them ([`crate::merge`]) or to sum them up ([`crate::stats`]).
+//! Owns what the timeline is made of: host calls, commands with their outcome, marks. Values that
+//! borrow from the mapped files; refuses to order them ([`crate::merge`]) or to sum them up
+//! ([`crate::stats`]).
 
 use crate::issue::Unfinished;
 use crate::time::{CommandId, DeviceNs, HostNs, ProcessIndex, Span, ThreadIndex};
@@ -12,8 +13,8 @@ use clscope_trace::record::{self, DropReason, Waits, Words, flag};
 pub enum Event<'a> {
     /// A host call; it comes at its end.
     Call(Call<'a>),
-    /// A command with its outcome; it comes when its outcome is known: at its enqueue if none was asked for, when the
-    /// host knew it complete, or after all records if it is unfinished.
+    /// A command with its outcome; it comes when its outcome is known: at its enqueue if none was
+    /// asked for, when the host knew it complete, or after all records if it is unfinished.
     Command(Command<'a>),
     /// A call that was in progress when the process ended; after all records.
     InCall {
@@ -155,9 +156,12 @@ pub struct KeptArgument<'d> {
 }
 
 impl Call<'_> {
-    /// The kept arguments with their names, given the definition of this call's function. For an enqueue this is
-    /// empty: its record has fields of their own.
-    pub fn arguments<'d>(&'d self, function: &'d Function) -> impl Iterator<Item = KeptArgument<'d>> + 'd {
+    /// The kept arguments with their names, given the definition of this call's function. For an
+    /// enqueue this is empty: its record has fields of their own.
+    pub fn arguments<'d>(
+        &'d self,
+        function: &'d Function,
+    ) -> impl Iterator<Item = KeptArgument<'d>> + 'd {
         let (plain, words) = match &self.kept {
             Kept::Plain { small, id } => (Some((*small, *id)), None),
             Kept::Words(words) => (None, Some(words)),
@@ -173,19 +177,21 @@ impl Call<'_> {
                 (s.argument, value)
             })
         });
-        let long = words.into_iter().flat_map(|w| w.iter().enumerate().map(|(i, v)| (u8::try_from(i).unwrap_or(u8::MAX), v)));
-        object
-            .into_iter()
-            .chain(small)
-            .chain(long)
-            .filter_map(|(index, value)| Some(KeptArgument { argument: function.arguments.get(usize::from(index))?, value }))
+        let long = words.into_iter().flat_map(|w| {
+            w.iter().enumerate().map(|(i, v)| (u8::try_from(i).unwrap_or(u8::MAX), v))
+        });
+        object.into_iter().chain(small).chain(long).filter_map(|(index, value)| {
+            Some(KeptArgument { argument: function.arguments.get(usize::from(index))?, value })
+        })
     }
 
     /// The command that the call enqueued, if it succeeded in that.
     #[must_use]
     pub fn command(&self) -> Option<CommandId> {
         match &self.kept {
-            Kept::Enqueue(e) if self.result == 0 && e.record.id != 0 => Some(CommandId(e.record.id)),
+            Kept::Enqueue(e) if self.result == 0 && e.record.id != 0 => {
+                Some(CommandId(e.record.id))
+            }
             _ => None,
         }
     }

@@ -1,5 +1,5 @@
-//! Owns the hash map keyed by ids that the recorder counted up: a multiply is hash enough for them, and joining
-//! commands with their outcomes is the hottest step of the analysis.
+//! Owns the hash map keyed by ids that the recorder counted up: a multiply is hash enough for them,
+//! and joining commands with their outcomes is the hottest step of the analysis.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,7 +29,8 @@ impl Hasher for IdHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.0.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let product = u128::from(self.0.rotate_left(29) ^ value)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         self.0 = (product ^ (product >> 64)) as u64;
     }
 }

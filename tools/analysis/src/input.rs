@@ -1,11 +1,13 @@
-//! Owns the opening of one process's files, given as byte slices: definitions by id, blocks by thread and sequence
-//! number, rings. Tolerates any damage and says what it met; refuses to touch a file system or to decode records.
+//! Owns the opening of one process's files, given as byte slices: definitions by id, blocks by
+//! thread and sequence number, rings. Tolerates any damage and says what it met; refuses to touch a
+//! file system or to decode records.
 
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Build, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, DeviceClock, Exit, Fork, Function, Geometry, Kernel,
-    Module, Platform, Process as ProcessDef, Program, Queue, Replay, Thread, Warning,
+    Anchor, Build, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, DeviceClock,
+    Exit, Fork, Function, Geometry, Kernel, Module, Platform, Process as ProcessDef, Program,
+    Queue, Replay, Thread, Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -33,8 +35,8 @@ pub struct ProcessFiles<'a> {
     pub ring: Option<File<'a>>,
     /// What the caller already found wrong with these files.
     pub issues: Vec<IssueKind>,
-    /// Anchors read by the caller on the machine and in the boot that recorded the process: they give the tick's
-    /// length where the process was killed before its second anchor.
+    /// Anchors read by the caller on the machine and in the boot that recorded the process: they
+    /// give the tick's length where the process was killed before its second anchor.
     pub extra_anchors: Vec<Anchor>,
 }
 
@@ -134,10 +136,12 @@ impl Definitions {
     /// The function's name, `function N` where it is not defined.
     #[must_use]
     pub fn function_name(&self, id: u16) -> std::borrow::Cow<'_, str> {
-        self.function(id).map_or_else(|| format!("function {id}").into(), |f| f.name.as_str().into())
+        self.function(id)
+            .map_or_else(|| format!("function {id}").into(), |f| f.name.as_str().into())
     }
 
-    /// The device of a queue; sub-devices lead to the device whose clock they share. `None` if it is not known.
+    /// The device of a queue; sub-devices lead to the device whose clock they share. `None` if it
+    /// is not known.
     #[must_use]
     pub fn clock_device(&self, queue: u32) -> Option<u32> {
         let mut device = self.queues.get(&queue)?.device;
@@ -154,13 +158,17 @@ impl Definitions {
     /// The kernel's name, `kernel N` where it is not defined.
     #[must_use]
     pub fn kernel_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
-        self.kernels.get(&id).map_or_else(|| format!("kernel {id}").into(), |k| k.name.as_str().into())
+        self.kernels
+            .get(&id)
+            .map_or_else(|| format!("kernel {id}").into(), |k| k.name.as_str().into())
     }
 
     /// The device's name, `device N` where it is not defined.
     #[must_use]
     pub fn device_name(&self, id: u32) -> std::borrow::Cow<'_, str> {
-        self.devices.get(&id).map_or_else(|| format!("device {id}").into(), |d| d.name.as_str().into())
+        self.devices
+            .get(&id)
+            .map_or_else(|| format!("device {id}").into(), |d| d.name.as_str().into())
     }
 }
 
@@ -226,19 +234,29 @@ impl<'a> Process<'a> {
         let mut blocks: Vec<Block<'a>> = Vec::new();
         let mut oldest = u32::MAX;
         for file in &segments {
-            let Some(found) = check(file, FileKind::Segment, &header, &mut issues) else { continue };
+            let Some(found) = check(file, FileKind::Segment, &header, &mut issues) else {
+                continue;
+            };
             oldest = oldest.min(found.segment);
             header.get_or_insert(found);
             let mut read = Blocks::new(file.bytes);
             blocks.extend(read.by_ref());
             let damage = read.damage();
             if damage.torn_blocks > 0 {
-                issues.push(IssueKind::TornBlocks { file: file.name.clone(), blocks: damage.torn_blocks, bytes: damage.skipped_bytes });
+                issues.push(IssueKind::TornBlocks {
+                    file: file.name.clone(),
+                    blocks: damage.torn_blocks,
+                    bytes: damage.skipped_bytes,
+                });
             } else if damage.skipped_bytes > 0 && !zero_tail(file.bytes, damage.skipped_bytes) {
-                issues.push(IssueKind::SkippedBytes { file: file.name.clone(), bytes: damage.skipped_bytes });
+                issues.push(IssueKind::SkippedBytes {
+                    file: file.name.clone(),
+                    bytes: damage.skipped_bytes,
+                });
             }
         }
-        let (mut in_calls, mut dropped_untold, mut next_blocks) = (Vec::new(), 0u64, HashMap::new());
+        let (mut in_calls, mut dropped_untold, mut next_blocks) =
+            (Vec::new(), 0u64, HashMap::new());
         if let Some(file) = &ring
             && let Some(found) = check(file, FileKind::Ring, &header, &mut issues)
         {
@@ -247,8 +265,13 @@ impl<'a> Process<'a> {
             for ring in rings.by_ref() {
                 dropped_untold = dropped_untold.saturating_add(ring.dropped);
                 let thread = ThreadIndex(ring.block.thread);
-                in_calls.extend(ring.in_call.map(|(function, begin)| InCall { thread, function, begin }));
-                // A thread may have left full rings behind that wait to be written: the newest tells.
+                in_calls.extend(ring.in_call.map(|(function, begin)| InCall {
+                    thread,
+                    function,
+                    begin,
+                }));
+                // A thread may have left full rings behind that wait to be written: the newest
+                // tells.
                 let next = next_blocks.entry(ring.block.thread).or_insert(0u32);
                 *next = ring.block.sequence.max(*next);
                 if !ring.block.payload.is_empty() {
@@ -260,10 +283,14 @@ impl<'a> Process<'a> {
             }
         }
         let Some(header) = header else {
-            return Err(issues.into_iter().map(|kind| Issue { subject: label.clone(), kind }).collect());
+            return Err(issues
+                .into_iter()
+                .map(|kind| Issue { subject: label.clone(), kind })
+                .collect());
         };
 
-        // The sort is stable, so that of a segment's and a ring's copy of a block the segment's is kept.
+        // The sort is stable, so that of a segment's and a ring's copy of a block the segment's is
+        // kept.
         blocks.sort_by_key(|b| (b.thread, b.sequence));
         blocks.dedup_by_key(|b| (b.thread, b.sequence));
         let rotated = oldest != u32::MAX && oldest > 0;
@@ -274,9 +301,13 @@ impl<'a> Process<'a> {
         for thread in blocks.chunk_by(|a, b| a.thread == b.thread) {
             let (first, last) = (thread[0].sequence, thread[thread.len() - 1].sequence);
             // A ring that fills block N says that all before N were written.
-            let next = next_blocks.get(&thread[0].thread).map_or(0, |n| n.saturating_sub(last.saturating_add(1)));
+            let next = next_blocks
+                .get(&thread[0].thread)
+                .map_or(0, |n| n.saturating_sub(last.saturating_add(1)));
             let before = if rotated { 0 } else { first };
-            let lost = u64::from(last - first) + 1 - thread.len() as u64 + u64::from(before) + u64::from(next);
+            let lost = u64::from(last - first) + 1 - thread.len() as u64
+                + u64::from(before)
+                + u64::from(next);
             threads += u64::from(lost > 0);
             missing += lost;
         }
@@ -289,8 +320,22 @@ impl<'a> Process<'a> {
         if read_defs && definitions.exit.is_none() {
             issues.push(IssueKind::NotEnded);
         }
-        issues.extend(definitions.warnings.iter().map(|w| IssueKind::Recorder { code: w.code.clone(), text: w.text.clone() }));
-        Ok(Self { label, header, definitions, extra_anchors, blocks, in_calls, dropped_untold, issues })
+        issues.extend(
+            definitions
+                .warnings
+                .iter()
+                .map(|w| IssueKind::Recorder { code: w.code.clone(), text: w.text.clone() }),
+        );
+        Ok(Self {
+            label,
+            header,
+            definitions,
+            extra_anchors,
+            blocks,
+            in_calls,
+            dropped_untold,
+            issues,
+        })
     }
 
     /// Blocks of records that were read.
@@ -301,21 +346,35 @@ impl<'a> Process<'a> {
 }
 
 /// The header of a file if it can be used for this process; else an issue.
-fn check(file: &File<'_>, kind: FileKind, known: &Option<FileHeader>, issues: &mut Vec<IssueKind>) -> Option<FileHeader> {
+fn check(
+    file: &File<'_>,
+    kind: FileKind,
+    known: &Option<FileHeader>,
+    issues: &mut Vec<IssueKind>,
+) -> Option<FileHeader> {
     match FileHeader::decode_as(file.bytes, kind) {
         Err(error) => {
             issues.push(IssueKind::Unreadable { file: file.name.clone(), error });
             None
         }
-        Ok(found) if known.as_ref().is_some_and(|k| (k.pid, k.incarnation, k.clock) != (found.pid, found.incarnation, found.clock)) => {
-            issues.push(IssueKind::OtherProcess { file: file.name.clone(), pid: found.pid, incarnation: found.incarnation });
+        Ok(found)
+            if known.as_ref().is_some_and(|k| {
+                (k.pid, k.incarnation, k.clock) != (found.pid, found.incarnation, found.clock)
+            }) =>
+        {
+            issues.push(IssueKind::OtherProcess {
+                file: file.name.clone(),
+                pid: found.pid,
+                incarnation: found.incarnation,
+            });
             None
         }
         Ok(found) => Some(found),
     }
 }
 
-/// Whether what was skipped is space reserved at the end of a segment and never written, which is no damage.
+/// Whether what was skipped is space reserved at the end of a segment and never written, which is
+/// no damage.
 fn zero_tail(bytes: &[u8], skipped: u64) -> bool {
     let from = bytes.len().saturating_sub(usize::try_from(skipped).unwrap_or(usize::MAX));
     bytes.get(from..).is_some_and(|tail| tail.iter().all(|b| *b == 0))

@@ -1,4 +1,5 @@
-//! Owns what can be wrong with a trace, in words: what happened, on what, and the next step. Refuses to print.
+//! Owns what can be wrong with a trace, in words: what happened, on what, and the next step.
+//! Refuses to print.
 
 use clscope_trace::record::DropReason;
 use clscope_trace::{Error, Untimed};
@@ -131,13 +132,19 @@ impl IssueKind {
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::Unreadable { .. } | Self::InputOutput { .. } | Self::NoDefinitions | Self::NoAnchors | Self::NoRate => Severity::Error,
+            Self::Unreadable { .. }
+            | Self::InputOutput { .. }
+            | Self::NoDefinitions
+            | Self::NoAnchors
+            | Self::NoRate => Severity::Error,
             Self::OldestRotated { .. }
             | Self::QueuedNotUsed { .. }
             | Self::ClockSteps { .. }
             | Self::FalseBounds { .. }
             | Self::OtherHost { .. } => Severity::Note,
-            Self::Untimed { reason: Untimed::NotSampled | Untimed::TimingOff, .. } => Severity::Note,
+            Self::Untimed { reason: Untimed::NotSampled | Untimed::TimingOff, .. } => {
+                Severity::Note
+            }
             _ => Severity::Warning,
         }
     }
@@ -160,25 +167,42 @@ impl IssueKind {
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Self::Unreadable { error: Error::Newer { .. }, .. } => "use a newer clscope to read it",
-            Self::Unreadable { error: Error::Foreign { .. }, .. } => "it does not belong here: move it out of the trace directory",
+            Self::Unreadable { error: Error::Foreign { .. }, .. } => {
+                "it does not belong here: move it out of the trace directory"
+            }
             Self::Unreadable { .. } | Self::NoDefinitions | Self::TornDefinitions { .. } => {
                 "the other files were read; record again if this part matters"
             }
             Self::InputOutput { .. } => "check that the file exists and may be read",
-            Self::OtherProcess { .. } => "a file was renamed or copied in from another trace; merge traces with `clscope merge`",
+            Self::OtherProcess { .. } => {
+                "a file was renamed or copied in from another trace; merge traces with `clscope merge`"
+            }
             Self::NoAnchors | Self::NoRate => {
                 "record again for longer, or analyse the trace on the machine it was recorded on before a reboot"
             }
-            Self::BadAnchors { .. } => "the kernel's clock misbehaved while recording; treat long times with care",
-            Self::TornBlocks { .. } | Self::SkippedBytes { .. } | Self::DamagedBlocks { .. } | Self::DamagedRing { .. } => {
+            Self::BadAnchors { .. } => {
+                "the kernel's clock misbehaved while recording; treat long times with care"
+            }
+            Self::TornBlocks { .. }
+            | Self::SkippedBytes { .. }
+            | Self::DamagedBlocks { .. }
+            | Self::DamagedRing { .. } => {
                 "usual when the process was killed in the middle of a write or the disk filled; else the file was damaged later"
             }
-            Self::MissingBlocks { .. } => "totals are too low by what they held; record again with more disk space",
+            Self::MissingBlocks { .. } => {
+                "totals are too low by what they held; record again with more disk space"
+            }
             Self::OldestRotated { .. } => "raise --max-size to keep more",
-            Self::UnknownRecords { .. } | Self::UnknownDefinitions { .. } => "a newer recorder wrote them: use the clscope of that version",
-            Self::Dropped { reason: Some(DropReason::WriteFailed), .. } => "give the trace directory more space and record again",
+            Self::UnknownRecords { .. } | Self::UnknownDefinitions { .. } => {
+                "a newer recorder wrote them: use the clscope of that version"
+            }
+            Self::Dropped { reason: Some(DropReason::WriteFailed), .. } => {
+                "give the trace directory more space and record again"
+            }
             Self::Dropped { .. } => "counts and totals are too low by them",
-            Self::Unfinished { reason: Unfinished::Exited, .. } => "let the application wait for its commands (clFinish) before it ends",
+            Self::Unfinished { reason: Unfinished::Exited, .. } => {
+                "let the application wait for its commands (clFinish) before it ends"
+            }
             Self::Untimed { reason: Untimed::QueueReleased, .. } => {
                 "let the application call clFinish before it releases the queue, or record with --device-timing sync"
             }
@@ -186,18 +210,34 @@ impl IssueKind {
             Self::Untimed { reason: Untimed::NotAvailable | Untimed::QueryFailed, .. } => {
                 "record with --device-timing sync for host-side times"
             }
-            Self::Untimed { reason: Untimed::Failed, .. } => "the application's commands failed: see the API errors",
-            Self::OrphanTimings { .. } => "their enqueue calls lie in a part of the trace that is missing",
-            Self::ImpossibleStamps { .. } => "the runtime's profiling stamps are out of order; record with --device-timing sync to compare",
-            Self::BadProbabilities { .. } => "they count as certain; the recorder or the file is damaged, so mistrust the estimates",
-            Self::Unaligned { .. } => "its spans are placed between enqueue and completion, with that as their bound",
-            Self::Clamped { .. } => "they were moved inside the time between enqueue and completion; their durations were kept",
+            Self::Untimed { reason: Untimed::Failed, .. } => {
+                "the application's commands failed: see the API errors"
+            }
+            Self::OrphanTimings { .. } => {
+                "their enqueue calls lie in a part of the trace that is missing"
+            }
+            Self::ImpossibleStamps { .. } => {
+                "the runtime's profiling stamps are out of order; record with --device-timing sync to compare"
+            }
+            Self::BadProbabilities { .. } => {
+                "they count as certain; the recorder or the file is damaged, so mistrust the estimates"
+            }
+            Self::Unaligned { .. } => {
+                "its spans are placed between enqueue and completion, with that as their bound"
+            }
+            Self::Clamped { .. } => {
+                "they were moved inside the time between enqueue and completion; their durations were kept"
+            }
             Self::NotEnded => "all that was complete by then is here",
             Self::InCall { .. } => "if the process hung or crashed, look there first",
-            Self::QueuedNotUsed { .. } => "only its START and END bound the clock, so that the bound is wider",
+            Self::QueuedNotUsed { .. } => {
+                "only its START and END bound the clock, so that the bound is wider"
+            }
             Self::FalseBounds { .. } => "they were left out of the alignment of the clocks",
             Self::ClockSteps { .. } => "each stretch between steps was aligned by itself",
-            Self::OtherHost { .. } => "order between hosts is only as good as their wall clocks agree (NTP, PTP)",
+            Self::OtherHost { .. } => {
+                "order between hosts is only as good as their wall clocks agree (NTP, PTP)"
+            }
             Self::NoDeviceSpans { .. }
             | Self::TimeRanBack { .. }
             | Self::Recorder { .. }
@@ -219,54 +259,131 @@ impl fmt::Display for IssueKind {
         match self {
             Self::Unreadable { file, error } => write!(f, "{file} was left out: {error}"),
             Self::InputOutput { file, error } => write!(f, "{file} could not be read: {error}"),
-            Self::NoDefinitions => write!(f, "there is no readable .defs file, so nothing has a name"),
-            Self::TornDefinitions { bytes } => write!(f, "the last {bytes} bytes of the definitions are torn: some names are missing"),
-            Self::UnknownDefinitions { count: n } => write!(f, "{} of a kind this version does not know", count(*n, "definition")),
+            Self::NoDefinitions => {
+                write!(f, "there is no readable .defs file, so nothing has a name")
+            }
+            Self::TornDefinitions { bytes } => write!(
+                f,
+                "the last {bytes} bytes of the definitions are torn: some names are missing"
+            ),
+            Self::UnknownDefinitions { count: n } => {
+                write!(f, "{} of a kind this version does not know", count(*n, "definition"))
+            }
             Self::OtherProcess { file, pid, incarnation } => {
-                write!(f, "{file} was left out: its header says it belongs to process {pid}, incarnation {incarnation}")
+                write!(
+                    f,
+                    "{file} was left out: its header says it belongs to process {pid}, incarnation {incarnation}"
+                )
             }
-            Self::NoAnchors => write!(f, "no clock anchor: its times cannot be placed, and are shown as if one tick were one nanosecond"),
+            Self::NoAnchors => write!(
+                f,
+                "no clock anchor: its times cannot be placed, and are shown as if one tick were one nanosecond"
+            ),
             Self::NoRate => {
-                write!(f, "a single clock anchor: the tick's length is unknown, and times are shown as if one tick were one nanosecond")
+                write!(
+                    f,
+                    "a single clock anchor: the tick's length is unknown, and times are shown as if one tick were one nanosecond"
+                )
             }
-            Self::BadAnchors { count: n } => write!(f, "{} contradicted the others and were left out", count(*n, "clock anchor")),
-            Self::TornBlocks { file, blocks, bytes } => write!(f, "{file}: {} torn, {bytes} bytes skipped", count(*blocks, "block")),
-            Self::SkippedBytes { file, bytes } => write!(f, "{file}: {bytes} bytes belong to no block"),
+            Self::BadAnchors { count: n } => {
+                write!(f, "{} contradicted the others and were left out", count(*n, "clock anchor"))
+            }
+            Self::TornBlocks { file, blocks, bytes } => {
+                write!(f, "{file}: {} torn, {bytes} bytes skipped", count(*blocks, "block"))
+            }
+            Self::SkippedBytes { file, bytes } => {
+                write!(f, "{file}: {bytes} bytes belong to no block")
+            }
             Self::DamagedRing { file } => write!(f, "{file}: a ring could not be read"),
-            Self::MissingBlocks { threads, blocks } => write!(f, "{} missing, of {}", count(*blocks, "block"), count(*threads, "thread")),
-            Self::OldestRotated { segments } => {
-                write!(f, "the oldest {} rotated away to keep the size limit", count(u64::from(*segments), "segment"))
+            Self::MissingBlocks { threads, blocks } => {
+                write!(f, "{} missing, of {}", count(*blocks, "block"), count(*threads, "thread"))
             }
-            Self::DamagedBlocks { blocks } => write!(f, "{} could not be decoded to the end", count(*blocks, "block")),
-            Self::TimeRanBack { records } => write!(f, "{} earlier than the one before, moved up to it", count(*records, "record")),
-            Self::UnknownRecords { records } => write!(f, "{} of a kind this version does not know", count(*records, "record")),
-            Self::Dropped { records, reason: Some(reason) } => write!(f, "{} dropped: {}", count(*records, "record"), reason.text()),
-            Self::Dropped { records, reason: None } => write!(f, "{} dropped just before the end", count(*records, "record")),
-            Self::NotEnded => write!(f, "the process did not end in order: it was killed, crashed, called _exit, or still runs"),
-            Self::InCall { thread, function } => write!(f, "thread {thread} was inside {function} when the record ends"),
-            Self::Unfinished { commands, reason } => write!(f, "{} without an end: {}", count(*commands, "command"), reason.text()),
-            Self::Untimed { commands, reason } => write!(f, "{} without device time: {}", count(*commands, "command"), reason.text()),
-            Self::OrphanTimings { timings } => write!(f, "{} of commands that are not in the trace", count(*timings, "device time")),
+            Self::OldestRotated { segments } => {
+                write!(
+                    f,
+                    "the oldest {} rotated away to keep the size limit",
+                    count(u64::from(*segments), "segment")
+                )
+            }
+            Self::DamagedBlocks { blocks } => {
+                write!(f, "{} could not be decoded to the end", count(*blocks, "block"))
+            }
+            Self::TimeRanBack { records } => write!(
+                f,
+                "{} earlier than the one before, moved up to it",
+                count(*records, "record")
+            ),
+            Self::UnknownRecords { records } => {
+                write!(f, "{} of a kind this version does not know", count(*records, "record"))
+            }
+            Self::Dropped { records, reason: Some(reason) } => {
+                write!(f, "{} dropped: {}", count(*records, "record"), reason.text())
+            }
+            Self::Dropped { records, reason: None } => {
+                write!(f, "{} dropped just before the end", count(*records, "record"))
+            }
+            Self::NotEnded => write!(
+                f,
+                "the process did not end in order: it was killed, crashed, called _exit, or still runs"
+            ),
+            Self::InCall { thread, function } => {
+                write!(f, "thread {thread} was inside {function} when the record ends")
+            }
+            Self::Unfinished { commands, reason } => {
+                write!(f, "{} without an end: {}", count(*commands, "command"), reason.text())
+            }
+            Self::Untimed { commands, reason } => {
+                write!(f, "{} without device time: {}", count(*commands, "command"), reason.text())
+            }
+            Self::OrphanTimings { timings } => write!(
+                f,
+                "{} of commands that are not in the trace",
+                count(*timings, "device time")
+            ),
             Self::ImpossibleStamps { commands } => {
                 write!(f, "{} with stamps out of order, left untimed", count(*commands, "command"))
             }
             Self::BadProbabilities { commands } => {
-                write!(f, "{} with a sampling probability that is none", count(*commands, "launch").replace("launchs", "launches"))
+                write!(
+                    f,
+                    "{} with a sampling probability that is none",
+                    count(*commands, "launch").replace("launchs", "launches")
+                )
             }
-            Self::Unaligned { device } => write!(f, "{device}: its clock could not be aligned with the host's"),
-            Self::QueuedNotUsed { device } => write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call"),
+            Self::Unaligned { device } => {
+                write!(f, "{device}: its clock could not be aligned with the host's")
+            }
+            Self::QueuedNotUsed { device } => {
+                write!(f, "{device}: QUEUED is not proved to be taken inside the enqueue call")
+            }
             Self::FalseBounds { device, bounds } => {
-                write!(f, "{device}: {} of host and device contradict all others", count(*bounds, "time"))
+                write!(
+                    f,
+                    "{device}: {} of host and device contradict all others",
+                    count(*bounds, "time")
+                )
             }
-            Self::ClockSteps { device, steps } => write!(f, "{device}: its clock stepped {}", count(*steps, "time")),
+            Self::ClockSteps { device, steps } => {
+                write!(f, "{device}: its clock stepped {}", count(*steps, "time"))
+            }
             Self::Clamped { spans, most_ns } => {
-                write!(f, "{} outside what the host saw, by at most {most_ns} ns", count(*spans, "device span"))
+                write!(
+                    f,
+                    "{} outside what the host saw, by at most {most_ns} ns",
+                    count(*spans, "device span")
+                )
             }
             Self::NoDeviceSpans { why } => write!(f, "no device spans: {why}"),
             Self::OtherHost { host, bound_ns: Some(bound) } => {
-                write!(f, "host {host} was placed by wall clocks, readings within {:.1} us", *bound as f64 / 1e3)
+                write!(
+                    f,
+                    "host {host} was placed by wall clocks, readings within {:.1} us",
+                    *bound as f64 / 1e3
+                )
             }
-            Self::OtherHost { host, bound_ns: None } => write!(f, "host {host} could not be placed: it lacks clock anchors"),
+            Self::OtherHost { host, bound_ns: None } => {
+                write!(f, "host {host} could not be placed: it lacks clock anchors")
+            }
             Self::Recorder { text, .. } => f.write_str(text),
         }
     }

@@ -1,5 +1,5 @@
-//! The analysis of traces: open, order, align, sum up, attribute. Pure: byte slices in, values out. It opens no file,
-//! reads no clock and no environment, and prints nothing; the command does that.
+//! The analysis of traces: open, order, align, sum up, attribute. Pure: byte slices in, values out.
+//! It opens no file, reads no clock and no environment, and prints nothing; the command does that.
 //!
 //! # Reading a timeline
 //! ```no_run
@@ -19,8 +19,9 @@
 //! }
 //! let issues = trace.issues_after(events.tally(), Some(&alignment)); // what was met on the way
 //! ```
-//! Events come in the order of their records: a call at its end, a command when the host knew it complete, and last
-//! what never ended. All times are on one timeline ([`clock`]); [`Trace::bounds`] gives its ends.
+//! Events come in the order of their records: a call at its end, a command when the host knew it
+//! complete, and last what never ended. All times are on one timeline ([`clock`]);
+//! [`Trace::bounds`] gives its ends.
 #![forbid(unsafe_code)]
 
 pub mod align;

@@ -1,6 +1,7 @@
-//! Owns the order of events: a k-way merge of all threads of all processes by time, joining each command with its
-//! outcome on the way. Memory grows with threads and with commands in flight, not with the trace. Refuses to sort:
-//! a thread's records come in order, and a time that runs back is moved up and counted.
+//! Owns the order of events: a k-way merge of all threads of all processes by time, joining each
+//! command with its outcome on the way. Memory grows with threads and with commands in flight, not
+//! with the trace. Refuses to sort: a thread's records come in order, and a time that runs back is
+//! moved up and counted.
 
 use crate::align::Alignment;
 use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome};
@@ -15,8 +16,8 @@ use clscope_trace::stream::{Block, Records};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Outcomes kept for commands whose enqueue record comes later than its outcome (another thread's harvest may be
-/// recorded first). More than these wait in vain: their commands' records are lost.
+/// Outcomes kept for commands whose enqueue record comes later than its outcome (another thread's
+/// harvest may be recorded first). More than these wait in vain: their commands' records are lost.
 const EARLY_OUTCOMES: usize = 1 << 14;
 
 /// What the merge met besides events, per process.
@@ -102,7 +103,8 @@ enum Early {
     Untimed(Untimed, i32),
 }
 
-/// Iterates over the events of a [`Trace`] in time order. After the end [`tally`](Self::tally) tells what was met.
+/// Iterates over the events of a [`Trace`] in time order. After the end [`tally`](Self::tally)
+/// tells what was met.
 pub struct Merge<'t, 'a> {
     trace: &'t Trace<'a>,
     alignment: Option<&'t Alignment>,
@@ -164,7 +166,8 @@ impl<'t, 'a> Merge<'t, 'a> {
         self.in_flight.iter().map(|f| f.pending.len()).sum()
     }
 
-    /// Takes the earliest record. Most often the same thread goes on, and the heap is touched only at its top.
+    /// Takes the earliest record. Most often the same thread goes on, and the heap is touched only
+    /// at its top.
     fn step(&mut self) -> Option<Event<'a>> {
         let mut top = self.heap.peek_mut()?;
         let Reverse((at, number)) = *top;
@@ -178,7 +181,9 @@ impl<'t, 'a> Merge<'t, 'a> {
         };
         let (thread, process_index) = (ThreadIndex(cursor.thread), ProcessIndex(cursor.process));
         let clock = cursor.clock;
-        let mut begin = |duration: u64| clock.at(Ticks(ticks.saturating_sub(duration)), &mut cursor.hint).min(at);
+        let mut begin = |duration: u64| {
+            clock.at(Ticks(ticks.saturating_sub(duration)), &mut cursor.hint).min(at)
+        };
         let mut more_waits: Vec<Waits<'a>> = Vec::new();
         let mut taken: Taken<'a> = match record {
             Record::Plain { function, small, id, duration } => Taken::Event(Event::Call(Call {
@@ -197,9 +202,10 @@ impl<'t, 'a> Merge<'t, 'a> {
                 result,
                 kept: Kept::Words(args),
             })),
-            Record::Command(command) => {
-                Taken::Enqueue(Span { begin: begin(command.duration), end: at }, Enqueued { record: command, more_waits: Vec::new() })
-            }
+            Record::Command(command) => Taken::Enqueue(
+                Span { begin: begin(command.duration), end: at },
+                Enqueued { record: command, more_waits: Vec::new() },
+            ),
             Record::MoreWaits { command, waits } => {
                 // Those that follow their command directly were taken with it.
                 if let Some(pending) = self.in_flight[process].pending.get_mut(&command) {
@@ -208,11 +214,15 @@ impl<'t, 'a> Merge<'t, 'a> {
                 Taken::Nothing
             }
             Record::Timing { command, stamps } => Taken::Outcome(command, Early::Timing(stamps)),
-            Record::Untimed { command, reason, detail } => Taken::Outcome(command, Early::Untimed(reason, detail)),
+            Record::Untimed { command, reason, detail } => {
+                Taken::Outcome(command, Early::Untimed(reason, detail))
+            }
             other => {
                 let mark = match other {
                     Record::Dropped { count, reason } => Mark::Dropped { count, reason },
-                    Record::SamplingRate { stratum, probability } => Mark::SamplingRate { stratum, probability },
+                    Record::SamplingRate { stratum, probability } => {
+                        Mark::SamplingRate { stratum, probability }
+                    }
                     Record::Paused(on) => Mark::Paused(on),
                     Record::Unknown { kind } => {
                         tally.unknown_records += 1;
@@ -235,7 +245,8 @@ impl<'t, 'a> Merge<'t, 'a> {
                 }
                 enqueued.more_waits = more_waits;
             }
-            // Why a command is not timed stands right behind it, so that it need not wait in memory.
+            // Why a command is not timed stands right behind it, so that it need not wait in
+            // memory.
             if enqueued.record.flags & (flag::TIMED | flag::NOT_SAMPLED) == 0
                 && let Some((_, Record::Untimed { command, reason, detail })) = cursor.head
                 && command == enqueued.record.id
@@ -291,14 +302,22 @@ impl<'t, 'a> Merge<'t, 'a> {
     }
 
     /// Notes a command that was enqueued; its outcome may be known already.
-    fn enqueued(&mut self, process: ProcessIndex, thread: ThreadIndex, call: Span, enqueued: &Enqueued<'a>, told: Option<(Untimed, i32)>) {
+    fn enqueued(
+        &mut self,
+        process: ProcessIndex,
+        thread: ThreadIndex,
+        call: Span,
+        enqueued: &Enqueued<'a>,
+        told: Option<(Untimed, i32)>,
+    ) {
         let command = &enqueued.record;
         if command.result != 0 || command.id == 0 {
             return;
         }
         let pending = Pending { thread, call, enqueued: enqueued.clone() };
         let in_flight = &mut self.in_flight[process.0 as usize];
-        let early = if in_flight.early.is_empty() { None } else { in_flight.early.remove(&command.id) };
+        let early =
+            if in_flight.early.is_empty() { None } else { in_flight.early.remove(&command.id) };
         if let Some((at, outcome)) = early {
             let event = self.done(process, pending, at, outcome);
             self.ready.push_back(event);
@@ -313,14 +332,26 @@ impl<'t, 'a> Merge<'t, 'a> {
             };
             let (reason, detail) = told.unwrap_or((unsaid, 0));
             let outcome = Outcome::Untimed { reason, detail };
-            self.ready.push_back(Event::Command(Command { process, thread, call, enqueued: pending.enqueued, outcome }));
+            self.ready.push_back(Event::Command(Command {
+                process,
+                thread,
+                call,
+                enqueued: pending.enqueued,
+                outcome,
+            }));
         } else {
             in_flight.pending.insert(command.id, pending);
         }
     }
 
     /// Joins a command with its outcome.
-    fn done(&mut self, process: ProcessIndex, pending: Pending<'a>, at: HostNs, outcome: Early) -> Event<'a> {
+    fn done(
+        &mut self,
+        process: ProcessIndex,
+        pending: Pending<'a>,
+        at: HostNs,
+        outcome: Early,
+    ) -> Event<'a> {
         let outcome = match outcome {
             Early::Untimed(reason, detail) => Outcome::Untimed { reason, detail },
             Early::Timing(stamps) if !crate::align::possible(stamps) => {
@@ -329,7 +360,9 @@ impl<'t, 'a> Merge<'t, 'a> {
             }
             Early::Timing(stamps) => {
                 let queue = pending.enqueued.record.queue;
-                let placed = self.alignment.and_then(|a| a.place(process, queue, stamps, pending.call.begin, at, &mut self.device_hints));
+                let placed = self.alignment.and_then(|a| {
+                    a.place(process, queue, stamps, pending.call.begin, at, &mut self.device_hints)
+                });
                 if let Some(shift) = placed.map(|p| p.clamped_ns).filter(|s| *s != 0) {
                     let tally = &mut self.tally[process.0 as usize];
                     tally.clamped += 1;
@@ -338,7 +371,13 @@ impl<'t, 'a> Merge<'t, 'a> {
                 Outcome::Timed(DeviceTimes { raw: stamps.map(DeviceNs), observed: at, placed })
             }
         };
-        Event::Command(Command { process, thread: pending.thread, call: pending.call, enqueued: pending.enqueued, outcome })
+        Event::Command(Command {
+            process,
+            thread: pending.thread,
+            call: pending.call,
+            enqueued: pending.enqueued,
+            outcome,
+        })
     }
 
     /// What has no record to end it: commands in flight and calls in progress.
@@ -353,7 +392,13 @@ impl<'t, 'a> Merge<'t, 'a> {
             let process_index = ProcessIndex(index as u32);
             self.ready.extend(pending.into_iter().map(|(_, p)| {
                 let outcome = Outcome::Unfinished(reason);
-                Event::Command(Command { process: process_index, thread: p.thread, call: p.call, enqueued: p.enqueued, outcome })
+                Event::Command(Command {
+                    process: process_index,
+                    thread: p.thread,
+                    call: p.call,
+                    enqueued: p.enqueued,
+                    outcome,
+                })
             }));
             let clock = &self.trace.timeline.clocks[index];
             let mut hint = 0;

@@ -1,5 +1,6 @@
-//! Owns what a trace lacks of what it tells: records that were dropped, commands without time or end, by reason. Counted over a
-//! pass of its events by whoever makes one. Refuses to judge how much that matters: [`crate::issue`] does.
+//! Owns what a trace lacks of what it tells: records that were dropped, commands without time or
+//! end, by reason. Counted over a pass of its events by whoever makes one. Refuses to judge how
+//! much that matters: [`crate::issue`] does.
 
 use crate::event::{Command, Event, Mark, Outcome};
 use crate::issue::{Issue, IssueKind, Unfinished};
@@ -17,11 +18,13 @@ pub struct Missing {
     pub unfinished: BTreeMap<Unfinished, u64>,
     /// Records dropped.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Timed commands whose sampling probability is not known, and was taken for 1. Counted where totals are estimated.
+    /// Timed commands whose sampling probability is not known, and was taken for 1. Counted where
+    /// totals are estimated.
     pub bad_probabilities: u64,
 }
 
-/// Takes note of an event of one of the processes of `missing`, which are those of the trace in their order.
+/// Takes note of an event of one of the processes of `missing`, which are those of the trace in
+/// their order.
 pub fn observe(missing: &mut [Missing], event: &Event<'_>) {
     match event {
         Event::Command(Command { process, outcome, .. }) => {
@@ -48,9 +51,13 @@ pub fn issues(trace: &Trace<'_>, missing: &[Missing]) -> Vec<Issue> {
     let mut out = Vec::new();
     for (process, of) in trace.processes.iter().zip(missing) {
         let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
-        of.dropped.iter().for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
+        of.dropped
+            .iter()
+            .for_each(|(r, n)| add(IssueKind::Dropped { records: *n, reason: Some(*r) }));
         of.untimed.iter().for_each(|(r, n)| add(IssueKind::Untimed { commands: *n, reason: *r }));
-        of.unfinished.iter().for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));
+        of.unfinished
+            .iter()
+            .for_each(|(r, n)| add(IssueKind::Unfinished { commands: *n, reason: *r }));
         if of.bad_probabilities > 0 {
             add(IssueKind::BadProbabilities { commands: of.bad_probabilities });
         }

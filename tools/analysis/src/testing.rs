@@ -1,8 +1,13 @@
-//! Owns builders of synthetic traces, written with the format's own encoder: what a recorder would have left, byte for
-//! byte. For tests and benchmarks only.
+//! Owns builders of synthetic traces, written with the format's own encoder: what a recorder would
+//! have left, byte for byte. For tests and benchmarks only.
 
-use clscope_trace::defs::{self, Anchor, Argument, ArgumentKind, Def, Device, Function, Kernel, Process, Queue, Small, Thread};
-use clscope_trace::file::{BlockHeader, FileHeader, FileKind, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use clscope_trace::defs::{
+    self, Anchor, Argument, ArgumentKind, Def, Device, Function, Kernel, Process, Queue, Small,
+    Thread,
+};
+use clscope_trace::file::{
+    BlockHeader, FileHeader, FileKind, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring,
+};
 use clscope_trace::record::{self, Command, CommandKind, DropReason, Untimed, Waits, flag};
 use clscope_trace::{Clock, VERSION, checksum};
 
@@ -17,7 +22,8 @@ pub mod function {
     pub const CREATE_BUFFER: u16 = 6;
 }
 
-/// Where the clocks of a synthetic host stand: ticks and the kernel's clocks as functions of true time.
+/// Where the clocks of a synthetic host stand: ticks and the kernel's clocks as functions of true
+/// time.
 #[derive(Debug, Clone, Copy)]
 pub struct HostModel {
     /// Boot id byte.
@@ -34,7 +40,13 @@ pub struct HostModel {
 
 impl Default for HostModel {
     fn default() -> Self {
-        Self { boot: 1, clock: Clock::MonotonicRaw, rate: 1.0, raw: 5_000_000_000, realtime: 1_700_000_000_000_000_000 }
+        Self {
+            boot: 1,
+            clock: Clock::MonotonicRaw,
+            rate: 1.0,
+            raw: 5_000_000_000,
+            realtime: 1_700_000_000_000_000_000,
+        }
     }
 }
 
@@ -52,7 +64,13 @@ impl HostModel {
     #[must_use]
     pub fn anchor(&self, ns: u64) -> Anchor {
         let monotonic = self.raw / 2 + ns;
-        Anchor { ticks: self.ticks(ns), raw: self.raw + ns, monotonic, realtime: self.realtime + ns, width: 100 }
+        Anchor {
+            ticks: self.ticks(ns),
+            raw: self.raw + ns,
+            monotonic,
+            realtime: self.realtime + ns,
+            width: 100,
+        }
     }
 }
 
@@ -95,12 +113,21 @@ impl ThreadBuilder {
 
     /// A plain call from `begin` to `end`, true time in ns.
     pub fn plain(&mut self, function: u16, begin: u64, end: u64, small: u32, id: u32) -> &mut Self {
-        self.put(end, end - begin, |out, delta, duration| words(out, &record::plain(function, small, id, delta, duration)));
+        self.put(end, end - begin, |out, delta, duration| {
+            words(out, &record::plain(function, small, id, delta, duration))
+        });
         self
     }
 
     /// A call with a result and kept arguments.
-    pub fn call(&mut self, function: u16, begin: u64, end: u64, result: i32, args: &[u64]) -> &mut Self {
+    pub fn call(
+        &mut self,
+        function: u16,
+        begin: u64,
+        end: u64,
+        result: i32,
+        args: &[u64],
+    ) -> &mut Self {
         self.put(end, end - begin, |out, delta, duration| {
             words(out, &record::call(function, args.len(), result, delta, duration));
             words(out, args);
@@ -207,13 +234,21 @@ impl<'a> CommandSpec<'a> {
     #[must_use]
     pub fn sampled(id: u64, queue: u32, kernel: u32, probability: f32, timed: bool) -> Self {
         let flags = if timed { flag::TIMED } else { flag::NOT_SAMPLED };
-        Self { flags, extra: record::probability_bits(probability), ..Self::kernel(id, queue, kernel) }
+        Self {
+            flags,
+            extra: record::probability_bits(probability),
+            ..Self::kernel(id, queue, kernel)
+        }
     }
 
     /// A timed read or write of a buffer.
     #[must_use]
     pub const fn transfer(id: u64, queue: u32, kind: CommandKind, bytes: u64) -> Self {
-        let function = if matches!(kind, CommandKind::ReadBuffer) { function::ENQUEUE_READ } else { function::ENQUEUE_WRITE };
+        let function = if matches!(kind, CommandKind::ReadBuffer) {
+            function::ENQUEUE_READ
+        } else {
+            function::ENQUEUE_WRITE
+        };
         Self { function, object: 9, geometry: 0, kind, bytes, ..Self::kernel(id, queue, 0) }
     }
 
@@ -249,7 +284,8 @@ pub struct ProcessBuilder {
     threads: Vec<ThreadBuilder>,
     /// Threads whose last block stays in the ring.
     pub in_ring: bool,
-    /// The block before the last of each thread waits in a region of its own, behind the newest in the file.
+    /// The block before the last of each thread waits in a region of its own, behind the newest in
+    /// the file.
     pub waiting: bool,
     /// Calls in progress at the end: thread, function, begin in true ns.
     pub in_calls: Vec<(u32, u16, u64)>,
@@ -284,7 +320,8 @@ impl ProcessBytes {
 }
 
 impl ProcessBuilder {
-    /// A process with definitions of the standard functions, a device, two queues, two kernels and `threads` threads.
+    /// A process with definitions of the standard functions, a device, two queues, two kernels and
+    /// `threads` threads.
     #[must_use]
     pub fn standard(host: HostModel, pid: u32, threads: u32) -> Self {
         use ArgumentKind as K;
@@ -294,7 +331,11 @@ impl ProcessBuilder {
                 function::SET_ARG,
                 "clSetKernelArg",
                 "kernel",
-                vec![argument("kernel", K::Object), argument("arg_index", K::Unsigned), argument("arg_size", K::Bytes)],
+                vec![
+                    argument("kernel", K::Object),
+                    argument("arg_index", K::Unsigned),
+                    argument("arg_size", K::Bytes),
+                ],
             ),
             (function::ENQUEUE_KERNEL, "clEnqueueNDRangeKernel", "enqueue", vec![]),
             (function::ENQUEUE_READ, "clEnqueueReadBuffer", "enqueue", vec![]),
@@ -304,7 +345,11 @@ impl ProcessBuilder {
                 function::CREATE_BUFFER,
                 "clCreateBuffer",
                 "memory",
-                vec![argument("return", K::Object), argument("flags", K::Flags), argument("size", K::Bytes)],
+                vec![
+                    argument("return", K::Object),
+                    argument("flags", K::Flags),
+                    argument("size", K::Bytes),
+                ],
             ),
         ];
         let mut defs: Vec<Def> = vec![
@@ -324,12 +369,26 @@ impl ProcessBuilder {
             .into(),
         ];
         defs.extend(functions.into_iter().map(|(id, name, group, arguments)| {
-            let small =
-                if id == function::SET_ARG { vec![Small { argument: 1, bits: 8 }, Small { argument: 2, bits: 13 }] } else { vec![] };
-            Function { id, name: name.into(), origin: "1.0".into(), group: group.into(), arguments, small, object: Some(0) }.into()
+            let small = if id == function::SET_ARG {
+                vec![Small { argument: 1, bits: 8 }, Small { argument: 2, bits: 13 }]
+            } else {
+                vec![]
+            };
+            Function {
+                id,
+                name: name.into(),
+                origin: "1.0".into(),
+                group: group.into(),
+                arguments,
+                small,
+                object: Some(0),
+            }
+            .into()
         }));
         defs.push(host.anchor(0).into());
-        defs.extend((0..threads).map(|index| Thread { index, tid: pid + index, name: format!("thread-{index}") }.into()));
+        defs.extend((0..threads).map(|index| {
+            Thread { index, tid: pid + index, name: format!("thread-{index}") }.into()
+        }));
         defs.push(
             Device {
                 id: 1,
@@ -342,14 +401,38 @@ impl ProcessBuilder {
             }
             .into(),
         );
-        defs.extend((1..3).map(|id| Queue { id, context: 1, device: 1, ..Default::default() }.into()));
+        defs.extend(
+            (1..3).map(|id| Queue { id, context: 1, device: 1, ..Default::default() }.into()),
+        );
         defs.push(Kernel { id: 1, program: 1, name: "matmul".into() }.into());
         defs.push(Kernel { id: 2, program: 1, name: "reduce".into() }.into());
         defs.push(
-            clscope_trace::defs::Geometry { id: 1, dimensions: 1, offset: None, global: [1024, 1, 1], local: Some([64, 1, 1]) }.into(),
+            clscope_trace::defs::Geometry {
+                id: 1,
+                dimensions: 1,
+                offset: None,
+                global: [1024, 1, 1],
+                local: Some([64, 1, 1]),
+            }
+            .into(),
         );
-        let thread = ThreadBuilder { host, last: 0, base: 0, payload: Vec::new(), blocks: Vec::new(), block_len: 4096 };
-        Self { host, pid, defs, threads: vec![thread; threads as usize], in_ring: false, waiting: false, in_calls: Vec::new() }
+        let thread = ThreadBuilder {
+            host,
+            last: 0,
+            base: 0,
+            payload: Vec::new(),
+            blocks: Vec::new(),
+            block_len: 4096,
+        };
+        Self {
+            host,
+            pid,
+            defs,
+            threads: vec![thread; threads as usize],
+            in_ring: false,
+            waiting: false,
+            in_calls: Vec::new(),
+        }
     }
 
     /// A thread, to add records to.
@@ -404,8 +487,11 @@ impl ProcessBuilder {
     /// The files.
     #[must_use]
     pub fn build(&self) -> ProcessBytes {
-        let mut out =
-            ProcessBytes { defs: self.header(FileKind::Defs).to_vec(), segment: self.header(FileKind::Segment).to_vec(), ring: Vec::new() };
+        let mut out = ProcessBytes {
+            defs: self.header(FileKind::Defs).to_vec(),
+            segment: self.header(FileKind::Segment).to_vec(),
+            ring: Vec::new(),
+        };
         for def in &self.defs {
             defs::encode(def, &mut out.defs);
         }
@@ -418,11 +504,19 @@ impl ProcessBuilder {
             let last = if self.in_ring || in_call.is_some() { thread.blocks.pop() } else { None };
             let count = thread.blocks.len();
             let waits = if self.waiting && last.is_some() { thread.blocks.pop() } else { None };
-            blocks.extend(thread.blocks.into_iter().enumerate().map(|(sequence, (base, payload))| (base, index, sequence, payload)));
+            blocks.extend(
+                thread
+                    .blocks
+                    .into_iter()
+                    .enumerate()
+                    .map(|(sequence, (base, payload))| (base, index, sequence, payload)),
+            );
             if self.in_ring || in_call.is_some() {
                 let (base, payload) = last.unwrap_or((self.host.ticks(0), Vec::new()));
                 rings.push(self.ring(index as u32, count as u32, base, &payload, in_call.copied()));
-                rings.extend(waits.map(|(base, payload)| self.ring(index as u32, count as u32 - 1, base, &payload, None)));
+                rings.extend(waits.map(|(base, payload)| {
+                    self.ring(index as u32, count as u32 - 1, base, &payload, None)
+                }));
             }
         }
         // Blocks of several threads interleave as they were written.
@@ -447,16 +541,25 @@ impl ProcessBuilder {
         out
     }
 
-    fn ring(&self, thread: u32, sequence: u32, base: u64, payload: &[u8], in_call: Option<(u32, u16, u64)>) -> Vec<u8> {
+    fn ring(
+        &self,
+        thread: u32,
+        sequence: u32,
+        base: u64,
+        payload: &[u8],
+        in_call: Option<(u32, u16, u64)>,
+    ) -> Vec<u8> {
         let mut region = vec![0u8; RING_HEADER_LEN];
         region.extend_from_slice(payload);
         region.resize(region.len().next_multiple_of(RING_FIRST), 0);
         let size = region.len() as u32;
-        let mut narrow = |at: usize, value: u32| region[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let mut narrow =
+            |at: usize, value: u32| region[at..at + 4].copy_from_slice(&value.to_le_bytes());
         narrow(ring::MAGIC, RING_MAGIC);
         narrow(ring::SIZE, size);
         narrow(ring::THREAD, thread + 1);
-        let mut wide = |at: usize, value: u64| region[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let mut wide =
+            |at: usize, value: u64| region[at..at + 8].copy_from_slice(&value.to_le_bytes());
         wide(ring::BASE, base);
         wide(ring::POSITION, (u64::from(sequence) << 32) | payload.len() as u64);
         wide(ring::DRAINED, u64::from(sequence));

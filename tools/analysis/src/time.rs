@@ -1,5 +1,5 @@
-//! Owns the times and ids of the timeline, so that clocks cannot be mixed. Refuses to convert: that takes anchors
-//! ([`crate::clock`]) or an alignment ([`crate::align`]).
+//! Owns the times and ids of the timeline, so that clocks cannot be mixed. Refuses to convert: that
+//! takes anchors ([`crate::clock`]) or an alignment ([`crate::align`]).
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticks(pub u64);
 
-/// Nanoseconds on the common timeline: CLOCK_MONOTONIC_RAW of the reference host (see [`crate::clock`]).
+/// Nanoseconds on the common timeline: CLOCK_MONOTONIC_RAW of the reference host (see
+/// [`crate::clock`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct HostNs(pub i64);
 
@@ -18,8 +19,8 @@ impl HostNs {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an epoch of 1970 costs no
-    /// precision.
+    /// Seconds from `origin` to `self`. Differences are taken before the conversion, so that an
+    /// epoch of 1970 costs no precision.
     #[must_use]
     pub fn seconds_since(self, origin: Self) -> f64 {
         self.0.wrapping_sub(origin.0) as f64 * 1e-9

@@ -1,5 +1,5 @@
-//! Owns the traces opened together: processes, their common timeline, and what was found wrong. Refuses to keep events:
-//! it hands out streams.
+//! Owns the traces opened together: processes, their common timeline, and what was found wrong.
+//! Refuses to keep events: it hands out streams.
 
 use crate::align::{Alignment, Collector};
 use crate::clock::Timeline;
@@ -21,7 +21,8 @@ pub struct Trace<'a> {
 }
 
 impl<'a> Trace<'a> {
-    /// Opens processes. Damage is never an error here: what could not be used is in [`issues`](Self::issues).
+    /// Opens processes. Damage is never an error here: what could not be used is in
+    /// [`issues`](Self::issues).
     #[must_use]
     pub fn open(files: Vec<ProcessFiles<'a>>) -> Self {
         let mut out = Self::default();
@@ -35,7 +36,12 @@ impl<'a> Trace<'a> {
         out.timeline = Timeline::new(&out.processes, &mut clock_issues);
         for (process, mut found) in out.processes.iter_mut().zip(clock_issues) {
             process.issues.append(&mut found);
-            out.issues.extend(process.issues.iter().map(|kind| Issue { subject: process.label.clone(), kind: kind.clone() }));
+            out.issues.extend(
+                process
+                    .issues
+                    .iter()
+                    .map(|kind| Issue { subject: process.label.clone(), kind: kind.clone() }),
+            );
         }
         out
     }
@@ -63,14 +69,21 @@ impl<'a> Trace<'a> {
             if let Event::Command(command) = &event
                 && let Outcome::Timed(times) = &command.outcome
             {
-                collector.add(command.process, command.enqueued.record.queue, times.raw.map(|s| s.0), command.call, times.observed);
+                collector.add(
+                    command.process,
+                    command.enqueued.record.queue,
+                    times.raw.map(|s| s.0),
+                    command.call,
+                    times.observed,
+                );
             }
         }
         collector.finish(self)
     }
 
-    /// The ends of the timeline as far as blocks and rings tell without decoding every record: from the earliest block
-    /// (or file) to the latest record. `None` for a trace without records. Reads the last block of every thread.
+    /// The ends of the timeline as far as blocks and rings tell without decoding every record: from
+    /// the earliest block (or file) to the latest record. `None` for a trace without records. Reads
+    /// the last block of every thread.
     #[must_use]
     pub fn bounds(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
@@ -97,7 +110,8 @@ impl<'a> Trace<'a> {
         span
     }
 
-    /// Everything that is wrong, after a pass over the events: what opening found, and what the pass met.
+    /// Everything that is wrong, after a pass over the events: what opening found, and what the
+    /// pass met.
     #[must_use]
     pub fn issues_after(&self, tally: &[Tally], alignment: Option<&Alignment>) -> Vec<Issue> {
         let mut out = self.issues.clone();
@@ -109,15 +123,26 @@ impl<'a> Trace<'a> {
             };
             add(tally.damaged_blocks, IssueKind::DamagedBlocks { blocks: tally.damaged_blocks });
             add(tally.time_ran_back, IssueKind::TimeRanBack { records: tally.time_ran_back });
-            add(tally.unknown_records, IssueKind::UnknownRecords { records: tally.unknown_records });
+            add(
+                tally.unknown_records,
+                IssueKind::UnknownRecords { records: tally.unknown_records },
+            );
             add(tally.orphan_timings, IssueKind::OrphanTimings { timings: tally.orphan_timings });
             for call in &process.in_calls {
-                let function =
-                    process.definitions.function(call.function).map_or_else(|| format!("function {}", call.function), |f| f.name.clone());
+                let function = process
+                    .definitions
+                    .function(call.function)
+                    .map_or_else(|| format!("function {}", call.function), |f| f.name.clone());
                 add(1, IssueKind::InCall { thread: call.thread.0, function });
             }
-            add(tally.clamped, IssueKind::Clamped { spans: tally.clamped, most_ns: tally.clamped_most_ns });
-            add(tally.impossible_stamps, IssueKind::ImpossibleStamps { commands: tally.impossible_stamps });
+            add(
+                tally.clamped,
+                IssueKind::Clamped { spans: tally.clamped, most_ns: tally.clamped_most_ns },
+            );
+            add(
+                tally.impossible_stamps,
+                IssueKind::ImpossibleStamps { commands: tally.impossible_stamps },
+            );
         }
         if let Some(alignment) = alignment {
             out.extend(alignment.issues(self));

@@ -1,11 +1,13 @@
-//! Owns the end-to-end tests of the energy attribution against simulated devices: accuracy, coverage of the
-//! intervals, verdicts on schedules that cannot be told apart, and laws that hold for any input.
+//! Owns the end-to-end tests of the energy attribution against simulated devices: accuracy,
+//! coverage of the intervals, verdicts on schedules that cannot be told apart, and laws that hold
+//! for any input.
 
 mod energy_truth;
 
 use clscope_analysis::energy::{
-    Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs, Identifiability, Joules, Method, Problem,
-    Response, ResponseModel, Series, Span, StateSpan, Timing, attribute, place, plain_integration,
+    Activity, Attribution, AttributionError, ClassId, DeviceIndex, DriftModel, Floor, HostNs,
+    Identifiability, Joules, Method, Problem, Response, ResponseModel, Series, Span, StateSpan,
+    Timing, attribute, place, plain_integration,
 };
 use energy_truth::{Kernel, Mix, RAPL, Random, Run, STEPS, Scenario, Sensor};
 use proptest::prelude::*;
@@ -15,7 +17,12 @@ const SAMPLES: Sensor = Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003
 fn scenario(seed: u64) -> Scenario {
     let kernel = |watts, length| Kernel { watts, length };
     Scenario {
-        kernels: vec![kernel(449.0, 49e-6), kernel(310.0, 199e-6), kernel(360.0, 120e-6), kernel(237.0, 500e-6)],
+        kernels: vec![
+            kernel(449.0, 49e-6),
+            kernel(310.0, 199e-6),
+            kernel(360.0, 120e-6),
+            kernel(237.0, 500e-6),
+        ],
         floor: 119.0,
         seconds: 8.0,
         mix: Mix::Changing(0.15),
@@ -34,15 +41,28 @@ fn known(rate: f64) -> [Floor; 1] {
     [Floor::Known { rate, sd: 0.2 }]
 }
 
-fn problem<'a>(activity: &'a Activity, series: &'a Series, floors: &'a [Floor], response: ResponseModel) -> Problem<'a> {
-    Problem { activity, series, response, floors, states: &[], drift: DriftModel::Polynomial(3), iterations: &[] }
+fn problem<'a>(
+    activity: &'a Activity,
+    series: &'a Series,
+    floors: &'a [Floor],
+    response: ResponseModel,
+) -> Problem<'a> {
+    Problem {
+        activity,
+        series,
+        response,
+        floors,
+        states: &[],
+        drift: DriftModel::Polynomial(3),
+        iterations: &[],
+    }
 }
 
 fn model(sensor: Sensor) -> ResponseModel {
     match sensor {
-        Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } | Sensor::Moments { period, .. } => {
-            ResponseModel::lagged_samples(period)
-        }
+        Sensor::Samples { period, .. }
+        | Sensor::TwoPoles { period, .. }
+        | Sensor::Moments { period, .. } => ResponseModel::lagged_samples(period),
         Sensor::Counter { update, .. } => ResponseModel::counter(update),
     }
 }
@@ -50,7 +70,8 @@ fn model(sensor: Sensor) -> ResponseModel {
 fn solve(scenario: &Scenario, floors: &[Floor]) -> (Run, Attribution) {
     let run = scenario.run();
     let activity = Activity::new(&run.spans, scenario.kernels.len());
-    let result = attribute(&problem(&activity, &run.series, floors, model(scenario.sensor))).expect("a usable run");
+    let result = attribute(&problem(&activity, &run.series, floors, model(scenario.sensor)))
+        .expect("a usable run");
     (run, result)
 }
 
@@ -58,7 +79,11 @@ fn assert_conserved(result: &Attribution) {
     let parts: f64 = result.groups.iter().map(|group| group.joules.value.0).sum::<f64>()
         + result.floors.iter().map(|floor| floor.joules.0).sum::<f64>()
         + result.unattributed.0;
-    assert!((parts - result.measured.0).abs() <= 1e-9 * result.measured.0.abs().max(1.0), "{parts} of {}", result.measured);
+    assert!(
+        (parts - result.measured.0).abs() <= 1e-9 * result.measured.0.abs().max(1.0),
+        "{parts} of {}",
+        result.measured
+    );
 }
 
 #[test]
@@ -72,7 +97,10 @@ fn watts_are_right_where_plain_integration_is_not() {
         for (class, row) in result.classes.iter().enumerate() {
             let truth = run.watts[class];
             let watts = row.watts.expect("every class of a varying mix can be told").value.0;
-            assert!((watts / truth - 1.0).abs() < allowed, "class {class}: {watts} W for {truth} W");
+            assert!(
+                (watts / truth - 1.0).abs() < allowed,
+                "class {class}: {watts} W for {truth} W"
+            );
             plain_worst = plain_worst.max((plain[class].expect("covered").0 / truth - 1.0).abs());
         }
         assert!(plain_worst > 0.1, "the comparison has nothing to show: {plain_worst}");
@@ -84,7 +112,8 @@ fn watts_are_right_where_plain_integration_is_not() {
 
 #[test]
 fn a_response_of_another_shape_does_not_pull_the_rates_apart() {
-    let sensor = Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: 0.8 };
+    let sensor =
+        Sensor::TwoPoles { period: 0.02, first: 0.011, second: 0.005, delay: 0.002, noise: 0.8 };
     let (run, result) = solve(&Scenario { sensor, seconds: 30.0, ..scenario(15) }, &known(119.0));
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         let watts = row.watts.expect("told").value.0;
@@ -101,9 +130,14 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
     assert_eq!(placed.unplaced, 0);
     for (spans, allowed) in [(&placed.spans, 0.01), (&run.spans, 0.35)] {
         let activity = Activity::new(spans, 4);
-        let result = attribute(&problem(&activity, &run.series, &floors, model(SAMPLES))).expect("usable");
+        let result =
+            attribute(&problem(&activity, &run.series, &floors, model(SAMPLES))).expect("usable");
         for (row, truth) in result.groups.iter().zip(&run.watts) {
-            assert!((row.watts.value.0 / truth - 1.0).abs() < allowed, "{:?} for {truth}", row.watts);
+            assert!(
+                (row.watts.value.0 / truth - 1.0).abs() < allowed,
+                "{:?} for {truth}",
+                row.watts
+            );
         }
     }
 }
@@ -111,7 +145,10 @@ fn sampled_timing_serves_whether_the_other_launches_are_placed_or_not() {
 #[test]
 fn a_hundred_kernel_names_are_fitted_and_the_smallest_summed() {
     let mut random = Random::new(17);
-    let kernels = (0..100).map(|_| Kernel { watts: random.between(140.0, 440.0), length: random.between(1e-4, 1e-3) });
+    let kernels = (0..100).map(|_| Kernel {
+        watts: random.between(140.0, 440.0),
+        length: random.between(1e-4, 1e-3),
+    });
     let scenario = Scenario { kernels: kernels.collect(), seconds: 15.0, ..scenario(17) };
     let (_, result) = solve(&scenario, &known(119.0));
     assert_conserved(&result);
@@ -122,7 +159,8 @@ fn a_hundred_kernel_names_are_fitted_and_the_smallest_summed() {
 
 #[test]
 fn rapl_counters_with_jitter_are_resolved() {
-    let kernels = [(21.0, 30e-6), (9.0, 2e-3), (34.0, 4e-4)].map(|(watts, length)| Kernel { watts, length });
+    let kernels =
+        [(21.0, 30e-6), (9.0, 2e-3), (34.0, 4e-4)].map(|(watts, length)| Kernel { watts, length });
     let scenario = Scenario { kernels: kernels.to_vec(), floor: 3.0, sensor: RAPL, ..scenario(4) };
     let (run, result) = solve(&scenario, &[Floor::Known { rate: 3.0, sd: 0.01 }]);
     for (row, truth) in result.classes.iter().zip(&run.watts) {
@@ -131,14 +169,19 @@ fn rapl_counters_with_jitter_are_resolved() {
     }
 }
 
-/// Two-sided binomial bounds at 1 in 10,000 for a coverage of 95 %: wide enough never to fail by chance with
-/// fixed seeds, narrow enough to catch intervals that are wrong by a third. The full figures: `attribution_truth`.
+/// Two-sided binomial bounds at 1 in 10,000 for a coverage of 95 %: wide enough never to fail by
+/// chance with fixed seeds, narrow enough to catch intervals that are wrong by a third. The full
+/// figures: `attribution_truth`.
 #[test]
 fn intervals_cover_the_truth() {
     let (mut inside, mut all) = (0u32, 0u32);
     for seed in 0..40 {
         let noise = 0.3 + f64::from(seed as u32 % 12) * 0.1;
-        let sensor = if seed % 4 == 3 { STEPS } else { Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise } };
+        let sensor = if seed % 4 == 3 {
+            STEPS
+        } else {
+            Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise }
+        };
         let scenario = Scenario {
             sensor,
             seconds: if seed % 4 == 3 { 16.0 } else { 5.0 },
@@ -154,7 +197,10 @@ fn intervals_cover_the_truth() {
         }
     }
     let (mean, sd) = (0.95 * f64::from(all), (f64::from(all) * 0.95 * 0.05).sqrt());
-    assert!((f64::from(inside) - mean).abs() < 3.9 * sd, "{inside} of {all} intervals hold the truth");
+    assert!(
+        (f64::from(inside) - mean).abs() < 3.9 * sd,
+        "{inside} of {all} intervals hold the truth"
+    );
 }
 
 /// Samples that scatter most where kernels take turns: rates keep unbiased, and intervals know.
@@ -162,8 +208,10 @@ fn intervals_cover_the_truth() {
 fn intervals_hold_for_a_sensor_that_meets_single_kernels() {
     let (mut inside, mut all, mut square) = (0u32, 0u32, 0.0);
     for seed in 0..16 {
-        let sensor = Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: 0.8 };
-        let (run, result) = solve(&Scenario { sensor, seconds: 6.0, ..scenario(700 + seed) }, &known(119.0));
+        let sensor =
+            Sensor::Moments { period: 0.02, every: 2e-4, lag: 0.014, delay: 0.003, noise: 0.8 };
+        let (run, result) =
+            solve(&Scenario { sensor, seconds: 6.0, ..scenario(700 + seed) }, &known(119.0));
         for (row, truth) in result.classes.iter().zip(&run.watts) {
             let watts = row.watts.expect("told");
             all += 1;
@@ -186,7 +234,11 @@ fn a_mix_that_never_varies_is_given_as_a_sum() {
     assert!((sum.value.0 / busy - 1.0).abs() < 0.01, "the sum itself is known: {sum:?} for {busy}");
     for row in &result.classes {
         assert_eq!(row.identifiability, Identifiability::OnlyAsSum { group: 0 });
-        assert_eq!((row.watts, row.joules, row.joules_per_launch), (None, None, None), "a guess was given");
+        assert_eq!(
+            (row.watts, row.joules, row.joules_per_launch),
+            (None, None, None),
+            "a guess was given"
+        );
     }
     assert_conserved(&result);
 }
@@ -197,7 +249,10 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
     let (run, result) = solve(&scenario, &known(119.0));
     let pair = result.classes[0].group.expect("ran");
     for class in [0, 1] {
-        assert_eq!(result.classes[class].identifiability, Identifiability::OnlyAsSum { group: pair });
+        assert_eq!(
+            result.classes[class].identifiability,
+            Identifiability::OnlyAsSum { group: pair }
+        );
         assert_eq!(result.classes[class].watts, None);
     }
     for class in [2, 3] {
@@ -205,16 +260,26 @@ fn kernels_always_launched_together_are_joined_and_the_others_told() {
         let watts = result.classes[class].watts.expect("told").value.0;
         assert!((watts / run.watts[class] - 1.0).abs() < 0.01);
     }
-    let truth = (run.watts[0] * run.share[0] + run.watts[1] * run.share[1]) / (run.share[0] + run.share[1]);
-    assert!((result.groups[pair].watts.value.0 / truth - 1.0).abs() < 0.01, "the pair's sum is known");
+    let truth =
+        (run.watts[0] * run.share[0] + run.watts[1] * run.share[1]) / (run.share[0] + run.share[1]);
+    assert!(
+        (result.groups[pair].watts.value.0 / truth - 1.0).abs() < 0.01,
+        "the pair's sum is known"
+    );
     assert_conserved(&result);
 }
 
 #[test]
 fn long_kernels_are_integrated_and_both_ways_agree() {
     let kernels = [(300.0, 0.4), (200.0, 0.3)].map(|(watts, length)| Kernel { watts, length });
-    let scenario =
-        Scenario { kernels: kernels.to_vec(), seconds: 30.0, gap: 5e-3, mix: Mix::Changing(2.0), launch_spread: 0.005, ..scenario(7) };
+    let scenario = Scenario {
+        kernels: kernels.to_vec(),
+        seconds: 30.0,
+        gap: 5e-3,
+        mix: Mix::Changing(2.0),
+        launch_spread: 0.005,
+        ..scenario(7)
+    };
     let (run, result) = solve(&scenario, &known(119.0));
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         let group = &result.groups[row.group.expect("ran")];
@@ -229,7 +294,12 @@ fn long_kernels_are_integrated_and_both_ways_agree() {
 fn warming_is_noticed_and_steadiness_is_not() {
     for (warming, expected) in [(0.02, true), (0.0, false)] {
         let (_, result) = solve(&Scenario { warming, seconds: 12.0, ..scenario(8) }, &known(119.0));
-        assert_eq!(result.drift.expect("looked for").noticed, expected, "warming by {warming}: {:?}", result.drift);
+        assert_eq!(
+            result.drift.expect("looked for").noticed,
+            expected,
+            "warming by {warming}: {:?}",
+            result.drift
+        );
     }
 }
 
@@ -255,7 +325,8 @@ fn without_idle_time_the_split_is_absent_and_the_watts_are_not() {
         samples.retain(|(at, _)| at.0 > first + 200_000_000 && at.0 < last);
     }
     let activity = Activity::new(&run.spans, 4);
-    let result = attribute(&problem(&activity, &run.series, &[Floor::Fitted], model(SAMPLES))).expect("usable");
+    let result = attribute(&problem(&activity, &run.series, &[Floor::Fitted], model(SAMPLES)))
+        .expect("usable");
     assert_eq!(result.floors[0].watts, None);
     for (row, truth) in result.classes.iter().zip(&run.watts) {
         assert_eq!(row.split, None, "a split against an unseen floor is a guess");
@@ -290,7 +361,12 @@ fn deep_idle_has_its_own_floor() {
     let problem = Problem {
         states: &states,
         drift: DriftModel::None,
-        ..problem(&activity, &series, &floors, ResponseModel::known(Response { window: 1e-4, ..Response::default() }))
+        ..problem(
+            &activity,
+            &series,
+            &floors,
+            ResponseModel::known(Response { window: 1e-4, ..Response::default() }),
+        )
     };
     let result = attribute(&problem).expect("usable");
     for (state, watts) in [(0, 119.0), (1, 77.0)] {
@@ -298,7 +374,10 @@ fn deep_idle_has_its_own_floor() {
         assert!((floor.value.0 - watts).abs() < 0.5, "{floor:?}");
     }
     let (dynamic, idle) = result.classes[1].split.expect("floors are known");
-    assert!((idle.0 / (119.0 * 2.0) - 1.0).abs() < 0.01, "running stands on the active floor, not the deep one: {idle}");
+    assert!(
+        (idle.0 / (119.0 * 2.0) - 1.0).abs() < 0.01,
+        "running stands on the active floor, not the deep one: {idle}"
+    );
     assert!((dynamic.0 / (181.0 * 2.0) - 1.0).abs() < 0.01, "{dynamic}");
     assert_conserved(&result);
 }
@@ -317,12 +396,19 @@ fn two_devices_on_one_sensor_do_not_share_time() {
             spans.push(Span { device: DeviceIndex(1), ..span(1, i * ms, (i + 1) * ms) });
         }
         let watts = 10.0 + 30.0 * f64::from(u8::from(a)) + 50.0 * f64::from(u8::from(b));
-        windows.push((HostNs(i * ms), HostNs((i + 1) * ms), watts + 0.1 * f64::from((i % 5) as i32 - 2)));
+        windows.push((
+            HostNs(i * ms),
+            HostNs((i + 1) * ms),
+            watts + 0.1 * f64::from((i % 5) as i32 - 2),
+        ));
     }
     let activity = Activity::new(&spans, 2);
     let series = Series::WindowMean(windows);
     let floors = [Floor::Known { rate: 10.0, sd: 0.0 }];
-    let problem = Problem { drift: DriftModel::None, ..problem(&activity, &series, &floors, ResponseModel::known(Response::default())) };
+    let problem = Problem {
+        drift: DriftModel::None,
+        ..problem(&activity, &series, &floors, ResponseModel::known(Response::default()))
+    };
     let result = attribute(&problem).expect("usable");
     assert!((result.groups[0].dynamic.0 / result.groups[0].busy.0 - 30.0).abs() < 0.1);
     assert!((result.groups[1].dynamic.0 / result.groups[1].busy.0 - 50.0).abs() < 0.1);
@@ -330,7 +416,8 @@ fn two_devices_on_one_sensor_do_not_share_time() {
     assert_conserved(&result);
 }
 
-/// A counter a GPU snapshots every 100 ms, in percent: the same fit, no floor, units in place of watts.
+/// A counter a GPU snapshots every 100 ms, in percent: the same fit, no floor, units in place of
+/// watts.
 #[test]
 fn counters_averaged_over_snapshots_are_attributed_too() {
     let mut random = Random::new(12);
@@ -342,15 +429,26 @@ fn counters_averaged_over_snapshots_are_attributed_too() {
     let mut windows = Vec::new();
     for i in 0..290i64 {
         let (from, to) = (start + i * snapshot, start + (i + 1) * snapshot);
-        let mean: f64 =
-            run.spans.iter().map(|s| rates[s.class.0 as usize] * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64).sum::<f64>()
-                / snapshot as f64;
-        windows.push((HostNs(from + 16_000_000), HostNs(to + 16_000_000), mean + 0.2 * random.normal()));
+        let mean: f64 = run
+            .spans
+            .iter()
+            .map(|s| {
+                rates[s.class.0 as usize] * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64
+            })
+            .sum::<f64>()
+            / snapshot as f64;
+        windows.push((
+            HostNs(from + 16_000_000),
+            HostNs(to + 16_000_000),
+            mean + 0.2 * random.normal(),
+        ));
     }
     let activity = Activity::new(&run.spans, 4);
     let series = Series::WindowMean(windows);
     let floors = [Floor::Known { rate: 0.0, sd: 0.0 }];
-    let result = attribute(&problem(&activity, &series, &floors, ResponseModel::shifted_windows(0.1))).expect("usable");
+    let result =
+        attribute(&problem(&activity, &series, &floors, ResponseModel::shifted_windows(0.1)))
+            .expect("usable");
     assert!((result.response.delay - 0.016).abs() < 2e-3, "{:?}", result.response);
     for (group, rate) in result.groups.iter().zip(rates) {
         assert!((group.watts.value.0 - rate).abs() < 0.5, "{} for {rate}", group.watts.value);
@@ -360,17 +458,23 @@ fn counters_averaged_over_snapshots_are_attributed_too() {
 #[test]
 fn a_run_too_short_says_how_long_it_needs() {
     let noisy = Sensor::Samples { period: 0.02, lag: 0.014, delay: 0.003, noise: 80.0 };
-    let (_, result) = solve(&Scenario { seconds: 2.0, sensor: noisy, ..scenario(13) }, &known(119.0));
+    let (_, result) =
+        solve(&Scenario { seconds: 2.0, sensor: noisy, ..scenario(13) }, &known(119.0));
     let mut untold = 0;
     for row in &result.classes {
         match row.identifiability {
-            Identifiability::Weak { needed } | Identifiability::NotAtAll { needed: Some(needed) } => {
+            Identifiability::Weak { needed }
+            | Identifiability::NotAtAll { needed: Some(needed) } => {
                 assert!(needed.0 > result.covered.0, "{needed} needed, {} had", result.covered);
                 untold += 1;
             }
             Identifiability::Well => assert!(row.watts.expect("told").half_width().0 < 0.1 * 460.0),
-            Identifiability::OnlyAsSum { .. } | Identifiability::OnlyWithFloor { .. } => untold += 1,
-            Identifiability::NotAtAll { needed: None } => panic!("{row:?} ran while the sensor was read"),
+            Identifiability::OnlyAsSum { .. } | Identifiability::OnlyWithFloor { .. } => {
+                untold += 1
+            }
+            Identifiability::NotAtAll { needed: None } => {
+                panic!("{row:?} ran while the sensor was read")
+            }
         }
     }
     assert!(untold >= 2, "{:#?}", result.classes);
@@ -379,21 +483,30 @@ fn a_run_too_short_says_how_long_it_needs() {
     let brief = Scenario { seconds: 0.4, ..scenario(13) };
     let run = brief.run();
     let activity = Activity::new(&run.spans, 4);
-    let error = attribute(&problem(&activity, &run.series, &known(119.0), model(SAMPLES))).expect_err("a dozen readings");
+    let error = attribute(&problem(&activity, &run.series, &known(119.0), model(SAMPLES)))
+        .expect_err("a dozen readings");
     assert!(matches!(error, AttributionError::TooFewReadings { .. }), "{error}");
 }
 
 #[test]
 fn bad_problems_are_refused_with_a_reason() {
     let activity = Activity::new(&[span(0, 0, 1_000_000_000)], 1);
-    let readings: Vec<(HostNs, f64)> = (0..100).map(|i| (HostNs(i * 20_000_000 + 5_000_000_000), 100.0)).collect();
-    let series = Series::Cumulative(readings.iter().enumerate().map(|(i, r)| (r.0, i as f64)).collect());
+    let readings: Vec<(HostNs, f64)> =
+        (0..100).map(|i| (HostNs(i * 20_000_000 + 5_000_000_000), 100.0)).collect();
+    let series =
+        Series::Cumulative(readings.iter().enumerate().map(|(i, r)| (r.0, i as f64)).collect());
     let model = ResponseModel::known(Response::default());
     let floors = known(1.0);
     assert_eq!(attribute(&problem(&activity, &series, &[], model)), Err(AttributionError::NoFloor));
-    assert_eq!(attribute(&problem(&activity, &series, &floors, model)), Err(AttributionError::NoOverlap));
+    assert_eq!(
+        attribute(&problem(&activity, &series, &floors, model)),
+        Err(AttributionError::NoOverlap)
+    );
     let none = Series::Instant(Vec::new());
-    assert!(matches!(attribute(&problem(&activity, &none, &floors, model)), Err(AttributionError::TooFewReadings { usable: 0, .. })));
+    assert!(matches!(
+        attribute(&problem(&activity, &none, &floors, model)),
+        Err(AttributionError::TooFewReadings { usable: 0, .. })
+    ));
     let states = [StateSpan { state: 3, start: HostNs(0), end: HostNs(1) }];
     let wrong = Problem { states: &states, ..problem(&activity, &series, &floors, model) };
     assert_eq!(attribute(&wrong), Err(AttributionError::UnknownState { state: 3, floors: 1 }));
@@ -407,34 +520,53 @@ fn iterations_cost_what_was_measured_between_their_marks() {
     let first = run.spans[0].start.0;
     let marks: Vec<HostNs> = (0..8).map(|i| HostNs(first + i * 900_000_000)).collect();
     let floors = known(119.0);
-    let result = attribute(&Problem { iterations: &marks, ..problem(&activity, &run.series, &floors, model(SAMPLES)) }).expect("usable");
+    let result = attribute(&Problem {
+        iterations: &marks,
+        ..problem(&activity, &run.series, &floors, model(SAMPLES))
+    })
+    .expect("usable");
     let iteration = result.iteration.expect("marked");
     assert_eq!(iteration.iterations, 7);
     assert!((iteration.seconds.0 - 0.9).abs() < 1e-9);
     let mean = result.measured.0 / result.covered.0 * 0.9;
-    assert!((iteration.joules.value.0 / mean - 1.0).abs() < 0.2, "{:?} near {mean}", iteration.joules);
+    assert!(
+        (iteration.joules.value.0 / mean - 1.0).abs() < 0.2,
+        "{:?} near {mean}",
+        iteration.joules
+    );
 }
 
 fn span(class: u32, start: i64, end: i64) -> Span {
-    Span { class: ClassId(class), device: DeviceIndex(0), start: HostNs(start), end: HostNs(end), timing: Timing::Timed }
+    Span {
+        class: ClassId(class),
+        device: DeviceIndex(0),
+        start: HostNs(start),
+        end: HostNs(end),
+        timing: Timing::Timed,
+    }
 }
 
 /// A small run: spans of up to three classes, samples that follow some function of time.
 fn small_run() -> impl Strategy<Value = (Vec<Span>, Vec<(HostNs, f64)>)> {
-    let spans = prop::collection::vec((0u32..3, 0i64..40_000_000, 1i64..60_000_000), 20..60).prop_map(|parts| {
-        let mut now = 0;
-        parts
-            .into_iter()
-            .map(|(class, gap, length)| {
-                let start = now + gap - 10_000_000;
-                now = start.max(0) + length;
-                span(class, start.max(0), now)
-            })
-            .collect::<Vec<_>>()
-    });
+    let spans = prop::collection::vec((0u32..3, 0i64..40_000_000, 1i64..60_000_000), 20..60)
+        .prop_map(|parts| {
+            let mut now = 0;
+            parts
+                .into_iter()
+                .map(|(class, gap, length)| {
+                    let start = now + gap - 10_000_000;
+                    now = start.max(0) + length;
+                    span(class, start.max(0), now)
+                })
+                .collect::<Vec<_>>()
+        });
     let values = prop::collection::vec(50.0f64..400.0, 60..120);
     (spans, values).prop_map(|(spans, values)| {
-        let samples = values.into_iter().enumerate().map(|(i, v)| (HostNs(i as i64 * 20_000_000), v)).collect();
+        let samples = values
+            .into_iter()
+            .enumerate()
+            .map(|(i, v)| (HostNs(i as i64 * 20_000_000), v))
+            .collect();
         (spans, samples)
     })
 }
@@ -452,7 +584,10 @@ fn assert_close(a: &Attribution, b: &Attribution, factor: f64) {
     assert!((a.unattributed.0 * factor - b.unattributed.0).abs() < 1e-6 * scale);
     for (x, y) in a.groups.iter().zip(&b.groups) {
         assert!((x.joules.value.0 * factor - y.joules.value.0).abs() < 1e-6 * scale, "{x:?} {y:?}");
-        assert!((x.joules.high.0 * factor - y.joules.high.0).abs() < 1e-5 * y.joules.high.0.max(scale), "{x:?} {y:?}");
+        assert!(
+            (x.joules.high.0 * factor - y.joules.high.0).abs() < 1e-5 * y.joules.high.0.max(scale),
+            "{x:?} {y:?}"
+        );
     }
 }
 
@@ -473,7 +608,8 @@ proptest! {
 
     #[test]
     fn splitting_a_span_changes_nothing((spans, samples) in small_run(), at in 0.01f64..0.99) {
-        // Where commands overlap, two halves are two commands only if both run at once, which halves never do.
+        // Where commands overlap, two halves are two commands only if both run at once, which
+        // halves never do.
         let halves: Vec<Span> = spans.iter().flat_map(|s| {
             let middle = HostNs(s.start.0 + ((s.end.0 - s.start.0) as f64 * at) as i64);
             [Span { end: middle, ..*s }, Span { start: middle, ..*s }]

@@ -1,5 +1,5 @@
-//! Laws of the timeline: order, joins, places of processes and hosts, and what damage may do. On synthetic traces that
-//! are written with the format's own encoder.
+//! Laws of the timeline: order, joins, places of processes and hosts, and what damage may do. On
+//! synthetic traces that are written with the format's own encoder.
 
 use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Kept, Mark, Outcome};
@@ -13,7 +13,9 @@ use clscope_trace::{Clock, Untimed};
 use proptest::prelude::*;
 
 fn open(processes: &[ProcessBytes]) -> Trace<'_> {
-    Trace::open(processes.iter().enumerate().map(|(i, p)| p.files(&format!("t.clscope/{i}-0"))).collect())
+    Trace::open(
+        processes.iter().enumerate().map(|(i, p)| p.files(&format!("t.clscope/{i}-0"))).collect(),
+    )
 }
 
 fn codes(trace: &Trace<'_>) -> Vec<String> {
@@ -58,10 +60,14 @@ fn commands_join_their_times_across_threads_and_keep_their_calls() {
         match event {
             Event::Call(call) => {
                 calls += 1;
-                let function = trace.processes[0].definitions.function(call.function).expect("defined");
-                let arguments: Vec<_> = call.arguments(function).map(|a| (a.argument.name.as_str(), a.value)).collect();
+                let function =
+                    trace.processes[0].definitions.function(call.function).expect("defined");
+                let arguments: Vec<_> =
+                    call.arguments(function).map(|a| (a.argument.name.as_str(), a.value)).collect();
                 match call.kept {
-                    Kept::Plain { .. } => assert_eq!(arguments, [("kernel", 1), ("arg_index", 3), ("arg_size", 8)]),
+                    Kept::Plain { .. } => {
+                        assert_eq!(arguments, [("kernel", 1), ("arg_index", 3), ("arg_size", 8)])
+                    }
                     _ => assert!(arguments.is_empty() && call.span.duration() == 1_000),
                 }
             }
@@ -69,7 +75,10 @@ fn commands_join_their_times_across_threads_and_keep_their_calls() {
                 commands += 1;
                 assert_eq!(command.id(), CommandId(commands));
                 let times = command.timed().expect("timed");
-                assert_eq!((times.duration(), times.observed.since(command.call.begin)), (5_000, 8_800));
+                assert_eq!(
+                    (times.duration(), times.observed.since(command.call.begin)),
+                    (5_000, 8_800)
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -86,9 +95,21 @@ fn what_never_ended_says_why() {
     killed.in_calls.push((0, function::FINISH, 31_000));
     let mut exited = launches(HostModel::default(), 8, 1);
     exited.thread(0).enqueue(20_000, 20_500, &CommandSpec::kernel(91, 1, 1));
-    exited.thread(0).enqueue(21_000, 21_500, &CommandSpec { result: -5, ..CommandSpec::kernel(92, 1, 1) });
-    exited.thread(0).enqueue(22_000, 22_500, &CommandSpec { flags: flag::NOT_SAMPLED, ..CommandSpec::kernel(93, 1, 1) });
-    exited.thread(0).enqueue(23_000, 23_500, &CommandSpec::kernel(94, 1, 1)).untimed(24_000, 94, Untimed::QueueReleased);
+    exited.thread(0).enqueue(
+        21_000,
+        21_500,
+        &CommandSpec { result: -5, ..CommandSpec::kernel(92, 1, 1) },
+    );
+    exited.thread(0).enqueue(
+        22_000,
+        22_500,
+        &CommandSpec { flags: flag::NOT_SAMPLED, ..CommandSpec::kernel(93, 1, 1) },
+    );
+    exited.thread(0).enqueue(23_000, 23_500, &CommandSpec::kernel(94, 1, 1)).untimed(
+        24_000,
+        94,
+        Untimed::QueueReleased,
+    );
     let refused = CommandSpec { flags: 0, ..CommandSpec::kernel(95, 1, 1) };
     exited.thread(0).enqueue(24_200, 24_400, &refused).untimed(24_400, 95, Untimed::EventRefused);
     exited.thread(0).dropped(25_000, 17, DropReason::WriteFailed);
@@ -101,8 +122,12 @@ fn what_never_ended_says_why() {
     for event in events.by_ref() {
         match event {
             Event::Command(c) if c.id().0 >= 90 => outcomes.push((c.id().0, c.outcome)),
-            Event::InCall { thread, function, begin, .. } => others.push((thread.0, u64::from(function), begin.0 as u64)),
-            Event::Mark { mark: Mark::Dropped { count, reason }, thread, .. } => others.push((thread.0, count, reason as u64)),
+            Event::InCall { thread, function, begin, .. } => {
+                others.push((thread.0, u64::from(function), begin.0 as u64))
+            }
+            Event::Mark { mark: Mark::Dropped { count, reason }, thread, .. } => {
+                others.push((thread.0, count, reason as u64))
+            }
             _ => {}
         }
     }
@@ -124,12 +149,17 @@ fn what_never_ended_says_why() {
 
 #[test]
 fn commands_without_an_outcome_of_their_own_take_the_methods_reason() {
-    for (method, wanted) in [("off", Untimed::TimingOff), ("event", Untimed::Unknown), ("sample", Untimed::Unknown)] {
+    for (method, wanted) in
+        [("off", Untimed::TimingOff), ("event", Untimed::Unknown), ("sample", Untimed::Unknown)]
+    {
         let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
         if let Some(clscope_trace::defs::Def::Process(process)) = p.defs.first_mut() {
             process.device_timing = method.into();
         }
-        let silent = CommandSpec { flags: 0, ..CommandSpec::transfer(1, 1, clscope_trace::record::CommandKind::ReadBuffer, 64) };
+        let silent = CommandSpec {
+            flags: 0,
+            ..CommandSpec::transfer(1, 1, clscope_trace::record::CommandKind::ReadBuffer, 64)
+        };
         p.thread(0).enqueue(1_000, 2_000, &silent);
         p.thread(0).enqueue(3_000, 4_000, &CommandSpec::sampled(2, 1, 1, 0.25, false));
         p.exit(9_000, 0);
@@ -144,7 +174,11 @@ fn commands_without_an_outcome_of_their_own_take_the_methods_reason() {
             }
         }
         let untimed = |reason| Outcome::Untimed { reason, detail: 0 };
-        assert_eq!(seen, [(untimed(wanted), Some(1.0)), (untimed(Untimed::NotSampled), Some(0.25))], "{method}");
+        assert_eq!(
+            seen,
+            [(untimed(wanted), Some(1.0)), (untimed(Untimed::NotSampled), Some(0.25))],
+            "{method}"
+        );
     }
 }
 
@@ -153,7 +187,11 @@ fn long_wait_lists_are_whole_and_ids_are_resolved() {
     let waits: Vec<u32> = (0..1_000).collect();
     let id = (7 << 32) | 500;
     let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
-    p.thread(0).enqueue(1_000, 2_000, &CommandSpec { waits: &waits, ..CommandSpec::kernel(id, 1, 1) });
+    p.thread(0).enqueue(
+        1_000,
+        2_000,
+        &CommandSpec { waits: &waits, ..CommandSpec::kernel(id, 1, 1) },
+    );
     p.exit(3_000, 1);
     let bytes = [p.build()];
     let trace = open(&bytes);
@@ -165,11 +203,18 @@ fn long_wait_lists_are_whole_and_ids_are_resolved() {
             _ => continue,
         };
         seen += 1;
-        assert!(enqueued.wait_count() == 1_000 && enqueued.more_waits.len() == (1_000 - WAITS_INLINE).div_ceil(WAITS_INLINE));
+        assert!(
+            enqueued.wait_count() == 1_000
+                && enqueued.more_waits.len() == (1_000 - WAITS_INLINE).div_ceil(WAITS_INLINE)
+        );
         let resolved: Vec<_> = enqueued.waits().collect();
         assert_eq!(resolved[0], None);
         assert_eq!(resolved[499], Some(CommandId((7 << 32) | 499)));
-        assert_eq!(resolved[500], Some(CommandId((6 << 32) | 500)), "an id is not after the waiting command");
+        assert_eq!(
+            resolved[500],
+            Some(CommandId((6 << 32) | 500)),
+            "an id is not after the waiting command"
+        );
         assert_eq!(resolved[999], Some(CommandId((6 << 32) | 999)));
     }
     assert_eq!(seen, 2);
@@ -185,15 +230,23 @@ fn an_outcome_recorded_before_its_enqueue_is_joined() {
     let bytes = [p.build()];
     let trace = open(&bytes);
     let mut events = trace.events(None);
-    let timed = events.by_ref().filter(|e| matches!(e, Event::Command(c) if c.timed().is_some())).count();
+    let timed =
+        events.by_ref().filter(|e| matches!(e, Event::Command(c) if c.timed().is_some())).count();
     assert_eq!((timed, events.tally()[0].orphan_timings), (1, 1));
 }
 
 #[test]
 fn two_hosts_are_placed_by_their_wall_clocks() {
-    // True time is the same for both; each host's raw clock and tick have origins and rates of their own.
+    // True time is the same for both; each host's raw clock and tick have origins and rates of
+    // their own.
     let one = HostModel { boot: 1, ..HostModel::default() };
-    let other = HostModel { boot: 2, clock: Clock::Tsc, rate: 2.5, raw: 900_000_000_000, ..HostModel::default() };
+    let other = HostModel {
+        boot: 2,
+        clock: Clock::Tsc,
+        rate: 2.5,
+        raw: 900_000_000_000,
+        ..HostModel::default()
+    };
     let mut first = ProcessBuilder::standard(one, 7, 1);
     let mut second = ProcessBuilder::standard(other, 7, 1);
     for i in 0..100u64 {
@@ -204,17 +257,29 @@ fn two_hosts_are_placed_by_their_wall_clocks() {
     second.exit(3_000_000, 0);
     let bytes = [first.build(), second.build()];
     let trace = open(&bytes);
-    let order: Vec<u32> = trace.events(None).filter_map(|e| if let Event::Call(c) = e { Some(c.process.0) } else { None }).collect();
+    let order: Vec<u32> = trace
+        .events(None)
+        .filter_map(|e| if let Event::Call(c) = e { Some(c.process.0) } else { None })
+        .collect();
     assert_eq!(order, [0, 1].repeat(100));
     assert_eq!(trace.timeline.hosts.len(), 2);
     let bound = trace.timeline.hosts[1].bound_ns.expect("placed");
     let calls: Vec<_> = trace.events(None).collect();
     for (i, pair) in calls.chunks(2).enumerate() {
-        let ends: Vec<i64> = pair.iter().map(|e| moment(e).expect("calls").0 - one.raw as i64).collect();
+        let ends: Vec<i64> =
+            pair.iter().map(|e| moment(e).expect("calls").0 - one.raw as i64).collect();
         assert_eq!(ends[0], i as i64 * 20_000 + 5_000);
-        assert!((ends[1] - (i as i64 * 20_000 + 15_000)).unsigned_abs() <= bound, "{ends:?} {bound}");
+        assert!(
+            (ends[1] - (i as i64 * 20_000 + 15_000)).unsigned_abs() <= bound,
+            "{ends:?} {bound}"
+        );
     }
-    assert!(trace.issues.iter().any(|i| matches!(i.kind, IssueKind::OtherHost { bound_ns: Some(_), .. })));
+    assert!(
+        trace
+            .issues
+            .iter()
+            .any(|i| matches!(i.kind, IssueKind::OtherHost { bound_ns: Some(_), .. }))
+    );
 }
 
 #[test]
@@ -223,7 +288,11 @@ fn processes_of_one_boot_share_their_anchors() {
     let whole = launches(host, 7, 10);
     let mut killed = launches(host, 8, 10);
     killed.defs.retain(|d| !matches!(d, clscope_trace::defs::Def::Exit(_)));
-    let anchors = killed.defs.iter().rposition(|d| matches!(d, clscope_trace::defs::Def::Anchor(_))).expect("has one");
+    let anchors = killed
+        .defs
+        .iter()
+        .rposition(|d| matches!(d, clscope_trace::defs::Def::Anchor(_)))
+        .expect("has one");
     killed.defs.remove(anchors);
     let bytes = [whole.build(), killed.build()];
     let trace = open(&bytes);
@@ -234,7 +303,8 @@ fn processes_of_one_boot_share_their_anchors() {
     assert_eq!(alone.timeline.clocks[0].bound(clscope_analysis::time::Ticks(5)), None);
     // The machine that recorded it can still tell, as long as it was not started again.
     let later = Anchor { ..host.anchor(50_000_000_000) };
-    let helped = Trace::open(vec![ProcessFiles { extra_anchors: vec![later], ..bytes[1].files("x") }]);
+    let helped =
+        Trace::open(vec![ProcessFiles { extra_anchors: vec![later], ..bytes[1].files("x") }]);
     assert!(helped.timeline.clocks[0].is_known());
     let span = helped.bounds().expect("records");
     assert!(span.duration().abs_diff(98_900) <= 200, "{}", span.duration());
@@ -247,7 +317,8 @@ fn rings_give_the_newest_records_once() {
     p.in_ring = true;
     let whole = open_count(&p.build());
     let mut bytes = p.build();
-    // A block that is both in a segment and in the ring counts once: the last segment block of the thread again.
+    // A block that is both in a segment and in the ring counts once: the last segment block of the
+    // thread again.
     let alone = ProcessBytes { ring: Vec::new(), ..bytes.clone() };
     assert!(open_count(&alone) < whole);
     bytes.segment.extend_from_slice(&bytes.segment.clone()[128..]);
@@ -267,7 +338,11 @@ fn full_rings_that_wait_are_read_in_their_places() {
         let trace = open(&bytes);
         let mut events = trace.events(None);
         let seen: Vec<String> = events.by_ref().map(|e| format!("{e:?}")).collect();
-        let codes: Vec<_> = trace.issues_after(events.tally(), None).iter().map(|i| i.kind.code().to_owned()).collect();
+        let codes: Vec<_> = trace
+            .issues_after(events.tally(), None)
+            .iter()
+            .map(|i| i.kind.code().to_owned())
+            .collect();
         (seen, codes, bytes[0].segment.len())
     };
     let (written, waiting) = (of(false), of(true));
@@ -325,7 +400,11 @@ fn every_cut_and_flip_is_told_and_never_believed() {
         let mut bad = good.clone();
         bad.segment[at] ^= 0x21;
         check(bad, "flip in segment", at);
-        check(ProcessBytes { segment: good.segment[..at].to_vec(), ..good.clone() }, "cut of segment", at);
+        check(
+            ProcessBytes { segment: good.segment[..at].to_vec(), ..good.clone() },
+            "cut of segment",
+            at,
+        );
     }
     for at in 0..good.ring.len().min(4600) {
         // The ring has no checksums: a flip there may be believed, but must not harm.
@@ -406,7 +485,8 @@ proptest! {
 }
 
 proptest! {
-    // Rings carry no checksum: whatever stands in one is decoded, aligned and summed up, and must not harm.
+    // Rings carry no checksum: whatever stands in one is decoded, aligned and summed up, and must
+    // not harm.
     #[test]
     fn hostile_rings_go_through_the_whole_analysis(
         words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..1 << 34, (0u64..8).prop_map(|k| (k << 24) | (7 << 16))], 1..200),

@@ -1,8 +1,9 @@
-//! The little of ELF64 that the shim needs: the dynamic section of a loaded object, and the look-up of an exported
-//! function in its GNU or SysV hash table. It calls nothing and trusts only objects that ld.so has already loaded.
+//! The little of ELF64 that the shim needs: the dynamic section of a loaded object, and the look-up
+//! of an exported function in its GNU or SysV hash table. It calls nothing and trusts only objects
+//! that ld.so has already loaded.
 //!
-//! Sources: System V gABI, chapter 5 "Dynamic Linking" and "Hash Table"; the GNU hash section as glibc's
-//! `elf/dl-lookup.c` reads it.
+//! Sources: System V gABI, chapter 5 "Dynamic Linking" and "Hash Table"; the GNU hash section as
+//! glibc's `elf/dl-lookup.c` reads it.
 
 /// First fields of glibc's `struct link_map`, its public part (`<link.h>`).
 #[repr(C)]
@@ -168,8 +169,9 @@ impl Tables {
         loop {
             // SAFETY: the dynamic section ends with DT_NULL, which was not met yet.
             let Dyn { tag, value } = unsafe { &*entry };
-            // ld.so relocates these addresses in place on most machines, and leaves them on those with a read-only
-            // dynamic section. Addresses in a file are smaller than any address it is loaded at.
+            // ld.so relocates these addresses in place on most machines, and leaves them on those
+            // with a read-only dynamic section. Addresses in a file are smaller than any address it
+            // is loaded at.
             let address = if *value < map.addr { value.wrapping_add(map.addr) } else { *value };
             match *tag {
                 0 => break,
@@ -182,7 +184,9 @@ impl Tables {
             // SAFETY: this entry was not the last.
             entry = unsafe { entry.add(1) };
         }
-        let whole = !tables.symbols.is_null() && !tables.strings.is_null() && (!tables.gnu_hash.is_null() || !tables.sysv_hash.is_null());
+        let whole = !tables.symbols.is_null()
+            && !tables.strings.is_null()
+            && (!tables.gnu_hash.is_null() || !tables.sysv_hash.is_null());
         whole.then_some(tables)
     }
 
@@ -192,7 +196,9 @@ impl Tables {
     /// `name` is a C string and the object is still mapped.
     pub unsafe fn function(&self, name: *const u8) -> Option<usize> {
         // SAFETY: the caller's promises are those asked for.
-        let index = unsafe { if self.gnu_hash.is_null() { self.by_sysv_hash(name) } else { self.by_gnu_hash(name) } }?;
+        let index = unsafe {
+            if self.gnu_hash.is_null() { self.by_sysv_hash(name) } else { self.by_gnu_hash(name) }
+        }?;
         // SAFETY: the hash table names only symbols that exist.
         Some(self.base.wrapping_add(unsafe { &*self.symbols.add(index as usize) }.value))
     }
@@ -202,20 +208,25 @@ impl Tables {
     /// # Safety
     /// As [`function`](Self::function); `index` comes from the object's hash table.
     unsafe fn is(&self, index: u32, name: *const u8) -> bool {
-        // SAFETY: the hash table names only symbols that exist, and symbols only strings that exist.
+        // SAFETY: the hash table names only symbols that exist, and symbols only strings that
+        // exist.
         unsafe {
             let symbol = &*self.symbols.add(index as usize);
-            symbol.shndx != 0 && symbol.info & 0xf == STT_FUNC && same(self.strings.add(symbol.name as usize), name)
+            symbol.shndx != 0
+                && symbol.info & 0xf == STT_FUNC
+                && same(self.strings.add(symbol.name as usize), name)
         }
     }
 
     /// # Safety
     /// As [`function`](Self::function); `gnu_hash` is not null.
     unsafe fn by_gnu_hash(&self, name: *const u8) -> Option<u32> {
-        // SAFETY: layout of the section: nbuckets, symoffset, bloom words (64 bits each), shift, the words, the
-        // buckets, and one chain entry for each symbol from symoffset on; a chain ends where bit 0 is set.
+        // SAFETY: layout of the section: nbuckets, symoffset, bloom words (64 bits each), shift,
+        // the words, the buckets, and one chain entry for each symbol from symoffset on; a chain
+        // ends where bit 0 is set.
         unsafe {
-            let [buckets, first, bloom] = [*self.gnu_hash, *self.gnu_hash.add(1), *self.gnu_hash.add(2)];
+            let [buckets, first, bloom] =
+                [*self.gnu_hash, *self.gnu_hash.add(1), *self.gnu_hash.add(2)];
             if buckets == 0 {
                 return None;
             }
@@ -242,7 +253,8 @@ impl Tables {
     /// # Safety
     /// As [`function`](Self::function); `sysv_hash` is not null.
     unsafe fn by_sysv_hash(&self, name: *const u8) -> Option<u32> {
-        // SAFETY: layout of the section: nbucket, nchain, the buckets, the chains; a chain ends with 0.
+        // SAFETY: layout of the section: nbucket, nchain, the buckets, the chains; a chain ends
+        // with 0.
         unsafe {
             let buckets = *self.sysv_hash;
             if buckets == 0 {
@@ -294,14 +306,16 @@ mod tests {
         }
     }
 
-    /// The test binary's own C library, found as the shim finds the recorder, gives what dlsym gives.
+    /// The test binary's own C library, found as the shim finds the recorder, gives what dlsym
+    /// gives.
     #[test]
     fn functions_of_a_loaded_object_are_found() {
         unsafe extern "C" {
             fn dlopen(name: *const u8, flags: i32) -> *mut LinkMap;
             fn dlsym(handle: *mut LinkMap, name: *const u8) -> usize;
         }
-        // SAFETY: glibc's handles are link maps (dlinfo(3), RTLD_DI_LINKMAP); libm is there wherever glibc is.
+        // SAFETY: glibc's handles are link maps (dlinfo(3), RTLD_DI_LINKMAP); libm is there
+        // wherever glibc is.
         unsafe {
             let map = dlopen(c"libm.so.6".as_ptr().cast(), 2);
             assert!(!map.is_null());
@@ -313,7 +327,10 @@ mod tests {
             assert_eq!(tables.function(c"clFinish".as_ptr().cast()), None);
             if !tables.sysv_hash.is_null() {
                 tables.gnu_hash = core::ptr::null();
-                assert_eq!(tables.function(c"frexp".as_ptr().cast()), Some(dlsym(map, c"frexp".as_ptr().cast())));
+                assert_eq!(
+                    tables.function(c"frexp".as_ptr().cast()),
+                    Some(dlsym(map, c"frexp".as_ptr().cast()))
+                );
             }
         }
     }

@@ -1,12 +1,15 @@
-//! The audit shim: ld.so loads it (`LD_AUDIT`) before the application and asks it about every symbol that is bound to
-//! an OpenCL loader. What the application binds there, by linking or by `dlsym`, it sends to the function of the same
-//! name in the preloaded recorder. This reaches applications that `dlopen` a loader which knows no layers.
+//! The audit shim: ld.so loads it (`LD_AUDIT`) before the application and asks it about every
+//! symbol that is bound to an OpenCL loader. What the application binds there, by linking or by
+//! `dlsym`, it sends to the function of the same name in the preloaded recorder. This reaches
+//! applications that `dlopen` a loader which knows no layers.
 //!
-//! It refuses to do anything else: it opens nothing, allocates nothing, calls no library and keeps one address. Without
-//! a preloaded recorder it changes nothing. Binds made *by* a loader, a driver or the recorder are left alone, since
-//! they are how OpenCL finds itself: sent to the recorder they would recurse.
+//! It refuses to do anything else: it opens nothing, allocates nothing, calls no library and keeps
+//! one address. Without a preloaded recorder it changes nothing. Binds made *by* a loader, a driver
+//! or the recorder are left alone, since they are how OpenCL finds itself: sent to the recorder
+//! they would recurse.
 //!
-//! glibc before 2.35 routes every PLT call of an audited process through a slow path; the shim asks to be unloaded there.
+//! glibc before 2.35 routes every PLT call of an audited process through a slow path; the shim asks
+//! to be unloaded there.
 #![cfg_attr(not(test), no_std)]
 
 mod elf;
@@ -38,7 +41,8 @@ const LAV_CURRENT: u32 = 2;
 /// The recorder's link map, null while it is not loaded. ld.so keeps the map as long as the object.
 static RECORDER: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Whether all objects of the start are loaded and relocated: before that no code of the recorder may run.
+/// Whether all objects of the start are loaded and relocated: before that no code of the recorder
+/// may run.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// ld.so is about to hand over to the application.
@@ -58,7 +62,11 @@ pub extern "C" fn la_version(version: u32) -> u32 {
 /// # Safety
 /// Called by ld.so, with a link map whose object is mapped and the cookie that belongs to it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn la_objopen(map: *mut LinkMap, name_space: isize, cookie: *mut usize) -> u32 {
+pub unsafe extern "C" fn la_objopen(
+    map: *mut LinkMap,
+    name_space: isize,
+    cookie: *mut usize,
+) -> u32 {
     // SAFETY: ld.so's promises about its arguments.
     let role = unsafe { role(&*map, name_space) };
     if role == Role::Recorder {
@@ -93,7 +101,9 @@ unsafe fn role(map: &LinkMap, name_space: isize) -> Role {
             return Role::Loader;
         }
         // cl_khr_icd asks every driver to export this function.
-        if Tables::of(map).is_some_and(|tables| tables.function(c"clIcdGetPlatformIDsKHR".as_ptr().cast()).is_some()) {
+        if Tables::of(map).is_some_and(|tables| {
+            tables.function(c"clIcdGetPlatformIDsKHR".as_ptr().cast()).is_some()
+        }) {
             return Role::Driver;
         }
     }
@@ -116,8 +126,8 @@ pub unsafe extern "C" fn la_objclose(cookie: *mut usize) -> u32 {
 /// A symbol was bound or looked up: its address, or the recorder's in its place.
 ///
 /// # Safety
-/// Called by ld.so: `symbol` holds the address in memory, the cookies are those of the referring and the defining
-/// object, `name` is a C string.
+/// Called by ld.so: `symbol` holds the address in memory, the cookies are those of the referring
+/// and the defining object, `name` is a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn la_symbind64(
     symbol: *const Sym,
@@ -130,7 +140,10 @@ pub unsafe extern "C" fn la_symbind64(
     // SAFETY: ld.so's promises; a set RECORDER is the map of a loaded object.
     unsafe {
         let bound = (*symbol).value;
-        if *defining != Role::Loader as usize || *referring != Role::Other as usize || !is_entry_point(name) {
+        if *defining != Role::Loader as usize
+            || *referring != Role::Other as usize
+            || !is_entry_point(name)
+        {
             return bound;
         }
         let recorder = RECORDER.load(Ordering::Acquire);
@@ -138,10 +151,12 @@ pub unsafe extern "C" fn la_symbind64(
             return bound;
         }
         let Some(tables) = Tables::of(&*recorder) else { return bound };
-        // With two loaders in a process each keeps its own calls: the recorder is told what the name was bound to.
+        // With two loaders in a process each keeps its own calls: the recorder is told what the
+        // name was bound to.
         match tables.function(c"clscope_bind".as_ptr().cast()) {
             Some(bind) if STARTED.load(Ordering::Acquire) => {
-                let bind: unsafe extern "C" fn(*const u8, usize) -> usize = core::mem::transmute(bind);
+                let bind: unsafe extern "C" fn(*const u8, usize) -> usize =
+                    core::mem::transmute(bind);
                 bind(name, bound)
             }
             _ => tables.function(name).unwrap_or(bound),
@@ -149,7 +164,8 @@ pub unsafe extern "C" fn la_symbind64(
     }
 }
 
-/// Whether a name is one of OpenCL's, and not one by which loaders, drivers and layers speak to each other.
+/// Whether a name is one of OpenCL's, and not one by which loaders, drivers and layers speak to
+/// each other.
 ///
 /// # Safety
 /// `name` is a C string.

@@ -1,5 +1,6 @@
-//! Whole applications: wall and CPU time, bare and under `clscope record` in turns, each pair in another order so that what
-//! the machine does meanwhile favours neither. Ratios of pairs, with an interval of their median: a busy machine shows in it.
+//! Whole applications: wall and CPU time, bare and under `clscope record` in turns, each pair in
+//! another order so that what the machine does meanwhile favours neither. Ratios of pairs, with an
+//! interval of their median: a busy machine shows in it.
 
 use crate::cost;
 use crate::process::{Runner, Way};
@@ -12,12 +13,17 @@ use std::time::Instant;
 pub fn run(args: &cost::Args) -> Result<()> {
     let mut rows = Vec::new();
     for app in &args.app {
-        let (name, line) = app.split_once('=').with_context(|| format!("--app {app}: expected NAME=COMMAND"))?;
-        let run = |way| Runner::new(&args.places, way).run(Path::new("/bin/sh"), &["-c".to_owned(), line.to_owned()]);
+        let (name, line) =
+            app.split_once('=').with_context(|| format!("--app {app}: expected NAME=COMMAND"))?;
+        let run = |way| {
+            Runner::new(&args.places, way)
+                .run(Path::new("/bin/sh"), &["-c".to_owned(), line.to_owned()])
+        };
         // Once without counting: caches of compiled kernels, pages of the application.
         run(Way::Bare)?;
         let mut seconds = [Sample::default(), Sample::default()];
-        let (mut wall, mut cpu, mut bytes) = (Sample::default(), Sample::default(), Sample::default());
+        let (mut wall, mut cpu, mut bytes) =
+            (Sample::default(), Sample::default(), Sample::default());
         let begin = Instant::now();
         for pair in 0..args.pairs {
             if begin.elapsed().as_secs() >= args.limit {
@@ -49,7 +55,15 @@ pub fn run(args: &cost::Args) -> Result<()> {
         ]);
     }
     if !rows.is_empty() {
-        let heads = ["application", "pairs", "bare, wall s", "bare, CPU s", "slower by %, wall", "slower by %, CPU", "trace kB"];
+        let heads = [
+            "application",
+            "pairs",
+            "bare, wall s",
+            "bare, CPU s",
+            "slower by %, wall",
+            "slower by %, CPU",
+            "trace kB",
+        ];
         table::print("Whole applications, median of pairs [95 % interval]", &heads, &rows);
     }
     Ok(())

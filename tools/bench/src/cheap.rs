@@ -1,6 +1,7 @@
-//! Added time per cheap call, beside the floor of the same run: two readings of the clock, one 32-byte store, one
-//! indirect call. Refills of the recorder's buffers are included: each figure is the mean of a million calls. What the recorder's own
-//! threads do meanwhile stands in the last column, a mean over all kinds of calls of the processor time of the whole process.
+//! Added time per cheap call, beside the floor of the same run: two readings of the clock, one
+//! 32-byte store, one indirect call. Refills of the recorder's buffers are included: each figure is
+//! the mean of a million calls. What the recorder's own threads do meanwhile stands in the last
+//! column, a mean over all kinds of calls of the processor time of the whole process.
 
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};
@@ -10,7 +11,8 @@ use anyhow::Result;
 const CALLS: [(&str, &str); 4] = [
     ("set_arg", "clSetKernelArg"),
     ("retain_release", "clRetain/ReleaseMemObject"),
-    // What stands between two calls changes how threads meet at the runtime's own lock; here something always does.
+    // What stands between two calls changes how threads meet at the runtime's own lock; here
+    // something always does.
     ("spaced", "clRetain/ReleaseMemObject, a floor apart"),
     ("get_info", "clGetKernelInfo"),
 ];
@@ -18,7 +20,11 @@ const CALLS: [(&str, &str); 4] = [
 /// Measures and prints.
 pub fn run(args: &cost::Args) -> Result<()> {
     let program = args.places.fixture("cheap_calls")?;
-    let ways: &[(Way, &str)] = if args.layer { &[(Way::Preload, "preload"), (Way::Layer, "layer")] } else { &[(Way::Preload, "preload")] };
+    let ways: &[(Way, &str)] = if args.layer {
+        &[(Way::Preload, "preload"), (Way::Layer, "layer")]
+    } else {
+        &[(Way::Preload, "preload")]
+    };
     let mut rows = Vec::new();
     for threads in &args.threads {
         let arguments = [args.calls.to_string(), threads.to_string()];
@@ -61,12 +67,27 @@ pub fn run(args: &cost::Args) -> Result<()> {
             }
         }
     }
-    let heads = ["call", "way", "threads", "bare ns", "added ns", "floor ns", "added / floor", "process: added ns"];
-    table::print("Cheap calls: sustained mean, CPU time of the calling thread, median of pairs (quartiles)", &heads, &rows);
+    let heads = [
+        "call",
+        "way",
+        "threads",
+        "bare ns",
+        "added ns",
+        "floor ns",
+        "added / floor",
+        "process: added ns",
+    ];
+    table::print(
+        "Cheap calls: sustained mean, CPU time of the calling thread, median of pairs (quartiles)",
+        &heads,
+        &rows,
+    );
     if args.callgrind {
-        let [fewer, more] = [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);
+        let [fewer, more] =
+            [20_000u64, 120_000].map(|n| vec![n.to_string(), "1".into(), "10000".into()]);
         // Of each kind a round makes the same number of calls; four kinds call OpenCL.
-        let [bare, recorded] = callgrind::per_unit(&args.places, &program, &fewer, &more, 400_000.0)?;
+        let [bare, recorded] =
+            callgrind::per_unit(&args.places, &program, &fewer, &more, 400_000.0)?;
         println!(
             "\nInstructions in user space per cheap call, refills included (callgrind): {} bare, {} recorded, {} added.",
             table::digits(bare),

@@ -88,7 +88,9 @@ impl Variant {
     /// Runs the recorder in this way.
     pub fn runner(&self) -> Runner<'_> {
         let mut runner = Runner::new(&self.places, Way::Preload).method(&self.method);
-        let frames = self.frames.map(|frames| (clscope_trace::settings::CALL_SITES.to_owned(), frames.to_string()));
+        let frames = self
+            .frames
+            .map(|frames| (clscope_trace::settings::CALL_SITES.to_owned(), frames.to_string()));
         runner.settings.extend(frames);
         runner
     }
@@ -98,13 +100,27 @@ impl Args {
     /// Each method, with the places of launches, and with the other recorder.
     pub fn variants(&self) -> Vec<Variant> {
         let mut out = Vec::new();
-        let places = |recorder: &std::path::PathBuf| Places { recorder: Some(recorder.clone()), ..self.places.clone() };
+        let places = |recorder: &std::path::PathBuf| Places {
+            recorder: Some(recorder.clone()),
+            ..self.places.clone()
+        };
         for method in &self.methods {
-            let plain = |label: String, places, frames| Variant { label, method: method.clone(), places, frames };
+            let plain = |label: String, places, frames| Variant {
+                label,
+                method: method.clone(),
+                places,
+                frames,
+            };
             out.push(plain(method.clone(), self.places.clone(), None));
             let sites = self.call_sites.iter();
-            out.extend(sites.map(|n| plain(format!("{method}, call sites of {n}"), self.places.clone(), Some(*n))));
-            out.extend(self.other.iter().map(|other| plain(format!("{method} (other)"), places(other), None)));
+            out.extend(sites.map(|n| {
+                plain(format!("{method}, call sites of {n}"), self.places.clone(), Some(*n))
+            }));
+            out.extend(
+                self.other
+                    .iter()
+                    .map(|other| plain(format!("{method} (other)"), places(other), None)),
+            );
         }
         out
     }

@@ -1,7 +1,8 @@
-//! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made here, and any that are
-//! named), damages them - flipped bits, cuts, copied and lost ranges, interesting numbers - and mends the checksums of half
-//! of them, so that the damage gets past the first gate. Fails on a panic, on an input that takes more than seconds, and on a
-//! command that crashes. A seed names a run; a failing input is kept.
+//! `fuzz`: damaged traces through everything that reads them. It starts from whole traces (made
+//! here, and any that are named), damages them - flipped bits, cuts, copied and lost ranges,
+//! interesting numbers - and mends the checksums of half of them, so that the damage gets past the
+//! first gate. Fails on a panic, on an input that takes more than seconds, and on a command that
+//! crashes. A seed names a run; a failing input is kept.
 
 use crate::random::Random;
 use anyhow::{Context, Result, bail};
@@ -58,9 +59,14 @@ pub fn run(args: &Args) -> Result<()> {
     let mut corpus = made();
     for directory in &args.trace {
         let mut files = Files::new();
-        for entry in std::fs::read_dir(directory).with_context(|| format!("could not list {}", directory.display()))? {
+        for entry in std::fs::read_dir(directory)
+            .with_context(|| format!("could not list {}", directory.display()))?
+        {
             let path = entry?.path();
-            files.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), std::fs::read(&path)?));
+            files.push((
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                std::fs::read(&path)?,
+            ));
         }
         corpus.push(files);
     }
@@ -97,11 +103,18 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Everything that the libraries do with a trace.
 pub fn analyse(input: &Files) {
-    let ending =
-        |end: &str| input.iter().filter(|(n, _)| n.ends_with(end)).map(|(n, b)| File { name: n.clone(), bytes: b }).collect::<Vec<_>>();
+    let ending = |end: &str| {
+        input
+            .iter()
+            .filter(|(n, _)| n.ends_with(end))
+            .map(|(n, b)| File { name: n.clone(), bytes: b })
+            .collect::<Vec<_>>()
+    };
     let stems = ["1-0", "2-0"];
     let processes = stems.iter().map(|stem| {
-        let of = |end: &str| ending(end).into_iter().filter(|f| f.name.starts_with(stem)).collect::<Vec<_>>();
+        let of = |end: &str| {
+            ending(end).into_iter().filter(|f| f.name.starts_with(stem)).collect::<Vec<_>>()
+        };
         ProcessFiles {
             label: (*stem).to_owned(),
             defs: of(".defs").pop(),
@@ -110,7 +123,11 @@ pub fn analyse(input: &Files) {
             ..ProcessFiles::default()
         }
     });
-    let trace = Trace::open(processes.filter(|p| p.defs.is_some() || !p.segments.is_empty() || p.ring.is_some()).collect());
+    let trace = Trace::open(
+        processes
+            .filter(|p| p.defs.is_some() || !p.segments.is_empty() || p.ring.is_some())
+            .collect(),
+    );
     let alignment = trace.align();
     let stats = Stats::of(&trace, &alignment);
     let mut events = trace.events(Some(&alignment));
@@ -132,7 +149,9 @@ pub fn analyse(input: &Files) {
 /// Whole traces of known content: every kind of record, two clocks, rings, two processes.
 pub fn made() -> Vec<Files> {
     let mut out = Vec::new();
-    for (clock, in_ring) in [(Clock::MonotonicRaw, false), (Clock::MonotonicRaw, true), (Clock::Tsc, true)] {
+    for (clock, in_ring) in
+        [(Clock::MonotonicRaw, false), (Clock::MonotonicRaw, true), (Clock::Tsc, true)]
+    {
         let mut files = Files::new();
         for pid in 1..=2 {
             let host = HostModel { clock, rate: 2.1, ..HostModel::default() };
@@ -145,15 +164,29 @@ pub fn made() -> Vec<Files> {
                 p.thread(thread).plain(function::SET_ARG, t, t + 90, 1 | (8 << 8), 1);
                 let waits = [id as u32 - 1, 0];
                 let kind = if id % 5 == 0 { CommandKind::ReadBuffer } else { CommandKind::NdRange };
-                let spec = if id % 5 == 0 { CommandSpec::transfer(id, 1, kind, 4096) } else { CommandSpec::kernel(id, 1 + thread, 1) };
-                p.thread(thread).enqueue(t + 1_000, t + 2_000, &CommandSpec { waits: &waits, ..spec });
+                let spec = if id % 5 == 0 {
+                    CommandSpec::transfer(id, 1, kind, 4096)
+                } else {
+                    CommandSpec::kernel(id, 1 + thread, 1)
+                };
+                p.thread(thread).enqueue(
+                    t + 1_000,
+                    t + 2_000,
+                    &CommandSpec { waits: &waits, ..spec },
+                );
                 let stamps = [1_500, 2_200, 2_900, 5_000].map(|ns| host.raw + t + ns);
                 match id % 7 {
                     5 => drop(p.thread(thread).untimed(t + 5_500, id, Untimed::Failed)),
                     6 => drop(p.thread(thread).dropped(t + 5_500, 3, DropReason::WriteFailed)),
                     _ => drop(p.thread(thread).timing(t + 5_500, id, stamps)),
                 }
-                p.thread(thread).call(function::CREATE_BUFFER, t + 6_000, t + 7_000, -((id % 3) as i32), &[9, 1, 4096]);
+                p.thread(thread).call(
+                    function::CREATE_BUFFER,
+                    t + 6_000,
+                    t + 7_000,
+                    -((id % 3) as i32),
+                    &[9, 1, 4096],
+                );
                 p.thread(thread).plain(function::FINISH, t + 8_000, t + 9_000, 0, 1);
             }
             if in_ring {
@@ -195,7 +228,20 @@ pub fn damaged(whole: &Files, corpus: &[Files], random: &mut Random) -> Files {
 
 /// One hurt. Lengths stay below a few megabytes.
 pub fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    const NUMBERS: [u64; 12] = [0, 1, 7, 8, 255, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 32, i64::MAX as u64, u64::MAX];
+    const NUMBERS: [u64; 12] = [
+        0,
+        1,
+        7,
+        8,
+        255,
+        0xffff,
+        0x7fff_ffff,
+        0x8000_0000,
+        0xffff_ffff,
+        1 << 32,
+        i64::MAX as u64,
+        u64::MAX,
+    ];
     if bytes.is_empty() {
         bytes.extend_from_slice(other);
         return;
@@ -239,7 +285,9 @@ fn mend(name: &str, bytes: &mut [u8]) {
         let sum = checksum(&head[..120]);
         head[120..].copy_from_slice(&sum.to_le_bytes());
     }
-    let number = |bytes: &[u8], at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b));
+    let number = |bytes: &[u8], at: usize| {
+        bytes.get(at..).and_then(|b| b.first_chunk()).map(|b| u32::from_le_bytes(*b))
+    };
     let mut at = HEADER_LEN;
     if name.ends_with(".defs") {
         while let Some(length) = number(bytes, at) {
@@ -263,7 +311,13 @@ fn mend(name: &str, bytes: &mut [u8]) {
             let (head, payload) = block.split_at_mut(BLOCK_HEADER_LEN);
             let field = |at: usize| number(head, at).unwrap_or(0);
             let base = u64::from(field(16)) | u64::from(field(20)) << 32;
-            let header = BlockHeader { thread: field(4), sequence: field(8), length, base, checksum: checksum(payload) };
+            let header = BlockHeader {
+                thread: field(4),
+                sequence: field(8),
+                length,
+                base,
+                checksum: checksum(payload),
+            };
             head.copy_from_slice(&header.encode());
             at = end.next_multiple_of(8);
         }
@@ -279,7 +333,8 @@ fn keep(folder: &Path, input: &Files, seed: u64, number: u64) -> Result<PathBuf>
     Ok(directory)
 }
 
-/// The command's own readers. A refusal is an answer; a crash is not. Returns how many runs were made.
+/// The command's own readers. A refusal is an answer; a crash is not. Returns how many runs were
+/// made.
 fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> Result<u64> {
     let scratch = tempfile::tempdir()?;
     let trace = keep(scratch.path(), input, args.course.seed, number)?;
@@ -294,7 +349,12 @@ fn through_command(command: &Path, input: &Files, args: &Args, number: u64) -> R
     ];
     for run in runs {
         let begin = Instant::now();
-        let output = Command::new(command).args(run).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+        let output = Command::new(command)
+            .args(run)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()?;
         let crashed = !matches!(output.status.code(), Some(0..=2));
         if crashed || begin.elapsed() > PATIENCE {
             let kept = keep(&args.course.keep, input, args.course.seed, number)?;

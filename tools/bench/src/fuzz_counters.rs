@@ -1,6 +1,7 @@
-//! `fuzz-counters`: damaged streams of OA reports (raw, of i915, as igt's tools record them), answers of drivers, files of
-//! counters, metric sets and their equations, through everything that reads them; every call of a driver refused with any
-//! errno. Fails on a panic and on an input that takes more than seconds. A seed names a run; the failing input is kept.
+//! `fuzz-counters`: damaged streams of OA reports (raw, of i915, as igt's tools record them),
+//! answers of drivers, files of counters, metric sets and their equations, through everything that
+//! reads them; every call of a driver refused with any errno. Fails on a panic and on an input that
+//! takes more than seconds. A seed names a run; the failing input is kept.
 
 use crate::fuzz::{Course, PATIENCE, damage};
 use crate::random::Random;
@@ -23,8 +24,15 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-const GENERATIONS: [Generation; 7] =
-    [Generation::Gen7, Generation::Gen8, Generation::Gen9, Generation::Gen11, Generation::Gen12, Generation::Xe, Generation::Xe2];
+const GENERATIONS: [Generation; 7] = [
+    Generation::Gen7,
+    Generation::Gen8,
+    Generation::Gen9,
+    Generation::Gen11,
+    Generation::Gen12,
+    Generation::Xe,
+    Generation::Xe2,
+];
 const UUID: &str = "12994724-3a5a-4303-bb3c-ba0175d2c200";
 /// A set with all that a file may hold.
 const SET: &str = r#"<?xml version="1.0"?><metrics version="1"><set name="Compute" chipset="KBLGT2" symbol_name="ComputeBasic" hw_config_guid="12994724-3a5a-4303-bb3c-ba0175d2c200">
@@ -105,10 +113,22 @@ fn made() -> Vec<Input> {
     let mut rows = Vec::new();
     for i in 0..4u64 {
         let counts = vec![Some(i), None];
-        sensors::CounterWindow { host: Some((i * 10, i * 10 + 10)), command: i as u32, counts, ..Default::default() }.put(&mut rows);
+        sensors::CounterWindow {
+            host: Some((i * 10, i * 10 + 10)),
+            command: i as u32,
+            counts,
+            ..Default::default()
+        }
+        .put(&mut rows);
     }
-    sensors::encode(&sensors::Record::CounterWindows(sensors::CounterWindows::new(0, 2, &rows)), &mut file);
-    sensors::encode(&sensors::CounterReport { source: 0, command: 3, bytes: vec![1; 672] }.into(), &mut file);
+    sensors::encode(
+        &sensors::Record::CounterWindows(sensors::CounterWindows::new(0, 2, &rows)),
+        &mut file,
+    );
+    sensors::encode(
+        &sensors::CounterReport { source: 0, command: 3, bytes: vec![1; 672] }.into(),
+        &mut file,
+    );
     let mut whole = vec![0; clscope_trace::file::HEADER_LEN];
     whole.extend(sensors::block(0, &file));
     out.push((Kind::Counters, whole));
@@ -116,10 +136,15 @@ fn made() -> Vec<Input> {
     out
 }
 
-fn accumulate(reports: &mut dyn FnMut(&mut Accumulator), format: Format, generation: Generation) -> u64 {
+fn accumulate(
+    reports: &mut dyn FnMut(&mut Accumulator),
+    format: Format,
+    generation: Generation,
+) -> u64 {
     let mut sum = 0u64;
     for reading in [Reading::Tables, Reading::IgtTests] {
-        let mut accumulator = Accumulator::new(format.layout(reading), generation, Some(12_000_000));
+        let mut accumulator =
+            Accumulator::new(format.layout(reading), generation, Some(12_000_000));
         reports(&mut accumulator);
         sum += accumulator.tally().intervals;
     }
@@ -172,13 +197,18 @@ fn take((kind, bytes): &Input, random: &mut Random) {
             let variables = variables(random);
             for set in sets.sets {
                 let counts = Counts::zero(format.layout(Reading::Tables));
-                std::hint::black_box((set.evaluate_all(&counts, &variables).len(), set.registers(&variables).is_ok()));
+                std::hint::black_box((
+                    set.evaluate_all(&counts, &variables).len(),
+                    set.registers(&variables).is_ok(),
+                ));
             }
         }
         Kind::Equation => {
             let text = String::from_utf8_lossy(bytes).into_owned();
-            let words =
-                format!(r#"<metrics><set symbol_name="S"><counter symbol_name="X" equation="{}"/></set></metrics>"#, escaped(&text));
+            let words = format!(
+                r#"<metrics><set symbol_name="S"><counter symbol_name="X" equation="{}"/></set></metrics>"#,
+                escaped(&text)
+            );
             if let Ok(equation) = Equation::parse(&text) {
                 std::hint::black_box((equation.inputs().count(), equation.names().count()));
             }
@@ -189,12 +219,19 @@ fn take((kind, bytes): &Input, random: &mut Random) {
             }
         }
         Kind::Topology => drop((Topology::from_i915(bytes), Topology::from_xe(bytes, 0))),
-        Kind::XeAnswers => opened("xe", &BTreeMap::from([(8, bytes.clone()), (3, bytes.clone()), (5, bytes.clone())]), None, None),
+        Kind::XeAnswers => opened(
+            "xe",
+            &BTreeMap::from([(8, bytes.clone()), (3, bytes.clone()), (5, bytes.clone())]),
+            None,
+            None,
+        ),
         Kind::Counters => {
             let rows: usize = sensors::Records::new(bytes)
                 .map(|r| match r {
                     sensors::Record::CounterWindows(w) => w.iter().map(|w| w.counts.len()).sum(),
-                    sensors::Record::CounterReport(r) => QueryReport::decode(&r.bytes).map_or(0, |r| r.counts().len()),
+                    sensors::Record::CounterReport(r) => {
+                        QueryReport::decode(&r.bytes).map_or(0, |r| r.counts().len())
+                    }
                     _ => 0,
                 })
                 .sum();
@@ -224,7 +261,12 @@ fn sample(driver: &str, bytes: &[u8], piece: usize) {
 }
 
 /// Opens a stream of an emulated GPU and reads it; one request may be refused.
-fn opened(driver: &str, queries: &BTreeMap<u64, Vec<u8>>, reads: Option<Vec<Read>>, refused: Option<(u32, i32)>) {
+fn opened(
+    driver: &str,
+    queries: &BTreeMap<u64, Vec<u8>>,
+    reads: Option<Vec<Read>>,
+    refused: Option<(u32, i32)>,
+) {
     let script = Script {
         params: BTreeMap::from([(51, 12_000_000), (54, 7), (57, 12_000_000)]),
         queries: queries.clone(),
@@ -251,7 +293,13 @@ fn opened(driver: &str, queries: &BTreeMap<u64, Vec<u8>>, reads: Option<Vec<Read
         only_context: None,
         poll_ns: Some(1),
     };
-    match open::open(&System, &Roots::below("/nonexistent".as_ref()), &node, Box::new(Emulator::new(script)), &wanted) {
+    match open::open(
+        &System,
+        &Roots::below("/nonexistent".as_ref()),
+        &node,
+        Box::new(Emulator::new(script)),
+        &wanted,
+    ) {
         Ok(mut opened) => {
             let mut now = 1_000_000_000;
             let mut clock = || {
@@ -267,7 +315,10 @@ fn opened(driver: &str, queries: &BTreeMap<u64, Vec<u8>>, reads: Option<Vec<Read
             std::hint::black_box(windows);
         }
         // A refusal has words, and they are not empty.
-        Err(error) => assert!(!error.to_string().is_empty() && error.remedy().is_none_or(|r| !r.is_empty()), "{error:?}"),
+        Err(error) => assert!(
+            !error.to_string().is_empty() && error.remedy().is_none_or(|r| !r.is_empty()),
+            "{error:?}"
+        ),
     }
 }
 
@@ -292,7 +343,9 @@ fn refusals() {
         ] {
             opened("i915", &i915, Some(vec![Read::Errno(errno)]), Some((request, errno)));
         }
-        for request in [request::XE_OBSERVATION, request::XE_DEVICE_QUERY, request::XE_STREAM_STATUS] {
+        for request in
+            [request::XE_OBSERVATION, request::XE_DEVICE_QUERY, request::XE_STREAM_STATUS]
+        {
             opened("xe", &xe, Some(vec![Read::Errno(errno)]), Some((request, errno)));
         }
         opened("i915", &i915, Some(vec![Read::Errno(errno)]), None);
@@ -327,9 +380,15 @@ pub fn run(args: &Course) -> Result<()> {
         slowest = slowest.max(took);
         inputs += 1;
         if fate.is_err() || took > PATIENCE {
-            let kept = args.keep.join(format!("fuzz-counters-{}-{inputs}.{:?}", args.seed, input.0));
+            let kept =
+                args.keep.join(format!("fuzz-counters-{}-{inputs}.{:?}", args.seed, input.0));
             std::fs::write(&kept, &input.1)?;
-            bail!("input {inputs} of seed {}: {}; kept in {}", args.seed, if fate.is_err() { "panic" } else { "too slow" }, kept.display());
+            bail!(
+                "input {inputs} of seed {}: {}; kept in {}",
+                args.seed,
+                if fate.is_err() { "panic" } else { "too slow" },
+                kept.display()
+            );
         }
     }
     println!(
@@ -360,14 +419,23 @@ mod tests {
     fn whole_inputs_are_what_they_should_be() {
         for (kind, bytes) in made() {
             match kind {
-                Kind::Metrics => assert_eq!(xml::parse("x", std::str::from_utf8(&bytes).unwrap()).unwrap().problems, Vec::<String>::new()),
-                Kind::Equation => assert!(Equation::parse(std::str::from_utf8(&bytes).unwrap()).is_ok()),
+                Kind::Metrics => assert_eq!(
+                    xml::parse("x", std::str::from_utf8(&bytes).unwrap()).unwrap().problems,
+                    Vec::<String>::new()
+                ),
+                Kind::Equation => {
+                    assert!(Equation::parse(std::str::from_utf8(&bytes).unwrap()).is_ok())
+                }
                 Kind::Topology => assert!(Topology::from_i915(&bytes).is_some()),
                 Kind::Counters => assert_eq!(sensors::Records::new(&bytes).count(), 3),
                 Kind::Query => assert!(QueryReport::decode(&bytes).is_some()),
                 Kind::Igt | Kind::I915 => {
                     let mut samples = 0;
-                    Records::new().feed(&bytes, &mut |r| samples += usize::from(matches!(r, Record::Sample(_)))).unwrap();
+                    Records::new()
+                        .feed(&bytes, &mut |r| {
+                            samples += usize::from(matches!(r, Record::Sample(_)))
+                        })
+                        .unwrap();
                     assert_eq!(samples, 20);
                 }
                 Kind::Bare | Kind::XeAnswers => {}

@@ -1,5 +1,6 @@
-//! `kill`: recorded applications killed at random moments. The application counts its completed calls in a shared file;
-//! every one of them must be in the trace, and the trace must be readable. Fails on the first figure that is not zero.
+//! `kill`: recorded applications killed at random moments. The application counts its completed
+//! calls in a shared file; every one of them must be in the trace, and the trace must be readable.
+//! Fails on the first figure that is not zero.
 
 use crate::process::{Places, Runner, Way, wait};
 use crate::random::Random;
@@ -34,7 +35,8 @@ pub struct Args {
     pub command: Option<PathBuf>,
 }
 
-const SIGNALS: [(i32, &str); 3] = [(libc::SIGKILL, "SIGKILL"), (libc::SIGSEGV, "SIGSEGV"), (libc::SIGTERM, "SIGTERM")];
+const SIGNALS: [(i32, &str); 3] =
+    [(libc::SIGKILL, "SIGKILL"), (libc::SIGSEGV, "SIGSEGV"), (libc::SIGTERM, "SIGTERM")];
 
 /// What a thread had completed: clSetKernelArg calls, launches, clFinish calls.
 type Counts = [u64; 3];
@@ -70,15 +72,25 @@ pub fn run(args: &Args) -> Result<()> {
         let totals = by_signal.entry(name).or_default();
         let what = judge(&scratch.path().join("t.clscope"), &counters, totals);
         let mut complaints = what.err().map(|e| format!("{e:#}")).into_iter().collect::<Vec<_>>();
-        if let Some(command) = args.command.as_ref().filter(|_| number % 10 == 0 && !counters.is_empty()) {
-            let output = Command::new(command).args(["report", "--format", "json"]).arg(scratch.path().join("t.clscope")).output()?;
+        if let Some(command) =
+            args.command.as_ref().filter(|_| number % 10 == 0 && !counters.is_empty())
+        {
+            let output = Command::new(command)
+                .args(["report", "--format", "json"])
+                .arg(scratch.path().join("t.clscope"))
+                .output()?;
             if !output.status.success() {
                 totals.unreadable += 1;
-                complaints.push(format!("clscope report: {}", String::from_utf8_lossy(&output.stderr)));
+                complaints
+                    .push(format!("clscope report: {}", String::from_utf8_lossy(&output.stderr)));
             }
         }
         if !complaints.is_empty() && failed.len() < 10 {
-            failed.push(format!("run {number} ({name}): {}; kept in {}", complaints.join("; "), scratch.keep().display()));
+            failed.push(format!(
+                "run {number} ({name}): {}; kept in {}",
+                complaints.join("; "),
+                scratch.keep().display()
+            ));
         }
     }
     println!(
@@ -88,7 +100,15 @@ pub fn run(args: &Args) -> Result<()> {
     for (name, t) in &by_signal {
         println!(
             "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            t.runs, t.before_the_first_call, t.completed, t.recorded, t.lost, t.too_many, t.damaged, t.unreadable, t.in_call
+            t.runs,
+            t.before_the_first_call,
+            t.completed,
+            t.recorded,
+            t.lost,
+            t.too_many,
+            t.damaged,
+            t.unreadable,
+            t.in_call
         );
     }
     if !failed.is_empty() {
@@ -97,11 +117,23 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Starts the application, kills it, and gives the counters by thread id; none if it had made no counted call.
-fn killed(args: &Args, scratch: &Path, signal: i32, moment: Duration, early: bool) -> Result<BTreeMap<u64, Counts>> {
+/// Starts the application, kills it, and gives the counters by thread id; none if it had made no
+/// counted call.
+fn killed(
+    args: &Args,
+    scratch: &Path,
+    signal: i32,
+    moment: Duration,
+    early: bool,
+) -> Result<BTreeMap<u64, Counts>> {
     let counters = scratch.join("counters");
     let mut command = Command::new(args.places.fixture("counted")?);
-    command.arg(&counters).arg(args.threads.to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg(&counters)
+        .arg(args.threads.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     Runner::new(&args.places, Way::Preload).prepare(&mut command, &scratch.join("t.clscope"))?;
     let child = command.spawn().context("could not start the application")?;
     let pid = child.id() as libc::pid_t;
@@ -127,7 +159,10 @@ fn killed(args: &Args, scratch: &Path, signal: i32, moment: Duration, early: boo
 
 fn read(counters: &Path) -> BTreeMap<u64, Counts> {
     let bytes = std::fs::read(counters).unwrap_or_default();
-    let words: Vec<u64> = bytes.chunks_exact(8).filter_map(|c| Some(u64::from_le_bytes(c.try_into().ok()?))).collect();
+    let words: Vec<u64> = bytes
+        .chunks_exact(8)
+        .filter_map(|c| Some(u64::from_le_bytes(c.try_into().ok()?)))
+        .collect();
     let slots = words.chunks_exact(4).filter(|s| s[0] != 0 && s[1] != 0);
     slots.map(|s| (s[0], [s[1], s[2], s[3]])).collect()
 }
@@ -144,8 +179,13 @@ fn judge(trace: &Path, counters: &BTreeMap<u64, Counts>, totals: &mut Totals) ->
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         files.insert(name, std::fs::read(&path)?);
     }
-    let ending =
-        |end: &str| files.iter().filter(|(n, _)| n.ends_with(end)).map(|(n, b)| File { name: n.clone(), bytes: b }).collect::<Vec<_>>();
+    let ending = |end: &str| {
+        files
+            .iter()
+            .filter(|(n, _)| n.ends_with(end))
+            .map(|(n, b)| File { name: n.clone(), bytes: b })
+            .collect::<Vec<_>>()
+    };
     let process = ProcessFiles {
         label: "killed".into(),
         defs: ending(".defs").pop(),
@@ -165,9 +205,12 @@ fn judge(trace: &Path, counters: &BTreeMap<u64, Counts>, totals: &mut Totals) ->
     for event in events.by_ref() {
         match event {
             Event::Call(call) => {
-                let Some(at) = wanted.iter().position(|w| *w == Some(call.function)) else { continue };
+                let Some(at) = wanted.iter().position(|w| *w == Some(call.function)) else {
+                    continue;
+                };
                 // The main thread sets arguments too, and is in no counter.
-                let thread = process.definitions.threads.get(&call.thread.0).map_or(0, |t| u64::from(t.tid));
+                let thread =
+                    process.definitions.threads.get(&call.thread.0).map_or(0, |t| u64::from(t.tid));
                 if at != 1 || matches!(call.kept, Kept::Enqueue(_)) {
                     found.entry(thread).or_default()[at] += 1;
                 }
@@ -192,7 +235,9 @@ fn judge(trace: &Path, counters: &BTreeMap<u64, Counts>, totals: &mut Totals) ->
     totals.lost += lost;
     totals.too_many += invented;
     if lost + invented + damaged > 0 {
-        bail!("{lost} completed calls lost, {invented} invented, {damaged} damaged blocks ({counters:?} counted, {found:?} recorded)");
+        bail!(
+            "{lost} completed calls lost, {invented} invented, {damaged} damaged blocks ({counters:?} counted, {found:?} recorded)"
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What the library costs a process that never uses OpenCL: its size on disk, and the time from start to end of an empty
-//! program with and without it, in turns.
+//! What the library costs a process that never uses OpenCL: its size on disk, and the time from
+//! start to end of an empty program with and without it, in turns.
 
 use crate::cost;
 use crate::process::{Runner, Way};
@@ -10,9 +10,15 @@ use std::path::Path;
 /// Measures and prints.
 pub fn run(args: &cost::Args) -> Result<()> {
     let recorder = args.places.recorder()?;
-    let size = std::fs::metadata(&recorder).with_context(|| format!("could not look at {}", recorder.display()))?.len();
+    let size = std::fs::metadata(&recorder)
+        .with_context(|| format!("could not look at {}", recorder.display()))?
+        .len();
     // `true` of coreutils links libc only, as small programs do.
-    let program = ["/bin/true", "/usr/bin/true"].into_iter().map(Path::new).find(|p| p.exists()).context("there is no /bin/true")?;
+    let program = ["/bin/true", "/usr/bin/true"]
+        .into_iter()
+        .map(Path::new)
+        .find(|p| p.exists())
+        .context("there is no /bin/true")?;
     let (mut bare, mut added) = (Sample::default(), Sample::default());
     for _ in 0..args.pairs * 30 {
         let without = Runner::new(&args.places, Way::Bare).run(program, &[])?;
@@ -25,7 +31,10 @@ pub fn run(args: &cost::Args) -> Result<()> {
         &["", ""],
         &[
             vec!["size".into(), format!("{:.2} MB", size as f64 / 1e6)],
-            vec!["empty program, start to end".into(), format!("{} us", table::digits(bare.median()))],
+            vec![
+                "empty program, start to end".into(),
+                format!("{} us", table::digits(bare.median())),
+            ],
             vec!["added by loading".into(), format!("{} us", added.show())],
         ],
     );

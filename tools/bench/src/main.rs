@@ -1,6 +1,7 @@
-//! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module owns one kind. It measures
-//! whole processes from outside, bare and recorded in turns, and refuses to judge: figures and their floor are printed,
-//! aims are the README's. Only `kill`, `soak` and the fuzzers fail, on what must never happen.
+//! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module
+//! owns one kind. It measures whole processes from outside, bare and recorded in turns, and refuses
+//! to judge: figures and their floor are printed, aims are the README's. Only `kill`, `soak` and
+//! the fuzzers fail, on what must never happen.
 
 mod apps;
 mod callgrind;
@@ -28,7 +29,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Added time per call, per launch, per method, bytes, load time, whole applications: tables in Markdown
+    /// Added time per call, per launch, per method, bytes, load time, whole applications: tables in
+    /// Markdown
     Cost(cost::Args),
     /// Kill recorded applications at random moments and count what their traces lack
     Kill(kill::Args),

@@ -1,5 +1,5 @@
-//! Running one process in one way - bare, or with the recorder - and taking its figures. Refuses to keep traces longer
-//! than it is asked to.
+//! Running one process in one way - bare, or with the recorder - and taking its figures. Refuses to
+//! keep traces longer than it is asked to.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ pub struct Places {
     /// The recorder [default: libclscope.so beside this program]
     #[arg(long, value_name = "FILE")]
     pub recorder: Option<PathBuf>,
-    /// Folder of the compiled fixtures (tests/fixtures/build.sh makes it) [default: beside this program]
+    /// Folder of the compiled fixtures (tests/fixtures/build.sh makes it) [default: beside this
+    /// program]
     #[arg(long, value_name = "DIR")]
     pub fixtures: Option<PathBuf>,
     /// The command, for whole applications [default: clscope beside this program]
@@ -39,7 +40,9 @@ impl Places {
             Some(path) => path.clone(),
             None => Self::beside("libclscope.so")?,
         };
-        path.canonicalize().with_context(|| format!("no recorder at {}: build it, or name it with --recorder", path.display()))
+        path.canonicalize().with_context(|| {
+            format!("no recorder at {}: build it, or name it with --recorder", path.display())
+        })
     }
 
     /// The command's path, absolute.
@@ -48,7 +51,9 @@ impl Places {
             Some(path) => path.clone(),
             None => Self::beside("clscope")?,
         };
-        path.canonicalize().with_context(|| format!("no command at {}: build it, or name it with --clscope", path.display()))
+        path.canonicalize().with_context(|| {
+            format!("no command at {}: build it, or name it with --clscope", path.display())
+        })
     }
 
     /// A fixture's path.
@@ -64,10 +69,14 @@ impl Places {
 
     /// A temporary folder on the file system that traces are to be written to.
     pub fn scratch(&self) -> Result<tempfile::TempDir> {
-        tempfile::Builder::new()
-            .prefix("clscope-bench-")
-            .tempdir_in(&self.scratch)
-            .with_context(|| format!("could not make a folder in {}: name another with --scratch", self.scratch.display()))
+        tempfile::Builder::new().prefix("clscope-bench-").tempdir_in(&self.scratch).with_context(
+            || {
+                format!(
+                    "could not make a folder in {}: name another with --scratch",
+                    self.scratch.display()
+                )
+            },
+        )
     }
 }
 
@@ -121,7 +130,10 @@ impl<'a> Runner<'a> {
 
     /// The environment of this way, with the trace at `trace`.
     pub fn prepare(&self, command: &mut Command, trace: &Path) -> Result<()> {
-        command.env_remove("LD_PRELOAD").env_remove("OPENCL_LAYERS").env(clscope_trace::settings::TRACE, trace);
+        command
+            .env_remove("LD_PRELOAD")
+            .env_remove("OPENCL_LAYERS")
+            .env(clscope_trace::settings::TRACE, trace);
         match self.way {
             Way::Bare => {}
             Way::Record => drop(command.env("CLSCOPE_LIBRARY", self.places.recorder()?)),
@@ -156,7 +168,8 @@ impl<'a> Runner<'a> {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.prepare(&mut command, &trace)?;
         let begin = Instant::now();
-        let mut child = command.spawn().with_context(|| format!("could not start {}", program.display()))?;
+        let mut child =
+            command.spawn().with_context(|| format!("could not start {}", program.display()))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let complaints = std::thread::spawn(move || read(stderr));
         let text = read(stdout);
@@ -165,7 +178,11 @@ impl<'a> Runner<'a> {
         let complaints = complaints.join().unwrap_or_default();
         if status != 0 {
             let tail: Vec<&str> = complaints.lines().rev().take(5).collect();
-            bail!("{} ended with wait status {status:#x}: {}", program.display(), tail.into_iter().rev().collect::<Vec<_>>().join(" | "));
+            bail!(
+                "{} ended with wait status {status:#x}: {}",
+                program.display(),
+                tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
+            );
         }
         Ok(Outcome { figures: figures(&text), wall, cpu, trace_bytes: size(&trace) })
     }
@@ -213,7 +230,11 @@ fn figures(text: &str) -> BTreeMap<String, Vec<f64>> {
 /// Bytes of the files in a folder, 0 if it does not exist.
 pub fn size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|e| e.metadata().ok()).filter(std::fs::Metadata::is_file).map(|m| m.len()).sum()
+    entries
+        .filter_map(|e| e.metadata().ok())
+        .filter(std::fs::Metadata::is_file)
+        .map(|m| m.len())
+        .sum()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Reproducible random numbers (splitmix64, G. Steele et al. 2014): a seed names a run. Not for secrets.
+//! Reproducible random numbers (splitmix64, G. Steele et al. 2014): a seed names a run. Not for
+//! secrets.
 
 /// A generator.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
-//! `soak`: many recorded calls under a size limit, with the process's memory and the trace's size looked at all the while.
-//! Fails if memory grows with the number of calls or the trace passes its limit.
+//! `soak`: many recorded calls under a size limit, with the process's memory and the trace's size
+//! looked at all the while. Fails if memory grows with the number of calls or the trace passes its
+//! limit.
 
 use crate::process::{Places, Runner, Way, size, wait};
 use anyhow::{Context, Result, bail};
@@ -28,11 +29,23 @@ pub struct Args {
 /// # Errors
 /// If memory or the trace grows past what it may.
 pub fn run(args: &Args) -> Result<()> {
-    println!("| run | seconds | memory after a tenth, MB | memory at most, MB | trace at most, MB | limit, MB |");
+    println!(
+        "| run | seconds | memory after a tenth, MB | memory at most, MB | trace at most, MB | limit, MB |"
+    );
     println!("|---|---:|---:|---:|---:|---:|");
     // The program makes that many calls of each of four kinds.
-    watch(args, "cheap_calls", &[(args.calls / 4).to_string(), "1".into()], &format!("{} cheap calls", args.calls))?;
-    watch(args, "enqueue_bench", &[args.launches.to_string(), "1000".into(), "bare".into()], &format!("{} launches", args.launches))
+    watch(
+        args,
+        "cheap_calls",
+        &[(args.calls / 4).to_string(), "1".into()],
+        &format!("{} cheap calls", args.calls),
+    )?;
+    watch(
+        args,
+        "enqueue_bench",
+        &[args.launches.to_string(), "1000".into(), "bare".into()],
+        &format!("{} launches", args.launches),
+    )
 }
 
 fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result<()> {
@@ -52,7 +65,8 @@ fn watch(args: &Args, program: &str, arguments: &[String], what: &str) -> Result
         largest = largest.max(size(&trace));
         memory.extend(resident(Path::new(&format!("/proc/{pid}/status"))));
     }
-    let (status, _) = waiter.join().map_err(|_| anyhow::anyhow!("the watching thread panicked"))??;
+    let (status, _) =
+        waiter.join().map_err(|_| anyhow::anyhow!("the watching thread panicked"))??;
     if status != 0 {
         bail!("{program} ended with wait status {status:#x}");
     }

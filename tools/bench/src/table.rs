@@ -1,4 +1,5 @@
-//! Medians with their range, and Markdown tables. Refuses to round a figure away: three significant digits.
+//! Medians with their range, and Markdown tables. Refuses to round a figure away: three significant
+//! digits.
 
 /// What several pairs of runs gave for one figure.
 #[derive(Debug, Clone, Default)]
@@ -30,13 +31,15 @@ impl Sample {
         low + (high - low) * at.fract()
     }
 
-    /// An interval that holds the median of what the figures are a sample of in at least 95 of 100 such samples, whatever its
-    /// distribution: that of the sign test. `None` of fewer than six figures, which hold it in fewer.
+    /// An interval that holds the median of what the figures are a sample of in at least 95 of 100
+    /// such samples, whatever its distribution: that of the sign test. `None` of fewer than six
+    /// figures, which hold it in fewer.
     pub fn median_interval(&self) -> Option<(f64, f64)> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        // The k-th from either end leaves out the median if fewer than k figures lie on one side of it: binomial with 1/2.
+        // The k-th from either end leaves out the median if fewer than k figures lie on one side of
+        // it: binomial with 1/2.
         let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
         let (mut below, mut k) = (0.0, 0);
         while below + term <= 0.025 && k < n {
@@ -50,14 +53,21 @@ impl Sample {
     /// `median [95 % interval of the median]`.
     pub fn show_interval(&self) -> String {
         match self.median_interval() {
-            Some((low, high)) => format!("{} [{}, {}]", digits(self.median()), digits(low), digits(high)),
+            Some((low, high)) => {
+                format!("{} [{}, {}]", digits(self.median()), digits(low), digits(high))
+            }
             None => format!("{} (too few runs for an interval)", digits(self.median())),
         }
     }
 
     /// `median (lower quartile..upper quartile)`.
     pub fn show(&self) -> String {
-        format!("{} ({}..{})", digits(self.median()), digits(self.quantile(0.25)), digits(self.quantile(0.75)))
+        format!(
+            "{} ({}..{})",
+            digits(self.median()),
+            digits(self.quantile(0.25)),
+            digits(self.quantile(0.75))
+        )
     }
 }
 
@@ -75,7 +85,15 @@ pub fn digits(value: f64) -> String {
 pub fn print(title: &str, heads: &[&str], rows: &[Vec<String>]) {
     println!("\n**{title}**\n");
     println!("| {} |", heads.join(" | "));
-    println!("|{}|", heads.iter().enumerate().map(|(i, _)| if i == 0 { "---" } else { "---:" }).collect::<Vec<_>>().join("|"));
+    println!(
+        "|{}|",
+        heads
+            .iter()
+            .enumerate()
+            .map(|(i, _)| if i == 0 { "---" } else { "---:" })
+            .collect::<Vec<_>>()
+            .join("|")
+    );
     for row in rows {
         println!("| {} |", row.join(" | "));
     }
@@ -99,8 +117,11 @@ mod tests {
 
     #[test]
     fn a_medians_interval_is_that_of_the_sign_test() {
-        // Conover, Practical Nonparametric Statistics, table of the binomial: 9 figures, 2nd and 8th (96.1 %); 30: 10th and 21st.
-        for (n, interval) in [(5, None), (6, Some((1.0, 6.0))), (9, Some((2.0, 8.0))), (30, Some((10.0, 21.0)))] {
+        // Conover, Practical Nonparametric Statistics, table of the binomial: 9 figures, 2nd and
+        // 8th (96.1 %); 30: 10th and 21st.
+        for (n, interval) in
+            [(5, None), (6, Some((1.0, 6.0))), (9, Some((2.0, 8.0))), (30, Some((10.0, 21.0)))]
+        {
             let sample = Sample((1..=n).map(f64::from).collect());
             assert_eq!(sample.median_interval(), interval, "{n}");
         }
@@ -108,7 +129,9 @@ mod tests {
 
     #[test]
     fn digits_are_three() {
-        for (value, text) in [(1.234, "1.23"), (12.34, "12.3"), (1234.4, "1234"), (-0.5, "-0.50"), (f64::NAN, "-")] {
+        for (value, text) in
+            [(1.234, "1.23"), (12.34, "12.3"), (1234.4, "1234"), (-0.5, "-0.50"), (f64::NAN, "-")]
+        {
             assert_eq!(digits(value), text);
         }
     }

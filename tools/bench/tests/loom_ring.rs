@@ -1,11 +1,13 @@
-//! The protocol between the thread that fills a ring, the segment it drains it to, and whoever reads the trace while it runs,
-//! in every order of memory and of threads that the language allows (loom). A model: the recorder's rings are mapped
-//! files, which loom cannot watch; the stores stand in the order, and with the orderings, of `src/guard.rs` (`publish`)
-//! and `src/sink/ring.rs` (`drain`), the reads in those of `tools/cli/src/live_ring.rs` and `trace_files.rs`. The last
-//! tests show that the model notices what it is there for: without either of its precautions it fails.
+//! The protocol between the thread that fills a ring, the segment it drains it to, and whoever
+//! reads the trace while it runs, in every order of memory and of threads that the language allows
+//! (loom). A model: the recorder's rings are mapped files, which loom cannot watch; the stores
+//! stand in the order, and with the orderings, of `src/guard.rs` (`publish`) and `src/sink/ring.rs`
+//! (`drain`), the reads in those of `tools/cli/src/live_ring.rs` and `trace_files.rs`. The last
+//! tests show that the model notices what it is there for: without either of its precautions it
+//! fails.
 //!
-//! What holds: a reader sees every record whose call had returned before it began, once or more often but never changed,
-//! and records of two fillings never pass for one.
+//! What holds: a reader sees every record whose call had returned before it began, once or more
+//! often but never changed, and records of two fillings never pass for one.
 
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
@@ -30,7 +32,8 @@ struct Ring {
 
 #[derive(Clone, Copy)]
 struct Care {
-    /// The writer's fence between the new sequence number and the records that overwrite the old ones.
+    /// The writer's fence between the new sequence number and the records that overwrite the old
+    /// ones.
     fence: bool,
     /// The reader asks for the sequence number again.
     again: bool,
@@ -60,7 +63,8 @@ fn write(ring: &Ring, care: Care) {
     }
 }
 
-/// What a reader takes from the ring: the sequence number and the records, if they are of one filling.
+/// What a reader takes from the ring: the sequence number and the records, if they are of one
+/// filling.
 fn copy(ring: &Ring, care: Care) -> Option<(u64, Vec<u64>)> {
     let position = ring.position.load(Ordering::Acquire);
     let used = (position & 0xffff_ffff) as usize;
@@ -80,16 +84,25 @@ fn read(ring: &Ring, care: Care) {
         let blocks = segment();
         (copy(ring, care), blocks)
     };
-    // A filling that moved on is copied again; this reader, which tries once, knows that it knows nothing.
+    // A filling that moved on is copied again; this reader, which tries once, knows that it knows
+    // nothing.
     let Some((sequence, live)) = live else { return };
     let mut seen: Vec<u64> = Vec::new();
     for (number, block) in &blocks {
         let first = number * WORDS as u64 + 1;
-        assert_eq!(*block, (first..first + WORDS as u64).collect::<Vec<_>>(), "a block of the segment");
+        assert_eq!(
+            *block,
+            (first..first + WORDS as u64).collect::<Vec<_>>(),
+            "a block of the segment"
+        );
         seen.extend(block);
     }
     let first = sequence * WORDS as u64 + 1;
-    assert_eq!(live, (first..first + live.len() as u64).collect::<Vec<_>>(), "records of filling {sequence}");
+    assert_eq!(
+        live,
+        (first..first + live.len() as u64).collect::<Vec<_>>(),
+        "records of filling {sequence}"
+    );
     seen.extend(live);
     for record in 1..=returned {
         assert!(seen.contains(&record), "record {record} of {returned} is missing: {seen:?}");
@@ -138,8 +151,9 @@ fn with_the_segment_first_a_block_is_missed() {
     check(Care { ring_first: false, ..ALL });
 }
 
-/// A full ring left to the thread that writes it (`hand_over` and `give_back` in `src/sink/ring.rs`, `src/sink/writer.rs`): the thread
-/// goes on in another region, and comes back to the first one once it is free. A region holds one record.
+/// A full ring left to the thread that writes it (`hand_over` and `give_back` in
+/// `src/sink/ring.rs`, `src/sink/writer.rs`): the thread goes on in another region, and comes back
+/// to the first one once it is free. A region holds one record.
 struct Region {
     /// Thread + 1, 0 while the region is free.
     thread: AtomicU64,
@@ -193,13 +207,17 @@ fn write_full(shared: &Shared) {
     }
 }
 
-/// What the reader takes from a region: the sequence number and the record, if there is one, of one thread's one filling.
+/// What the reader takes from a region: the sequence number and the record, if there is one, of one
+/// thread's one filling.
 fn look(region: &Region, care: Care) -> Option<Option<(u64, u64)>> {
-    let (position, thread) = (region.position.load(Ordering::Acquire), region.thread.load(Ordering::Acquire));
+    let (position, thread) =
+        (region.position.load(Ordering::Acquire), region.thread.load(Ordering::Acquire));
     let word = region.word.load(Ordering::Relaxed);
     fence(Ordering::Acquire);
-    let same = region.position.load(Ordering::Relaxed) >> 32 == position >> 32 && region.thread.load(Ordering::Relaxed) == thread;
-    (!care.again || same).then_some((thread != 0 && position & 1 != 0).then_some((position >> 32, word)))
+    let same = region.position.load(Ordering::Relaxed) >> 32 == position >> 32
+        && region.thread.load(Ordering::Relaxed) == thread;
+    (!care.again || same)
+        .then_some((thread != 0 && position & 1 != 0).then_some((position >> 32, word)))
 }
 
 fn read_regions(shared: &Shared, care: Care) {
@@ -214,16 +232,24 @@ fn read_regions(shared: &Shared, care: Care) {
         assert_eq!(*record, sequence + 1, "records of filling {sequence}");
     }
     for record in 1..=if knows_all { returned } else { 0 } {
-        assert!(seen.iter().any(|(_, seen)| *seen == record), "record {record} of {returned} is missing: {seen:?}");
+        assert!(
+            seen.iter().any(|(_, seen)| *seen == record),
+            "record {record} of {returned} is missing: {seen:?}"
+        );
     }
 }
 
-/// `preemptions`: how often a thread is interrupted where it need not be, at most. Two are many states, and three too many where none fails.
+/// `preemptions`: how often a thread is interrupted where it need not be, at most. Two are many
+/// states, and three too many where none fails.
 fn check_hand_over(care: Care, preemptions: usize) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(move || {
-        let region = |thread| Region { thread: AtomicU64::new(thread), position: AtomicU64::new(0), word: AtomicU64::new(0) };
+        let region = |thread| Region {
+            thread: AtomicU64::new(thread),
+            position: AtomicU64::new(0),
+            word: AtomicU64::new(0),
+        };
         let shared = Arc::new(Shared {
             regions: [region(1), region(0)],
             full: Mutex::new(Vec::new()),

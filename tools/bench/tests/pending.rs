@@ -1,6 +1,7 @@
-//! The recorder's queue of commands in flight, the source itself and no copy, under threads: every entry comes out once, those
-//! of one thread in their order, nothing is lost when it is full or wraps. `tools/bench/checks.sh` runs these under Miri
-//! too, which sees data races and orders that this machine does not make; loads are smaller there.
+//! The recorder's queue of commands in flight, the source itself and no copy, under threads: every
+//! entry comes out once, those of one thread in their order, nothing is lost when it is full or
+//! wraps. `tools/bench/checks.sh` runs these under Miri too, which sees data races and orders that
+//! this machine does not make; loads are smaller there.
 
 #[allow(dead_code, missing_docs, reason = "the recorder uses what a test does not")]
 #[path = "../../../src/device_time/pending.rs"]

@@ -1,9 +1,11 @@
-//! Owns the file in which calibrations of this machine are kept, and their copy in a trace: what was measured about
-//! devices and sensors, with its uncertainty, so that later runs and reports can use it. Refuses to measure (`doctor
-//! --calibrate` does) and to apply anything: who uses a figure says so.
+//! Owns the file in which calibrations of this machine are kept, and their copy in a trace: what
+//! was measured about devices and sensors, with its uncertainty, so that later runs and reports can
+//! use it. Refuses to measure (`doctor --calibrate` does) and to apply anything: who uses a figure
+//! says so.
 //!
-//! The file is `calibration.json` in `$XDG_CACHE_HOME/clscope` (else `~/.cache/clscope`); `CLSCOPE_CALIBRATION` names
-//! another. `record` copies the entries of its host into the trace's `meta.json`, under `calibration`.
+//! The file is `calibration.json` in `$XDG_CACHE_HOME/clscope` (else `~/.cache/clscope`);
+//! `CLSCOPE_CALIBRATION` names another. `record` copies the entries of its host into the trace's
+//! `meta.json`, under `calibration`.
 //!
 //! ```json
 //! { "schema": 1, "entries": [ {
@@ -115,9 +117,12 @@ impl Default for Store {
 impl Store {
     /// Where this user's calibrations are kept; `None` without a home.
     pub fn path() -> Option<PathBuf> {
-        let given = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let given =
+            |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         given(VARIABLE).or_else(|| {
-            let cache = given("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| Some(given("HOME")?.join(".cache")))?;
+            let cache = given("XDG_CACHE_HOME")
+                .filter(|p| p.is_absolute())
+                .or_else(|| Some(given("HOME")?.join(".cache")))?;
             Some(cache.join("clscope").join("calibration.json"))
         })
     }
@@ -129,13 +134,24 @@ impl Store {
     pub fn load(path: &Path) -> Result<Self> {
         let text = match std::fs::read(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error).with_context(|| format!("cannot read the calibrations in {}", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("cannot read the calibrations in {}", path.display())
+                });
+            }
         };
         let again = "remove it, then run `clscope doctor --calibrate`";
-        let store: Self = serde_json::from_slice(&text).with_context(|| format!("{} holds no calibrations: {again}", path.display()))?;
+        let store: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{} holds no calibrations: {again}", path.display()))?;
         if store.schema != SCHEMA {
-            bail!("{} is of version {}, this clscope knows {SCHEMA}: {again}", path.display(), store.schema);
+            bail!(
+                "{} is of version {}, this clscope knows {SCHEMA}: {again}",
+                path.display(),
+                store.schema
+            );
         }
         Ok(store)
     }
@@ -163,7 +179,12 @@ impl Store {
             std::fs::write(&temporary, text)?;
             Ok(std::fs::rename(&temporary, path)?)
         };
-        write().with_context(|| format!("cannot keep the calibrations in {}; name another place with {VARIABLE}", path.display()))
+        write().with_context(|| {
+            format!(
+                "cannot keep the calibrations in {}; name another place with {VARIABLE}",
+                path.display()
+            )
+        })
     }
 
     /// The entries of a host.
@@ -172,18 +193,23 @@ impl Store {
     }
 }
 
-/// Gives a process's devices the calibrations of its host: figures that the recorder itself wrote go before.
+/// Gives a process's devices the calibrations of its host: figures that the recorder itself wrote
+/// go before.
 pub fn apply(entries: &[Entry], definitions: &mut Definitions) {
     for (id, device) in &definitions.devices {
         let about = |e: &&Entry| match &e.subject {
-            Subject::Device { name, driver } => (name, driver) == (&device.name, &device.driver) && e.host == definitions.process.host,
+            Subject::Device { name, driver } => {
+                (name, driver) == (&device.name, &device.driver)
+                    && e.host == definitions.process.host
+            }
             Subject::Sensor { .. } => false,
         };
         let Some(entry) = entries.iter().find(about) else { continue };
         let Some(bias) = entry.figures.get(SPAN_BIAS) else { continue };
         // Without its uncertainty a figure corrects nothing.
         let Some(uncertainty) = bias.uncertainty else { continue };
-        let found = Calibration { name: SPAN_BIAS.to_owned(), device: *id, value: bias.value, uncertainty };
+        let found =
+            Calibration { name: SPAN_BIAS.to_owned(), device: *id, value: bias.value, uncertainty };
         // The last of a name counts: before the recorder's.
         definitions.calibrations.insert(0, found);
     }
@@ -203,17 +229,28 @@ mod tests {
         let path = folder.path().join("a/b/calibration.json");
         let mut store = Store::load(&path).unwrap();
         assert_eq!(store, Store::default(), "no file, no calibrations");
-        store.put(Entry::new(device("x")).with("span-bias-ns", 1_900.0, Some(100.0)).with("launch-ns", 3_200.0, None));
+        store.put(Entry::new(device("x")).with("span-bias-ns", 1_900.0, Some(100.0)).with(
+            "launch-ns",
+            3_200.0,
+            None,
+        ));
         store.put(Entry::new(device("y")).with("span-bias-ns", 10.0, None));
         store.put(Entry::new(device("x")).with("span-bias-ns", 1_800.0, Some(90.0)));
         store.put(Entry { host: "elsewhere".into(), ..Entry::new(device("x")) });
         store.save(&path).unwrap();
         let back = Store::load(&path).unwrap();
         assert_eq!(back, store);
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left behind");
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left behind"
+        );
         let own = back.of_host(&crate::system::host_name());
         assert_eq!(own.len(), 2);
-        assert_eq!(own[0].figures["span-bias-ns"], Figure { value: 1_800.0, uncertainty: Some(90.0) });
+        assert_eq!(
+            own[0].figures["span-bias-ns"],
+            Figure { value: 1_800.0, uncertainty: Some(90.0) }
+        );
         assert_eq!(own[0].figures.len(), 1, "what was measured before may not hold any more");
     }
 
@@ -223,12 +260,25 @@ mod tests {
         definitions.process.host = crate::system::host_name();
         let devices = [(1, "x", "1"), (2, "x", "2"), (3, "y", "1")];
         for (id, name, driver) in devices {
-            let device = clscope_trace::defs::Device { id, name: name.into(), driver: driver.into(), ..Default::default() };
+            let device = clscope_trace::defs::Device {
+                id,
+                name: name.into(),
+                driver: driver.into(),
+                ..Default::default()
+            };
             definitions.devices.insert(id, device);
         }
         let bias = |value, uncertainty| Entry::new(device("x")).with(SPAN_BIAS, value, uncertainty);
-        apply(&[Entry { host: "elsewhere".into(), ..bias(1.0, Some(1.0)) }, bias(1_900.0, Some(100.0))], &mut definitions);
-        let [found] = &definitions.calibrations[..] else { panic!("{:?}", definitions.calibrations) };
+        apply(
+            &[
+                Entry { host: "elsewhere".into(), ..bias(1.0, Some(1.0)) },
+                bias(1_900.0, Some(100.0)),
+            ],
+            &mut definitions,
+        );
+        let [found] = &definitions.calibrations[..] else {
+            panic!("{:?}", definitions.calibrations)
+        };
         assert_eq!((found.device, found.value, found.uncertainty), (1, 1_900.0, 100.0));
         let mut none = definitions.clone();
         none.calibrations.clear();
@@ -243,9 +293,15 @@ mod tests {
         for text in ["", "{}", "[1]", "{\"schema\": 99, \"entries\": []}"] {
             std::fs::write(&path, text).unwrap();
             let error = format!("{:#}", Store::load(&path).unwrap_err());
-            assert!(error.contains("doctor --calibrate") && error.contains("calibration.json"), "{text}: {error}");
+            assert!(
+                error.contains("doctor --calibrate") && error.contains("calibration.json"),
+                "{text}: {error}"
+            );
         }
-        let error = format!("{:#}", Store::default().save(Path::new("/proc/none/calibration.json")).unwrap_err());
+        let error = format!(
+            "{:#}",
+            Store::default().save(Path::new("/proc/none/calibration.json")).unwrap_err()
+        );
         assert!(error.contains(VARIABLE), "{error}");
     }
 }

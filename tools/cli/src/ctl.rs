@@ -1,6 +1,6 @@
-//! `clscope ctl`: pauses and resumes recording in running processes, through the control word of their ring files, and
-//! brings what they recorded to the disk. The application gets no signal and runs no code of ours for it: its next OpenCL
-//! call sees the word.
+//! `clscope ctl`: pauses and resumes recording in running processes, through the control word of
+//! their ring files, and brings what they recorded to the disk. The application gets no signal and
+//! runs no code of ours for it: its next OpenCL call sees the word.
 #![forbid(unsafe_code)]
 
 use crate::trace_files::{Role, as_recorded};
@@ -72,7 +72,8 @@ pub fn run(args: &Args) -> Result<()> {
         None => {
             // A wrong name is told before anything is written there.
             rings_in(&target)?;
-            // Processes that come while this runs either read what they begin with, or have their ring in the list made now.
+            // Processes that come while this runs either read what they begin with, or have their
+            // ring in the list made now.
             if matches!(args.command, Command::Start | Command::Stop) {
                 tell_later_ones(&target, args.command)?;
             }
@@ -81,10 +82,15 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let mut alive = 0;
     for ring in &rings {
-        let state = apply(ring, args.command).with_context(|| format!("cannot control the process of {}", ring.display()))?;
+        let state = apply(ring, args.command)
+            .with_context(|| format!("cannot control the process of {}", ring.display()))?;
         alive += usize::from(state != State::Ended);
         let name = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let flushed = if args.command == Command::Flush { format!(", {}", flush(ring)?) } else { String::new() };
+        let flushed = if args.command == Command::Flush {
+            format!(", {}", flush(ring)?)
+        } else {
+            String::new()
+        };
         println!("{name}: {}{flushed}", state.name());
     }
     if alive == 0 && matches!(args.command, Command::Start | Command::Stop) {
@@ -93,7 +99,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a recording.
+/// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a
+/// recording.
 pub fn stop_all(trace: &Path) -> Result<()> {
     tell_later_ones(trace, Command::Stop)?;
     // None may have begun.
@@ -125,8 +132,8 @@ pub fn apply(ring: &Path, command: Command) -> Result<State> {
     Ok(if next == control::PAUSED { State::Paused } else { State::Recording })
 }
 
-/// Whether the process that made a ring file still has it mapped. Where that cannot be seen (another namespace, another
-/// user), it counts as running: a word that nobody reads does no harm.
+/// Whether the process that made a ring file still has it mapped. Where that cannot be seen
+/// (another namespace, another user), it counts as running: a word that nobody reads does no harm.
 fn is_alive(header: &FileHeader, ring: &File) -> bool {
     let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
     if header.pid_ns != 0 && header.pid_ns != own {
@@ -159,12 +166,16 @@ fn mapped_rings(maps: &str) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
 
 /// What processes of a trace begin with that come later.
 fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
-    let text = if command == Command::Stop { control::BEGIN_PAUSED } else { control::BEGIN_RECORDING };
+    let text =
+        if command == Command::Stop { control::BEGIN_PAUSED } else { control::BEGIN_RECORDING };
     let path = trace.join(control::FILE);
     let temporary = trace.join(format!(".{}.{}", control::FILE, std::process::id()));
     // Readers see all of it or nothing.
-    let written = fs::write(&temporary, format!("{text}\n")).and_then(|()| fs::rename(&temporary, &path));
-    written.with_context(|| format!("cannot write {}: processes yet to come would not know", path.display()))
+    let written =
+        fs::write(&temporary, format!("{text}\n")).and_then(|()| fs::rename(&temporary, &path));
+    written.with_context(|| {
+        format!("cannot write {}: processes yet to come would not know", path.display())
+    })
 }
 
 /// Brings the files of a ring's process to the disk, and says what that is.
@@ -178,7 +189,8 @@ fn flush(ring: &Path) -> Result<String> {
         // A segment may have gone since it was listed (--max-size).
         let Ok(file) = File::open(&path) else { continue };
         // Pages that a process has mapped and changed belong to the file like all others.
-        file.sync_all().with_context(|| format!("{} could not be brought to the disk", path.display()))?;
+        file.sync_all()
+            .with_context(|| format!("{} could not be brought to the disk", path.display()))?;
         files += usize::from(role.stem().is_some());
         bytes += file.metadata()?.len();
     }
@@ -191,21 +203,31 @@ fn flush(ring: &Path) -> Result<String> {
 
 /// The ring files of a trace.
 pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = entries(trace)?.into_iter().filter(|p| p.extension().is_some_and(|e| e == "ring")).collect();
+    let mut found: Vec<PathBuf> = entries(trace)?
+        .into_iter()
+        .filter(|p| p.extension().is_some_and(|e| e == "ring"))
+        .collect();
     if found.is_empty() {
-        bail!("{} holds no ring file: no process has recorded into it yet, or it could not map files", trace.display());
+        bail!(
+            "{} holds no ring file: no process has recorded into it yet, or it could not map files",
+            trace.display()
+        );
     }
     found.sort();
     Ok(found)
 }
 
-/// The ring files of a process: those it has mapped, wherever they are, else those named after it in traces here.
+/// The ring files of a process: those it has mapped, wherever they are, else those named after it
+/// in traces here.
 pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mut found: Vec<PathBuf> = mapped_rings(&maps).map(|(_, path)| path).filter(|p| p.exists()).collect();
+    let mut found: Vec<PathBuf> =
+        mapped_rings(&maps).map(|(_, path)| path).filter(|p| p.exists()).collect();
     if found.is_empty() {
         let prefix = format!("{pid}-");
-        let traces = entries(Path::new("."))?.into_iter().filter(|p| p.extension().is_some_and(|e| e == "clscope"));
+        let traces = entries(Path::new("."))?
+            .into_iter()
+            .filter(|p| p.extension().is_some_and(|e| e == "clscope"));
         for path in traces.filter_map(|t| entries(&t).ok()).flatten() {
             let named = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
             if named && path.extension().is_some_and(|e| e == "ring") {
@@ -216,15 +238,21 @@ pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>> {
     found.sort();
     found.dedup();
     if found.is_empty() {
-        let why =
-            if maps.is_empty() { "is not running, or belongs to another user" } else { "has made no OpenCL call under the recorder yet" };
-        bail!("process {pid} {why}, and no trace in this directory is of it: name its trace directory");
+        let why = if maps.is_empty() {
+            "is not running, or belongs to another user"
+        } else {
+            "has made no OpenCL call under the recorder yet"
+        };
+        bail!(
+            "process {pid} {why}, and no trace in this directory is of it: name its trace directory"
+        );
     }
     Ok(found)
 }
 
 fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
-    let list = fs::read_dir(directory).with_context(|| format!("cannot read the directory {}", directory.display()))?;
+    let list = fs::read_dir(directory)
+        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
     Ok(list.filter_map(|e| e.ok().map(|e| e.path())).collect())
 }
 
@@ -247,7 +275,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let error = |e: anyhow::Error| format!("{e:#}");
         assert!(error(rings_in(folder.path()).unwrap_err()).contains("no process has recorded"));
-        assert!(error(rings_in(&folder.path().join("none")).unwrap_err()).contains("cannot read the directory"));
+        assert!(
+            error(rings_in(&folder.path().join("none")).unwrap_err())
+                .contains("cannot read the directory")
+        );
         assert!(error(rings_of(std::process::id()).unwrap_err()).contains("no OpenCL call"));
         assert!(error(rings_of(u32::MAX).unwrap_err()).contains("not running"));
     }

@@ -1,5 +1,6 @@
-//! `clscope dump`: everything a trace holds, one line each: definitions in the order they were written, then events in
-//! time order. For people and for `grep`; `--format json` gives one object a line. Refuses to sum up.
+//! `clscope dump`: everything a trace holds, one line each: definitions in the order they were
+//! written, then events in time order. For people and for `grep`; `--format json` gives one object
+//! a line. Refuses to sum up.
 #![forbid(unsafe_code)]
 
 use crate::counters::snapshots;
@@ -52,7 +53,8 @@ pub enum Format {
 pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
     let mut out = std::io::BufWriter::with_capacity(1 << 17, std::io::stdout().lock());
-    let (lines, issues) = write(&files, args.format, &mut out).context("could not write the dump")?;
+    let (lines, issues) =
+        write(&files, args.format, &mut out).context("could not write the dump")?;
     out.flush().context("could not write the dump")?;
     drop(out);
     if lines == 0 && refuse_unreadable(&issues) {
@@ -63,7 +65,11 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Writes the lines; returns how many, and what is wrong with the trace.
-fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u64, Vec<crate::report::Finding>)> {
+fn write(
+    files: &TraceFiles,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<(u64, Vec<crate::report::Finding>)> {
     let mut lines = 0;
     let trace = files.trace();
     for (label, bytes) in files.definitions() {
@@ -75,7 +81,10 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u6
             lines += 1;
             match format {
                 Format::Text => writeln!(out, "{label:>24}  {}", one_line(&def))?,
-                Format::Json => line(out, &json!({ "event": "definition", "process": label, "definition": definition(&def) }))?,
+                Format::Json => line(
+                    out,
+                    &json!({ "event": "definition", "process": label, "definition": definition(&def) }),
+                )?,
             }
         }
     }
@@ -102,7 +111,10 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u6
             Format::Json => {
                 let mut value = object(&trace, &sites, &event);
                 if let (Event::Command(command), Some(of)) = (&event, value.as_object_mut()) {
-                    let own: Vec<Value> = around.iter().filter_map(|a| a.value(command.process.0 as usize, command)).collect();
+                    let own: Vec<Value> = around
+                        .iter()
+                        .filter_map(|a| a.value(command.process.0 as usize, command))
+                        .collect();
                     if !own.is_empty() {
                         of.insert("counters".to_owned(), own.into());
                     }
@@ -117,11 +129,21 @@ fn write(files: &TraceFiles, format: Format, out: &mut impl Write) -> Result<(u6
 }
 
 /// What was read around a command, a line for each source.
-fn counted(trace: &Trace<'_>, command: &Command<'_>, around: &[snapshots::Around], out: &mut String) {
+fn counted(
+    trace: &Trace<'_>,
+    command: &Command<'_>,
+    around: &[snapshots::Around],
+    out: &mut String,
+) {
     for source in around {
         if let Some(text) = source.text(command.process.0 as usize, command) {
             let who = who(trace, command.process, command.thread);
-            let _ = writeln!(out, "{:>16}  {who:>15}  counters of command {}: {text}", "", command.id().0);
+            let _ = writeln!(
+                out,
+                "{:>16}  {who:>15}  counters of command {}: {text}",
+                "",
+                command.id().0
+            );
         }
     }
 }
@@ -131,12 +153,13 @@ fn line(out: &mut impl Write, value: &Value) -> Result<()> {
     Ok(out.write_all(b"\n")?)
 }
 
-/// A definition in one line: its kind, then its fields as JSON writes them, which keeps the many lines of a build log in one.
-/// What is absent is left out.
+/// A definition in one line: its kind, then its fields as JSON writes them, which keeps the many
+/// lines of a build log in one. What is absent is left out.
 fn one_line(def: &Def) -> String {
     let fields = definition(def);
     let Value::Object(mut fields) = fields else { return fields.to_string() };
-    let mut out = fields.remove("kind").and_then(|k| k.as_str().map(str::to_owned)).unwrap_or_default();
+    let mut out =
+        fields.remove("kind").and_then(|k| k.as_str().map(str::to_owned)).unwrap_or_default();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let _ = write!(out, " {name}={value}");
     }
@@ -145,14 +168,23 @@ fn one_line(def: &Def) -> String {
 
 fn who(trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> String {
     let p = trace.process(process);
-    let tid = p.definitions.threads.get(&thread.0).map_or_else(|| format!("#{}", thread.0), |t| t.tid.to_string());
+    let tid = p
+        .definitions
+        .threads
+        .get(&thread.0)
+        .map_or_else(|| format!("#{}", thread.0), |t| t.tid.to_string());
     format!("{}/{tid}", p.header.pid)
 }
 
 /// Seconds since the timeline's origin with all nanoseconds.
 fn clock(at: HostNs, origin: HostNs) -> String {
     let ns = at.0.saturating_sub(origin.0);
-    format!("{}{}.{:09}", if ns < 0 { "-" } else { "" }, ns.unsigned_abs() / 1_000_000_000, ns.unsigned_abs() % 1_000_000_000)
+    format!(
+        "{}{}.{:09}",
+        if ns < 0 { "-" } else { "" },
+        ns.unsigned_abs() / 1_000_000_000,
+        ns.unsigned_abs() % 1_000_000_000
+    )
 }
 
 fn result(code: i32) -> String {
@@ -182,7 +214,10 @@ fn value(kind: ArgumentKind, value: u64) -> String {
     }
 }
 
-fn sizes(definitions: &Definitions, geometry: u32) -> Option<(String, Option<String>, Option<String>)> {
+fn sizes(
+    definitions: &Definitions,
+    geometry: u32,
+) -> Option<(String, Option<String>, Option<String>)> {
     let g = definitions.geometries.get(&geometry)?;
     let n = (g.dimensions as usize).clamp(1, 3);
     let join = |v: &[u64; 3]| v[..n].iter().map(u64::to_string).collect::<Vec<_>>().join("x");
@@ -216,7 +251,8 @@ fn enqueued(definitions: &Definitions, e: &Enqueued<'_>, site: Option<&Named>, o
         };
     }
     if e.wait_count() > 0 {
-        let ids: Vec<String> = e.waits().map(|w| w.map_or_else(|| "?".to_owned(), |w| w.0.to_string())).collect();
+        let ids: Vec<String> =
+            e.waits().map(|w| w.map_or_else(|| "?".to_owned(), |w| w.0.to_string())).collect();
         let _ = write!(out, " waits=[{}]", ids.join(" "));
     }
     let _ = write!(out, " {}", flags(c.flags).join(","));
@@ -231,16 +267,28 @@ fn describe(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>, origin: HostNs,
         Event::Command(command) => command_line(trace, command, origin, out),
         Event::InCall { process, thread, function, begin } => {
             let name = trace.process(*process).definitions.function_name(*function);
-            let _ = write!(out, "{:>16}  {:>15}  still in {name} at the end", clock(*begin, origin), who(trace, *process, *thread));
+            let _ = write!(
+                out,
+                "{:>16}  {:>15}  still in {name} at the end",
+                clock(*begin, origin),
+                who(trace, *process, *thread)
+            );
         }
         Event::Mark { process, thread, at, mark } => {
-            let _ = write!(out, "{:>16}  {:>15}  ", clock(*at, origin), who(trace, *process, *thread));
+            let _ =
+                write!(out, "{:>16}  {:>15}  ", clock(*at, origin), who(trace, *process, *thread));
             let _ = match mark {
-                Mark::Dropped { count, reason } => write!(out, "{count} records dropped: {}", reason.text()),
+                Mark::Dropped { count, reason } => {
+                    write!(out, "{count} records dropped: {}", reason.text())
+                }
                 Mark::Paused(true) => write!(out, "recording paused"),
                 Mark::Paused(false) => write!(out, "recording went on"),
-                Mark::SamplingRate { stratum: 0, probability } => write!(out, "sampling probability {probability}"),
-                Mark::SamplingRate { stratum, probability } => write!(out, "sampling probability {probability} for kernel #{stratum}"),
+                Mark::SamplingRate { stratum: 0, probability } => {
+                    write!(out, "sampling probability {probability}")
+                }
+                Mark::SamplingRate { stratum, probability } => {
+                    write!(out, "sampling probability {probability} for kernel #{stratum}")
+                }
                 Mark::Unknown { kind } => write!(out, "record of unknown kind {kind}"),
             };
         }
@@ -250,12 +298,25 @@ fn describe(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>, origin: HostNs,
 fn call_line(trace: &Trace<'_>, sites: &Sites, call: &Call<'_>, origin: HostNs, out: &mut String) {
     let definitions = &trace.process(call.process).definitions;
     let name = definitions.function_name(call.function);
-    let _ = write!(out, "{:>16}  {:>15}  {name}(", clock(call.span.begin, origin), who(trace, call.process, call.thread));
+    let _ = write!(
+        out,
+        "{:>16}  {:>15}  {name}(",
+        clock(call.span.begin, origin),
+        who(trace, call.process, call.thread)
+    );
     match (&call.kept, definitions.function(call.function)) {
-        (Kept::Enqueue(e), _) => enqueued(definitions, e, sites.get(call.process, e.record.site), out),
+        (Kept::Enqueue(e), _) => {
+            enqueued(definitions, e, sites.get(call.process, e.record.site), out)
+        }
         (_, Some(function)) => {
             for (i, a) in call.arguments(function).enumerate() {
-                let _ = write!(out, "{}{}={}", if i == 0 { "" } else { ", " }, a.argument.name, value(a.argument.kind, a.value));
+                let _ = write!(
+                    out,
+                    "{}{}={}",
+                    if i == 0 { "" } else { ", " },
+                    a.argument.name,
+                    value(a.argument.kind, a.value)
+                );
             }
         }
         (Kept::Plain { small, id }, None) => drop(write!(out, "#{id}, {small:#x}")),
@@ -269,7 +330,13 @@ fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &
         Outcome::Timed(times) => times.observed,
         _ => command.call.end,
     };
-    let _ = write!(out, "{:>16}  {:>15}  command {} ", clock(at, origin), who(trace, command.process, command.thread), command.id().0);
+    let _ = write!(
+        out,
+        "{:>16}  {:>15}  command {} ",
+        clock(at, origin),
+        who(trace, command.process, command.thread),
+        command.id().0
+    );
     let _ = match &command.outcome {
         Outcome::Timed(t) => {
             let [queued, submit, start, end] = t.raw.map(|s| s.0);
@@ -282,12 +349,19 @@ fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &
                 end - queued
             );
             match &t.placed {
-                Some(p) => write!(out, "; on the timeline from {} +-{} ns", clock(p.stamps[2], origin), p.bound_ns),
+                Some(p) => write!(
+                    out,
+                    "; on the timeline from {} +-{} ns",
+                    clock(p.stamps[2], origin),
+                    p.bound_ns
+                ),
                 None => Ok(()),
             }
         }
         Outcome::Untimed { reason, detail: 0 } => write!(out, "has no time: {}", reason.text()),
-        Outcome::Untimed { reason, detail } => write!(out, "has no time: {} ({})", reason.text(), result(*detail)),
+        Outcome::Untimed { reason, detail } => {
+            write!(out, "has no time: {} ({})", reason.text(), result(*detail))
+        }
         Outcome::Unfinished(reason) => write!(out, "has no end: {}", reason.text()),
     };
 }
@@ -317,7 +391,9 @@ fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
             let (label, tid) = place(call.process, call.thread);
             let arguments: Map<String, Value> = definitions
                 .function(call.function)
-                .map(|f| call.arguments(f).map(|a| (a.argument.name.clone(), a.value.into())).collect())
+                .map(|f| {
+                    call.arguments(f).map(|a| (a.argument.name.clone(), a.value.into())).collect()
+                })
                 .unwrap_or_default();
             let enqueue = if let Kept::Enqueue(e) = &call.kept {
                 Some(enqueued_object(definitions, e, sites.get(call.process, e.record.site)))
@@ -356,9 +432,13 @@ fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
         Event::Mark { process, thread, at, mark } => {
             let (label, tid) = place(*process, *thread);
             let what = match mark {
-                Mark::Dropped { count, reason } => json!({ "dropped": count, "reason": reason.text() }),
+                Mark::Dropped { count, reason } => {
+                    json!({ "dropped": count, "reason": reason.text() })
+                }
                 Mark::Paused(on) => json!({ "paused": on }),
-                Mark::SamplingRate { stratum, probability } => json!({ "kernel": stratum, "probability": probability }),
+                Mark::SamplingRate { stratum, probability } => {
+                    json!({ "kernel": stratum, "probability": probability })
+                }
                 Mark::Unknown { kind } => json!({ "unknown_kind": kind }),
             };
             json!({ "event": "mark", "process": label, "thread": thread.0, "tid": tid, "at_ns": at.0, "mark": what })
@@ -390,8 +470,13 @@ fn definition(def: &Def) -> Value {
             settings
         ),
         Def::Function(d) => {
-            let arguments: Vec<Value> = d.arguments.iter().map(|a| json!({ "name": a.name, "kind": format!("{:?}", a.kind) })).collect();
-            let small: Vec<Value> = d.small.iter().map(|s| json!({ "argument": s.argument, "bits": s.bits })).collect();
+            let arguments: Vec<Value> = d
+                .arguments
+                .iter()
+                .map(|a| json!({ "name": a.name, "kind": format!("{:?}", a.kind) }))
+                .collect();
+            let small: Vec<Value> =
+                d.small.iter().map(|s| json!({ "argument": s.argument, "bits": s.bits })).collect();
             json!({ "kind": "Function", "id": d.id, "name": d.name, "origin": d.origin, "group": d.group, "arguments": arguments, "small": small, "object": d.object })
         }
         Def::Anchor(d) => fields!("Anchor", d, ticks, raw, monotonic, realtime, width),
@@ -423,7 +508,9 @@ fn definition(def: &Def) -> Value {
         Def::Geometry(d) => fields!("Geometry", d, id, dimensions, offset, global, local),
         Def::Exit(d) => fields!("Exit", d, ticks, pending),
         Def::Warning(d) => fields!("Warning", d, code, text),
-        Def::DeviceClock(d) => fields!("DeviceClock", d, device, device_time, host_time, before, after),
+        Def::DeviceClock(d) => {
+            fields!("DeviceClock", d, device, device_time, host_time, before, after)
+        }
         Def::Fork(d) => fields!("Fork", d, child, ticks),
         Def::Calibration(d) => fields!("Calibration", d, name, device, value, uncertainty),
         Def::Replay(d) => {
@@ -435,7 +522,11 @@ fn definition(def: &Def) -> Value {
         }
         Def::Module(d) => fields!("Module", d, id, path, build_id, base, begin, end),
         Def::CallSite(d) => {
-            let frames: Vec<Value> = d.frames.iter().map(|f| json!({ "module": f.module, "address": f.address })).collect();
+            let frames: Vec<Value> = d
+                .frames
+                .iter()
+                .map(|f| json!({ "module": f.module, "address": f.address }))
+                .collect();
             json!({ "kind": "CallSite", "id": d.id, "frames": frames })
         }
         Def::ClockMarkers(d) => {
@@ -462,7 +553,11 @@ mod tests {
             .plain(function::SET_ARG, 1_000, 1_500, 2 | (8 << 8), 1)
             .enqueue(2_000, 3_000, &CommandSpec { waits: &[1, 0], ..CommandSpec::kernel(7, 1, 1) })
             .call(function::CREATE_BUFFER, 4_000, 5_000, -61, &[0, 1, 4096])
-            .timing(9_000, 7, [host.raw + 2_100, host.raw + 2_200, host.raw + 3_000, host.raw + 8_000]);
+            .timing(
+                9_000,
+                7,
+                [host.raw + 2_100, host.raw + 2_200, host.raw + 3_000, host.raw + 8_000],
+            );
         p.in_calls.push((0, function::FINISH, 9_500));
         let bytes = p.build();
         fs::write(path.join("9-0.defs"), &bytes.defs).unwrap();
@@ -472,7 +567,10 @@ mod tests {
         let mut out = Vec::new();
         let (lines, issues) = write(&files, format, &mut out).unwrap();
         assert_eq!(lines as usize, out.iter().filter(|b| **b == b'\n').count());
-        assert_eq!(issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(), ["not-ended", "ended-in-call"]);
+        assert_eq!(
+            issues.iter().map(|i| i.code.as_str()).collect::<Vec<_>>(),
+            ["not-ended", "ended-in-call"]
+        );
         String::from_utf8(out).unwrap()
     }
 
@@ -493,11 +591,17 @@ mod tests {
 
     #[test]
     fn json_lines_hold_the_same() {
-        let lines: Vec<Value> = dump(Format::Json).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let lines: Vec<Value> =
+            dump(Format::Json).lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         let of = |event: &str| lines.iter().filter(|l| l["event"] == event).collect::<Vec<_>>();
         assert_eq!((of("call").len(), of("command").len(), of("in_call").len()), (3, 1, 1));
         assert_eq!(of("call")[1]["enqueue"]["waits"], json!([1, null]));
         assert_eq!(of("command")[0]["times"]["device_ns"][3], 5_000_008_000u64);
-        assert!(of("definition").iter().any(|d| d["definition"]["kind"] == "Geometry" && d["definition"]["global"][0] == 1024));
+        assert!(
+            of("definition")
+                .iter()
+                .any(|d| d["definition"]["kind"] == "Geometry"
+                    && d["definition"]["global"][0] == 1024)
+        );
     }
 }

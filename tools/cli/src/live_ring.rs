@@ -1,6 +1,7 @@
-//! Owns the copy of a ring file whose process may be writing. A ring is refilled in place, so that a copy may mix two
-//! fillings: each region's sequence number is read again behind the copy, and the region copied anew where it has moved on.
-//! `tools/bench/tests/loom_ring.rs` checks this protocol in every order of memory. Refuses to decode records.
+//! Owns the copy of a ring file whose process may be writing. A ring is refilled in place, so that
+//! a copy may mix two fillings: each region's sequence number is read again behind the copy, and
+//! the region copied anew where it has moved on. `tools/bench/tests/loom_ring.rs` checks this
+//! protocol in every order of memory. Refuses to decode records.
 #![forbid(unsafe_code)]
 
 use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
@@ -9,11 +10,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Copies of a region before it is left out: a thread fills its ring in a millisecond at most, a copy takes a fraction.
+/// Copies of a region before it is left out: a thread fills its ring in a millisecond at most, a
+/// copy takes a fraction.
 const TRIES: usize = 100;
 
-/// The bytes of a ring file, every region of one filling. What a thread wrote in the meantime is in its segment, which
-/// must be opened afterwards, or comes later.
+/// The bytes of a ring file, every region of one filling. What a thread wrote in the meantime is in
+/// its segment, which must be opened afterwards, or comes later.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -25,12 +27,14 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
         for (at, size) in &moving {
-            // The kernel copies from the front: the header, and with it the sequence number, before the records.
+            // The kernel copies from the front: the header, and with it the sequence number, before
+            // the records.
             file.read_exact_at(&mut bytes[*at..at + size], *at as u64)?;
         }
     }
     for (at, _) in moving {
-        // Its newest records cannot be had now: an empty filling, the older ones are in the segment.
+        // Its newest records cannot be had now: an empty filling, the older ones are in the
+        // segment.
         bytes[at + ring::POSITION..at + ring::POSITION + 4].fill(0);
     }
     Ok(bytes)
@@ -46,7 +50,9 @@ fn regions(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut at = RING_FIRST;
     while at + RING_HEADER_LEN <= bytes.len() {
         let size = word(bytes, at + ring::SIZE) as usize;
-        let whole = size >= RING_FIRST && size.is_multiple_of(RING_FIRST) && at.checked_add(size).is_some_and(|end| end <= bytes.len());
+        let whole = size >= RING_FIRST
+            && size.is_multiple_of(RING_FIRST)
+            && at.checked_add(size).is_some_and(|end| end <= bytes.len());
         if word(bytes, at + ring::MAGIC) == RING_MAGIC && whole {
             out.push((at, size));
             at += size;
@@ -57,12 +63,14 @@ fn regions(bytes: &[u8]) -> Vec<(usize, usize)> {
     out
 }
 
-/// Whether a region is in another filling now than in the copy, or another thread's. One that cannot be read any more stays as it was.
+/// Whether a region is in another filling now than in the copy, or another thread's. One that
+/// cannot be read any more stays as it was.
 fn has_moved(file: &File, bytes: &[u8], at: usize) -> bool {
     // The upper half of the position is the sequence number.
     [at + ring::POSITION + 4, at + ring::THREAD].into_iter().any(|place| {
         let mut now = [0; 4];
-        file.read_exact_at(&mut now, place as u64).is_ok() && u32::from_le_bytes(now) != word(bytes, place)
+        file.read_exact_at(&mut now, place as u64).is_ok()
+            && u32::from_le_bytes(now) != word(bytes, place)
     })
 }
 
@@ -81,7 +89,8 @@ mod tests {
         let mut first = vec![0u8; RING_FIRST + 2 * size];
         for at in [RING_FIRST, RING_FIRST + size] {
             first[at..at + 4].copy_from_slice(&RING_MAGIC.to_le_bytes());
-            first[at + ring::SIZE..at + ring::SIZE + 4].copy_from_slice(&(size as u32).to_le_bytes());
+            first[at + ring::SIZE..at + ring::SIZE + 4]
+                .copy_from_slice(&(size as u32).to_le_bytes());
         }
         std::fs::write(&path, &first).unwrap();
         let done = AtomicBool::new(false);
@@ -92,22 +101,32 @@ mod tests {
                 while !done.load(Ordering::Relaxed) {
                     sequence += 1;
                     let at = RING_FIRST as u64;
-                    let position = |bytes: usize| (u64::from(sequence) << 32 | bytes as u64).to_le_bytes();
+                    let position =
+                        |bytes: usize| (u64::from(sequence) << 32 | bytes as u64).to_le_bytes();
                     file.write_all_at(&position(0), at + ring::POSITION as u64).unwrap();
-                    let filling: Vec<u8> = std::iter::repeat_n(sequence.to_le_bytes(), words).flatten().collect();
+                    let filling: Vec<u8> =
+                        std::iter::repeat_n(sequence.to_le_bytes(), words).flatten().collect();
                     for part in 0..4 {
                         let (from, to) = (part * filling.len() / 4, (part + 1) * filling.len() / 4);
-                        file.write_all_at(&filling[from..to], at + (RING_HEADER_LEN + from) as u64).unwrap();
+                        file.write_all_at(&filling[from..to], at + (RING_HEADER_LEN + from) as u64)
+                            .unwrap();
                         file.write_all_at(&position(to), at + ring::POSITION as u64).unwrap();
                     }
                 }
             });
             for _ in 0..300 {
                 let copy = read(&path).unwrap();
-                let (published, sequence) =
-                    (word(&copy, RING_FIRST + ring::POSITION) as usize, word(&copy, RING_FIRST + ring::POSITION + 4));
+                let (published, sequence) = (
+                    word(&copy, RING_FIRST + ring::POSITION) as usize,
+                    word(&copy, RING_FIRST + ring::POSITION + 4),
+                );
                 let from = RING_FIRST + RING_HEADER_LEN;
-                assert!(copy[from..from + published].chunks_exact(4).all(|w| w == sequence.to_le_bytes()), "filling {sequence}");
+                assert!(
+                    copy[from..from + published]
+                        .chunks_exact(4)
+                        .all(|w| w == sequence.to_le_bytes()),
+                    "filling {sequence}"
+                );
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -117,7 +136,9 @@ mod tests {
     fn any_bytes_are_copied() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1-0.ring");
-        for bytes in [vec![], vec![0xff; 100], vec![0xff; 3 * RING_FIRST], vec![0; 2 * RING_FIRST + 17]] {
+        for bytes in
+            [vec![], vec![0xff; 100], vec![0xff; 3 * RING_FIRST], vec![0; 2 * RING_FIRST + 17]]
+        {
             std::fs::write(&path, &bytes).unwrap();
             assert_eq!(read(&path).unwrap(), bytes);
         }

@@ -1,5 +1,5 @@
-//! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with the whole chain of
-//! causes, prefixed, on stderr. Refuses to do any work itself.
+//! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with
+//! the whole chain of causes, prefixed, on stderr. Refuses to do any work itself.
 
 mod bench;
 mod calibration;
@@ -123,8 +123,13 @@ fn main() -> ExitCode {
 }
 
 fn print_settings() {
-    println!("Environment variables of the recorder; `clscope record` sets them from its options.\n");
+    println!(
+        "Environment variables of the recorder; `clscope record` sets them from its options.\n"
+    );
     for setting in clscope_trace::settings::SETTINGS {
-        println!("{}={}\n    {} (default: {})", setting.name, setting.values, setting.help, setting.default);
+        println!(
+            "{}={}\n    {} (default: {})",
+            setting.name, setting.values, setting.help, setting.default
+        );
     }
 }

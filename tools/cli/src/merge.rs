@@ -1,6 +1,7 @@
-//! `clscope merge`: several traces into one directory, which every other command reads as one. Owns the names in it:
-//! processes of different hosts and pid namespaces may share a pid. Files are linked, or copied where that is not
-//! possible; the directory appears whole or not at all. Refuses to change what is in a file.
+//! `clscope merge`: several traces into one directory, which every other command reads as one. Owns
+//! the names in it: processes of different hosts and pid namespaces may share a pid. Files are
+//! linked, or copied where that is not possible; the directory appears whole or not at all. Refuses
+//! to change what is in a file.
 #![forbid(unsafe_code)]
 
 use crate::output::{count, say, shown_path, write_whole};
@@ -60,12 +61,19 @@ struct Source {
 
 fn read_source(path: &Path) -> Result<Source> {
     let shown = path.display();
-    let mut out = Source { name: shown.to_string(), meta: None, processes: BTreeMap::new(), sensors: Vec::new() };
+    let mut out = Source {
+        name: shown.to_string(),
+        meta: None,
+        processes: BTreeMap::new(),
+        sensors: Vec::new(),
+    };
     for entry in fs::read_dir(path).with_context(|| format!("could not list the trace {shown}"))? {
         let entry = entry.with_context(|| format!("could not list the trace {shown}"))?;
         let file = entry.path();
         match entry.file_name().to_str().and_then(Role::of) {
-            Some(Role::Meta) => out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()),
+            Some(Role::Meta) => {
+                out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok())
+            }
             Some(Role::Sensors) => out.sensors.push(file),
             Some(role) => {
                 let stem = role.stem().unwrap_or_default().to_owned();
@@ -106,7 +114,8 @@ fn file_name(role: &Role, stem: &str) -> String {
 fn bring(from: &Path, to: &Path) -> Result<()> {
     // A link costs nothing; another file system, or one without links, needs a copy.
     if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to).with_context(|| format!("could not copy {} to {}", from.display(), to.display()))?;
+        fs::copy(from, to)
+            .with_context(|| format!("could not copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
 }
@@ -114,17 +123,28 @@ fn bring(from: &Path, to: &Path) -> Result<()> {
 /// Runs the command.
 ///
 /// # Errors
-/// If a source is no trace, the target exists, or a file cannot be copied. Nothing is left behind then.
+/// If a source is no trace, the target exists, or a file cannot be copied. Nothing is left behind
+/// then.
 pub fn run(args: &Args) -> Result<()> {
     let target = &with_ending(&args.output);
     if fs::symlink_metadata(target).is_ok() {
         bail!("{} exists already: name another directory with -o, or remove it", target.display());
     }
-    let name = target.file_name().with_context(|| format!("{} names no directory", target.display()))?;
-    let sources = args.traces.iter().map(|t| read_source(&as_recorded(t.clone()))).collect::<Result<Vec<_>>>()?;
-    let temporary = target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    fs::create_dir(&temporary)
-        .with_context(|| format!("could not make a directory beside {}: choose another place with -o", target.display()))?;
+    let name =
+        target.file_name().with_context(|| format!("{} names no directory", target.display()))?;
+    let sources = args
+        .traces
+        .iter()
+        .map(|t| read_source(&as_recorded(t.clone())))
+        .collect::<Result<Vec<_>>>()?;
+    let temporary =
+        target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+    fs::create_dir(&temporary).with_context(|| {
+        format!(
+            "could not make a directory beside {}: choose another place with -o",
+            target.display()
+        )
+    })?;
     let mut unfinished = Unfinished(Some(&temporary));
 
     let (mut names, mut known, mut processes) = (BTreeSet::new(), BTreeSet::new(), 0u64);
@@ -133,7 +153,10 @@ pub fn run(args: &Args) -> Result<()> {
         for (stem, files) in &source.processes {
             let who = files.iter().find_map(|(_, path)| identity(path));
             if who.is_some_and(|who| !known.insert(who)) {
-                say(format_args!("process {stem} of {} is in another of the traces too: taken once", source.name));
+                say(format_args!(
+                    "process {stem} of {} is in another of the traces too: taken once",
+                    source.name
+                ));
                 continue;
             }
             let own = free_name(stem, &names);
@@ -144,10 +167,15 @@ pub fn run(args: &Args) -> Result<()> {
             processes += 1;
         }
         for path in &source.sensors {
-            let bytes = fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
+            let bytes =
+                fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
             // Ranks of one host that were recorded together bring the same series.
             if !series.contains(&bytes) {
-                let own = if series.is_empty() { "sensors.clt".to_owned() } else { format!("sensors-{}.clt", series.len()) };
+                let own = if series.is_empty() {
+                    "sensors.clt".to_owned()
+                } else {
+                    format!("sensors-{}.clt", series.len())
+                };
                 bring(path, &temporary.join(own))?;
                 series.push(bytes);
             }
@@ -161,7 +189,9 @@ pub fn run(args: &Args) -> Result<()> {
         serde_json::to_writer_pretty(&mut *out, &meta)?;
         Ok(out.write_all(b"\n")?)
     })?;
-    fs::rename(&temporary, target).with_context(|| format!("could not give the merged trace its name {}", target.display()))?;
+    fs::rename(&temporary, target).with_context(|| {
+        format!("could not give the merged trace its name {}", target.display())
+    })?;
     unfinished.0 = None;
     say(format_args!(
         "{} of {} in {}; next: clscope report {}",
@@ -196,7 +226,11 @@ mod tests {
     #[test]
     fn processes_of_several_hosts_keep_apart_and_doubles_go() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b, c) = (trace(dir.path(), "a.clscope", 2), trace(dir.path(), "b.clscope", 3), trace(dir.path(), "c.clscope", 4));
+        let (a, b, c) = (
+            trace(dir.path(), "a.clscope", 2),
+            trace(dir.path(), "b.clscope", 3),
+            trace(dir.path(), "c.clscope", 4),
+        );
         let output = dir.path().join("all.clscope");
         let args = Args { traces: vec![a.clone(), b, a, c], output: output.clone() };
         run(&args).unwrap();

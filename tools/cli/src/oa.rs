@@ -1,6 +1,6 @@
-//! `clscope oa`: streams of Intel's observation architecture, decoded, and the metric sets there are. Owns what a
-//! recording is taken for and the printing; refuses to guess a format that neither the file nor the user names.
-//! Decoded as specified: none of it was checked on a device.
+//! `clscope oa`: streams of Intel's observation architecture, decoded, and the metric sets there
+//! are. Owns what a recording is taken for and the printing; refuses to guess a format that neither
+//! the file nor the user names. Decoded as specified: none of it was checked on a device.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -49,7 +49,8 @@ struct Decode {
     /// Bare reports without records: what xe gives, or a dump of the OA buffer
     #[arg(long)]
     raw: bool,
-    /// Report format by the kernel's name (A32u40_A4u32_B8_C8); else as the file or the generation says
+    /// Report format by the kernel's name (A32u40_A4u32_B8_C8); else as the file or the generation
+    /// says
     #[arg(long)]
     format: Option<String>,
     /// Which published layout to follow where two differ (short formats)
@@ -107,7 +108,8 @@ enum Output {
   clscope oa sets                                   all there are
   clscope oa sets ComputeBasic --metrics ~/mesa     the figures of one")]
 struct Sets {
-    /// Directory (or file) with the metric sets' XML; else what is installed, beside what is built in
+    /// Directory (or file) with the metric sets' XML; else what is installed, beside what is built
+    /// in
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
     /// One set with all its figures
@@ -140,22 +142,34 @@ struct Facts {
 
 impl Facts {
     fn of(args: &Decode) -> Result<Facts> {
-        let named =
-            |name: &String| Generation::by_name(name).ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"));
+        let named = |name: &String| {
+            Generation::by_name(name)
+                .ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
+        };
         let low_power = |name: &String| matches!(name.to_ascii_lowercase().as_str(), "bxt" | "glk");
         let format = |name: &String| {
             let names = || Format::ALL.map(|f| f.layout(Reading::Tables).name).join(", ");
-            Format::by_name(name).ok_or_else(|| anyhow!("no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)", names()))
+            Format::by_name(name).ok_or_else(|| {
+                anyhow!(
+                    "no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)",
+                    names()
+                )
+            })
         };
         let variable = |text: &String| {
-            let (name, value) = text.split_once('=').ok_or_else(|| anyhow!("--var {text}: expected NAME=VALUE"))?;
+            let (name, value) =
+                text.split_once('=').ok_or_else(|| anyhow!("--var {text}: expected NAME=VALUE"))?;
             let value = match value.strip_prefix("0x") {
                 Some(hex) => u64::from_str_radix(hex, 16),
                 None => value.parse(),
             };
-            Ok((name.trim_start_matches('$').to_owned(), value.with_context(|| format!("--var {text}: not a whole number"))?))
+            Ok((
+                name.trim_start_matches('$').to_owned(),
+                value.with_context(|| format!("--var {text}: not a whole number"))?,
+            ))
         };
-        let generation = args.generation.as_ref().map(|g| anyhow::Ok((named(g)?, low_power(g)))).transpose()?;
+        let generation =
+            args.generation.as_ref().map(|g| anyhow::Ok((named(g)?, low_power(g)))).transpose()?;
         Ok(Facts {
             generation,
             format: args.format.as_ref().map(format).transpose()?,
@@ -175,12 +189,19 @@ impl Facts {
         self.hz.or_else(|| self.info.as_ref().map(|i| i.timestamp_hz)).filter(|hz| *hz > 0)
     }
 
-    /// The format: as named, as the file's number says (i915), or the generation's widest if the size fits.
+    /// The format: as named, as the file's number says (i915), or the generation's widest if the
+    /// size fits.
     fn format(&self, sample: Option<usize>) -> Result<Format> {
-        let (generation, _) = self.generation().ok_or_else(|| anyhow!("neither the file nor --generation says which GPU this is of"))?;
+        let (generation, _) = self.generation().ok_or_else(|| {
+            anyhow!("neither the file nor --generation says which GPU this is of")
+        })?;
         let fits = |f: &Format| sample.is_none_or(|n| f.layout(self.reading).bytes == n);
-        let numbered = self.info.as_ref().and_then(|i| Format::from_i915(i.oa_format.into(), generation == Generation::Gen7));
-        let format = self.format.or(numbered.filter(fits)).or(Some(generation.widest_format()).filter(fits));
+        let numbered = self
+            .info
+            .as_ref()
+            .and_then(|i| Format::from_i915(i.oa_format.into(), generation == Generation::Gen7));
+        let format =
+            self.format.or(numbered.filter(fits)).or(Some(generation.widest_format()).filter(fits));
         let format = format.ok_or_else(|| {
             let size = sample.unwrap_or(0);
             anyhow!("reports of {size} bytes are not what {generation:?} gives by default: name the --format")
@@ -222,7 +243,10 @@ impl Facts {
 /// The set to evaluate, and the places of the figures in it.
 fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usize>)>> {
     let generation = facts.generation().map(|(g, _)| g);
-    let wanted = args.set.clone().or_else(|| facts.info.as_ref().map(|i| i.uuid.clone()).filter(|u| !u.is_empty()));
+    let wanted = args
+        .set
+        .clone()
+        .or_else(|| facts.info.as_ref().map(|i| i.uuid.clone()).filter(|u| !u.is_empty()));
     let mut found = None;
     if let Some(path) = args.metrics.clone().or_else(directory::installed) {
         let library = directory::read(&path)?;
@@ -230,19 +254,26 @@ fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usi
         let name = wanted.as_deref().unwrap_or("ComputeBasic");
         // The recording's own configuration decides between sets of one name.
         let mut candidates: Vec<&MetricSet> = library.find(name, None).collect();
-        if let Some(own) = candidates.iter().position(|s| s.uuid.is_some_and(|u| u.as_str() == uuid)) {
+        if let Some(own) =
+            candidates.iter().position(|s| s.uuid.is_some_and(|u| u.as_str() == uuid))
+        {
             candidates = vec![candidates[own]];
         }
         if candidates.len() > 1 && args.set.is_some() {
             let chips: Vec<&str> = candidates.iter().map(|s| s.chipset.as_str()).collect();
-            bail!("the set {name} is there for {}: name the file of one GPU with --metrics", chips.join(", "));
+            bail!(
+                "the set {name} is there for {}: name the file of one GPU with --metrics",
+                chips.join(", ")
+            );
         }
         found = candidates.first().map(|s| (*s).clone());
     }
     if let (None, Some(name)) = (&found, &args.set)
         && !name.eq_ignore_ascii_case("core")
     {
-        bail!("there is no metric set {name:?}: `clscope oa sets` lists those built in, --metrics DIR reads others");
+        bail!(
+            "there is no metric set {name:?}: `clscope oa sets` lists those built in, --metrics DIR reads others"
+        );
     }
     let set = found.or_else(|| builtin::core(generation?));
     let Some(set) = set else {
@@ -251,7 +282,11 @@ fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usi
         }
         bail!("no metric set is built in for this GPU: name a directory with --metrics");
     };
-    let which = if args.counters.is_empty() { (0..set.metrics.len()).collect() } else { set.select(&args.counters)? };
+    let which = if args.counters.is_empty() {
+        (0..set.metrics.len()).collect()
+    } else {
+        set.select(&args.counters)?
+    };
     Ok(Some((set, which)))
 }
 
@@ -350,7 +385,9 @@ impl<W: Write> Pass<'_, W> {
             self.running = Some(running);
         }
         let Some(running) = &mut self.running else { return Ok(()) };
-        if let Some(reason) = Report::new(bytes, running.accumulator.layout()).and_then(|r| r.reason(running.generation)) {
+        if let Some(reason) = Report::new(bytes, running.accumulator.layout())
+            .and_then(|r| r.reason(running.generation))
+        {
             *running.reasons.entry(reason.words()).or_default() += 1;
         }
         let bits = running.accumulator.layout().timestamp_bits();
@@ -367,9 +404,12 @@ impl<W: Write> Pass<'_, W> {
         running.pending.add(interval.counts);
         running.pending_gap |= interval.continuity == Continuity::ReportsLost;
         let (placement, last_pair) = (&running.placement, self.last_pair);
-        running
-            .pending_from
-            .get_or_insert_with(|| (interval.begin, last_pair.and_then(|p| placement.place(interval.begin, bits, p)).map(Stamp::mid)));
+        running.pending_from.get_or_insert_with(|| {
+            (
+                interval.begin,
+                last_pair.and_then(|p| placement.place(interval.begin, bits, p)).map(Stamp::mid),
+            )
+        });
         let enough = match (self.args.every, self.facts.hz()) {
             (Some(ms), Some(hz)) => running.pending.time_ticks() as f64 >= ms * 1e-3 * hz as f64,
             _ => true,
@@ -378,15 +418,19 @@ impl<W: Write> Pass<'_, W> {
     }
 
     fn head(&mut self, running: &mut Running) -> Result<()> {
-        let mut names = vec!["begin_ticks".to_owned(), "host_ns".into(), "ticks".into(), "complete".into()];
+        let mut names =
+            vec!["begin_ticks".to_owned(), "host_ns".into(), "ticks".into(), "complete".into()];
         match &running.set {
-            Some((set, which)) => names.extend(which.iter().filter_map(|i| set.metrics.get(*i)).map(|m| m.symbol.clone())),
+            Some((set, which)) => names
+                .extend(which.iter().filter_map(|i| set.metrics.get(*i)).map(|m| m.symbol.clone())),
             None => {
                 names.push("gpu_ticks".into());
                 names.extend(running.total.layout().counters().map(|c| c.to_string()));
             }
         }
-        csv::Writer::from_writer(&mut *self.out).write_record(&names).context("could not write the output")
+        csv::Writer::from_writer(&mut *self.out)
+            .write_record(&names)
+            .context("could not write the output")
     }
 
     /// Writes the intervals put together so far.
@@ -396,7 +440,10 @@ impl<W: Write> Pass<'_, W> {
         let layout = running.pending.layout();
         let counts = std::mem::replace(&mut running.pending, Counts::zero(layout));
         let whole = !std::mem::take(&mut running.pending_gap);
-        let figures = running.set.as_ref().map(|(set, which)| (set, which, set.evaluate(&counts, &running.variables, which)));
+        let figures = running
+            .set
+            .as_ref()
+            .map(|(set, which)| (set, which, set.evaluate(&counts, &running.variables, which)));
         if self.args.output == Output::Csv {
             let mut cells = vec![
                 begin.to_string(),
@@ -406,15 +453,23 @@ impl<W: Write> Pass<'_, W> {
             ];
             match &figures {
                 // An empty cell is an undefined figure.
-                Some((_, _, outcomes)) => {
-                    cells.extend(outcomes.iter().map(|o| o.value.as_ref().map_or(String::new(), ToString::to_string)))
-                }
+                Some((_, _, outcomes)) => cells.extend(
+                    outcomes
+                        .iter()
+                        .map(|o| o.value.as_ref().map_or(String::new(), ToString::to_string)),
+                ),
                 None => {
                     cells.push(counts.gpu_ticks().map_or(String::new(), |n| n.to_string()));
-                    cells.extend(layout.counters().map(|c| counts.get(c).map_or(String::new(), |n| n.to_string())));
+                    cells.extend(
+                        layout
+                            .counters()
+                            .map(|c| counts.get(c).map_or(String::new(), |n| n.to_string())),
+                    );
                 }
             }
-            return csv::Writer::from_writer(&mut *self.out).write_record(&cells).context("could not write the output");
+            return csv::Writer::from_writer(&mut *self.out)
+                .write_record(&cells)
+                .context("could not write the output");
         }
         let mut object = Map::new();
         object.insert("begin_ticks".into(), begin.into());
@@ -423,8 +478,13 @@ impl<W: Write> Pass<'_, W> {
         object.insert("complete".into(), whole.into());
         match figures {
             Some((set, which, outcomes)) => {
-                for (metric, outcome) in which.iter().filter_map(|i| set.metrics.get(*i)).zip(outcomes) {
-                    let value = outcome.value.map_or_else(|why| json!({ "undefined": why.to_string() }), |n| json!(n.as_f64()));
+                for (metric, outcome) in
+                    which.iter().filter_map(|i| set.metrics.get(*i)).zip(outcomes)
+                {
+                    let value = outcome.value.map_or_else(
+                        |why| json!({ "undefined": why.to_string() }),
+                        |n| json!(n.as_f64()),
+                    );
                     object.insert(metric.symbol.clone(), value);
                 }
             }
@@ -443,7 +503,8 @@ impl<W: Write> Pass<'_, W> {
 fn looks_bare(head: &[u8]) -> bool {
     let Some(head) = head.get(..8) else { return false };
     let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    let (pad, size) = (u16::from_le_bytes([head[4], head[5]]), u16::from_le_bytes([head[6], head[7]]));
+    let (pad, size) =
+        (u16::from_le_bytes([head[4], head[5]]), u16::from_le_bytes([head[6], head[7]]));
     !(matches!(kind, 1..=7 | 0x1_0000..=0x1_00ff) && pad == 0 && size >= 8)
 }
 
@@ -456,9 +517,21 @@ fn decode<W: Write>(args: &Decode, out: &mut W) -> Result<()> {
             "{shown} does not begin with an OA record: if it holds bare reports (xe, a dump of the buffer), add --raw and name the --generation"
         );
     }
-    let mut pass = Pass { args, facts: Facts::of(args)?, running: None, pairs: Vec::new(), last_pair: None, unknown: 0, out };
+    let mut pass = Pass {
+        args,
+        facts: Facts::of(args)?,
+        running: None,
+        pairs: Vec::new(),
+        last_pair: None,
+        unknown: 0,
+        out,
+    };
     let mut records = Records::new();
-    let mut bare = if args.raw { Some(Bare::new(pass.facts.format(None)?.layout(pass.facts.reading).bytes)) } else { None };
+    let mut bare = if args.raw {
+        Some(Bare::new(pass.facts.format(None)?.layout(pass.facts.reading).bytes))
+    } else {
+        None
+    };
     let mut broken = None;
     while broken.is_none() {
         let chunk = input.fill_buf().with_context(|| format!("cannot read {shown}"))?;
@@ -496,16 +569,32 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
     let (out, args) = (&mut *pass.out, pass.args);
     let Some(running) = &pass.running else { return Ok(()) };
     let layout = running.format.layout(pass.facts.reading);
-    writeln!(out, "{}: {} ({} bytes), {:?}, decoded as specified", args.file.display(), layout.name, layout.bytes, running.generation)?;
+    writeln!(
+        out,
+        "{}: {} ({} bytes), {:?}, decoded as specified",
+        args.file.display(),
+        layout.name,
+        layout.bytes,
+        running.generation
+    )?;
     if let Some(doubt) = layout.doubt {
         writeln!(out, "  note: {doubt}")?;
     }
     if let Some(info) = &pass.facts.info {
-        writeln!(out, "  recorded on device {:#06x} revision {}, set {} ({})", info.device_id, info.revision, info.set, info.uuid)?;
+        writeln!(
+            out,
+            "  recorded on device {:#06x} revision {}, set {} ({})",
+            info.device_id, info.revision, info.set, info.uuid
+        )?;
     }
     let tally = running.accumulator.tally();
-    let reasons: Vec<String> =
-        running.reasons.iter().map(|(words, n)| format!("{n} {}", if words.is_empty() { "without a reason" } else { words })).collect();
+    let reasons: Vec<String> = running
+        .reasons
+        .iter()
+        .map(|(words, n)| {
+            format!("{n} {}", if words.is_empty() { "without a reason" } else { words })
+        })
+        .collect();
     writeln!(out, "  reports: {} ({})", tally.reports, reasons.join(", "))?;
     let losses = [
         (tally.reports_lost, "times reports were lost"),
@@ -522,19 +611,27 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
     }
     let ticks = running.total.time_ticks();
     let time = pass.facts.hz().and_then(|hz| ticks_to_ns(ticks, hz));
-    let seconds = time.map_or(format!("{ticks} ticks (frequency not known: --hz)"), |ns| format!("{:.6} s", ns as f64 * 1e-9));
+    let seconds = time.map_or(format!("{ticks} ticks (frequency not known: --hz)"), |ns| {
+        format!("{:.6} s", ns as f64 * 1e-9)
+    });
     writeln!(out, "  time covered: {seconds} in {} intervals", tally.intervals)?;
     if running.contexts.keys().any(Option::is_some) {
         let name = |c: &Option<u32>| c.map_or("none or unknown".to_owned(), |c| format!("{c:#x}"));
-        let share = |t: u64| 100.0 * t as f64 / running.contexts.values().sum::<u64>().max(1) as f64;
-        let parts: Vec<String> = running.contexts.iter().map(|(c, t)| format!("{} {:.1} %", name(c), share(*t))).collect();
+        let share =
+            |t: u64| 100.0 * t as f64 / running.contexts.values().sum::<u64>().max(1) as f64;
+        let parts: Vec<String> = running
+            .contexts
+            .iter()
+            .map(|(c, t)| format!("{} {:.1} %", name(c), share(*t)))
+            .collect();
         writeln!(out, "  contexts: {}", parts.join(", "))?;
     }
     match &running.set {
         Some((set, which)) => {
             writeln!(out, "\nset {} ({}, {})", set.symbol, set.chipset, set.origin)?;
             let outcomes = set.evaluate(&running.total, &running.variables, which);
-            for (metric, outcome) in which.iter().filter_map(|i| set.metrics.get(*i)).zip(&outcomes) {
+            for (metric, outcome) in which.iter().filter_map(|i| set.metrics.get(*i)).zip(&outcomes)
+            {
                 writeln!(out, "  {:<24} {}", metric.symbol, cell(outcome, &metric.unit))?;
             }
             writeln!(out, "\nvariables")?;
@@ -543,9 +640,17 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
             }
         }
         None => {
-            writeln!(out, "\ncounts (no metric set is built in for this GPU: --metrics DIR reads others)")?;
+            writeln!(
+                out,
+                "\ncounts (no metric set is built in for this GPU: --metrics DIR reads others)"
+            )?;
             for counter in layout.counters() {
-                writeln!(out, "  {:<24} {:>20}", counter.to_string(), running.total.get(counter).unwrap_or(0))?;
+                writeln!(
+                    out,
+                    "  {:<24} {:>20}",
+                    counter.to_string(),
+                    running.total.get(counter).unwrap_or(0)
+                )?;
             }
         }
     }
@@ -576,13 +681,23 @@ fn list<W: Write>(args: &Sets, out: &mut W) -> Result<()> {
     if let Some(path) = args.metrics.clone().or_else(directory::installed) {
         sets.append(&mut read_library(&path)?);
     }
-    let wanted =
-        |s: &&MetricSet| args.set.as_ref().is_none_or(|n| s.symbol.eq_ignore_ascii_case(n) || s.uuid.is_some_and(|u| u.as_str() == n));
+    let wanted = |s: &&MetricSet| {
+        args.set.as_ref().is_none_or(|n| {
+            s.symbol.eq_ignore_ascii_case(n) || s.uuid.is_some_and(|u| u.as_str() == n)
+        })
+    };
     let mut shown = 0;
     for set in sets.iter().filter(wanted) {
         shown += 1;
         let uuid = set.uuid.map_or(String::new(), |u| format!(" {u}"));
-        writeln!(out, "{} ({}, {}):{uuid} {} figures", set.symbol, set.chipset, set.origin, set.metrics.len())?;
+        writeln!(
+            out,
+            "{} ({}, {}):{uuid} {} figures",
+            set.symbol,
+            set.chipset,
+            set.origin,
+            set.metrics.len()
+        )?;
         if args.set.is_some() {
             for metric in &set.metrics {
                 writeln!(out, "  {:<28} {:<9} {}", metric.symbol, metric.unit, metric.description)?;
@@ -591,7 +706,9 @@ fn list<W: Write>(args: &Sets, out: &mut W) -> Result<()> {
     }
     if shown == 0 {
         let name = args.set.as_deref().unwrap_or_default();
-        bail!("there is no metric set {name:?}: `clscope oa sets` lists those there are, --metrics DIR reads others");
+        bail!(
+            "there is no metric set {name:?}: `clscope oa sets` lists those there are, --metrics DIR reads others"
+        );
     }
     Ok(())
 }

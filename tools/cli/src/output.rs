@@ -1,5 +1,5 @@
-//! Owns what this command says: messages to stderr, prefixed because an application may share the terminal, and files
-//! that appear whole or not at all. Refuses to fail because nobody listens.
+//! Owns what this command says: messages to stderr, prefixed because an application may share the
+//! terminal, and files that appear whole or not at all. Refuses to fail because nobody listens.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -22,25 +22,34 @@ pub fn error(code: i32) -> String {
     }
 }
 
-/// A path as the user would type it: relative where it lies below the working directory, quoted where needed.
+/// A path as the user would type it: relative where it lies below the working directory, quoted
+/// where needed.
 pub fn shown_path(path: &Path) -> String {
-    let short =
-        std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from)).unwrap_or_else(|| path.to_path_buf());
+    let short = std::env::current_dir()
+        .ok()
+        .and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from))
+        .unwrap_or_else(|| path.to_path_buf());
     let text = short.display().to_string();
     let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
     if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// One message on stderr. A closed stderr is no reason to end: the application's exit code must still come through.
+/// One message on stderr. A closed stderr is no reason to end: the application's exit code must
+/// still come through.
 pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {text}");
 }
 
-/// Writes a file under a temporary name beside it and renames it, so that nobody ever sees half of it.
+/// Writes a file under a temporary name beside it and renames it, so that nobody ever sees half of
+/// it.
 ///
 /// # Errors
-/// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is removed then.
-pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<T>) -> Result<T> {
+/// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is
+/// removed then.
+pub fn write_whole<T>(
+    target: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<T>,
+) -> Result<T> {
     let shown = target.display();
     let name = target.file_name().with_context(|| format!("{shown} names no file"))?;
     let mut hidden = std::ffi::OsString::from(".");
@@ -48,12 +57,14 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut BufWriter<File>) ->
     hidden.push(format!(".{}", std::process::id()));
     let temporary = target.with_file_name(hidden);
     let attempt = || -> Result<T> {
-        let file = File::create(&temporary).with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
+        let file = File::create(&temporary)
+            .with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
         let mut out = BufWriter::with_capacity(1 << 18, file);
         let result = write(&mut out).with_context(|| format!("cannot write {shown}"))?;
         out.flush().with_context(|| format!("cannot write {shown}"))?;
         drop(out);
-        std::fs::rename(&temporary, target).with_context(|| format!("cannot give the finished file its name {shown}"))?;
+        std::fs::rename(&temporary, target)
+            .with_context(|| format!("cannot give the finished file its name {shown}"))?;
         Ok(result)
     };
     attempt().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
@@ -82,7 +93,8 @@ mod tests {
     fn a_file_that_cannot_be_finished_is_named_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("t.json");
-        let error = write_whole(&target, |_| -> Result<()> { anyhow::bail!("no space left") }).unwrap_err();
+        let error =
+            write_whole(&target, |_| -> Result<()> { anyhow::bail!("no space left") }).unwrap_err();
         assert!(format!("{error:#}").contains("t.json: no space left"), "{error:#}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

@@ -1,6 +1,7 @@
-//! `clscope overhead`: what recording costs on this machine, measured with the real recorder. It is loaded as a layer over
-//! functions that do nothing, in a process of its own, so that no OpenCL runtime is needed and none blurs the figures. Owns
-//! the self-test and its estimate for a trace; refuses to guess what a runtime charges for events: that depends on it.
+//! `clscope overhead`: what recording costs on this machine, measured with the real recorder. It is
+//! loaded as a layer over functions that do nothing, in a process of its own, so that no OpenCL
+//! runtime is needed and none blurs the figures. Owns the self-test and its estimate for a trace;
+//! refuses to guess what a runtime charges for events: that depends on it.
 
 use crate::record;
 use crate::trace_files::TraceFiles;
@@ -15,8 +16,8 @@ use std::time::Instant;
 
 /// Name of the hidden subcommand that measures.
 pub const SUBCOMMAND: &str = "__overhead";
-/// Cost of a plain call in nanoseconds where it was not measured: between what `clscope-bench cost` gave on a quiet and on
-/// a busy machine.
+/// Cost of a plain call in nanoseconds where it was not measured: between what `clscope-bench cost`
+/// gave on a quiet and on a busy machine.
 const TYPICAL_CALL_NS: f64 = 25.0;
 /// The same for a timed launch, its harvest included and the runtime's own charge left out.
 const TYPICAL_COMMAND_NS: f64 = 250.0;
@@ -41,7 +42,8 @@ pub struct Args {
 /// What the self-test found, in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Two readings of the clock, one 32-byte store, one indirect call: what no recorder of both ends of a call goes below.
+    /// Two readings of the clock, one 32-byte store, one indirect call: what no recorder of both
+    /// ends of a call goes below.
     pub floor_ns: f64,
     /// Added to a call that is recorded in the short form, refills of the buffer included.
     pub call_ns: f64,
@@ -69,12 +71,22 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of a trace with so many calls, the enqueues among them, commands, and timed commands; costs as measured, or typical
-    /// ones. A command that is not timed is taken for two plain calls: its record is longer, and nothing else is done.
-    pub fn of(calls: u64, commands: u64, timed: u64, duration_ns: Option<u64>, measured: Option<&Measured>) -> Self {
-        let (call_ns, command_ns) = measured.map_or((TYPICAL_CALL_NS, TYPICAL_COMMAND_NS), |m| (m.call_ns, m.launch_ns + m.harvest_ns));
+    /// Of a trace with so many calls, the enqueues among them, commands, and timed commands; costs
+    /// as measured, or typical ones. A command that is not timed is taken for two plain calls: its
+    /// record is longer, and nothing else is done.
+    pub fn of(
+        calls: u64,
+        commands: u64,
+        timed: u64,
+        duration_ns: Option<u64>,
+        measured: Option<&Measured>,
+    ) -> Self {
+        let (call_ns, command_ns) = measured.map_or((TYPICAL_CALL_NS, TYPICAL_COMMAND_NS), |m| {
+            (m.call_ns, m.launch_ns + m.harvest_ns)
+        });
         let (plain, untimed) = (calls.saturating_sub(commands), commands.saturating_sub(timed));
-        let recording_ns = plain as f64 * call_ns + untimed as f64 * 2.0 * call_ns + timed as f64 * command_ns;
+        let recording_ns =
+            plain as f64 * call_ns + untimed as f64 * 2.0 * call_ns + timed as f64 * command_ns;
         let of_wall = duration_ns.filter(|d| *d > 0).map(|d| recording_ns / d as f64);
         Self { recording_ns, of_wall, call_ns, command_ns }
     }
@@ -83,7 +95,8 @@ impl Share {
 /// Runs the command.
 ///
 /// # Errors
-/// If the recorder cannot be found or loaded, the folder cannot be written, or a trace cannot be opened.
+/// If the recorder cannot be found or loaded, the folder cannot be written, or a trace cannot be
+/// opened.
 pub fn run(args: &Args) -> Result<()> {
     let measured = measure(&args.directory)?;
     let share = if args.traces.is_empty() {
@@ -92,7 +105,13 @@ pub fn run(args: &Args) -> Result<()> {
         let files = TraceFiles::open(&args.traces)?;
         let trace = files.trace();
         let stats = Stats::of(&trace, &trace.align());
-        Some(Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), Some(&measured)))
+        Some(Share::of(
+            stats.calls,
+            stats.command_count,
+            stats.timed,
+            stats.span.map(|s| s.duration()),
+            Some(&measured),
+        ))
     };
     if args.json {
         let value = serde_json::json!({ "measured": measured, "recording": share });
@@ -115,8 +134,13 @@ fn text(m: &Measured, share: Option<&Share>) -> String {
     out += &row("loading the library", ns(m.load_ns), "");
     out += "What the OpenCL runtime itself charges for an event and for profiling comes on top; --device-timing off avoids it.\n";
     if let Some(share) = share {
-        let part = share.of_wall.map_or("an unknown share".to_owned(), |s| format!("about {:.2}%", 100.0 * s));
-        out += &format!("Recording the trace took {part} of its time ({:.2}ms on all threads).\n", share.recording_ns / 1e6);
+        let part = share
+            .of_wall
+            .map_or("an unknown share".to_owned(), |s| format!("about {:.2}%", 100.0 * s));
+        out += &format!(
+            "Recording the trace took {part} of its time ({:.2}ms on all threads).\n",
+            share.recording_ns / 1e6
+        );
     }
     out
 }
@@ -146,10 +170,19 @@ fn measure(directory: &Path) -> Result<Measured> {
     let output = output.context("could not start the self-test")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        bail!("the self-test with {} failed ({}): {}", libraries.recorder.display(), output.status, said.trim());
+        bail!(
+            "the self-test with {} failed ({}): {}",
+            libraries.recorder.display(),
+            output.status,
+            said.trim()
+        );
     }
     if !said.trim().is_empty() {
-        bail!("the recorder did not record in {}: {}; name another folder with --directory", directory.display(), said.trim());
+        bail!(
+            "the recorder did not record in {}: {}; name another folder with --directory",
+            directory.display(),
+            said.trim()
+        );
     }
     serde_json::from_slice(&output.stdout).context("the self-test gave no figures")
 }
@@ -168,7 +201,8 @@ pub fn child(recorder: &Path) -> ExitCode {
     }
 }
 
-/// Places in `struct _cl_icd_dispatch` (cl_icd.h of the Khronos headers), whose order never changes.
+/// Places in `struct _cl_icd_dispatch` (cl_icd.h of the Khronos headers), whose order never
+/// changes.
 mod place {
     pub const CREATE_COMMAND_QUEUE: usize = 9;
     pub const RETAIN_MEM_OBJECT: usize = 17;
@@ -184,9 +218,20 @@ mod place {
 
 type Handle = *mut c_void;
 type Plain = unsafe extern "C" fn(Handle) -> i32;
-type Launch = unsafe extern "C" fn(Handle, Handle, u32, *const usize, *const usize, *const usize, u32, *const Handle, *mut Handle) -> i32;
+type Launch = unsafe extern "C" fn(
+    Handle,
+    Handle,
+    u32,
+    *const usize,
+    *const usize,
+    *const usize,
+    u32,
+    *const Handle,
+    *mut Handle,
+) -> i32;
 type CreateQueue = unsafe extern "C" fn(Handle, Handle, u64, *mut i32) -> Handle;
-type InitLayer = unsafe extern "C" fn(u32, *const *const c_void, *mut u32, *mut *const *const c_void) -> i32;
+type InitLayer =
+    unsafe extern "C" fn(u32, *const *const c_void, *mut u32, *mut *const *const c_void) -> i32;
 
 /// The runtime below the recorder. None of it does anything that takes time.
 mod stub {
@@ -208,7 +253,8 @@ mod stub {
         }
         0x1000 as Handle
     }
-    /// An event of each launch whose caller wants one; runtimes too hand out the same addresses again.
+    /// An event of each launch whose caller wants one; runtimes too hand out the same addresses
+    /// again.
     pub unsafe extern "C" fn launch(
         _: Handle,
         _: Handle,
@@ -228,14 +274,26 @@ mod stub {
         0
     }
     /// Every event is complete: CL_EVENT_COMMAND_EXECUTION_STATUS gives CL_COMPLETE.
-    pub unsafe extern "C" fn event_info(_: Handle, _: u32, size: usize, value: Handle, _: *mut usize) -> i32 {
+    pub unsafe extern "C" fn event_info(
+        _: Handle,
+        _: u32,
+        size: usize,
+        value: Handle,
+        _: *mut usize,
+    ) -> i32 {
         if size >= 4 && !value.is_null() {
             // SAFETY: the caller says that `size` bytes may be written.
             unsafe { value.cast::<i32>().write_unaligned(0) };
         }
         0
     }
-    pub unsafe extern "C" fn profiling_info(_: Handle, which: u32, size: usize, value: Handle, _: *mut usize) -> i32 {
+    pub unsafe extern "C" fn profiling_info(
+        _: Handle,
+        which: u32,
+        size: usize,
+        value: Handle,
+        _: *mut usize,
+    ) -> i32 {
         if size >= 8 && !value.is_null() {
             // SAFETY: as above. Later stamps are larger.
             unsafe { value.cast::<u64>().write_unaligned(1_000_000 + u64::from(which)) };
@@ -247,7 +305,8 @@ mod stub {
 fn self_test(recorder: &Path) -> Result<Measured> {
     let begin = Instant::now();
     // SAFETY: loading the recorder reads its settings and does nothing else.
-    let library = unsafe { libloading::Library::new(recorder) }.with_context(|| format!("could not load {}", recorder.display()))?;
+    let library = unsafe { libloading::Library::new(recorder) }
+        .with_context(|| format!("could not load {}", recorder.display()))?;
     let load_ns = begin.elapsed().as_nanos() as f64;
     let mut below = [stub::refuses as *const c_void; place::ENTRIES];
     for (at, function) in [
@@ -264,16 +323,20 @@ fn self_test(recorder: &Path) -> Result<Measured> {
         below[at] = function;
     }
     let (mut entries, mut above): (u32, *const *const c_void) = (0, std::ptr::null());
-    // SAFETY: the symbol of cl_layer.h, with its signature; the table lives to the end of this function, and longer is not
-    // needed: the recorder copies it.
+    // SAFETY: the symbol of cl_layer.h, with its signature; the table lives to the end of this
+    // function, and longer is not needed: the recorder copies it.
     let taken = unsafe {
-        let init: libloading::Symbol<'_, InitLayer> = library.get(b"clInitLayer\0").context("the library is no layer")?;
+        let init: libloading::Symbol<'_, InitLayer> =
+            library.get(b"clInitLayer\0").context("the library is no layer")?;
         init(place::ENTRIES as u32, below.as_ptr(), &mut entries, &mut above)
     };
     if taken != 0 || above.is_null() || (entries as usize) < place::ENTRIES {
-        bail!("the recorder refused to stand in front of the self-test (error {taken}, {entries} functions)");
+        bail!(
+            "the recorder refused to stand in front of the self-test (error {taken}, {entries} functions)"
+        );
     }
-    // SAFETY: the recorder gave a table of so many functions, each of its place's type, which the callers below name.
+    // SAFETY: the recorder gave a table of so many functions, each of its place's type, which the
+    // callers below name.
     let above = unsafe { std::slice::from_raw_parts(above, place::ENTRIES) };
     let mut measured = Measured { load_ns, ..time(&below, above) };
     // The first call makes the trace; it was made by `time`.
@@ -290,13 +353,21 @@ const LAUNCHES: usize = 1_000;
 
 fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
     // SAFETY: the table's place holds a function of this type; so do those of the following three.
-    let plain = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Plain>(table[place::RETAIN_MEM_OBJECT]) };
+    let plain = |table: &[*const c_void]| unsafe {
+        std::mem::transmute::<*const c_void, Plain>(table[place::RETAIN_MEM_OBJECT])
+    };
     // SAFETY: as above.
-    let finish = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Plain>(table[place::FINISH]) };
+    let finish = |table: &[*const c_void]| unsafe {
+        std::mem::transmute::<*const c_void, Plain>(table[place::FINISH])
+    };
     // SAFETY: as above.
-    let launch = |table: &[*const c_void]| unsafe { std::mem::transmute::<*const c_void, Launch>(table[place::ENQUEUE_ND_RANGE_KERNEL]) };
+    let launch = |table: &[*const c_void]| unsafe {
+        std::mem::transmute::<*const c_void, Launch>(table[place::ENQUEUE_ND_RANGE_KERNEL])
+    };
     // SAFETY: as above.
-    let create = unsafe { std::mem::transmute::<*const c_void, CreateQueue>(above[place::CREATE_COMMAND_QUEUE]) };
+    let create = unsafe {
+        std::mem::transmute::<*const c_void, CreateQueue>(above[place::CREATE_COMMAND_QUEUE])
+    };
     let clock = clscope_clock::choose();
     let mut code = 0;
     let begin = Instant::now();
@@ -304,9 +375,12 @@ fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
     let queue = unsafe { create(0x10 as Handle, 0x20 as Handle, 0, &mut code) };
     let first_call_ns = begin.elapsed().as_nanos() as f64;
     let (object, kernel) = (0x2000 as Handle, 0x3000 as Handle);
-    // CPU time of this thread, system calls included: waiting for a processor is not the recorder's doing.
+    // CPU time of this thread, system calls included: waiting for a processor is not the recorder's
+    // doing.
     let begin_now = clscope_clock::thread_cpu;
-    let ns_each = |begin: clscope_clock::Nanoseconds, n: usize| (clscope_clock::thread_cpu().0 - begin.0) as f64 / n as f64;
+    let ns_each = |begin: clscope_clock::Nanoseconds, n: usize| {
+        (clscope_clock::thread_cpu().0 - begin.0) as f64 / n as f64
+    };
 
     let calls = |function: Plain| {
         let function = std::hint::black_box(function);
@@ -338,7 +412,9 @@ fn time(below: &[*const c_void], above: &[*const c_void]) -> Measured {
         for _ in 0..LAUNCHES {
             let none = std::ptr::null_mut();
             // SAFETY: as above; one dimension has one size.
-            std::hint::black_box(unsafe { launch(queue, kernel, 1, none, &global, none, 0, std::ptr::null(), none.cast()) });
+            std::hint::black_box(unsafe {
+                launch(queue, kernel, 1, none, &global, none, 0, std::ptr::null(), none.cast())
+            });
         }
         let launched = ns_each(begin, LAUNCHES);
         let begin = begin_now();
@@ -370,7 +446,8 @@ mod tests {
 
     #[test]
     fn a_share_counts_each_enqueue_once_and_is_unknown_without_a_duration() {
-        let measured = Measured { call_ns: 20.0, launch_ns: 200.0, harvest_ns: 50.0, ..Measured::default() };
+        let measured =
+            Measured { call_ns: 20.0, launch_ns: 200.0, harvest_ns: 50.0, ..Measured::default() };
         let share = Share::of(1_110, 110, 100, Some(1_000_000), Some(&measured));
         assert_eq!(share.recording_ns, 1_000.0 * 20.0 + 10.0 * 40.0 + 100.0 * 250.0);
         assert_eq!(share.of_wall, Some(0.0454));
@@ -380,10 +457,23 @@ mod tests {
 
     #[test]
     fn figures_read_as_times() {
-        let m = Measured { floor_ns: 20.0, call_ns: 25.0, launch_ns: 210.0, harvest_ns: 90.0, first_call_ns: 1.5e6, load_ns: 2e5 };
-        let share = Share { recording_ns: 4e6, of_wall: Some(0.004), call_ns: 25.0, command_ns: 300.0 };
+        let m = Measured {
+            floor_ns: 20.0,
+            call_ns: 25.0,
+            launch_ns: 210.0,
+            harvest_ns: 90.0,
+            first_call_ns: 1.5e6,
+            load_ns: 2e5,
+        };
+        let share =
+            Share { recording_ns: 4e6, of_wall: Some(0.004), call_ns: 25.0, command_ns: 300.0 };
         let text = text(&m, Some(&share));
-        for part in ["25.0ns  1.25 times the floor of 20.0ns", "210ns", "1500us", "about 0.40% of its time (4.00ms on all threads)"] {
+        for part in [
+            "25.0ns  1.25 times the floor of 20.0ns",
+            "210ns",
+            "1500us",
+            "about 0.40% of its time (4.00ms on all threads)",
+        ] {
             assert!(text.contains(part), "{part} is missing in:\n{text}");
         }
     }

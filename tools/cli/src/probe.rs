@@ -1,5 +1,6 @@
-//! Owns the child in which loaders and drivers are tried, and the calls into them. A driver that crashes or hangs there is
-//! an answer like any other. Refuses to be run in the process that examines: see [`ask`].
+//! Owns the child in which loaders and drivers are tried, and the calls into them. A driver that
+//! crashes or hangs there is an answer like any other. Refuses to be run in the process that
+//! examines: see [`ask`].
 
 use anyhow::{Result, bail};
 use libloading::Library;
@@ -65,7 +66,10 @@ pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
 }
 
 /// As [`ask`], for an answer of another kind that may take longer.
-pub fn ask_for<T: DeserializeOwned>(question: &[impl AsRef<OsStr>], patience: Duration) -> Result<T> {
+pub fn ask_for<T: DeserializeOwned>(
+    question: &[impl AsRef<OsStr>],
+    patience: Duration,
+) -> Result<T> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(SUBCOMMAND)
         .args(question)
@@ -78,7 +82,8 @@ pub fn ask_for<T: DeserializeOwned>(question: &[impl AsRef<OsStr>], patience: Du
         .stderr(Stdio::null())
         .spawn()?;
     let deadline = Instant::now() + patience;
-    // The answer fits in the pipe's buffer many times over, unless a driver prints; so it is read while waiting.
+    // The answer fits in the pipe's buffer many times over, unless a driver prints; so it is read
+    // while waiting.
     let mut pipe = child.stdout.take();
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -105,7 +110,9 @@ pub fn ask_for<T: DeserializeOwned>(question: &[impl AsRef<OsStr>], patience: Du
         // A crash at exit, after the answer, is common among drivers and harms nobody.
         Some(answer) => Ok(answer),
         None => match status.signal() {
-            Some(signal) => bail!("crashed when it was tried ({})", crate::system::signal_name(signal)),
+            Some(signal) => {
+                bail!("crashed when it was tried ({})", crate::system::signal_name(signal))
+            }
             None => bail!("ended when it was tried ({status})"),
         },
     }
@@ -141,8 +148,8 @@ fn told(answer: &impl Serialize) -> ExitCode {
 }
 
 fn open(name: &OsStr) -> std::result::Result<Library, Answer> {
-    // SAFETY: loading runs the library's constructors, which may do anything; that is why this is a child that nobody
-    // depends on.
+    // SAFETY: loading runs the library's constructors, which may do anything; that is why this is a
+    // child that nobody depends on.
     unsafe { Library::new(name) }.map_err(|error| {
         let mut text = error.to_string();
         if let Some(source) = std::error::Error::source(&error) {
@@ -174,7 +181,8 @@ fn driver(name: &OsStr) -> Answer {
     match open(name) {
         Err(answer) => answer,
         Ok(library) => {
-            // cl_khr_icd: a driver exports this, or gives it out through clGetExtensionFunctionAddress.
+            // cl_khr_icd: a driver exports this, or gives it out through
+            // clGetExtensionFunctionAddress.
             // SAFETY: the symbols are only looked up, not called.
             let known = unsafe {
                 [&b"clIcdGetPlatformIDsKHR\0"[..], b"clGetExtensionFunctionAddress\0"]
@@ -257,13 +265,16 @@ fn examine(path: &OsStr) -> Answer {
         ) {
             (Ok(a), Ok(b), Ok(c), Ok(d)) => (*a, *b, *c, *d),
             _ => {
-                out.error = Some("it lacks clGetPlatformIDs or one of its like, so it is no OpenCL loader".to_owned());
+                out.error = Some(
+                    "it lacks clGetPlatformIDs or one of its like, so it is no OpenCL loader"
+                        .to_owned(),
+                );
                 return out;
             }
         }
     };
-    // SAFETY: as above; the buffer and its size agree (see `bytes`); a function that a loader gives out under a name has
-    // the type that cl_loader_info gives to the name, and NULL becomes None.
+    // SAFETY: as above; the buffer and its size agree (see `bytes`); a function that a loader gives
+    // out under a name has the type that cl_loader_info gives to the name, and NULL becomes None.
     unsafe {
         // The Khronos loader exports it, ocl-icd gives it out as an extension.
         let exported = library.get::<GetLoaderInfo>(b"clGetICDLoaderInfoOCLICD\0").ok().map(|f| *f);
@@ -274,7 +285,9 @@ fn examine(path: &OsStr) -> Answer {
         };
         if let Some(info) = exported.or_else(given) {
             let get = |what| text(bytes(|size, data, needed| info(what, size, data, needed)));
-            out.loader = Some(format!("{} {}", get(CL_ICDL_NAME), get(CL_ICDL_VERSION)).trim().to_owned()).filter(|name| !name.is_empty());
+            out.loader =
+                Some(format!("{} {}", get(CL_ICDL_NAME), get(CL_ICDL_VERSION)).trim().to_owned())
+                    .filter(|name| !name.is_empty());
         }
     }
     let info = |query: GetInfo, object: Handle, what: u32| {
@@ -285,7 +298,11 @@ fn examine(path: &OsStr) -> Answer {
     // SAFETY: asks for the count only.
     let code = unsafe { ids(0, std::ptr::null_mut(), &mut count) };
     if code != 0 || count == 0 {
-        out.platforms_error = Some(if code != 0 { failed("clGetPlatformIDs", code) } else { "there are none".to_owned() });
+        out.platforms_error = Some(if code != 0 {
+            failed("clGetPlatformIDs", code)
+        } else {
+            "there are none".to_owned()
+        });
         return out;
     }
     let mut handles = vec![std::ptr::null_mut(); count as usize];
@@ -300,13 +317,26 @@ fn examine(path: &OsStr) -> Answer {
         };
         let mut count = 0;
         // SAFETY: asks for the count only.
-        let code = unsafe { devices(platform, CL_DEVICE_TYPE_ALL, 0, std::ptr::null_mut(), &mut count) };
+        let code =
+            unsafe { devices(platform, CL_DEVICE_TYPE_ALL, 0, std::ptr::null_mut(), &mut count) };
         if code != 0 || count == 0 {
-            found.error = Some(if code != 0 { failed("clGetDeviceIDs", code) } else { "it has no device".to_owned() });
+            found.error = Some(if code != 0 {
+                failed("clGetDeviceIDs", code)
+            } else {
+                "it has no device".to_owned()
+            });
         } else {
             let mut handles = vec![std::ptr::null_mut(); count as usize];
             // SAFETY: the array has room for `count` handles.
-            unsafe { devices(platform, CL_DEVICE_TYPE_ALL, count, handles.as_mut_ptr(), std::ptr::null_mut()) };
+            unsafe {
+                devices(
+                    platform,
+                    CL_DEVICE_TYPE_ALL,
+                    count,
+                    handles.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            };
             found.devices = handles
                 .into_iter()
                 .filter(|h| !h.is_null())
@@ -315,9 +345,14 @@ fn examine(path: &OsStr) -> Answer {
                     kind: kind(number(info(device_info, device, CL_DEVICE_TYPE))).to_owned(),
                     version: text(info(device_info, device, CL_DEVICE_VERSION)),
                     driver: text(info(device_info, device, CL_DRIVER_VERSION)),
-                    compute_units: number(info(device_info, device, CL_DEVICE_MAX_COMPUTE_UNITS)) as u32,
+                    compute_units: number(info(device_info, device, CL_DEVICE_MAX_COMPUTE_UNITS))
+                        as u32,
                     global_memory: number(info(device_info, device, CL_DEVICE_GLOBAL_MEM_SIZE)),
-                    timer_resolution: number(info(device_info, device, CL_DEVICE_PROFILING_TIMER_RESOLUTION)),
+                    timer_resolution: number(info(
+                        device_info,
+                        device,
+                        CL_DEVICE_PROFILING_TIMER_RESOLUTION,
+                    )),
                 })
                 .collect();
         }

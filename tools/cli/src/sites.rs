@@ -1,6 +1,7 @@
-//! Owns the names of call sites (`record --call-sites`): module and address become function, file and line, from the symbol tables and
-//! the DWARF of the files that the trace names, if they are here and of the same build. Refuses to guess: a file that has changed, or is
-//! gone, and an address that no symbol covers, give `module+0xADDRESS`.
+//! Owns the names of call sites (`record --call-sites`): module and address become function, file
+//! and line, from the symbol tables and the DWARF of the files that the trace names, if they are
+//! here and of the same build. Refuses to guess: a file that has changed, or is gone, and an
+//! address that no symbol covers, give `module+0xADDRESS`.
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
@@ -36,7 +37,8 @@ pub struct Place {
 pub struct Named {
     /// Its frames in one line, the innermost first.
     pub name: String,
-    /// Frames, the innermost first; one frame may be several functions, all but the last of them inlined.
+    /// Frames, the innermost first; one frame may be several functions, all but the last of them
+    /// inlined.
     pub frames: Vec<Place>,
 }
 
@@ -51,7 +53,8 @@ pub struct Sites {
 /// What names the functions of one file.
 struct Symbols {
     loader: addr2line::Loader,
-    /// Sizes of the symbols in the file's own tables, by address: a table without the static functions has gaps.
+    /// Sizes of the symbols in the file's own tables, by address: a table without the static
+    /// functions has gaps.
     sizes: HashMap<u64, u64>,
 }
 
@@ -64,7 +67,11 @@ impl Sites {
         for (process, of) in (0u32..).zip(&trace.processes) {
             let modules = &of.definitions.modules;
             for site in of.definitions.call_sites.values() {
-                let frames: Vec<Place> = site.frames.iter().flat_map(|f| out.places(f, modules.get(&f.module), &mut files)).collect();
+                let frames: Vec<Place> = site
+                    .frames
+                    .iter()
+                    .flat_map(|f| out.places(f, modules.get(&f.module), &mut files))
+                    .collect();
                 let name = frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().join(" < ");
                 out.by_id.insert((process, site.id), Named { name, frames });
             }
@@ -79,13 +86,22 @@ impl Sites {
         files: &mut HashMap<(String, String), Result<Symbols, String>>,
     ) -> Vec<Place> {
         let address = frame.address;
-        let mut bare =
-            Place { module: None, address, function: None, file: None, line: None, inlined: false, text: format!("{address:#x}") };
+        let mut bare = Place {
+            module: None,
+            address,
+            function: None,
+            file: None,
+            line: None,
+            inlined: false,
+            text: format!("{address:#x}"),
+        };
         let Some(module) = module else { return vec![bare] };
         let short = module.path.rsplit('/').next().unwrap_or_default();
         bare.module = Some(module.path.clone());
         bare.text = format!("{short}+{address:#x}");
-        let symbols = files.entry((module.path.clone(), module.build_id.clone())).or_insert_with(|| open(module));
+        let symbols = files
+            .entry((module.path.clone(), module.build_id.clone()))
+            .or_insert_with(|| open(module));
         match symbols {
             Ok(symbols) => named(bare, symbols, short),
             Err(why) => {
@@ -130,8 +146,8 @@ fn open(module: &Module) -> Result<Symbols, String> {
 }
 
 impl Symbols {
-    /// Name and beginning of the function at an address, by the symbol table. The nearest symbol before an address is another
-    /// function's where the table leaves some out.
+    /// Name and beginning of the function at an address, by the symbol table. The nearest symbol
+    /// before an address is another function's where the table leaves some out.
     fn function(&self, at: u64) -> Option<(String, u64)> {
         let symbol = self.loader.find_symbol_info(at)?;
         let begin = symbol.address();
@@ -140,7 +156,8 @@ impl Symbols {
     }
 }
 
-/// The functions of a frame, the innermost first: those inlined into each other, then the one that the address lies in.
+/// The functions of a frame, the innermost first: those inlined into each other, then the one that
+/// the address lies in.
 fn named(bare: Place, symbols: &Symbols, module: &str) -> Vec<Place> {
     // The call stands before the address it returns to.
     let at = bare.address.saturating_sub(1);
@@ -148,7 +165,8 @@ fn named(bare: Place, symbols: &Symbols, module: &str) -> Vec<Place> {
     if let Ok(mut frames) = symbols.loader.find_frames(at) {
         while let Ok(Some(frame)) = frames.next() {
             let mut place = bare.clone();
-            place.function = frame.function.as_ref().and_then(|f| f.demangle().ok()).map(Cow::into_owned);
+            place.function =
+                frame.function.as_ref().and_then(|f| f.demangle().ok()).map(Cow::into_owned);
             if let Some(location) = frame.location {
                 place.file = location.file.map(str::to_owned);
                 place.line = location.line.filter(|line| *line != 0);
@@ -170,8 +188,12 @@ fn named(bare: Place, symbols: &Symbols, module: &str) -> Vec<Place> {
         let Some(function) = &place.function else { continue };
         let inlined = if place.inlined { ", inlined" } else { "" };
         place.text = match (&place.file, place.line, by_table) {
-            (Some(file), Some(line), _) => format!("{function} ({}:{line}{inlined})", file.rsplit('/').next().unwrap_or(file)),
-            (_, _, Some((_, begin))) => format!("{function}+{:#x} in {module}", place.address.saturating_sub(*begin)),
+            (Some(file), Some(line), _) => {
+                format!("{function} ({}:{line}{inlined})", file.rsplit('/').next().unwrap_or(file))
+            }
+            (_, _, Some((_, begin))) => {
+                format!("{function}+{:#x} in {module}", place.address.saturating_sub(*begin))
+            }
             _ => format!("{function} in {module}{inlined}"),
         };
     }
@@ -199,11 +221,28 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
             let done = Command::new(program).args(arguments).current_dir(folder).status().unwrap();
             assert!(done.success(), "{program} {arguments:?}");
         };
-        run("gcc", &["-g", "-O1", "-fPIC", "-shared", "-fno-toplevel-reorder", "-Wl,--build-id", "-o", "l.so", "l.c"]);
+        run(
+            "gcc",
+            &[
+                "-g",
+                "-O1",
+                "-fPIC",
+                "-shared",
+                "-fno-toplevel-reorder",
+                "-Wl,--build-id",
+                "-o",
+                "l.so",
+                "l.c",
+            ],
+        );
         let bytes = std::fs::read(&path).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
-        let places = file.symbols().map(|s| (s.name().unwrap().to_owned(), (s.address(), s.size()))).collect();
-        let build_id = file.build_id().unwrap().unwrap().iter().map(|b| format!("{b:02x}")).collect();
+        let places = file
+            .symbols()
+            .map(|s| (s.name().unwrap().to_owned(), (s.address(), s.size())))
+            .collect();
+        let build_id =
+            file.build_id().unwrap().unwrap().iter().map(|b| format!("{b:02x}")).collect();
         if stripped {
             run("strip", &["l.so"]);
         }
@@ -213,7 +252,11 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
     /// The frame that returns to the middle of a function.
     fn frame(module: &Module, (begin, size): (u64, u64)) -> Vec<Place> {
         let mut sites = Sites::default();
-        let places = sites.places(&Frame { module: 0, address: begin + size - 1 }, Some(module), &mut HashMap::new());
+        let places = sites.places(
+            &Frame { module: 0, address: begin + size - 1 },
+            Some(module),
+            &mut HashMap::new(),
+        );
         assert!(sites.unnamed.is_empty(), "{:?}", sites.unnamed);
         places
     }
@@ -223,9 +266,15 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
         let folder = tempfile::tempdir().unwrap();
         let (module, at) = library(folder.path(), true);
         let [place] = &frame(&module, at["shown"])[..] else { panic!("one function") };
-        assert!(place.function.as_deref() == Some("shown") && place.text.starts_with("shown+0x"), "{place:?}");
+        assert!(
+            place.function.as_deref() == Some("shown") && place.text.starts_with("shown+0x"),
+            "{place:?}"
+        );
         let [place] = &frame(&module, at["hidden"])[..] else { panic!("one function") };
-        assert_eq!((place.function.as_deref(), place.text.as_str()), (None, format!("l.so+{:#x}", place.address).as_str()));
+        assert_eq!(
+            (place.function.as_deref(), place.text.as_str()),
+            (None, format!("l.so+{:#x}", place.address).as_str())
+        );
     }
 
     #[test]
@@ -235,10 +284,18 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
         let (begin, size) = at["caller"];
         // Some address of `caller` is the inlined call's.
         let frames: Vec<_> = (1..=size)
-            .map(|n| Sites::default().places(&Frame { module: 0, address: begin + n }, Some(&module), &mut HashMap::new()))
+            .map(|n| {
+                Sites::default().places(
+                    &Frame { module: 0, address: begin + n },
+                    Some(&module),
+                    &mut HashMap::new(),
+                )
+            })
             .filter(|places| places.len() == 2)
             .collect();
-        let [inner, outer] = &frames.first().expect("wrapper is inlined")[..] else { panic!("two functions") };
+        let [inner, outer] = &frames.first().expect("wrapper is inlined")[..] else {
+            panic!("two functions")
+        };
         assert_eq!((inner.text.as_str(), inner.inlined), ("wrapper (l.c:3, inlined)", true));
         assert_eq!((outer.text.as_str(), outer.inlined), ("caller (l.c:5)", false));
         assert_eq!(inner.address, outer.address);

@@ -1,4 +1,5 @@
-//! Owns finding the files of traces, and hands their bytes to the analysis. Refuses to decode records.
+//! Owns finding the files of traces, and hands their bytes to the analysis. Refuses to decode
+//! records.
 #![forbid(unsafe_code)]
 
 use crate::calibration;
@@ -121,10 +122,14 @@ impl TraceFiles {
     /// Opens the traces named, or the newest of the working directory if none is.
     ///
     /// # Errors
-    /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis tells of it.
+    /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis
+    /// tells of it.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
         let paths = if paths.is_empty() { vec![newest(Path::new("."))?] } else { paths.to_vec() };
-        let directories = paths.into_iter().map(|path| Directory::open(as_recorded(path))).collect::<Result<Vec<_>>>()?;
+        let directories = paths
+            .into_iter()
+            .map(|path| Directory::open(as_recorded(path)))
+            .collect::<Result<Vec<_>>>()?;
         Ok(Self { directories })
     }
 
@@ -138,7 +143,11 @@ impl TraceFiles {
             let defs = p.defs.as_ref().map(file);
             ProcessFiles {
                 label: p.label.clone(),
-                extra_anchors: defs.as_ref().and_then(|f| live.anchor_for(f.bytes)).into_iter().collect(),
+                extra_anchors: defs
+                    .as_ref()
+                    .and_then(|f| live.anchor_for(f.bytes))
+                    .into_iter()
+                    .collect(),
                 defs,
                 segments: p.segments.iter().map(file).collect(),
                 ring: p.ring.as_ref().map(file),
@@ -148,7 +157,11 @@ impl TraceFiles {
         let mut trace = Trace::open(processes.collect());
         for directory in &self.directories {
             let calibrations = directory.calibrations();
-            for process in trace.processes.iter_mut().filter(|p| directory.processes.iter().any(|own| own.label == p.label)) {
+            for process in trace
+                .processes
+                .iter_mut()
+                .filter(|p| directory.processes.iter().any(|own| own.label == p.label))
+            {
                 calibration::apply(&calibrations, &mut process.definitions);
             }
         }
@@ -157,7 +170,10 @@ impl TraceFiles {
 
     /// Sensor files of all directories: name and bytes.
     pub fn sensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.directories.iter().flat_map(|d| &d.sensors).map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+        self.directories
+            .iter()
+            .flat_map(|d| &d.sensors)
+            .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
     /// Definition files of all processes: label of the process and bytes.
@@ -173,7 +189,8 @@ impl TraceFiles {
 }
 
 impl Directory {
-    /// What `clscope record` found calibrated on its host; nothing where there was no calibration, or no `record`.
+    /// What `clscope record` found calibrated on its host; nothing where there was no calibration,
+    /// or no `record`.
     pub fn calibrations(&self) -> Vec<calibration::Entry> {
         let entries = self.meta.as_ref().and_then(|m| m.get("calibration")).cloned();
         entries.and_then(|e| serde_json::from_value(e).ok()).unwrap_or_default()
@@ -184,12 +201,21 @@ impl Directory {
         if !kind.is_dir() {
             return Err(not_a_directory(&path));
         }
-        let shown = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let mut out = Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
+        let shown = path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let mut out =
+            Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
         let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
         let mut entries: Vec<(String, Role)> = Vec::new();
-        for entry in fs::read_dir(&path).with_context(|| format!("could not list the trace directory {}", path.display()))? {
-            let name = entry.with_context(|| format!("could not list {}", path.display()))?.file_name().to_string_lossy().into_owned();
+        for entry in fs::read_dir(&path)
+            .with_context(|| format!("could not list the trace directory {}", path.display()))?
+        {
+            let name = entry
+                .with_context(|| format!("could not list {}", path.display()))?
+                .file_name()
+                .to_string_lossy()
+                .into_owned();
             if let Some(role) = Role::of(&name) {
                 entries.push((name, role));
             }
@@ -197,8 +223,8 @@ impl Directory {
         if !entries.iter().any(|(_, role)| role.stem().is_some()) {
             bail!(empty_directory(&path, !entries.is_empty()));
         }
-        // Rings first: what a running process moves from its ring to a segment meanwhile is seen twice, not missed.
-        // Segments in their order whatever the file system's is.
+        // Rings first: what a running process moves from its ring to a segment meanwhile is seen
+        // twice, not missed. Segments in their order whatever the file system's is.
         entries.sort_by(|a, b| match (&a.1, &b.1) {
             (Role::Ring(a), Role::Ring(b)) => a.cmp(b),
             (Role::Ring(_), _) => std::cmp::Ordering::Less,
@@ -214,7 +240,11 @@ impl Directory {
                 continue;
             }
             // Rings may belong to a process that still runs and writes: a copy holds still.
-            let bytes = if matches!(role, Role::Ring(_)) { live_ring::read(&file).map(Bytes::Read) } else { Bytes::map(&file) };
+            let bytes = if matches!(role, Role::Ring(_)) {
+                live_ring::read(&file).map(Bytes::Read)
+            } else {
+                Bytes::map(&file)
+            };
             let Some(stem) = role.stem() else {
                 out.sensors.extend(bytes.ok().map(|b| (label, b)));
                 continue;
@@ -223,7 +253,9 @@ impl Directory {
             let process = processes.entry((pid, stem.to_owned())).or_default();
             process.label = format!("{shown}/{stem}");
             match (bytes, &role) {
-                (Err(error), _) => process.issues.push(IssueKind::InputOutput { file: label, error: error.to_string() }),
+                (Err(error), _) => process
+                    .issues
+                    .push(IssueKind::InputOutput { file: label, error: error.to_string() }),
                 (Ok(bytes), Role::Defs(_)) => process.defs = Some((label, bytes)),
                 (Ok(bytes), Role::Ring(_)) => process.ring = Some((label, bytes)),
                 (Ok(bytes), _) => process.segments.push((label, bytes)),
@@ -261,12 +293,17 @@ pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
         .filter(|e| e.path().extension().is_some_and(|x| x == EXTENSION) && e.path().is_dir())
         .map(|e| {
             let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
-            let time = modified(&e.path().join("meta.json")).max(modified(&e.path())).unwrap_or(std::time::UNIX_EPOCH);
+            let time = modified(&e.path().join("meta.json"))
+                .max(modified(&e.path()))
+                .unwrap_or(std::time::UNIX_EPOCH);
             (time, e.path())
         })
         .collect();
     found.sort_by(|a, b| b.cmp(a));
-    found.into_iter().map(|(_, path)| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)).collect()
+    found
+        .into_iter()
+        .map(|(_, path)| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path))
+        .collect()
 }
 
 /// The newest trace of a directory.
@@ -303,9 +340,19 @@ fn missing(path: &Path) -> String {
 fn not_a_directory(path: &Path) -> anyhow::Error {
     let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
     match path.parent().filter(|p| inside && !p.as_os_str().is_empty()) {
-        Some(parent) => anyhow::anyhow!("{} is one file of a trace: name its directory, {}", path.display(), parent.display()),
-        None if inside => anyhow::anyhow!("{} is one file of a trace: name the directory that holds it, `.`", path.display()),
-        None => anyhow::anyhow!("{} is a file, and a trace is a directory NAME.{EXTENSION}", path.display()),
+        Some(parent) => anyhow::anyhow!(
+            "{} is one file of a trace: name its directory, {}",
+            path.display(),
+            parent.display()
+        ),
+        None if inside => anyhow::anyhow!(
+            "{} is one file of a trace: name the directory that holds it, `.`",
+            path.display()
+        ),
+        None => anyhow::anyhow!(
+            "{} is a file, and a trace is a directory NAME.{EXTENSION}",
+            path.display()
+        ),
     }
 }
 
@@ -319,11 +366,15 @@ fn empty_directory(path: &Path, some: bool) -> String {
             path.display()
         )
     } else {
-        format!("the directory {} holds no clscope trace: it has no PID-N.defs, .clt or .ring file", path.display())
+        format!(
+            "the directory {} holds no clscope trace: it has no PID-N.defs, .clt or .ring file",
+            path.display()
+        )
     }
 }
 
-/// Reads this machine's clocks for processes that were killed before their second anchor, if they ran in this boot.
+/// Reads this machine's clocks for processes that were killed before their second anchor, if they
+/// ran in this boot.
 #[derive(Default)]
 struct LiveClock {
     here: Option<[u8; 16]>,
@@ -332,11 +383,14 @@ struct LiveClock {
 impl LiveClock {
     fn anchor_for(&mut self, defs: &[u8]) -> Option<Anchor> {
         let header = FileHeader::decode(defs).ok()?;
-        if header.clock == Clock::MonotonicRaw || Defs::new(defs).filter(|d| matches!(d, Def::Anchor(_))).take(2).count() == 2 {
+        if header.clock == Clock::MonotonicRaw
+            || Defs::new(defs).filter(|d| matches!(d, Def::Anchor(_))).take(2).count() == 2
+        {
             return None;
         }
         let boot = *self.here.get_or_insert_with(host::boot_id);
-        (boot != [0; 16] && boot == header.boot && clscope_clock::choose() == header.clock).then(|| clscope_clock::anchor(header.clock))
+        (boot != [0; 16] && boot == header.boot && clscope_clock::choose() == header.clock)
+            .then(|| clscope_clock::anchor(header.clock))
     }
 }
 
@@ -358,14 +412,23 @@ mod tests {
 
     #[test]
     fn a_trace_is_found_by_the_name_it_was_given() {
-        for (name, full) in
-            [("a", "a.clscope"), ("a/", "a.clscope"), ("x/v1.2", "x/v1.2.clscope"), ("a.clscope/", "a.clscope"), ("..", ".."), (".", ".")]
-        {
+        for (name, full) in [
+            ("a", "a.clscope"),
+            ("a/", "a.clscope"),
+            ("x/v1.2", "x/v1.2.clscope"),
+            ("a.clscope/", "a.clscope"),
+            ("..", ".."),
+            (".", "."),
+        ] {
             assert_eq!(with_ending(Path::new(name)), Path::new(full), "{name}");
         }
         let dir = tempfile::tempdir().unwrap();
         let (name, full) = (dir.path().join("run1"), dir.path().join("run1.clscope"));
-        assert_eq!(as_recorded(name.clone()), name, "what does not exist is told of by the name given");
+        assert_eq!(
+            as_recorded(name.clone()),
+            name,
+            "what does not exist is told of by the name given"
+        );
         fs::create_dir(&full).unwrap();
         assert_eq!(as_recorded(name.clone()), full);
         fs::create_dir(&name).unwrap();

@@ -1,5 +1,6 @@
-//! The audit shim, built and loaded as `record` does it: look-ups in a loader without layers reach the recorder, those
-//! of the recorder, the loader and its drivers do not, and nothing else of the application changes.
+//! The audit shim, built and loaded as `record` does it: look-ups in a loader without layers reach
+//! the recorder, those of the recorder, the loader and its drivers do not, and nothing else of the
+//! application changes.
 
 mod common;
 
@@ -69,7 +70,8 @@ fn stage() -> Stage {
     stage.compile("lib/libclscope.so", RECORDER, &["-shared", "-fPIC"]);
     stage.compile("cl/libOpenCL.so.1", LOADER, &["-shared", "-fPIC", "-Wl,-soname,libOpenCL.so.1"]);
     std::os::unix::fs::symlink("libOpenCL.so.1", stage.join("cl/libOpenCL.so")).unwrap();
-    std::fs::copy(stage.join("cl/libOpenCL.so.1"), stage.join("cl/libOpenCL-1a2b.so.1.0.0")).unwrap();
+    std::fs::copy(stage.join("cl/libOpenCL.so.1"), stage.join("cl/libOpenCL-1a2b.so.1.0.0"))
+        .unwrap();
     stage
 }
 
@@ -88,7 +90,8 @@ fn record(stage: &Stage, inject: &str, app: &[&str]) -> String {
 /// Whether the shim can work here at all: glibc from 2.35 on.
 fn glibc_is_new_enough() -> bool {
     let version = stdout(&Command::new("getconf").arg("GNU_LIBC_VERSION").output().unwrap());
-    let mut parts = version.trim().rsplit(' ').next().unwrap().split('.').map(|p| p.parse::<u32>().unwrap());
+    let mut parts =
+        version.trim().rsplit(' ').next().unwrap().split('.').map(|p| p.parse::<u32>().unwrap());
     (parts.next().unwrap(), parts.next().unwrap()) >= (2, 35)
 }
 
@@ -103,9 +106,15 @@ fn every_way_to_open_a_loader_is_caught() {
     let absolute = stage.join("cl/libOpenCL.so.1");
     let renamed = stage.join("cl/libOpenCL-1a2b.so.1.0.0");
     let (lazy, now, global, deep) = ("1", "2", "0x102", "10");
-    for name in ["libOpenCL.so.1", "libOpenCL.so", absolute.to_str().unwrap(), renamed.to_str().unwrap()] {
+    for name in
+        ["libOpenCL.so.1", "libOpenCL.so", absolute.to_str().unwrap(), renamed.to_str().unwrap()]
+    {
         for flags in [lazy, now, global, deep] {
-            assert_eq!(record(&stage, "preload", &[app, name, flags]), UNSEEN, "{name} {flags}: the preload alone does not see it");
+            assert_eq!(
+                record(&stage, "preload", &[app, name, flags]),
+                UNSEEN,
+                "{name} {flags}: the preload alone does not see it"
+            );
             let expected = if glibc_is_new_enough() { SEEN } else { UNSEEN };
             assert_eq!(record(&stage, "", &[app, name, flags]), expected, "{name} {flags}");
         }
@@ -120,7 +129,11 @@ fn a_linked_application_is_seen_once() {
     for flags in [&[][..], &["-fno-plt"], &["-Wl,-z,now"], &["-Wl,-z,lazy"]] {
         let app = stage.compile("linked", source, &[flags, &[&folder, "-lOpenCL"]].concat());
         // Twice the recorder would mean that its own look-ups were sent back to it.
-        assert_eq!(record(&stage, "", &[app.to_str().unwrap()]), "recorder\nloader\nrecorder finish\nloader\n", "{flags:?}");
+        assert_eq!(
+            record(&stage, "", &[app.to_str().unwrap()]),
+            "recorder\nloader\nrecorder finish\nloader\n",
+            "{flags:?}"
+        );
     }
 }
 
@@ -130,7 +143,8 @@ fn a_plugin_that_binds_deeply_is_caught() {
     let folder = format!("-L{}", stage.join("cl").display());
     let source = "int clGetPlatformIDs(void);\nint plugin(void) { return clGetPlatformIDs(); }";
     for flags in ["-Wl,-z,now", "-Wl,-z,lazy"] {
-        let plugin = stage.compile("plugin.so", source, &["-shared", "-fPIC", flags, &folder, "-lOpenCL"]);
+        let plugin =
+            stage.compile("plugin.so", source, &["-shared", "-fPIC", flags, &folder, "-lOpenCL"]);
         let source = format!(
             "#define _GNU_SOURCE\n#include <dlfcn.h>\nint main(void) {{ void *p = dlopen(\"{}\", RTLD_NOW | RTLD_DEEPBIND);\n\
              return ((int (*)(void))dlsym(p, \"plugin\"))(); }}",
@@ -152,20 +166,27 @@ fn a_wrapper_that_the_application_preloads_keeps_its_place() {
          int clGetPlatformIDs(void) { puts(\"wrapper\"); return ((int (*)(void))dlsym(RTLD_NEXT, \"clGetPlatformIDs\"))(); }",
         &["-shared", "-fPIC"],
     );
-    let app = stage.compile("app", "int clGetPlatformIDs(void);\nint main(void) { return clGetPlatformIDs(); }", &[&folder, "-lOpenCL"]);
+    let app = stage.compile(
+        "app",
+        "int clGetPlatformIDs(void);\nint main(void) { return clGetPlatformIDs(); }",
+        &[&folder, "-lOpenCL"],
+    );
     let mut command = stage.clscope();
     command.env("LD_LIBRARY_PATH", stage.join("cl")).env("LD_PRELOAD", &wrapper);
     let output = command.args(["record", "-q", "--"]).arg(app).output().unwrap();
     assert_eq!(stdout(&output), "wrapper\nrecorder\nloader\n", "{}", stderr(&output));
 }
 
-/// An auditor makes ld.so refuse libraries with much thread storage of their own unless its reserve is enlarged.
+/// An auditor makes ld.so refuse libraries with much thread storage of their own unless its reserve
+/// is enlarged.
 #[test]
 fn libraries_with_much_thread_storage_still_load() {
     let stage = stage();
     let folder = stage.path().display().to_string();
     for bytes in [100, 2000, 70_000] {
-        let source = format!("__attribute__((tls_model(\"initial-exec\"))) __thread char big[{bytes}];\nchar *get(void) {{ return big; }}");
+        let source = format!(
+            "__attribute__((tls_model(\"initial-exec\"))) __thread char big[{bytes}];\nchar *get(void) {{ return big; }}"
+        );
         stage.compile("libtls.so", &source, &["-shared", "-fPIC"]);
         let app = stage.compile(
             "tls",
@@ -201,8 +222,12 @@ fn sanitized_applications_run() {
     let stage = stage();
     let source = "#include <stdlib.h>\nint main(void) { char *volatile p = malloc(8); p[0] = 0; free(p); return 0; }";
     for kind in ["address", "thread", "leak", "undefined"] {
-        let probe = Command::new("gcc").args(["-x", "c", &format!("-fsanitize={kind}"), "-o", "/dev/null", "/dev/null"]).output().unwrap();
-        // A compiler without the runtime fails at the link with its name; one with it, for the lack of main.
+        let probe = Command::new("gcc")
+            .args(["-x", "c", &format!("-fsanitize={kind}"), "-o", "/dev/null", "/dev/null"])
+            .output()
+            .unwrap();
+        // A compiler without the runtime fails at the link with its name; one with it, for the lack
+        // of main.
         if String::from_utf8_lossy(&probe.stderr).contains("cannot find") {
             continue;
         }

@@ -1,5 +1,5 @@
-//! `clscope bench` as a process, on the machine's own OpenCL: what it lists, what it leaves when it is interrupted. Without a device there is
-//! nothing to measure, and the tests say so.
+//! `clscope bench` as a process, on the machine's own OpenCL: what it lists, what it leaves when it
+//! is interrupted. Without a device there is nothing to measure, and the tests say so.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -29,8 +29,11 @@ fn a_termination_keeps_the_results() {
     }
     let out = place.path().join("out");
     let mut command = clscope(place.path());
-    command.args(["flop", "--no-sensors", "--repeat", "1000", "--choose", "private", "-o"]).arg(&out);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    command
+        .args(["flop", "--no-sensors", "--repeat", "1000", "--choose", "private", "-o"])
+        .arg(&out);
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     assert!(lines.any(|line| line.expect("text").contains("measuring")));
     let pid = i32::try_from(child.id()).expect("a process id");
@@ -49,11 +52,20 @@ fn a_termination_keeps_the_results() {
 fn lists_and_sources_need_no_measuring() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let sources = clscope(place.path()).arg("--dump-kernel").output().expect("it runs");
-    assert!(sources.status.success() && String::from_utf8_lossy(&sources.stdout).contains("kernel SIZED void flop("));
+    assert!(
+        sources.status.success()
+            && String::from_utf8_lossy(&sources.stdout).contains("kernel SIZED void flop(")
+    );
     let unknown = clscope(place.path()).arg("nosuchsuite").output().expect("it runs");
-    assert!(!unknown.status.success() && String::from_utf8_lossy(&unknown.stderr).contains("the suites are flop, memory"));
+    assert!(
+        !unknown.status.success()
+            && String::from_utf8_lossy(&unknown.stderr).contains("the suites are flop, memory")
+    );
     if has_device(place.path()) {
-        let listed = clscope(place.path()).args(["--list", "power", "--choose", "fma/vect4"]).output().expect("it runs");
+        let listed = clscope(place.path())
+            .args(["--list", "power", "--choose", "fma/vect4"])
+            .output()
+            .expect("it runs");
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
         assert!(text.contains("power/float/fma/vect4") && !text.contains("fma/vect2"), "{text}");
     }

@@ -1,4 +1,5 @@
-//! `clscope doctor` with loaders and drivers made for the purpose: what they give is told, and what they break is told too.
+//! `clscope doctor` with loaders and drivers made for the purpose: what they give is told, and what
+//! they break is told too.
 
 mod common;
 
@@ -38,20 +39,29 @@ fn loader(stage: &Stage, start: &str) {
 
 fn doctor(stage: &Stage, arguments: &[&str]) -> std::process::Output {
     let mut command = stage.clscope();
-    command.arg("doctor").args(arguments).env("LD_LIBRARY_PATH", stage.join("cl")).env("OCL_ICD_VENDORS", stage.join("icd"));
+    command
+        .arg("doctor")
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", stage.join("cl"))
+        .env("OCL_ICD_VENDORS", stage.join("icd"));
     command.env_remove("OCL_ICD_FILENAMES").output().unwrap()
 }
 
 fn findings(stage: &Stage) -> Vec<Value> {
     let output = doctor(stage, &["--format", "json"]);
-    let document: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|e| panic!("{e}: {}", stderr(&output)));
+    let document: Value = serde_json::from_str(&stdout(&output))
+        .unwrap_or_else(|e| panic!("{e}: {}", stderr(&output)));
     document["findings"].as_array().unwrap().clone()
 }
 
 fn about<'v>(findings: &'v [Value], section: &str, text: &str) -> &'v Value {
     findings
         .iter()
-        .find(|f| f["section"] == section && (f["what"].as_str().unwrap().contains(text) || f["detail"].as_str().unwrap().contains(text)))
+        .find(|f| {
+            f["section"] == section
+                && (f["what"].as_str().unwrap().contains(text)
+                    || f["detail"].as_str().unwrap().contains(text))
+        })
         .unwrap_or_else(|| panic!("nothing about {text} in {findings:#?}"))
 }
 
@@ -66,7 +76,12 @@ fn devices_are_told() {
     for part in ["GPU", "7 compute units", "5 MB", "80 ns"] {
         assert!(detail.contains(part), "{detail}");
     }
-    assert!(about(&found, "loader", "libOpenCL.so.1")["detail"].as_str().unwrap().contains("knows no layers"));
+    assert!(
+        about(&found, "loader", "libOpenCL.so.1")["detail"]
+            .as_str()
+            .unwrap()
+            .contains("knows no layers")
+    );
     let text = stdout(&doctor(&stage, &[]));
     assert!(text.contains("Stage Platform") && text.contains("  ok       "), "{text}");
 }
@@ -87,23 +102,35 @@ fn drivers_are_tried() {
     let stage = Stage::new();
     loader(&stage, "");
     std::fs::create_dir(stage.join("icd")).unwrap();
-    let good = stage.compile("good.so", "void clIcdGetPlatformIDsKHR(void) {}", &["-shared", "-fPIC"]);
+    let good =
+        stage.compile("good.so", "void clIcdGetPlatformIDsKHR(void) {}", &["-shared", "-fPIC"]);
     let other = stage.compile("other.so", "void something(void) {}", &["-shared", "-fPIC"]);
     let crash = stage.compile(
         "crash.so",
         "void abort(void);\n__attribute__((constructor)) static void on(void) { abort(); }",
         &["-shared", "-fPIC"],
     );
-    for (name, library) in [("1", good), ("2", other), ("3", crash), ("4", "/none/libgone.so".into())] {
-        std::fs::write(stage.join(&format!("icd/{name}.icd")), format!("{}\n", library.display())).unwrap();
+    for (name, library) in
+        [("1", good), ("2", other), ("3", crash), ("4", "/none/libgone.so".into())]
+    {
+        std::fs::write(stage.join(&format!("icd/{name}.icd")), format!("{}\n", library.display()))
+            .unwrap();
     }
     std::fs::write(stage.join("icd/5.icd"), "\n").unwrap();
     let found = findings(&stage);
     let status = |name: &str| about(&found, "driver", name)["status"].clone();
     assert_eq!(status("1.icd"), "ok");
-    for (name, told) in [("2.icd", "no OpenCL driver"), ("3.icd", "SIGABRT"), ("4.icd", "libgone.so"), ("5.icd", "names no library")] {
+    for (name, told) in [
+        ("2.icd", "no OpenCL driver"),
+        ("3.icd", "SIGABRT"),
+        ("4.icd", "libgone.so"),
+        ("5.icd", "names no library"),
+    ] {
         assert_eq!(status(name), "warning");
-        assert!(about(&found, "driver", name)["detail"].as_str().unwrap().contains(told), "{name}: {found:#?}");
+        assert!(
+            about(&found, "driver", name)["detail"].as_str().unwrap().contains(told),
+            "{name}: {found:#?}"
+        );
     }
 }
 
@@ -112,10 +139,16 @@ fn what_stops_recording_is_an_error_with_a_remedy() {
     let stage = Stage::new();
     loader(&stage, "");
     let mut command = stage.clscope();
-    let output = command.env("CLSCOPE_LIBRARY", "/none.so").args(["doctor", "--format", "json"]).output().unwrap();
+    let output = command
+        .env("CLSCOPE_LIBRARY", "/none.so")
+        .args(["doctor", "--format", "json"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(document["status"], "error");
     let found = document["findings"].as_array().unwrap();
-    assert!(about(found, "recorder", "libclscope.so")["fix"].as_str().unwrap().contains("cargo build"));
+    assert!(
+        about(found, "recorder", "libclscope.so")["fix"].as_str().unwrap().contains("cargo build")
+    );
 }

@@ -1,5 +1,5 @@
-//! `clscope export chrome` on synthetic traces, written with the format's own encoder: the document is valid and keeps
-//! the rules that viewers rely on, and shows what the trace holds.
+//! `clscope export chrome` on synthetic traces, written with the format's own encoder: the document
+//! is valid and keeps the rules that viewers rely on, and shows what the trace holds.
 
 mod common;
 
@@ -24,7 +24,8 @@ fn save(builder: &ProcessBuilder, directory: &Path) {
 }
 
 fn export(stage: &Stage, arguments: &[&str]) -> Value {
-    let output = stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).output().unwrap();
+    let output =
+        stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_str(&stdout(&output)).unwrap()
 }
@@ -52,7 +53,8 @@ fn check(document: &Value) {
     let mut spans: HashMap<(u64, u64), Vec<(i64, i64)>> = HashMap::new();
     let mut arrows: HashMap<u64, (u32, u32)> = HashMap::new();
     for event in events(document) {
-        let known = ["ph", "pid", "tid", "ts", "dur", "name", "cat", "id", "bp", "s", "cname", "args"];
+        let known =
+            ["ph", "pid", "tid", "ts", "dur", "name", "cat", "id", "bp", "s", "cname", "args"];
         assert!(event.as_object().unwrap().keys().all(|k| known.contains(&k.as_str())), "{event}");
         let (pid, tid) = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
         assert!(pid > 0 && tid > 0 && pid < 1 << 31 && tid < 1 << 31, "{event}");
@@ -60,14 +62,25 @@ fn check(document: &Value) {
         let phase = event["ph"].as_str().unwrap();
         if phase == "M" {
             match event["name"].as_str().unwrap() {
-                "process_name" => assert!(groups_named.insert(pid) && event["args"]["name"].is_string(), "{event}"),
-                "thread_name" => assert!(tracks_named.insert((pid, tid)) && event["args"]["name"].is_string(), "{event}"),
-                "process_sort_index" | "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
+                "process_name" => assert!(
+                    groups_named.insert(pid) && event["args"]["name"].is_string(),
+                    "{event}"
+                ),
+                "thread_name" => assert!(
+                    tracks_named.insert((pid, tid)) && event["args"]["name"].is_string(),
+                    "{event}"
+                ),
+                "process_sort_index" | "thread_sort_index" => {
+                    assert!(event["args"]["sort_index"].is_u64(), "{event}")
+                }
                 other => panic!("unknown metadata {other}"),
             }
             continue;
         }
-        assert!(tracks_named.contains(&(pid, tid)) && groups_named.contains(&pid), "used before it is named: {event}");
+        assert!(
+            tracks_named.contains(&(pid, tid)) && groups_named.contains(&pid),
+            "used before it is named: {event}"
+        );
         let begin = ns(&event["ts"]);
         assert!(begin >= 0, "{event}");
         match phase {
@@ -81,7 +94,9 @@ fn check(document: &Value) {
                 let arrow = arrows.entry(event["id"].as_u64().unwrap()).or_default();
                 *(if phase == "s" { &mut arrow.0 } else { &mut arrow.1 }) += 1;
                 assert_eq!(event["bp"] == "e", phase == "f");
-                let around = spans.get(&(pid, tid)).is_some_and(|s| s.iter().any(|(b, e)| *b <= begin && begin <= *e));
+                let around = spans
+                    .get(&(pid, tid))
+                    .is_some_and(|s| s.iter().any(|(b, e)| *b <= begin && begin <= *e));
                 assert!(around, "an arrow ends in no span: {event}");
             }
             other => panic!("unknown phase {other}"),
@@ -95,7 +110,10 @@ fn check(document: &Value) {
             while open.last().is_some_and(|o| o <= begin) {
                 open.pop();
             }
-            assert!(open.last().is_none_or(|o| *end <= *o), "spans of {track:?} cross: {begin}..{end}");
+            assert!(
+                open.last().is_none_or(|o| *end <= *o),
+                "spans of {track:?} cross: {begin}..{end}"
+            );
             open.push(*end);
         }
     }
@@ -114,7 +132,14 @@ fn small() -> ProcessBuilder {
         .thread(0)
         .plain(function::SET_ARG, 1_000, 1_050, 2 | (8 << 8), 1)
         .enqueue(2_000, 3_001, &launch(1))
-        .enqueue(3_500, 4_000, &CommandSpec { waits: &[1], ..CommandSpec::transfer(2, 1, CommandKind::ReadBuffer, 4096) })
+        .enqueue(
+            3_500,
+            4_000,
+            &CommandSpec {
+                waits: &[1],
+                ..CommandSpec::transfer(2, 1, CommandKind::ReadBuffer, 4096)
+            },
+        )
         .timing(20_000, 1, [2_500, 3_000, 5_000, 9_007].map(device))
         .timing(20_000, 2, [3_700, 3_900, 9_100, 12_000].map(device))
         .plain(function::FINISH, 4_100, 20_100, 0, 1)
@@ -143,7 +168,11 @@ fn a_small_trace_shows_all_it_holds() {
     let read = named(&document, "ReadBuffer")[0];
     assert_eq!(read["args"]["bytes"], 4096);
     assert_eq!(read["args"]["device_duration_ns"], 2_900);
-    assert!((ns(&read["dur"]) - 2_900).abs() < 30, "corrected for drift, which two commands bound badly: {}", read["dur"]);
+    assert!(
+        (ns(&read["dur"]) - 2_900).abs() < 30,
+        "corrected for drift, which two commands bound badly: {}",
+        read["dur"]
+    );
     assert_eq!(read["args"]["device_clock_ns"]["START"], device(9_100).to_string());
     assert!(read["args"]["clock_error_ns"].is_u64());
     let enqueue = named(&document, "clEnqueueReadBuffer")[0];
@@ -164,7 +193,8 @@ fn without_arguments_only_errors_are_left() {
     save(&process, &stage.join("t.clscope"));
     let document = export(&stage, &["--no-args", "t.clscope"]);
     check(&document);
-    let left: Vec<_> = events(&document).iter().filter(|e| e["ph"] == "X").filter_map(|e| e.get("args")).collect();
+    let left: Vec<_> =
+        events(&document).iter().filter(|e| e["ph"] == "X").filter_map(|e| e.get("args")).collect();
     assert_eq!(left, [&serde_json::json!({ "error": "CL_INVALID_VALUE (-30)" })]);
 }
 
@@ -184,11 +214,21 @@ fn what_never_ended_is_shown_as_such() {
     let document = export(&stage, &["t.clscope"]);
     check(&document);
     assert_eq!(named(&document, "clFinish (in progress)").len(), 1);
-    let reasons: Vec<_> =
-        events(&document).iter().filter(|e| e["cat"] == "device,no device time").map(|e| e["args"]["reason"].clone()).collect();
+    let reasons: Vec<_> = events(&document)
+        .iter()
+        .filter(|e| e["cat"] == "device,no device time")
+        .map(|e| e["args"]["reason"].clone())
+        .collect();
     assert_eq!(reasons.len(), 2);
-    assert!(reasons.iter().any(|r| r == Untimed::QueueReleased.text()) && reasons.iter().any(|r| r.as_str().unwrap().contains("killed")));
-    assert!(events(&document).iter().any(|e| e["name"].as_str().unwrap().starts_with("7 records dropped")));
+    assert!(
+        reasons.iter().any(|r| r == Untimed::QueueReleased.text())
+            && reasons.iter().any(|r| r.as_str().unwrap().contains("killed"))
+    );
+    assert!(
+        events(&document)
+            .iter()
+            .any(|e| e["name"].as_str().unwrap().starts_with("7 records dropped"))
+    );
     assert!(!document["otherData"]["warnings"].as_array().unwrap().is_empty());
 }
 
@@ -208,17 +248,30 @@ fn out_of_order_commands_get_lanes() {
     for id in (1..=60u64).rev() {
         // Every command runs for three and a half periods: four are always running.
         let begin = id * 1_000 + 2_000;
-        process.thread(0).timing(100_000, id, [begin - 1_600, begin - 1_000, begin, begin + 3_500].map(device));
+        process.thread(0).timing(
+            100_000,
+            id,
+            [begin - 1_600, begin - 1_000, begin, begin + 3_500].map(device),
+        );
     }
     save(&process, &stage.join("t.clscope"));
     let document = export(&stage, &["t.clscope"]);
     check(&document);
-    let kernels: Vec<_> = events(&document).iter().filter(|e| e["cat"] == "device,kernel").collect();
+    let kernels: Vec<_> =
+        events(&document).iter().filter(|e| e["cat"] == "device,kernel").collect();
     assert_eq!(kernels.len(), 60);
     let lanes: HashSet<_> = kernels.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
     assert_eq!(lanes.len(), 4, "as many lanes as run at once");
-    let names: Vec<_> = events(&document).iter().filter(|e| e["name"] == "thread_name").map(|e| e["args"]["name"].to_string()).collect();
-    assert!(names.iter().any(|n| n.contains("out of order")) && names.iter().any(|n| n.contains("lane 4")), "{names:?}");
+    let names: Vec<_> = events(&document)
+        .iter()
+        .filter(|e| e["name"] == "thread_name")
+        .map(|e| e["args"]["name"].to_string())
+        .collect();
+    assert!(
+        names.iter().any(|n| n.contains("out of order"))
+            && names.iter().any(|n| n.contains("lane 4")),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -243,12 +296,21 @@ fn a_trace_without_device_times_is_fine_and_said() {
     let stage = Stage::new();
     let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
     process.anchor(1_000_000);
-    process.thread(0).enqueue(2_000, 3_000, &CommandSpec { flags: 0, ..CommandSpec::kernel(1, 1, 1) });
+    process.thread(0).enqueue(
+        2_000,
+        3_000,
+        &CommandSpec { flags: 0, ..CommandSpec::kernel(1, 1, 1) },
+    );
     process.exit(30_000, 0);
     save(&process, &stage.join("t.clscope"));
     let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
-    assert!(output.status.success() && stderr(&output).contains("no device span"), "{}", stderr(&output));
-    let document: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    assert!(
+        output.status.success() && stderr(&output).contains("no device span"),
+        "{}",
+        stderr(&output)
+    );
+    let document: Value =
+        serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
     check(&document);
     assert_eq!(named(&document, "clEnqueueNDRangeKernel").len(), 1);
 }
@@ -283,13 +345,24 @@ fn launches_that_were_not_sampled_have_no_span_and_say_so() {
     process.exit(30_000, 0);
     save(&process, &stage.join("t.clscope"));
     let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
-    assert!(stderr(&output).contains("1 launches were counted and not timed"), "{}", stderr(&output));
-    let document: Value = serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
+    assert!(
+        stderr(&output).contains("1 launches were counted and not timed"),
+        "{}",
+        stderr(&output)
+    );
+    let document: Value =
+        serde_json::from_slice(&std::fs::read(stage.join("t.json")).unwrap()).unwrap();
     check(&document);
-    assert_eq!((document["otherData"]["not_sampled"].as_u64(), named(&document, "matmul").len()), (Some(1), 1));
+    assert_eq!(
+        (document["otherData"]["not_sampled"].as_u64(), named(&document, "matmul").len()),
+        (Some(1), 1)
+    );
     let calls = named(&document, "clEnqueueNDRangeKernel");
     let told: Vec<bool> = calls.iter().map(|c| c["args"]["device_time"].is_string()).collect();
-    assert_eq!((told, calls[1]["args"]["sampling_probability"].as_f64()), (vec![false, true], Some(0.25)));
+    assert_eq!(
+        (told, calls[1]["args"]["sampling_probability"].as_f64()),
+        (vec![false, true], Some(0.25))
+    );
     assert!(calls[1]["args"].get("flags").is_none(), "a probability is no flags");
 }
 
@@ -306,10 +379,17 @@ fn a_failed_export_leaves_no_file() {
     ] {
         let output = stage.clscope().args(["export", "chrome"]).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).starts_with("clscope: ") && stderr(&output).contains(told), "{}", stderr(&output));
+        assert!(
+            stderr(&output).starts_with("clscope: ") && stderr(&output).contains(told),
+            "{}",
+            stderr(&output)
+        );
     }
-    let left: Vec<_> =
-        std::fs::read_dir(stage.path()).unwrap().map(|e| e.unwrap().file_name()).filter(|n| n.to_str().unwrap().contains("json")).collect();
+    let left: Vec<_> = std::fs::read_dir(stage.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .filter(|n| n.to_str().unwrap().contains("json"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -325,7 +405,10 @@ fn a_reader_that_stops_early_ends_the_export_quietly() {
     }
     save(&process, &stage.join("t.clscope"));
     let mut command = stage.clscope();
-    command.args(["export", "chrome", "-o", "-"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+        .args(["export", "chrome", "-o", "-"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
     let mut said = String::new();
@@ -333,7 +416,8 @@ fn a_reader_that_stops_early_ends_the_export_quietly() {
     assert_eq!((child.wait().unwrap().signal(), said.as_str()), (Some(libc::SIGPIPE), ""));
 }
 
-// Keeps the flag that these traces rely on in view: a command is awaited only if its time was asked for.
+// Keeps the flag that these traces rely on in view: a command is awaited only if its time was asked
+// for.
 #[test]
 fn builders_ask_for_times() {
     assert_eq!(CommandSpec::kernel(1, 1, 1).flags & flag::TIMED, flag::TIMED);
@@ -343,15 +427,19 @@ fn builders_ask_for_times() {
 fn what_is_missing_is_in_the_file_and_in_the_dump() {
     let stage = Stage::new();
     let mut p = ProcessBuilder::standard(HostModel::default(), 9, 1);
-    p.thread(0).enqueue(10_000, 11_000, &CommandSpec::kernel(1, 1, 1)).plain(function::SET_ARG, 12_000, 12_100, 1, 1).dropped(
-        13_000,
-        17,
-        DropReason::WriteFailed,
-    );
+    p.thread(0)
+        .enqueue(10_000, 11_000, &CommandSpec::kernel(1, 1, 1))
+        .plain(function::SET_ARG, 12_000, 12_100, 1, 1)
+        .dropped(13_000, 17, DropReason::WriteFailed);
     p.exit(20_000, 1);
     save(&p, &stage.join("t.clscope"));
     let document = export(&stage, &["t"]);
-    let warnings: Vec<&str> = document["otherData"]["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+    let warnings: Vec<&str> = document["otherData"]["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w.as_str().unwrap())
+        .collect();
     let dump = stderr(&stage.clscope().args(["dump", "t"]).output().unwrap());
     for wanted in ["17 records dropped", "1 command without an end"] {
         assert!(warnings.iter().any(|w| w.contains(wanted)), "{warnings:?}");

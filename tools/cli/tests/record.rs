@@ -1,5 +1,6 @@
-//! `clscope record` against tiny programs: the application's streams, exit code and signals come through, its
-//! environment carries the recorder, and what cannot work is said before or after, never silently.
+//! `clscope record` against tiny programs: the application's streams, exit code and signals come
+//! through, its environment carries the recorder, and what cannot work is said before or after,
+//! never silently.
 
 mod common;
 
@@ -46,7 +47,8 @@ fn quiet_is_quiet() {
 fn every_exit_code_comes_through() {
     let stage = Stage::new();
     for code in [0, 1, 2, 77, 126, 127, 128, 255] {
-        let output = stage.record(&["-q", "-f", "-o", "t", "--", "sh", "-c", &format!("exit {code}")]);
+        let output =
+            stage.record(&["-q", "-f", "-o", "t", "--", "sh", "-c", &format!("exit {code}")]);
         assert_eq!(output.status.code(), Some(code));
     }
 }
@@ -54,10 +56,31 @@ fn every_exit_code_comes_through() {
 #[test]
 fn death_by_a_signal_is_reproduced() {
     let stage = Stage::new();
-    for (name, number) in [("TERM", 15), ("KILL", 9), ("SEGV", 11), ("ABRT", 6), ("INT", 2), ("QUIT", 3), ("USR1", 10), ("PIPE", 13)] {
-        let output = stage.record(&["-f", "-o", "t", "--", "sh", "-c", &format!("ulimit -c 0; kill -{name} $$")]);
+    for (name, number) in [
+        ("TERM", 15),
+        ("KILL", 9),
+        ("SEGV", 11),
+        ("ABRT", 6),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("USR1", 10),
+        ("PIPE", 13),
+    ] {
+        let output = stage.record(&[
+            "-f",
+            "-o",
+            "t",
+            "--",
+            "sh",
+            "-c",
+            &format!("ulimit -c 0; kill -{name} $$"),
+        ]);
         assert_eq!(output.status.signal(), Some(number), "{name}: {}", stderr(&output));
-        assert!(stderr(&output).contains(&format!("was ended by SIG{name}")), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(&format!("was ended by SIG{name}")),
+            "{}",
+            stderr(&output)
+        );
         assert_eq!(stage.meta("t.clscope")["exit"]["signal"]["number"], number);
     }
     assert!(!stage.join("core").exists());
@@ -80,10 +103,24 @@ fn signals_sent_to_the_command_reach_the_application_once_and_in_order() {
             return 5;
         }"#;
     let app = stage.compile("count", source, &[]);
-    let mut child = stage.clscope().args(["record", "-q", "--"]).arg(&app).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = stage
+        .clscope()
+        .args(["record", "-q", "--"])
+        .arg(&app)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(out.next().as_deref(), Some("ready"));
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGALRM, libc::SIGUSR2] {
+    for signal in [
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGALRM,
+        libc::SIGUSR2,
+    ] {
         // SAFETY: the child was not waited for, so its id is its own.
         unsafe { libc::kill(child.id() as i32, signal) };
         // A signal passed on twice would be read in the place of the next.
@@ -96,8 +133,12 @@ fn signals_sent_to_the_command_reach_the_application_once_and_in_order() {
 #[test]
 fn a_signal_that_ends_the_application_ends_the_command_alike() {
     let stage = Stage::new();
-    let mut child =
-        stage.clscope().args(["record", "-q", "--", "sh", "-c", "echo ready; exec sleep 1000"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = stage
+        .clscope()
+        .args(["record", "-q", "--", "sh", "-c", "echo ready; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
@@ -182,16 +223,35 @@ fn the_environment_carries_the_recorder() {
     let output = stage
         .clscope()
         .env("OPENCL_LAYERS", "/other/layer.so")
-        .args(["record", "-o", "t", "--device-timing", "sync", "--kernels", "a*,b", "--max-size", "5M", "--inject", "layer", "--", "env"])
+        .args([
+            "record",
+            "-o",
+            "t",
+            "--device-timing",
+            "sync",
+            "--kernels",
+            "a*,b",
+            "--max-size",
+            "5M",
+            "--inject",
+            "layer",
+            "--",
+            "env",
+        ])
         .output()
         .unwrap();
     let text = stdout(&output);
-    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned);
+    let value = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+    };
     let library = stage.join("lib/libclscope.so").canonicalize().unwrap();
     assert_eq!(value("OPENCL_LAYERS"), Some(format!("/other/layer.so:{}", library.display())));
     assert_eq!(value("LD_PRELOAD"), None);
     assert_eq!(value("LD_AUDIT"), None);
-    assert_eq!(value("CLSCOPE_TRACE"), Some(stage.join("t.clscope").canonicalize().unwrap().display().to_string()));
+    assert_eq!(
+        value("CLSCOPE_TRACE"),
+        Some(stage.join("t.clscope").canonicalize().unwrap().display().to_string())
+    );
     assert_eq!(value("CLSCOPE_DEVICE_TIMING").as_deref(), Some("sync"));
     assert_eq!(value("CLSCOPE_KERNELS").as_deref(), Some("a*,b"));
     assert_eq!(value("CLSCOPE_MAX_SIZE").as_deref(), Some("5M"));
@@ -206,13 +266,21 @@ fn the_library_is_loaded_into_the_application() {
         "int write(int,const void*,unsigned long);\n__attribute__((constructor)) static void on(void){write(1,\"loaded\\n\",7);}",
         &["-shared", "-fPIC"],
     );
-    assert_eq!(stdout(&stage.record(&["-q", "--inject", "preload", "--", "/bin/true"])), "loaded\n");
+    assert_eq!(
+        stdout(&stage.record(&["-q", "--inject", "preload", "--", "/bin/true"])),
+        "loaded\n"
+    );
 }
 
 #[test]
 fn a_missing_recorder_is_told_before_anything_runs() {
     let stage = Stage::new();
-    let output = stage.clscope().env("CLSCOPE_LIBRARY", "/none.so").args(["record", "--", "touch", "ran"]).output().unwrap();
+    let output = stage
+        .clscope()
+        .env("CLSCOPE_LIBRARY", "/none.so")
+        .args(["record", "--", "touch", "ran"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/none.so"), "{}", stderr(&output));
     assert!(!stage.join("ran").exists());
@@ -238,7 +306,10 @@ fn default_names_do_not_collide() {
     }
     let traces = stage.traces();
     assert_eq!(traces.len(), 3);
-    assert!(traces.iter().all(|t| t.file_name().unwrap().to_str().unwrap().starts_with("true-2")), "{traces:?}");
+    assert!(
+        traces.iter().all(|t| t.file_name().unwrap().to_str().unwrap().starts_with("true-2")),
+        "{traces:?}"
+    );
 }
 
 #[test]
@@ -259,7 +330,12 @@ fn a_static_application_runs_and_is_told_why_nothing_was_seen() {
     let output = stage.record(&["--", app.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);
-    assert!(text.contains("warning:") && text.contains("statically linked") && text.contains("no OpenCL call was seen"), "{text}");
+    assert!(
+        text.contains("warning:")
+            && text.contains("statically linked")
+            && text.contains("no OpenCL call was seen"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -302,13 +378,17 @@ fn usage_errors_suggest() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
-    assert_eq!(stdout(&stage.clscope().arg("--version").output().unwrap()), format!("clscope {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        stdout(&stage.clscope().arg("--version").output().unwrap()),
+        format!("clscope {}\n", env!("CARGO_PKG_VERSION"))
+    );
 }
 
 #[test]
 fn options_of_the_application_are_its_own() {
     let stage = Stage::new();
-    for arguments in [&["-q", "--", "echo", "-q", "--force"][..], &["-q", "echo", "-q", "--force"]] {
+    for arguments in [&["-q", "--", "echo", "-q", "--force"][..], &["-q", "echo", "-q", "--force"]]
+    {
         assert_eq!(stdout(&stage.record(arguments)), "-q --force\n");
     }
 }
@@ -331,11 +411,12 @@ fn every_setting_is_listed() {
     }
 }
 
-/// Starts an application that leaves a process behind which holds a file of the trace open, as a recorded daemon does.
-/// Returns when the application has ended and the command is past it.
+/// Starts an application that leaves a process behind which holds a file of the trace open, as a
+/// recorded daemon does. Returns when the application has ended and the command is past it.
 fn leave_a_daemon(stage: &Stage, wait: &str) -> (std::process::Child, u32) {
     use clscope_trace::{Clock, FileHeader, FileKind, VERSION};
-    let script = "exec 3>$CLSCOPE_TRACE/x.ring; sleep 1000 <&- >/dev/null 2>&1 & echo $!; read line";
+    let script =
+        "exec 3>$CLSCOPE_TRACE/x.ring; sleep 1000 <&- >/dev/null 2>&1 & echo $!; read line";
     let mut child = stage
         .clscope()
         .args(["record", "-o", "t", "--wait", wait, "--", "sh", "-c", script])
@@ -377,7 +458,11 @@ fn a_process_that_goes_on_recording_is_not_waited_for_for_ever() {
     let output = child.wait_with_output().unwrap();
     end(pid);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains(&format!("still recording: process {pid}")), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains(&format!("still recording: process {pid}")),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(stage.meta("t.clscope")["still_running"][0], pid);
 }
 

@@ -1,5 +1,5 @@
-//! `report`, `dump` and `merge` as programs: what goes to stdout and what to stderr, which trace is taken, and that one
-//! bad file costs no other.
+//! `report`, `dump` and `merge` as programs: what goes to stdout and what to stderr, which trace is
+//! taken, and that one bad file costs no other.
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_trace::record::CommandKind;
@@ -19,10 +19,18 @@ fn trace(dir: &Path, name: &str, pids: &[u32]) -> PathBuf {
             let raw = host.raw + t;
             p.thread(0)
                 .enqueue(t, t + 900, &CommandSpec::kernel(2 * i + 1, 1, 1))
-                .enqueue(t + 1_000, t + 1_900, &CommandSpec::transfer(2 * i + 2, 1, CommandKind::ReadBuffer, 4096))
+                .enqueue(
+                    t + 1_000,
+                    t + 1_900,
+                    &CommandSpec::transfer(2 * i + 2, 1, CommandKind::ReadBuffer, 4096),
+                )
                 .plain(function::FINISH, t + 2_000, t + 15_000, 0, 1)
                 .timing(t + 15_000, 2 * i + 1, [raw + 100, raw + 1_000, raw + 2_000, raw + 8_000])
-                .timing(t + 15_000, 2 * i + 2, [raw + 1_200, raw + 2_000, raw + 8_000, raw + 9_000 + i]);
+                .timing(
+                    t + 15_000,
+                    2 * i + 2,
+                    [raw + 1_200, raw + 2_000, raw + 8_000, raw + 9_000 + i],
+                );
         }
         p.exit(300_000, 0);
         let bytes = p.build();
@@ -42,7 +50,11 @@ fn text(bytes: &[u8]) -> String {
 
 fn json(dir: &Path, trace: &Path) -> (serde_json::Value, Output) {
     let out = clscope(dir, &["report", "--format", "json", trace.to_str().unwrap()]);
-    (serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr))), out)
+    (
+        serde_json::from_slice(&out.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr))),
+        out,
+    )
 }
 
 #[test]
@@ -53,7 +65,9 @@ fn without_a_name_the_only_trace_is_reported_on_stdout_alone() {
     assert!(out.status.success());
     assert_eq!(text(&out.stderr), "");
     let said = text(&out.stdout);
-    for wanted in ["clscope report of app.clscope", "matmul", "ReadBuffer (DtoH)", "clFinish", "clock bound"] {
+    for wanted in
+        ["clscope report of app.clscope", "matmul", "ReadBuffer (DtoH)", "clFinish", "clock bound"]
+    {
         assert!(said.contains(wanted), "{wanted} in\n{said}");
     }
     assert!(said.is_ascii());
@@ -85,24 +99,44 @@ fn one_bad_file_is_told_and_costs_no_other() {
     newer[12] = 9;
     let cases: Vec<(&str, &str, Vec<u8>, &str)> = vec![
         ("empty definitions", "8-0.defs", Vec::new(), "unreadable-file"),
-        ("foreign definitions", "8-0.defs", b"#!/bin/sh\necho no trace\n".to_vec(), "unreadable-file"),
+        (
+            "foreign definitions",
+            "8-0.defs",
+            b"#!/bin/sh\necho no trace\n".to_vec(),
+            "unreadable-file",
+        ),
         ("newer definitions", "8-0.defs", newer, "unreadable-file"),
         ("truncated definitions", "8-0.defs", defs[..defs.len() - 9].to_vec(), "torn-definitions"),
         ("empty segment", "8-0.0.clt", Vec::new(), "unreadable-file"),
         ("truncated segment", "8-0.0.clt", segment[..segment.len() - 9].to_vec(), "torn-blocks"),
         ("definitions for a segment", "8-0.0.clt", defs.clone(), "unreadable-file"),
-        ("another process's segment", "8-0.0.clt", fs::read(path.join("7-0.0.clt")).unwrap(), "other-process"),
+        (
+            "another process's segment",
+            "8-0.0.clt",
+            fs::read(path.join("7-0.0.clt")).unwrap(),
+            "other-process",
+        ),
     ];
     for (what, name, content, code) in cases {
         let dir = tempfile::tempdir().unwrap();
         let path = trace(dir.path(), "t.clscope", &[7, 8]);
         fs::write(path.join(name), content).unwrap();
         let (report, out) = json(dir.path(), &path);
-        let codes: Vec<&str> = report["issues"].as_array().unwrap().iter().map(|i| i["code"].as_str().unwrap()).collect();
+        let codes: Vec<&str> = report["issues"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|i| i["code"].as_str().unwrap())
+            .collect();
         assert!(out.status.success() && codes.contains(&code), "{what}: {codes:?}");
         assert!(text(&out.stderr).contains("8-0"), "{what}: {}", text(&out.stderr));
-        let launches: u64 =
-            report["kernels"].as_array().unwrap().iter().filter(|k| k["name"] == "matmul").map(|k| k["count"].as_u64().unwrap()).sum();
+        let launches: u64 = report["kernels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|k| k["name"] == "matmul")
+            .map(|k| k["count"].as_u64().unwrap())
+            .sum();
         assert!(launches >= 10, "{what}: the other process's launches are all there");
     }
 }
@@ -115,11 +149,21 @@ fn a_trace_of_which_nothing_can_be_read_is_an_error() {
     for name in ["7-0.defs", "7-0.ring"] {
         fs::write(path.join(name), [0x5a; 300]).unwrap();
     }
-    for arguments in [&["report"][..], &["report", "--format", "json"], &["dump"], &["export", "chrome", "-o", "t.json"]] {
+    for arguments in [
+        &["report"][..],
+        &["report", "--format", "json"],
+        &["dump"],
+        &["export", "chrome", "-o", "t.json"],
+    ] {
         let out = clscope(dir.path(), arguments);
         let said = text(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{arguments:?}: {said}");
-        assert!(out.stdout.is_empty() && said.contains("nothing of t.clscope could be read") && said.contains("7-0.defs"), "{said}");
+        assert!(
+            out.stdout.is_empty()
+                && said.contains("nothing of t.clscope could be read")
+                && said.contains("7-0.defs"),
+            "{said}"
+        );
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no file of nothing");
 }
@@ -135,17 +179,27 @@ fn what_was_asked_for_and_is_not_there_is_said() {
         (&["--by", "call-site"], "record --call-sites"),
     ] {
         let out = clscope(dir.path(), &[&["report", "app"], arguments].concat());
-        assert!(out.status.success() && text(&out.stderr).contains(wanted), "{arguments:?}: {}", text(&out.stderr));
+        assert!(
+            out.status.success() && text(&out.stderr).contains(wanted),
+            "{arguments:?}: {}",
+            text(&out.stderr)
+        );
     }
     let plain = clscope(dir.path(), &["report", "--section", "kernels"]);
-    assert_eq!(plain.stdout, clscope(dir.path(), &["report", "--section", "kernels", "--by", "call-site"]).stdout);
+    assert_eq!(
+        plain.stdout,
+        clscope(dir.path(), &["report", "--section", "kernels", "--by", "call-site"]).stdout
+    );
 }
 
 #[test]
 fn merged_traces_report_as_the_sum() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (trace(dir.path(), "a.clscope", &[7]), trace(dir.path(), "b.clscope", &[8]));
-    let out = clscope(dir.path(), &["merge", a.to_str().unwrap(), b.to_str().unwrap(), "-o", "all.clscope"]);
+    let out = clscope(
+        dir.path(),
+        &["merge", a.to_str().unwrap(), b.to_str().unwrap(), "-o", "all.clscope"],
+    );
     assert!(out.status.success(), "{}", text(&out.stderr));
     let (merged, _) = json(dir.path(), &dir.path().join("all.clscope"));
     let both = clscope(dir.path(), &["report", "--format", "json", "a.clscope", "b.clscope"]);
@@ -153,7 +207,8 @@ fn merged_traces_report_as_the_sum() {
     assert_eq!(merged["kernels"], both["kernels"]);
     assert_eq!(merged["kernels"][0]["count"], 20);
     let lines = clscope(dir.path(), &["dump", "--format", "json", "all.clscope"]);
-    let events = text(&lines.stdout).lines().filter(|l| l.contains("\"event\":\"command\"")).count();
+    let events =
+        text(&lines.stdout).lines().filter(|l| l.contains("\"event\":\"command\"")).count();
     assert_eq!(events, 40);
 }
 
@@ -164,5 +219,8 @@ fn csv_has_one_header_and_one_row_per_kernel() {
     let out = clscope(dir.path(), &["report", "--format", "csv"]);
     let lines: Vec<String> = text(&out.stdout).lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 2);
-    assert!(lines[0].starts_with("section,name,device") && lines[1].starts_with("kernels,matmul,Test Device"));
+    assert!(
+        lines[0].starts_with("section,name,device")
+            && lines[1].starts_with("kernels,matmul,Test Device")
+    );
 }

@@ -1,6 +1,7 @@
-//! The only reader of clocks. Host times are ticks of the fastest clock that is steady over cores and time: the TSC
-//! where the processor says it is invariant and the kernel trusts it, the virtual counter on Arm, else
-//! CLOCK_MONOTONIC_RAW. Ticks become nanoseconds offline, through [`anchor`]s: this crate never estimates a rate.
+//! The only reader of clocks. Host times are ticks of the fastest clock that is steady over cores
+//! and time: the TSC where the processor says it is invariant and the kernel trusts it, the virtual
+//! counter on Arm, else CLOCK_MONOTONIC_RAW. Ticks become nanoseconds offline, through [`anchor`]s:
+//! this crate never estimates a rate.
 
 use clscope_trace::{Clock, defs::Anchor};
 
@@ -67,41 +68,50 @@ fn tsc_is_invariant() -> bool {
     }
 }
 
-/// The kernel watches the TSC and takes it from its list when it misbehaves. An unreadable list says nothing against it.
+/// The kernel watches the TSC and takes it from its list when it misbehaves. An unreadable list
+/// says nothing against it.
 #[cfg(target_arch = "x86_64")]
 fn kernel_trusts_tsc() -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource")
-        .map_or(true, |list| list.split_whitespace().any(|name| name == "tsc" || name == "kvm-clock"))
+        .map_or(true, |list| {
+            list.split_whitespace().any(|name| name == "tsc" || name == "kvm-clock")
+        })
 }
 
-/// Reads the clock. On the hot path `clock` is a value the caller holds in a register or a hot line.
+/// Reads the clock. On the hot path `clock` is a value the caller holds in a register or a hot
+/// line.
 #[inline(always)]
 pub fn now(clock: Clock) -> Ticks {
     match clock {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: RDTSC exists on every x86-64 processor; a kernel that forbids it to user code (PR_SET_TSC) delivers
-        // a signal, which `choose` cannot foresee and no sane application asks for.
+        // SAFETY: RDTSC exists on every x86-64 processor; a kernel that forbids it to user code
+        // (PR_SET_TSC) delivers a signal, which `choose` cannot foresee and no sane application
+        // asks for.
         Clock::Tsc => Ticks(unsafe { std::arch::x86_64::_rdtsc() }),
         #[cfg(target_arch = "aarch64")]
         Clock::Cntvct => {
             let ticks: u64;
             // SAFETY: CNTVCT_EL0 is readable from user code on Linux.
-            unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+            unsafe {
+                std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack))
+            };
             Ticks(ticks)
         }
         _ => raw_ticks(),
     }
 }
 
-/// Out of line: where it is the clock the system call dominates, elsewhere it would only fatten every caller.
+/// Out of line: where it is the clock the system call dominates, elsewhere it would only fatten
+/// every caller.
 #[cold]
 #[inline(never)]
 fn raw_ticks() -> Ticks {
     Ticks(monotonic_raw().0)
 }
 
-/// Reads all clocks together: the narrowest of eight tries, so that an interrupt in the middle does not count.
-/// The kernel clocks are read between two readings of the host clock; `width` is the distance of these two.
+/// Reads all clocks together: the narrowest of eight tries, so that an interrupt in the middle does
+/// not count. The kernel clocks are read between two readings of the host clock; `width` is the
+/// distance of these two.
 pub fn anchor(clock: Clock) -> Anchor {
     let mut best = Anchor { width: u64::MAX, ..Anchor::default() };
     for _ in 0..8 {
@@ -113,7 +123,8 @@ pub fn anchor(clock: Clock) -> Anchor {
             best = Anchor { ticks: before + width / 2, raw, width, ..best };
         }
     }
-    // These two are only compared between hosts and with users' clocks: a separate, equally narrow reading will do.
+    // These two are only compared between hosts and with users' clocks: a separate, equally narrow
+    // reading will do.
     let mut narrowest = u64::MAX;
     for _ in 0..4 {
         let before = monotonic_raw().0;

@@ -1,6 +1,7 @@
-//! Writes what the recorder and the command know of the OpenCL API: `src/table.rs` (one row per entry point),
-//! `src/exports.txt` (the exported symbols) and `tools/trace/src/names.rs` (names of errors and enums), from the Khronos registry
-//! `cl.xml` and the loader's `cl_icd.h`. Neither input is committed; the output is.
+//! Writes what the recorder and the command know of the OpenCL API: `src/table.rs` (one row per
+//! entry point), `src/exports.txt` (the exported symbols) and `tools/trace/src/names.rs` (names of
+//! errors and enums), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input
+//! is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
@@ -19,9 +20,12 @@ fn main() -> Result<()> {
     let [registry_path, icd_path] = arguments.as_slice() else {
         bail!("usage: clscope-generate CL_XML CL_ICD_H (run from the root of the repository)");
     };
-    let xml = fs::read_to_string(registry_path).with_context(|| format!("cannot read the registry {registry_path}"))?;
-    let header = fs::read_to_string(icd_path).with_context(|| format!("cannot read the loader's header {icd_path}"))?;
-    let document = roxmltree::Document::parse(&xml).with_context(|| format!("{registry_path} is not well-formed XML"))?;
+    let xml = fs::read_to_string(registry_path)
+        .with_context(|| format!("cannot read the registry {registry_path}"))?;
+    let header = fs::read_to_string(icd_path)
+        .with_context(|| format!("cannot read the loader's header {icd_path}"))?;
+    let document = roxmltree::Document::parse(&xml)
+        .with_context(|| format!("{registry_path} is not well-formed XML"))?;
     let registry = registry::read(&document)?;
     let dispatch = registry::dispatch_order(&header)?;
     write("src/table.rs", &table::rows(&registry, &dispatch)?)?;
@@ -32,5 +36,6 @@ fn main() -> Result<()> {
 
 fn write(path: &str, text: &str) -> Result<()> {
     let target = Path::new(path);
-    fs::write(target, text).with_context(|| format!("cannot write {path}: run this from the root of the repository"))
+    fs::write(target, text)
+        .with_context(|| format!("cannot write {path}: run this from the root of the repository"))
 }

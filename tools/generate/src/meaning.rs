@@ -1,8 +1,10 @@
-//! What the registry does not say: which functions need a hand-written hook, what a command is, which of several
-//! numbers a plain record keeps. Everything else follows from the names and types of parameters (module `table`).
+//! What the registry does not say: which functions need a hand-written hook, what a command is,
+//! which of several numbers a plain record keeps. Everything else follows from the names and types
+//! of parameters (module `table`).
 
-/// Functions with a hand-written hook in `src/hooks/`: those that create what later calls refer to, those that the
-/// recorder must answer or change, and those at which the application learns that commands are complete.
+/// Functions with a hand-written hook in `src/hooks/`: those that create what later calls refer to,
+/// those that the recorder must answer or change, and those at which the application learns that
+/// commands are complete.
 pub const HOOKS: &[&str] = &[
     "clGetPlatformIDs",
     "clGetDeviceIDs",
@@ -51,14 +53,16 @@ pub const HOOKS: &[&str] = &[
     "clTerminateContextKHR",
 ];
 
-/// Small arguments of plain records where the rule (all numbers, equal to their types' widths) does not fit the field.
+/// Small arguments of plain records where the rule (all numbers, equal to their types' widths) does
+/// not fit the field.
 pub const SMALL: &[(&str, &[(&str, u32)])] = &[
     ("clSetKernelArg", &[("arg_index", 8), ("arg_size", 13)]),
     ("clGetKernelArgInfo", &[("arg_index", 5), ("param_name", 16)]),
     ("clSetProgramSpecializationConstant", &[("spec_id", 12), ("spec_size", 9)]),
 ];
 
-/// Kind of command, as a variant of `CommandKind`, by the function's name without `clEnqueue` and vendor suffix.
+/// Kind of command, as a variant of `CommandKind`, by the function's name without `clEnqueue` and
+/// vendor suffix.
 pub fn command_kind(function: &str) -> Option<&'static str> {
     let short = function.strip_prefix("clEnqueue")?;
     Some(match short {
@@ -112,13 +116,23 @@ pub fn group(function: &str) -> &'static str {
     let short = function.strip_prefix("cl").unwrap_or(function);
     match short {
         "Finish" | "Flush" | "WaitForEvents" => "wait",
-        "BuildProgram" | "CompileProgram" | "LinkProgram" | "UnloadCompiler" | "UnloadPlatformCompiler" => "build",
+        "BuildProgram"
+        | "CompileProgram"
+        | "LinkProgram"
+        | "UnloadCompiler"
+        | "UnloadPlatformCompiler" => "build",
         _ if short.starts_with("Enqueue") => "enqueue",
         _ if short.starts_with("Command") => "command-buffer",
         _ if short.starts_with("Get") => "query",
         _ if short.starts_with("Retain") || short.starts_with("Release") => "refcount",
         _ if short.starts_with("SetKernel") => "argument",
-        _ if short.starts_with("Create") || short.starts_with("Clone") || short.contains("Alloc") || short.contains("Free") => "object",
+        _ if short.starts_with("Create")
+            || short.starts_with("Clone")
+            || short.contains("Alloc")
+            || short.contains("Free") =>
+        {
+            "object"
+        }
         _ => "other",
     }
 }
@@ -126,12 +140,19 @@ pub fn group(function: &str) -> &'static str {
 /// Whether an image's format decides how many bytes a region has, and which argument is the image.
 pub fn region_bytes(function: &str) -> Option<&'static str> {
     Some(match function {
-        "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" | "clEnqueueCopyBufferRect" => "hooks::region_bytes(region, 1)",
-        "clEnqueueReadImage" | "clEnqueueWriteImage" | "clEnqueueFillImage" | "clEnqueueMapImage" => {
-            "hooks::region_bytes(region, objects::element_size(image))"
+        "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" | "clEnqueueCopyBufferRect" => {
+            "hooks::region_bytes(region, 1)"
         }
-        "clEnqueueCopyImage" | "clEnqueueCopyImageToBuffer" => "hooks::region_bytes(region, objects::element_size(src_image))",
-        "clEnqueueCopyBufferToImage" => "hooks::region_bytes(region, objects::element_size(dst_image))",
+        "clEnqueueReadImage"
+        | "clEnqueueWriteImage"
+        | "clEnqueueFillImage"
+        | "clEnqueueMapImage" => "hooks::region_bytes(region, objects::element_size(image))",
+        "clEnqueueCopyImage" | "clEnqueueCopyImageToBuffer" => {
+            "hooks::region_bytes(region, objects::element_size(src_image))"
+        }
+        "clEnqueueCopyBufferToImage" => {
+            "hooks::region_bytes(region, objects::element_size(dst_image))"
+        }
         _ => return None,
     })
 }

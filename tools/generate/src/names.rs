@@ -46,7 +46,8 @@ pub fn error(code: i32) -> Option<&'static str> {
     find(ERRORS, i64::from(code))
 }
 
-/// Name of an enum value, as `CL_DEVICE_NAME`; `None` for small values, which repeat from type to type.
+/// Name of an enum value, as `CL_DEVICE_NAME`; `None` for small values, which repeat from type to
+/// type.
 pub fn value(value: u64) -> Option<&'static str> {
     find(ENUMS, i64::try_from(value).ok()?)
 }

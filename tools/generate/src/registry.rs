@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use roxmltree::{Document, Node};
 use std::collections::HashMap;
 
-/// The commands of loader management: they speak about loaders and layers, not about work, and are never wrapped.
+/// The commands of loader management: they speak about loaders and layers, not about work, and are
+/// never wrapped.
 const LOADER_MANAGEMENT: [&str; 8] = [
     "clIcdGetPlatformIDsKHR",
     "clIcdGetFunctionAddressForPlatformKHR",
@@ -57,16 +58,22 @@ pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
     let mut core = HashMap::new();
     for feature in root.children().filter(|n| n.has_tag_name("feature")) {
         for command in feature.descendants().filter(|n| n.has_tag_name("command")) {
-            core.entry(command.attribute("name").unwrap_or_default()).or_insert(feature.attribute("number").unwrap_or_default());
+            core.entry(command.attribute("name").unwrap_or_default())
+                .or_insert(feature.attribute("number").unwrap_or_default());
         }
     }
     let mut extensions = HashMap::new();
     for extension in root.descendants().filter(|n| n.has_tag_name("extension")) {
         for command in extension.descendants().filter(|n| n.has_tag_name("command")) {
-            extensions.entry(command.attribute("name").unwrap_or_default()).or_insert(extension.attribute("name").unwrap_or_default());
+            extensions
+                .entry(command.attribute("name").unwrap_or_default())
+                .or_insert(extension.attribute("name").unwrap_or_default());
         }
     }
-    let list = root.children().find(|n| n.has_tag_name("commands")).context("the registry has no <commands>")?;
+    let list = root
+        .children()
+        .find(|n| n.has_tag_name("commands"))
+        .context("the registry has no <commands>")?;
     let mut out = Vec::new();
     for node in list.children().filter(|n| n.has_tag_name("command")) {
         let Some(proto) = node.children().find(|n| n.has_tag_name("proto")) else { continue };
@@ -80,7 +87,11 @@ pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
             (None, None) => ("unregistered".to_owned(), true),
         };
         let returns = all_text(proto).replace(&name, "");
-        let parameters = node.children().filter(|n| n.has_tag_name("param")).map(parameter).collect::<Result<_>>()?;
+        let parameters = node
+            .children()
+            .filter(|n| n.has_tag_name("param"))
+            .map(parameter)
+            .collect::<Result<_>>()?;
         out.push(Command { name, origin, extension, returns: squeeze(&returns), parameters });
     }
     ensure!(out.len() > 200, "only {} commands found: is this the OpenCL registry?", out.len());
@@ -90,10 +101,14 @@ pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
 
 fn parameter(node: Node<'_, '_>) -> Result<Parameter> {
     let text = squeeze(&all_text(node));
-    let name = child_text(node, "name").with_context(|| format!("a parameter without a name: {text}"))?;
+    let name =
+        child_text(node, "name").with_context(|| format!("a parameter without a name: {text}"))?;
     let function = text.contains("CL_CALLBACK");
-    let base =
-        if function { String::new() } else { child_text(node, "type").unwrap_or_else(|| text.split(' ').next().unwrap_or("").to_owned()) };
+    let base = if function {
+        String::new()
+    } else {
+        child_text(node, "type").unwrap_or_else(|| text.split(' ').next().unwrap_or("").to_owned())
+    };
     let pointers = if function { 0 } else { text.matches('*').count() + text.matches('[').count() };
     Ok(Parameter { name, base, pointers, constant: text.starts_with("const "), function })
 }
@@ -110,11 +125,17 @@ fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Names in the order of `struct _cl_icd_dispatch`: the layout of the table that loaders, drivers and layers share.
+/// Names in the order of `struct _cl_icd_dispatch`: the layout of the table that loaders, drivers
+/// and layers share.
 pub fn dispatch_order(header: &str) -> Result<Vec<String>> {
-    let body = header.split("typedef struct _cl_icd_dispatch {").nth(1).context("no struct _cl_icd_dispatch in the header")?;
-    let body = body.split("} cl_icd_dispatch;").next().context("struct _cl_icd_dispatch does not end")?;
-    // On Windows some entries have types; elsewhere they are `void *` in an #else branch of the same order: names repeat there.
+    let body = header
+        .split("typedef struct _cl_icd_dispatch {")
+        .nth(1)
+        .context("no struct _cl_icd_dispatch in the header")?;
+    let body =
+        body.split("} cl_icd_dispatch;").next().context("struct _cl_icd_dispatch does not end")?;
+    // On Windows some entries have types; elsewhere they are `void *` in an #else branch of the
+    // same order: names repeat there.
     let mut out: Vec<String> = Vec::new();
     for declaration in without_comments(body).split(';') {
         let Some(name) = declaration.split_whitespace().last() else { continue };

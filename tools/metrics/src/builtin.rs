@@ -1,10 +1,11 @@
-//! Sets that need no file: what the A counters (on Xe2 the PEC counters) give. Owns their equations; refuses
-//! B and C counters, whose meaning depends on the routing that only published register lists set up.
+//! Sets that need no file: what the A counters (on Xe2 the PEC counters) give. Owns their
+//! equations; refuses B and C counters, whose meaning depends on the routing that only published
+//! register lists set up.
 //!
-//! Equations after Mesa's `oa-kblgt2.xml`, `oa-tglgt2.xml`, `oa-dg2*.xml` and `oa-lnl.xml`. On Gen9 the EU
-//! counters A7 to A13 are programmed by the codes of the reference work's table 3.6, so that the set can be
-//! loaded without any file; later codes are not published, and the set needs a loaded configuration that
-//! counts the same.
+//! Equations after Mesa's `oa-kblgt2.xml`, `oa-tglgt2.xml`, `oa-dg2*.xml` and `oa-lnl.xml`. On Gen9
+//! the EU counters A7 to A13 are programmed by the codes of the reference work's table 3.6, so that
+//! the set can be loaded without any file; later codes are not published, and the set needs a
+//! loaded configuration that counts the same.
 
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
@@ -15,15 +16,39 @@ use clscope_sensors::oa::flex::{Event, Programmed, encode};
 type Row = (&'static str, &'static str, &'static str, bool, &'static str);
 
 const CLOCKS: [Row; 4] = [
-    ("GpuTime", "ns", "GPU_TIME 0 READ 1000000000 UMUL $GpuTimestampFrequency UDIV", false, "time of the interval"),
+    (
+        "GpuTime",
+        "ns",
+        "GPU_TIME 0 READ 1000000000 UMUL $GpuTimestampFrequency UDIV",
+        false,
+        "time of the interval",
+    ),
     ("GpuCoreClocks", "cycles", "GPU_CLOCK 0 READ", false, "clocks of the GPU core"),
-    ("AvgGpuCoreFrequency", "hz", "$GpuCoreClocks 1000000000 UMUL $GpuTime UDIV", false, "mean clock of the GPU core"),
+    (
+        "AvgGpuCoreFrequency",
+        "hz",
+        "$GpuCoreClocks 1000000000 UMUL $GpuTime UDIV",
+        false,
+        "mean clock of the GPU core",
+    ),
     ("CsThreads", "threads", "A 4 READ", false, "compute threads dispatched"),
 ];
 
-const BUSY: Row = ("GpuBusy", "percent", "A 0 READ 100 UMUL $GpuCoreClocks FDIV", true, "the GPU was executing commands");
+const BUSY: Row = (
+    "GpuBusy",
+    "percent",
+    "A 0 READ 100 UMUL $GpuCoreClocks FDIV",
+    true,
+    "the GPU was executing commands",
+);
 const MEMORY: [Row; 3] = [
-    ("ShaderMemoryAccesses", "messages", "A 32 READ", false, "accesses to memory other than render targets and textures"),
+    (
+        "ShaderMemoryAccesses",
+        "messages",
+        "A 32 READ",
+        false,
+        "accesses to memory other than render targets and textures",
+    ),
     ("ShaderAtomics", "messages", "A 34 READ", false, "atomic accesses"),
     ("ShaderBarriers", "messages", "A 35 READ", false, "barrier messages, one per thread"),
 ];
@@ -33,12 +58,48 @@ const SLM: [Row; 2] = [
 ];
 
 const GEN9: [Row; 10] = [
-    ("EuActive", "percent", "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "EUs with some pipe active"),
-    ("EuStall", "percent", "A 8 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "EUs with threads but no pipe active"),
-    ("EuFpuBothActive", "percent", "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "both FPUs active"),
-    ("Fpu0Active", "percent", "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "FPU0 active"),
-    ("Fpu1Active", "percent", "A 11 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "FPU1 active"),
-    ("EuSendActive", "percent", "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "send pipe active"),
+    (
+        "EuActive",
+        "percent",
+        "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "EUs with some pipe active",
+    ),
+    (
+        "EuStall",
+        "percent",
+        "A 8 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "EUs with threads but no pipe active",
+    ),
+    (
+        "EuFpuBothActive",
+        "percent",
+        "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "both FPUs active",
+    ),
+    (
+        "Fpu0Active",
+        "percent",
+        "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "FPU0 active",
+    ),
+    (
+        "Fpu1Active",
+        "percent",
+        "A 11 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "FPU1 active",
+    ),
+    (
+        "EuSendActive",
+        "percent",
+        "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "send pipe active",
+    ),
     (
         "EuThreadOccupancy",
         "percent",
@@ -53,8 +114,20 @@ const GEN9: [Row; 10] = [
         false,
         "FPU instructions per cycle with at least one FPU active (1 to 2)",
     ),
-    ("L3ShaderThroughput", "bytes", "A 30 READ A 31 READ UADD A 32 READ UADD 64 UMUL", false, "between EUs and L3, SLM included"),
-    ("SlmAccesses", "messages", "A 30 READ A 31 READ UADD", false, "reads and writes of shared local memory"),
+    (
+        "L3ShaderThroughput",
+        "bytes",
+        "A 30 READ A 31 READ UADD A 32 READ UADD 64 UMUL",
+        false,
+        "between EUs and L3, SLM included",
+    ),
+    (
+        "SlmAccesses",
+        "messages",
+        "A 30 READ A 31 READ UADD",
+        false,
+        "reads and writes of shared local memory",
+    ),
 ];
 
 const TGL: [Row; 4] = [
@@ -83,7 +156,13 @@ const TGL: [Row; 4] = [
 ];
 
 const DG2: [Row; 10] = [
-    ("EuActive", "percent", "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "vector engines with some pipe active"),
+    (
+        "EuActive",
+        "percent",
+        "A 7 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "vector engines with some pipe active",
+    ),
     (
         "EuStall",
         "percent",
@@ -91,10 +170,34 @@ const DG2: [Row; 10] = [
         true,
         "vector engines with threads but no pipe active",
     ),
-    ("FpuActive", "percent", "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "floating-point pipe active"),
-    ("EmActive", "percent", "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "extended-math pipe active"),
-    ("XveFpuEmActive", "percent", "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "both of them active"),
-    ("EuSendActive", "percent", "A 14 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV", true, "send pipe active"),
+    (
+        "FpuActive",
+        "percent",
+        "A 9 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "floating-point pipe active",
+    ),
+    (
+        "EmActive",
+        "percent",
+        "A 10 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "extended-math pipe active",
+    ),
+    (
+        "XveFpuEmActive",
+        "percent",
+        "A 12 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "both of them active",
+    ),
+    (
+        "EuSendActive",
+        "percent",
+        "A 14 READ $EuCoresTotalCount UDIV 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "send pipe active",
+    ),
     (
         "EuThreadOccupancy",
         "percent",
@@ -108,7 +211,13 @@ const DG2: [Row; 10] = [
 ];
 
 const XE2: [Row; 2] = [
-    ("GpuBusy", "percent", "PEC 32 READ 100 UMUL $GpuCoreClocks FDIV", true, "the GPU was executing commands"),
+    (
+        "GpuBusy",
+        "percent",
+        "PEC 32 READ 100 UMUL $GpuCoreClocks FDIV",
+        true,
+        "the GPU was executing commands",
+    ),
     (
         "XveActive",
         "percent",
@@ -127,8 +236,18 @@ fn build(symbol: &str, chipset: &str, uuid: Option<&str>, rows: &[&[Row]]) -> Me
         let max = if percent { Equation::parse("100").ok() } else { None };
         // A test parses every row: none is lost here.
         let equation = Equation::parse(equation).ok()?;
-        let (symbol, unit, description) = (symbol.to_owned(), unit.to_owned(), description.to_owned());
-        Some(Metric { name: symbol.clone(), symbol, description, unit, group: "core".to_owned(), equation, max, availability: None })
+        let (symbol, unit, description) =
+            (symbol.to_owned(), unit.to_owned(), description.to_owned());
+        Some(Metric {
+            name: symbol.clone(),
+            symbol,
+            description,
+            unit,
+            group: "core".to_owned(),
+            equation,
+            max,
+            availability: None,
+        })
     };
     MetricSet {
         symbol: symbol.to_owned(),
@@ -141,18 +260,27 @@ fn build(symbol: &str, chipset: &str, uuid: Option<&str>, rows: &[&[Row]]) -> Me
     }
 }
 
-/// The set of a generation; `None` where nothing published says what its counters are (Gen7, Gen8, Gen11).
+/// The set of a generation; `None` where nothing published says what its counters are (Gen7, Gen8,
+/// Gen11).
 #[must_use]
 pub fn core(generation: Generation) -> Option<MetricSet> {
     Some(match generation {
         Generation::Gen9 => {
             let mut set = build("Core", "Gen9", None, &[&CLOCKS, &[BUSY], &GEN9, &SLM, &MEMORY]);
-            let event = |(counter, increment): (u8, u8)| Programmed { counter, event: Event { fine: 0, coarse: 0, increment } };
+            let event = |(counter, increment): (u8, u8)| Programmed {
+                counter,
+                event: Event { fine: 0, coarse: 0, increment },
+            };
             let registers = encode(&[], &GEN9_EVENTS.map(event)).unwrap_or_default();
             set.lists.push(RegisterList { kind: ListKind::Flex, availability: None, registers });
             set
         }
-        Generation::Gen12 => build("Core", "TGL", Some("397a46d9-03dd-4696-8196-270362e1c575"), &[&CLOCKS, &[BUSY], &TGL, &SLM, &MEMORY]),
+        Generation::Gen12 => build(
+            "Core",
+            "TGL",
+            Some("397a46d9-03dd-4696-8196-270362e1c575"),
+            &[&CLOCKS, &[BUSY], &TGL, &SLM, &MEMORY],
+        ),
         Generation::Xe => build("Core", "DG2", None, &[&CLOCKS, &[BUSY], &DG2, &MEMORY]),
         // A4 is no counter of Xe2.
         Generation::Xe2 => build("Core", "Xe2", None, &[&CLOCKS[..3], &XE2]),
@@ -164,9 +292,10 @@ pub fn core(generation: Generation) -> Option<MetricSet> {
 #[must_use]
 pub fn fitting_configurations(generation: Generation) -> &'static [(&'static str, &'static str)] {
     match generation {
-        Generation::Gen9 => {
-            &[("ComputeBasic", "12994724-3a5a-4303-bb3c-ba0175d2c200"), ("ComputeExtended", "4af0400a-81c3-47db-a6b6-deddbd75680e")]
-        }
+        Generation::Gen9 => &[
+            ("ComputeBasic", "12994724-3a5a-4303-bb3c-ba0175d2c200"),
+            ("ComputeExtended", "4af0400a-81c3-47db-a6b6-deddbd75680e"),
+        ],
         Generation::Gen12 => &[("ComputeBasic", "397a46d9-03dd-4696-8196-270362e1c575")],
         _ => &[],
     }
@@ -182,7 +311,11 @@ mod tests {
 
     fn variables(eus: u64, threads: u64) -> Variables {
         let mut v = Variables::new();
-        v.set("EuCoresTotalCount", eus, Provenance::User).set("EuThreadsCount", threads, Provenance::User);
+        v.set("EuCoresTotalCount", eus, Provenance::User).set(
+            "EuThreadsCount",
+            threads,
+            Provenance::User,
+        );
         v.set("GpuTimestampFrequency", 12_000_000, Provenance::User);
         v
     }
@@ -209,12 +342,20 @@ mod tests {
             for metric in &set.metrics {
                 for input in metric.equation.inputs() {
                     let Input::Counter(counter) = input else { continue };
-                    assert!(layout.slot(*counter).is_some(), "{generation:?} {}: {counter}", metric.symbol);
+                    assert!(
+                        layout.slot(*counter).is_some(),
+                        "{generation:?} {}: {counter}",
+                        metric.symbol
+                    );
                     assert!(matches!(counter.group, Group::A | Group::Pec), "{}", metric.symbol);
                 }
             }
         }
-        assert!(core(Generation::Gen8).is_none() && core(Generation::Gen7).is_none() && core(Generation::Gen11).is_none());
+        assert!(
+            core(Generation::Gen8).is_none()
+                && core(Generation::Gen7).is_none()
+                && core(Generation::Gen11).is_none()
+        );
     }
 
     #[test]
@@ -290,11 +431,19 @@ mod tests {
             counts
         };
         let eu = 96 * clocks;
-        let each: Vec<(u8, u64)> =
-            (7..=10).map(|i| (i, eu / 10)).chain((11..=14).map(|i| (i, eu / 20))).chain((15..=18).map(|i| (i, eu * 7 / 8 / 8))).collect();
+        let each: Vec<(u8, u64)> = (7..=10)
+            .map(|i| (i, eu / 10))
+            .chain((11..=14).map(|i| (i, eu / 20)))
+            .chain((15..=18).map(|i| (i, eu * 7 / 8 / 8)))
+            .collect();
         let tgl = fill(Format::A32u40A4u32B8C8, Group::A, &[&each[..], &[(32, 10)]].concat());
         let (set, vars) = (core(Generation::Gen12).unwrap(), variables(96, 7));
-        for (name, want) in [("EuActive", 40.0), ("EuStall", 20.0), ("EuThreadOccupancy", 50.0), ("L3ShaderThroughput", 640.0)] {
+        for (name, want) in [
+            ("EuActive", 40.0),
+            ("EuStall", 20.0),
+            ("EuThreadOccupancy", 50.0),
+            ("L3ShaderThroughput", 640.0),
+        ] {
             assert_eq!(value(&set, &tgl, &vars, name), want, "{name}");
         }
         let eu = 512 * clocks;
@@ -341,7 +490,8 @@ mod tests {
     fn an_interval_without_clocks_is_undefined_not_zero() {
         let counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
         let set = core(Generation::Gen9).unwrap();
-        let which = set.select(&["GpuBusy", "AvgGpuCoreFrequency", "EuAvgIpcRate", "CsThreads"]).unwrap();
+        let which =
+            set.select(&["GpuBusy", "AvgGpuCoreFrequency", "EuAvgIpcRate", "CsThreads"]).unwrap();
         let got = set.evaluate(&counts, &variables(24, 7), &which);
         assert!(matches!(got[0].value, Err(Undefined::NoClock)), "{got:?}");
         assert!(matches!(got[1].value, Err(Undefined::NoClock)), "{got:?}");
@@ -351,7 +501,13 @@ mod tests {
         // A format without GPU_TICKS gives no shares.
         let counts = Counts::zero(Format::A12.layout(Reading::IgtTests));
         let got = set.evaluate(&counts, &variables(24, 7), &which[..1]);
-        assert!(got[0].value.as_ref().is_err_and(|e| e.to_string().contains("the report does not hold A0")), "{got:?}");
+        assert!(
+            got[0]
+                .value
+                .as_ref()
+                .is_err_and(|e| e.to_string().contains("the report does not hold A0")),
+            "{got:?}"
+        );
     }
 
     #[test]

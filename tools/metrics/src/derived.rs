@@ -1,5 +1,6 @@
-//! Figures beyond the sets: peaks, FLOP per cycle, instructions per cycle. Owns the formulas of the reference
-//! work (section 4.2) and what each of them assumes; refuses to call a bound a measurement.
+//! Figures beyond the sets: peaks, FLOP per cycle, instructions per cycle. Owns the formulas of the
+//! reference work (section 4.2) and what each of them assumes; refuses to call a bound a
+//! measurement.
 
 /// What a GPU's floating-point units can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub struct FloatUnits {
     pub eus: u32,
     /// FPUs in each (2 up to Gen11).
     pub fpus_per_eu: u32,
-    /// Operations per FPU and cycle, a fused multiply-add counting as one (4: FPUs are four lanes wide).
+    /// Operations per FPU and cycle, a fused multiply-add counting as one (4: FPUs are four lanes
+    /// wide).
     pub lanes: u32,
 }
 
@@ -50,26 +52,34 @@ impl FloatUnits {
     }
 }
 
-/// FLOP per cycle of one EU where the kernel's operations are known: `flops` over all EUs, divided by EUs and
-/// by the cycles in which FPU0 of one EU was active (A7 programmed with fine 7, coarse 7, increment 0: the
-/// reference's figure 4.8). Assumes that every EU does the same work. `None` where no cycle was active.
+/// FLOP per cycle of one EU where the kernel's operations are known: `flops` over all EUs, divided
+/// by EUs and by the cycles in which FPU0 of one EU was active (A7 programmed with fine 7, coarse
+/// 7, increment 0: the reference's figure 4.8). Assumes that every EU does the same work. `None`
+/// where no cycle was active.
 #[must_use]
 pub fn flop_per_active_cycle(flops: u64, eus: u32, active_cycles_of_one_eu: u64) -> Option<f64> {
     let cycles = f64::from(eus) * active_cycles_of_one_eu as f64;
     (cycles > 0.0).then(|| flops as f64 / cycles)
 }
 
-/// At most so many FLOP per cycle and EU were done: what the FPUs' active cycles (summed over all EUs) would
-/// have been if every one had done `operation` in all lanes. Moves, integer work and masked lanes count as
-/// FLOP here: an upper bound. `None` where no clock passed.
+/// At most so many FLOP per cycle and EU were done: what the FPUs' active cycles (summed over all
+/// EUs) would have been if every one had done `operation` in all lanes. Moves, integer work and
+/// masked lanes count as FLOP here: an upper bound. `None` where no clock passed.
 #[must_use]
-pub fn flop_per_cycle_bound(fpu0: u64, fpu1: u64, clocks: u64, units: &FloatUnits, operation: Operation) -> Option<f64> {
+pub fn flop_per_cycle_bound(
+    fpu0: u64,
+    fpu1: u64,
+    clocks: u64,
+    units: &FloatUnits,
+    operation: Operation,
+) -> Option<f64> {
     let cycles = f64::from(units.eus) * clocks as f64;
-    (cycles > 0.0).then(|| (fpu0 as f64 + fpu1 as f64) * f64::from(units.lanes) * operation.flops() / cycles)
+    (cycles > 0.0)
+        .then(|| (fpu0 as f64 + fpu1 as f64) * f64::from(units.lanes) * operation.flops() / cycles)
 }
 
-/// FPU instructions per cycle in which at least one FPU was active: 1 to 2. `None` where none was, or where
-/// the counts contradict each other (both active more often than either).
+/// FPU instructions per cycle in which at least one FPU was active: 1 to 2. `None` where none was,
+/// or where the counts contradict each other (both active more often than either).
 #[must_use]
 pub fn instructions_per_active_cycle(fpu0: u64, fpu1: u64, both: u64) -> Option<f64> {
     if both > fpu0.min(fpu1) {
@@ -101,7 +111,10 @@ mod tests {
         // Both FPUs busy all the time: 8 per cycle, 16 with multiply-add.
         let all = 24 * 1000;
         assert_eq!(flop_per_cycle_bound(all, all, 1000, &REFERENCE, Operation::Plain), Some(8.0));
-        assert_eq!(flop_per_cycle_bound(all, all, 1000, &REFERENCE, Operation::MultiplyAdd), Some(16.0));
+        assert_eq!(
+            flop_per_cycle_bound(all, all, 1000, &REFERENCE, Operation::MultiplyAdd),
+            Some(16.0)
+        );
         assert_eq!(flop_per_cycle_bound(1, 1, 0, &REFERENCE, Operation::Plain), None);
         assert_eq!(flop_per_active_cycle(24 * 1000 * 8, 24, 1000), Some(8.0));
         assert_eq!(flop_per_active_cycle(1, 24, 0), None);

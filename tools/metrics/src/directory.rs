@@ -1,12 +1,14 @@
-//! The files metric sets stand in. Owns the reading of a directory and the places where other projects
-//! install theirs; refuses to search anywhere else, and to read anything that is not named `oa-*.xml`.
+//! The files metric sets stand in. Owns the reading of a directory and the places where other
+//! projects install theirs; refuses to search anywhere else, and to read anything that is not named
+//! `oa-*.xml`.
 
 use crate::set::MetricSet;
 use crate::xml::{self, XmlError};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Where projects that ship the XML put it. Debian's packages of Mesa and igt compile it in and ship none.
+/// Where projects that ship the XML put it. Debian's packages of Mesa and igt compile it in and
+/// ship none.
 pub const INSTALLED: [&str; 4] = [
     "/usr/share/igt-gpu-tools/perf-configs",
     "/usr/share/intel-gpu-tools/perf-configs",
@@ -85,7 +87,9 @@ pub fn read(path: &Path) -> Result<Library, DirectoryError> {
                 library.sets.append(&mut found.sets);
                 library.problems.append(&mut found.problems);
             }
-            Err(error @ (XmlError::Syntax { .. } | XmlError::NoSet { .. })) => library.problems.push(error.to_string()),
+            Err(error @ (XmlError::Syntax { .. } | XmlError::NoSet { .. })) => {
+                library.problems.push(error.to_string())
+            }
         }
     }
     Ok(library)
@@ -98,11 +102,19 @@ pub fn installed() -> Option<PathBuf> {
 }
 
 impl Library {
-    /// Sets by symbol (any case) or UUID, and by chipset where one is named (any case, `KBL` finds `KBLGT2`).
-    pub fn find<'a>(&'a self, name: &'a str, chipset: Option<&'a str>) -> impl Iterator<Item = &'a MetricSet> {
-        let starts = |whole: &str, part: &str| whole.get(..part.len()).is_some_and(|w| w.eq_ignore_ascii_case(part));
+    /// Sets by symbol (any case) or UUID, and by chipset where one is named (any case, `KBL` finds
+    /// `KBLGT2`).
+    pub fn find<'a>(
+        &'a self,
+        name: &'a str,
+        chipset: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a MetricSet> {
+        let starts = |whole: &str, part: &str| {
+            whole.get(..part.len()).is_some_and(|w| w.eq_ignore_ascii_case(part))
+        };
         self.sets.iter().filter(move |set| {
-            let named = set.symbol.eq_ignore_ascii_case(name) || set.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(name));
+            let named = set.symbol.eq_ignore_ascii_case(name)
+                || set.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(name));
             named && chipset.is_none_or(|c| starts(&set.chipset, c))
         })
     }

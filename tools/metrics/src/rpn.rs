@@ -1,9 +1,10 @@
-//! Equations of metric sets: reverse Polish notation, evaluated strictly from left to right. Owns the parser
-//! and the arithmetic; refuses to reorder anything: integer division truncates where it stands.
+//! Equations of metric sets: reverse Polish notation, evaluated strictly from left to right. Owns
+//! the parser and the arithmetic; refuses to reorder anything: integer division truncates where it
+//! stands.
 //!
-//! Operators as in Mesa's `gen_perf.py`: READ, UADD, USUB, UMUL, UDIV, UMIN, UMAX, FADD, FSUB, FMUL, FDIV,
-//! FMIN, FMAX, AND, OR, XOR, `<<`, `>>`, ULT, ULTE, UGT, UGTE, `&&`, `||`. Where that C wraps at 64 bits,
-//! this does not: a product stays exact, and a difference below 0 is undefined.
+//! Operators as in Mesa's `gen_perf.py`: READ, UADD, USUB, UMUL, UDIV, UMIN, UMAX, FADD, FSUB,
+//! FMUL, FDIV, FMIN, FMAX, AND, OR, XOR, `<<`, `>>`, ULT, ULTE, UGT, UGTE, `&&`, `||`. Where that C
+//! wraps at 64 bits, this does not: a product stays exact, and a difference below 0 is undefined.
 
 use clscope_sensors::oa::{Counter, Group};
 use std::fmt;
@@ -12,7 +13,8 @@ use thiserror::Error;
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Whole, never negative. Wider than the 64 bits of the inputs: `ticks * 10^9` overflows those in minutes.
+    /// Whole, never negative. Wider than the 64 bits of the inputs: `ticks * 10^9` overflows those
+    /// in minutes.
     Int(u128),
     /// Real.
     Float(f64),
@@ -228,7 +230,8 @@ impl Equation {
     /// # Errors
     /// [`BadEquation`].
     pub fn parse(text: &str) -> Result<Equation, BadEquation> {
-        let bad = |reason: String| BadEquation { equation: text.chars().take(120).collect(), reason };
+        let bad =
+            |reason: String| BadEquation { equation: text.chars().take(120).collect(), reason };
         let mut tokens: Vec<Token> = Vec::new();
         // Group names wait for their number and READ; they count as operands until then.
         let mut names: Vec<(usize, &str)> = Vec::new();
@@ -239,14 +242,25 @@ impl Equation {
             }
             if word == "READ" {
                 let index = match (tokens.pop(), names.pop()) {
-                    (Some(Token::Number(Number::Int(n))), Some((at, name))) if at == tokens.len() => input(name, n),
+                    (Some(Token::Number(Number::Int(n))), Some((at, name)))
+                        if at == tokens.len() =>
+                    {
+                        input(name, n)
+                    }
                     _ => None,
                 };
-                tokens.push(Token::Read(index.ok_or_else(|| bad("READ needs a group and a number before it".to_owned()))?));
+                tokens.push(Token::Read(
+                    index.ok_or_else(|| {
+                        bad("READ needs a group and a number before it".to_owned())
+                    })?,
+                ));
                 // The group and the number were one operand each, and are one together.
                 depth += 1;
             } else if let Some(op) = Op::by_name(word) {
-                depth = depth.checked_sub(2).ok_or_else(|| bad(format!("{word} has fewer than two operands")))? + 1;
+                depth = depth
+                    .checked_sub(2)
+                    .ok_or_else(|| bad(format!("{word} has fewer than two operands")))?
+                    + 1;
                 tokens.push(Token::Op(op));
             } else if let Some(name) = word.strip_prefix('$') {
                 tokens.push(Token::Variable(name.to_owned()));
@@ -280,12 +294,16 @@ impl Equation {
 
     /// What it reads of the report.
     pub fn inputs(&self) -> impl Iterator<Item = &Input> {
-        self.tokens.iter().filter_map(|t| if let Token::Read(input) = t { Some(input) } else { None })
+        self.tokens
+            .iter()
+            .filter_map(|t| if let Token::Read(input) = t { Some(input) } else { None })
     }
 
     /// The variables and figures it names, without `$`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tokens.iter().filter_map(|t| if let Token::Variable(name) = t { Some(name.as_str()) } else { None })
+        self.tokens
+            .iter()
+            .filter_map(|t| if let Token::Variable(name) = t { Some(name.as_str()) } else { None })
     }
 
     /// Evaluates.
@@ -299,7 +317,11 @@ impl Equation {
                 Token::Number(value) => Evaluated::plain(*value),
                 Token::Read(input) => {
                     let value = Number::Int(environment.input(input)?.into());
-                    Evaluated { value, divided_by_zero: false, is_clock: matches!(input, Input::GpuTime | Input::GpuClock) }
+                    Evaluated {
+                        value,
+                        divided_by_zero: false,
+                        is_clock: matches!(input, Input::GpuTime | Input::GpuClock),
+                    }
                 }
                 Token::Variable(name) => environment.variable(name)?,
                 Token::Op(op) => match (stack.pop(), stack.pop()) {
@@ -376,7 +398,9 @@ fn apply(op: Op, a: Evaluated, b: Evaluated) -> Result<Evaluated, Undefined> {
             }
         }
         Op::Add(Kind::Whole) => Number::Int(whole(x).checked_add(whole(y)).ok_or(range)?),
-        Op::Sub(Kind::Whole) => Number::Int(whole(x).checked_sub(whole(y)).ok_or(Undefined::Negative)?),
+        Op::Sub(Kind::Whole) => {
+            Number::Int(whole(x).checked_sub(whole(y)).ok_or(Undefined::Negative)?)
+        }
         Op::Mul(Kind::Whole) => match (x, y) {
             (Number::Int(x), Number::Int(y)) => Number::Int(x.checked_mul(y).ok_or(range)?),
             _ => Number::Int((x.as_f64() * y.as_f64()) as u128),
@@ -396,7 +420,9 @@ fn apply(op: Op, a: Evaluated, b: Evaluated) -> Result<Evaluated, Undefined> {
             let fits = whole(x).leading_zeros() >= by && by < 128;
             Number::Int(if fits { whole(x) << by } else { return Err(range) })
         }
-        Op::Right => Number::Int(u32::try_from(whole(y)).ok().and_then(|by| whole(x).checked_shr(by)).unwrap_or(0)),
+        Op::Right => Number::Int(
+            u32::try_from(whole(y)).ok().and_then(|by| whole(x).checked_shr(by)).unwrap_or(0),
+        ),
         Op::Less => truth(whole(x) < whole(y)),
         Op::LessOrEqual => truth(whole(x) <= whole(y)),
         Op::More => truth(whole(x) > whole(y)),
@@ -439,7 +465,10 @@ mod tests {
 
     fn eval(text: &str) -> Result<(Number, bool), String> {
         let equation = Equation::parse(text).map_err(|e| e.reason)?;
-        equation.evaluate(&mut Fixed).map(|e| (e.value, e.divided_by_zero)).map_err(|e| e.to_string())
+        equation
+            .evaluate(&mut Fixed)
+            .map(|e| (e.value, e.divided_by_zero))
+            .map_err(|e| e.to_string())
     }
 
     #[test]
@@ -478,7 +507,10 @@ mod tests {
         assert_eq!(eval("A 7 READ 0.5 UDIV"), Ok((Number::Int(0), true)));
         // By a clock that did not move: nothing was measured.
         assert_eq!(eval("A 7 READ GPU_CLOCK 0 READ FDIV"), Err("no clock passed".to_owned()));
-        assert_eq!(eval("A 7 READ GPU_CLOCK 0 READ 2 UMUL UDIV"), Err("no clock passed".to_owned()));
+        assert_eq!(
+            eval("A 7 READ GPU_CLOCK 0 READ 2 UMUL UDIV"),
+            Err("no clock passed".to_owned())
+        );
     }
 
     #[test]
@@ -511,12 +543,19 @@ mod tests {
             ("1 2 ?", "\"?\" is no operator, number, counter or variable"),
         ];
         for (text, want) in table {
-            assert_eq!(Equation::parse(text).map(|_| ()).map_err(|e| e.reason), Err(want.to_owned()), "{text}");
+            assert_eq!(
+                Equation::parse(text).map(|_| ()).map_err(|e| e.reason),
+                Err(want.to_owned()),
+                "{text}"
+            );
         }
         assert!(Equation::parse(&"1 ".repeat(5000)).is_err());
         let equation = Equation::parse("A 7 READ  $Hz\tUDIV").unwrap();
         assert_eq!(equation.text(), "A 7 READ $Hz UDIV");
-        assert_eq!((equation.inputs().count(), equation.names().collect::<Vec<_>>()), (1, vec!["Hz"]));
+        assert_eq!(
+            (equation.inputs().count(), equation.names().collect::<Vec<_>>()),
+            (1, vec!["Hz"])
+        );
     }
 
     fn word() -> impl Strategy<Value = String> {

@@ -1,6 +1,6 @@
-//! Metric sets: figures with equations, and the registers the hardware needs for them. Owns the evaluation
-//! of a whole set, with figures that refer to each other; refuses names that a set does not have, and never
-//! puts a 0 where a figure is undefined.
+//! Metric sets: figures with equations, and the registers the hardware needs for them. Owns the
+//! evaluation of a whole set, with figures that refer to each other; refuses names that a set does
+//! not have, and never puts a 0 where a figure is undefined.
 
 use crate::rpn::{Environment, Equation, Evaluated, Input, Number, Undefined};
 use crate::variables::Variables;
@@ -140,7 +140,9 @@ impl Environment for Evaluation<'_> {
         if let Some(value) = self.variables.get(name) {
             return Ok(Evaluated::plain(Number::Int(value.into())));
         }
-        let Some(index) = self.set.index(name) else { return Err(Undefined::NoVariable(format!("${name}"))) };
+        let Some(index) = self.set.index(name) else {
+            return Err(Undefined::NoVariable(format!("${name}")));
+        };
         self.figure(index).map_err(|cause| match cause {
             // The innermost reason is what helps.
             Undefined::Through { .. } | Undefined::Circular(_) => cause,
@@ -213,13 +215,22 @@ impl MetricSet {
         if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) }
     }
 
-    fn evaluation<'a>(&'a self, counts: Option<&'a Counts>, variables: &'a Variables) -> Evaluation<'a> {
+    fn evaluation<'a>(
+        &'a self,
+        counts: Option<&'a Counts>,
+        variables: &'a Variables,
+    ) -> Evaluation<'a> {
         Evaluation { set: self, counts, variables, done: BTreeMap::new(), open: Vec::new() }
     }
 
     /// Evaluates the figures at `which` over the counts of an interval.
     #[must_use]
-    pub fn evaluate(&self, counts: &Counts, variables: &Variables, which: &[usize]) -> Vec<Outcome> {
+    pub fn evaluate(
+        &self,
+        counts: &Counts,
+        variables: &Variables,
+        which: &[usize],
+    ) -> Vec<Outcome> {
         let mut evaluation = self.evaluation(Some(counts), variables);
         let one = |index: &usize| {
             let result = evaluation.figure(*index);
@@ -288,7 +299,15 @@ mod tests {
 
     fn set(metrics: Vec<Metric>) -> MetricSet {
         let name = "Test".to_owned();
-        MetricSet { symbol: name.clone(), name, chipset: String::new(), uuid: None, metrics, lists: vec![], origin: Origin::BuiltIn }
+        MetricSet {
+            symbol: name.clone(),
+            name,
+            chipset: String::new(),
+            uuid: None,
+            metrics,
+            lists: vec![],
+            origin: Origin::BuiltIn,
+        }
     }
 
     #[test]
@@ -303,12 +322,19 @@ mod tests {
             metric("AfterLost", "$Lost 1 UADD"),
         ]);
         let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
-        assert!(counts.set(clscope_sensors::oa::Counter::new(clscope_sensors::oa::Group::A, 1), 21));
+        assert!(
+            counts.set(clscope_sensors::oa::Counter::new(clscope_sensors::oa::Group::A, 1), 21)
+        );
         let got = set.evaluate_all(&counts, &Variables::new());
-        let text: Vec<String> = got.iter().map(|o| o.value.as_ref().map_or_else(ToString::to_string, ToString::to_string)).collect();
+        let text: Vec<String> = got
+            .iter()
+            .map(|o| o.value.as_ref().map_or_else(ToString::to_string, ToString::to_string))
+            .collect();
         assert_eq!(text[..2], ["42", "21"]);
         assert!(
-            text[2].contains("leads back to itself") && text[3].contains("leads back to itself") && text[4].contains("leads back"),
+            text[2].contains("leads back to itself")
+                && text[3].contains("leads back to itself")
+                && text[4].contains("leads back"),
             "{text:?}"
         );
         assert_eq!(text[5], "the value of $Nowhere is not known");
@@ -320,7 +346,10 @@ mod tests {
         let set = set(vec![metric("EuActive", "1"), metric("EuStall", "1")]);
         assert_eq!(set.select(&["eustall", "EuActive"]), Ok(vec![1, 0]));
         let error = set.select(&["Active"]).unwrap_err();
-        assert_eq!(error.to_string(), "the set Test (built in) has no figure \"Active\"; did you mean EuActive?");
+        assert_eq!(
+            error.to_string(),
+            "the set Test (built in) has no figure \"Active\"; did you mean EuActive?"
+        );
         assert_eq!(set.select(&["L3Misses"]).unwrap_err().hint, "");
     }
 

@@ -1,5 +1,5 @@
-//! What equations call `$EuCoresTotalCount`, `$GpuTimestampFrequency` and so on. Owns the names and where
-//! each value comes from; refuses to fill in what nobody said.
+//! What equations call `$EuCoresTotalCount`, `$GpuTimestampFrequency` and so on. Owns the names and
+//! where each value comes from; refuses to fill in what nobody said.
 
 use clscope_sensors::oa::Generation;
 use clscope_sensors::oa::topology::Topology;
@@ -82,9 +82,15 @@ impl Variables {
         self.values.iter().map(|(name, (value, from))| (name.as_str(), *value, from))
     }
 
-    /// Counts and masks of a GPU, and the threads per EU of its generation: 7; 6 on Broxton and Gemini Lake
-    /// (`is_low_power`), 8 on DG2 and Meteor Lake. On Xe2 nobody published the last.
-    pub fn set_topology(&mut self, topology: &Topology, generation: Generation, is_low_power: bool, from: &Provenance) -> &mut Variables {
+    /// Counts and masks of a GPU, and the threads per EU of its generation: 7; 6 on Broxton and
+    /// Gemini Lake (`is_low_power`), 8 on DG2 and Meteor Lake. On Xe2 nobody published the last.
+    pub fn set_topology(
+        &mut self,
+        topology: &Topology,
+        generation: Generation,
+        is_low_power: bool,
+        from: &Provenance,
+    ) -> &mut Variables {
         let masks = topology.subslice_mask(generation >= Generation::Gen11);
         let values = [
             ("EuCoresTotalCount", topology.eus.into()),
@@ -124,9 +130,18 @@ mod tests {
         assert_eq!(got[..7], [Some(24), Some(1), Some(3), Some(7), Some(1), Some(7), Some(7)]);
         assert_eq!(got[7..], [None; 5]);
         assert_eq!(variables.provenance("SliceMask"), Some(&Provenance::Driver));
-        assert!(variables.provenance("EuThreadsCount").unwrap().to_string().contains("known of this generation"));
-        for (generation, low, want) in [(Generation::Gen9, true, Some(6)), (Generation::Xe, false, Some(8)), (Generation::Xe2, false, None)]
-        {
+        assert!(
+            variables
+                .provenance("EuThreadsCount")
+                .unwrap()
+                .to_string()
+                .contains("known of this generation")
+        );
+        for (generation, low, want) in [
+            (Generation::Gen9, true, Some(6)),
+            (Generation::Xe, false, Some(8)),
+            (Generation::Xe2, false, None),
+        ] {
             let mut variables = Variables::new();
             variables.set_topology(&gt2, generation, low, &Provenance::User);
             assert_eq!(variables.get("EuThreadsCount"), want);

@@ -1,10 +1,11 @@
-//! Metric sets out of the public XML (Mesa's and igt's `oa-*.xml`). Owns the mapping of elements and
-//! attributes; refuses a file as a whole only where it is no XML or holds no set: a figure whose equation is
-//! not understood is left out and told of.
+//! Metric sets out of the public XML (Mesa's and igt's `oa-*.xml`). Owns the mapping of elements
+//! and attributes; refuses a file as a whole only where it is no XML or holds no set: a figure
+//! whose equation is not understood is left out and told of.
 //!
-//! `metrics` holds `set` elements (symbol_name, name, chipset, hw_config_guid) with `counter` (symbol_name,
-//! name, description, equation, max_equation, availability, units, mdapi_group) and `register_config` (type
-//! NOA, OA or FLEX, availability) with `register` (address, value; a type of its own overrides).
+//! `metrics` holds `set` elements (symbol_name, name, chipset, hw_config_guid) with `counter`
+//! (symbol_name, name, description, equation, max_equation, availability, units, mdapi_group) and
+//! `register_config` (type NOA, OA or FLEX, availability) with `register` (address, value; a type
+//! of its own overrides).
 
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
@@ -49,9 +50,11 @@ const MOST_NODES: u32 = 4_000_000;
 /// # Errors
 /// [`XmlError`].
 pub fn parse(file: &str, text: &str) -> Result<Sets, XmlError> {
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let options =
+        ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let syntax = |reason: String| XmlError::Syntax { file: file.to_owned(), reason };
-    let document = Document::parse_with_options(text, options).map_err(|e| syntax(e.to_string()))?;
+    let document =
+        Document::parse_with_options(text, options).map_err(|e| syntax(e.to_string()))?;
     let mut found = Sets { sets: Vec::new(), problems: Vec::new() };
     for node in document.descendants().filter(|n| n.has_tag_name("set")) {
         if let Some(set) = set(file, node, &mut found.problems) {
@@ -67,10 +70,9 @@ fn text(node: Node<'_, '_>, name: &str) -> String {
 
 fn set(file: &str, node: Node<'_, '_>, problems: &mut Vec<String>) -> Option<MetricSet> {
     let symbol = node.attribute("symbol_name").filter(|s| !s.is_empty())?.to_owned();
-    let uuid = node
-        .attribute("hw_config_guid")
-        .map(str::parse)
-        .and_then(|parsed| parsed.inspect_err(|error| problems.push(format!("{file}: {symbol}: {error}"))).ok());
+    let uuid = node.attribute("hw_config_guid").map(str::parse).and_then(|parsed| {
+        parsed.inspect_err(|error| problems.push(format!("{file}: {symbol}: {error}"))).ok()
+    });
     let mut set = MetricSet {
         name: text(node, "name"),
         chipset: text(node, "chipset"),
@@ -113,7 +115,9 @@ fn metric(node: Node<'_, '_>) -> Result<Metric, String> {
         description: text(node, "description"),
         unit: text(node, "units"),
         group: text(node, "mdapi_group"),
-        equation: equation(node, "equation").map_err(named)?.ok_or_else(|| named("no equation".to_owned()))?,
+        equation: equation(node, "equation")
+            .map_err(named)?
+            .ok_or_else(|| named("no equation".to_owned()))?,
         max: equation(node, "max_equation").map_err(named)?,
         availability: equation(node, "availability").map_err(named)?,
         symbol: symbol.clone(),
@@ -137,8 +141,8 @@ fn word(text: Option<&str>) -> Option<u32> {
     }
 }
 
-/// A list with a register that is not understood is left out whole: half a configuration counts something
-/// else.
+/// A list with a register that is not understood is left out whole: half a configuration counts
+/// something else.
 fn lists(node: Node<'_, '_>, out: &mut Vec<RegisterList>) -> Result<(), String> {
     let name = node.attribute("type").unwrap_or_default();
     let whole = kind(name);
@@ -146,14 +150,21 @@ fn lists(node: Node<'_, '_>, out: &mut Vec<RegisterList>) -> Result<(), String> 
     let mut found: Vec<RegisterList> = Vec::new();
     for register in node.children().filter(|n| n.has_tag_name("register")) {
         let own = register.attribute("type").map_or(whole, kind);
-        let parsed = word(register.attribute("address")).zip(word(register.attribute("value"))).zip(own);
+        let parsed =
+            word(register.attribute("address")).zip(word(register.attribute("value"))).zip(own);
         let Some(((address, value), kind)) = parsed else {
-            return Err(format!("a register of the list {name:?} is not understood: the list is left out"));
+            return Err(format!(
+                "a register of the list {name:?} is not understood: the list is left out"
+            ));
         };
         let register = Register { address, value };
         match found.last_mut().filter(|l| l.kind == kind) {
             Some(list) => list.registers.push(register),
-            None => found.push(RegisterList { kind, availability: availability.clone(), registers: vec![register] }),
+            None => found.push(RegisterList {
+                kind,
+                availability: availability.clone(),
+                registers: vec![register],
+            }),
         }
     }
     out.append(&mut found);
@@ -197,13 +208,21 @@ mod tests {
         assert_eq!(set.uuid.unwrap().as_str(), "12994724-3a5a-4303-bb3c-ba0175d2c200");
         let symbols: Vec<&str> = set.metrics.iter().map(|m| m.symbol.as_str()).collect();
         assert_eq!(symbols, ["EuActive", "Sampler"]);
-        assert_eq!((set.metrics[0].description.as_str(), set.metrics[0].unit.as_str()), ("Busy & bright.", "percent"));
+        assert_eq!(
+            (set.metrics[0].description.as_str(), set.metrics[0].unit.as_str()),
+            ("Busy & bright.", "percent")
+        );
         assert!(set.metrics[1].max.is_none() && set.metrics[1].availability.is_some());
-        let kinds: Vec<(ListKind, usize)> = set.lists.iter().map(|l| (l.kind, l.registers.len())).collect();
+        let kinds: Vec<(ListKind, usize)> =
+            set.lists.iter().map(|l| (l.kind, l.registers.len())).collect();
         assert_eq!(kinds, [(ListKind::Mux, 2), (ListKind::Flex, 1), (ListKind::Boolean, 1)]);
         assert_eq!(set.lists[0].registers[1], Register { address: 0x9888, value: 0x124f_1c00 });
         assert_eq!(got.problems.len(), 3, "{:?}", got.problems);
-        assert!(got.problems[0].starts_with("oa-kblgt2.xml: ComputeBasic: Odd: equation"), "{:?}", got.problems);
+        assert!(
+            got.problems[0].starts_with("oa-kblgt2.xml: ComputeBasic: Odd: equation"),
+            "{:?}",
+            got.problems
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Draws the plots of kept results anew: `cargo run -p clscope-microbench --example replot -- RESULTS.json DIR`. For work on the plots, without
-//! measuring again. Owns the reading of results.json as far as plots need it; refuses to change a figure.
+//! Draws the plots of kept results anew: `cargo run -p clscope-microbench --example replot --
+//! RESULTS.json DIR`. For work on the plots, without measuring again. Owns the reading of
+//! results.json as far as plots need it; refuses to change a figure.
 
 use clscope_microbench::cl::DeviceFacts;
 use clscope_microbench::plot::{page, plots};
@@ -18,7 +19,11 @@ fn figures(value: &Value) -> Vec<Figure> {
     let end = |v: &Value, open: f64| v.as_f64().unwrap_or(open);
     let figure = |f: &Value| {
         let value = end(&f["value"], f64::NAN);
-        let estimate = Estimate { value, low: end(&f["low"], f64::NEG_INFINITY), high: end(&f["high"], f64::INFINITY) };
+        let estimate = Estimate {
+            value,
+            low: end(&f["low"], f64::NEG_INFINITY),
+            high: end(&f["high"], f64::INFINITY),
+        };
         Figure::new(f["name"].as_str().unwrap_or_default(), kept(&f["unit"]), estimate)
     };
     value.as_array().map(|all| all.iter().map(figure).collect()).unwrap_or_default()
@@ -50,7 +55,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         suite: kept(&c["suite"]),
         parameters: c["parameters"]
             .as_object()
-            .map(|all| all.iter().map(|(k, v)| (kept(&Value::from(k.as_str())), v.clone())).collect())
+            .map(|all| {
+                all.iter().map(|(k, v)| (kept(&Value::from(k.as_str())), v.clone())).collect()
+            })
             .unwrap_or_default(),
         status: if c["status"] == "measured" { Status::Measured } else { Status::NotAvailable },
         reason: c["reason"].as_str().map(str::to_owned),

@@ -1,5 +1,5 @@
-//! Runs jobs on a device: builds, checks, calibrates, times, repeats. Owns the device session and the order of these steps;
-//! refuses to give a time for a kernel whose result is wrong.
+//! Runs jobs on a device: builds, checks, calibrates, times, repeats. Owns the device session and
+//! the order of these steps; refuses to give a time for a kernel whose result is wrong.
 
 use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Kernel, Program, Session};
 use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
@@ -31,7 +31,8 @@ pub struct Settings {
     pub power_smoothing: bool,
     /// Check timed launches too, not only the short one before.
     pub validate: bool,
-    /// Read performance counters: every case that times a kernel then runs it for a window of steady running too.
+    /// Read performance counters: every case that times a kernel then runs it for a window of
+    /// steady running too.
     pub counters: bool,
     /// Where binaries are kept.
     pub cache: Option<PathBuf>,
@@ -104,7 +105,9 @@ impl From<ClError> for CaseError {
             return CaseError::NotAvailable { reason: error.to_string(), log: None };
         }
         match error {
-            ClError::Build { ref log, .. } => CaseError::NotAvailable { reason: error.to_string(), log: Some(log.clone()) },
+            ClError::Build { ref log, .. } => {
+                CaseError::NotAvailable { reason: error.to_string(), log: Some(log.clone()) }
+            }
             error => CaseError::Cl(error),
         }
     }
@@ -146,7 +149,15 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn new(session: Session, settings: Settings, stop: &'a dyn Fn() -> bool) -> Bench<'a> {
         let cache = settings.cache.as_deref().map(BinaryCache::new);
-        Bench { session, settings, metered: true, stop, cache, programs: HashMap::new(), pool: Vec::new() }
+        Bench {
+            session,
+            settings,
+            metered: true,
+            stop,
+            cache,
+            programs: HashMap::new(),
+            pool: Vec::new(),
+        }
     }
 
     /// The device.
@@ -171,7 +182,12 @@ impl<'a> Bench<'a> {
         options
     }
 
-    fn kernel(&mut self, source: Source, entry: &str, defines: &[String]) -> Result<Kernel, CaseError> {
+    fn kernel(
+        &mut self,
+        source: Source,
+        entry: &str,
+        defines: &[String],
+    ) -> Result<Kernel, CaseError> {
         let key = (source, self.options(defines));
         if self.programs.len() >= PROGRAMS {
             self.programs.clear();
@@ -179,7 +195,8 @@ impl<'a> Bench<'a> {
         let program = match self.programs.get(&key) {
             Some(program) => Rc::clone(program),
             None => {
-                let program = Rc::new(source::program(&self.session, self.cache.as_ref(), source, &key.1)?);
+                let program =
+                    Rc::new(source::program(&self.session, self.cache.as_ref(), source, &key.1)?);
                 self.programs.insert(key, Rc::clone(&program));
                 program
             }
@@ -187,16 +204,25 @@ impl<'a> Bench<'a> {
         Ok(self.session.kernel(&program, entry)?)
     }
 
-    /// The kernel for groups of `group`, and the largest that it takes: built for just that size where it takes only smaller ones otherwise.
-    fn kernel_for(&mut self, source: Source, entry: &str, defines: &[String], group: usize) -> Result<(Kernel, usize), CaseError> {
+    /// The kernel for groups of `group`, and the largest that it takes: built for just that size
+    /// where it takes only smaller ones otherwise.
+    fn kernel_for(
+        &mut self,
+        source: Source,
+        entry: &str,
+        defines: &[String],
+        group: usize,
+    ) -> Result<(Kernel, usize), CaseError> {
         let kernel = self.kernel(source, entry, defines)?;
         let largest = kernel.largest_group();
         if group <= largest || group > self.facts().max_group {
             return Ok((kernel, largest));
         }
-        let sized: Vec<String> = defines.iter().cloned().chain([format!("-DGROUP={group}")]).collect();
+        let sized: Vec<String> =
+            defines.iter().cloned().chain([format!("-DGROUP={group}")]).collect();
         match self.kernel(source, entry, &sized) {
-            // A compiler that takes the attribute vouches for the size; NVIDIA's goes on to state 256 when it is asked.
+            // A compiler that takes the attribute vouches for the size; NVIDIA's goes on to state
+            // 256 when it is asked.
             Ok(sized) => Ok((sized, group)),
             Err(CaseError::NotAvailable { .. }) => Ok((kernel, largest)),
             Err(other) => Err(other),
@@ -212,7 +238,8 @@ impl<'a> Bench<'a> {
         let mut out = Vec::new();
         for (slot, &bytes) in sizes.iter().enumerate() {
             if bytes as u64 > largest {
-                let reason = format!("a buffer of {bytes} bytes is needed, the device allows {largest}");
+                let reason =
+                    format!("a buffer of {bytes} bytes is needed, the device allows {largest}");
                 return Err(CaseError::NotAvailable { reason, log: None });
             }
             if self.pool.len() <= slot {
@@ -229,7 +256,13 @@ impl<'a> Bench<'a> {
         Ok(out)
     }
 
-    fn set(&self, kernel: &Kernel, args: &[Arg], buffers: &[Rc<Buffer>], trips: u32) -> Result<(), CaseError> {
+    fn set(
+        &self,
+        kernel: &Kernel,
+        args: &[Arg],
+        buffers: &[Rc<Buffer>],
+        trips: u32,
+    ) -> Result<(), CaseError> {
         for (index, arg) in (0..).zip(args) {
             let bytes = trips.to_ne_bytes();
             let value = match arg {
@@ -246,7 +279,9 @@ impl<'a> Bench<'a> {
     fn fill(&mut self, fills: &[Fill], buffers: &[Rc<Buffer>]) -> Result<(), CaseError> {
         for fill in fills {
             match fill {
-                Fill::Pattern { buffer, pattern, bytes } => self.session.fill(&buffers[*buffer], pattern, *bytes)?,
+                Fill::Pattern { buffer, pattern, bytes } => {
+                    self.session.fill(&buffers[*buffer], pattern, *bytes)?
+                }
                 Fill::Kernel { source, entry, defines, args, items } => {
                     let kernel = self.kernel(*source, entry, defines)?;
                     self.set(&kernel, args, buffers, 0)?;
@@ -272,7 +307,9 @@ impl<'a> Bench<'a> {
         let mut group = job.group;
         if group > largest {
             if !job.may_shrink {
-                let reason = format!("groups of {group} are needed, this kernel takes {largest} on the device");
+                let reason = format!(
+                    "groups of {group} are needed, this kernel takes {largest} on the device"
+                );
                 return Err(CaseError::NotAvailable { reason, log: None });
             }
             group = largest;
@@ -291,7 +328,9 @@ impl<'a> Bench<'a> {
 
         let trips = match job.trips {
             Trips::Fixed(trips) => trips,
-            Trips::Lasting(ns) => self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?,
+            Trips::Lasting(ns) => {
+                self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?
+            }
         };
         let geometry = at(trips);
         if !job.check_args.is_empty() || !job.fills.is_empty() {
@@ -335,7 +374,13 @@ impl<'a> Bench<'a> {
         Ok(event.nanoseconds()? as f64)
     }
 
-    fn verify(&self, job: &Job, buffers: &[Rc<Buffer>], geometry: Geometry, is_check: bool) -> Result<(), CaseError> {
+    fn verify(
+        &self,
+        job: &Job,
+        buffers: &[Rc<Buffer>],
+        geometry: Geometry,
+        is_check: bool,
+    ) -> Result<(), CaseError> {
         let wrong = (job.check)(&Outcome { session: &self.session, buffers, geometry, is_check })?;
         wrong.map_or(Ok(()), |what| Err(CaseError::Wrong(what)))
     }
@@ -351,7 +396,8 @@ impl<'a> Bench<'a> {
     ) -> Result<u32, CaseError> {
         let target = target_ns as f64;
         let (mut trips, mut time) = (u64::from(start.trips.max(1)), first);
-        // A tenth of the target is long enough to extrapolate from: what a launch costs beside its loop is small by then.
+        // A tenth of the target is long enough to extrapolate from: what a launch costs beside its
+        // loop is small by then.
         while time < target / 10.0 && trips < MOST_TRIPS {
             let grow = (target / 5.0 / time.max(1.0)).clamp(2.0, 64.0);
             trips = ((trips as f64 * grow) as u64).min(MOST_TRIPS);
@@ -369,7 +415,8 @@ impl<'a> Bench<'a> {
         let begun = monotonic_raw().0;
         for n in 0..wanted + FIRST {
             samples.push(self.once(kernel, geometry)?);
-            // A case that is slow for reasons of its own must not hold up the rest: three samples, or 5 seconds.
+            // A case that is slow for reasons of its own must not hold up the rest: three samples,
+            // or 5 seconds.
             if n >= FIRST + 3 && monotonic_raw().0 - begun > 5_000_000_000 {
                 break;
             }
@@ -380,7 +427,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Keeps the device busy with this launch for as long as power is watched.
-    fn steady(&self, kernel: &Kernel, geometry: Geometry, launch_ns: f64) -> Result<Window, CaseError> {
+    fn steady(
+        &self,
+        kernel: &Kernel,
+        geometry: Geometry,
+        launch_ns: f64,
+    ) -> Result<Window, CaseError> {
         let goal = self.settings.window_ns();
         let from = Window::opens();
         let begun = monotonic_raw().0;
@@ -391,7 +443,8 @@ impl<'a> Bench<'a> {
             for _ in 0..batch {
                 self.session.launch(kernel, geometry.items(), geometry.group)?;
             }
-            // A batch lasts some 50 ms, so the gap until the next one is a matter of parts in a thousand.
+            // A batch lasts some 50 ms, so the gap until the next one is a matter of parts in a
+            // thousand.
             self.session.finish()?;
             launches += batch;
         }

@@ -1,5 +1,6 @@
-//! Straight lines through measured points, with intervals: latency + size / bandwidth, energy against rate. Owns weighted
-//! least squares with robust weights; refuses to decide whether a line is the right shape beyond stating the misfit.
+//! Straight lines through measured points, with intervals: latency + size / bandwidth, energy
+//! against rate. Owns weighted least squares with robust weights; refuses to decide whether a line
+//! is the right shape beyond stating the misfit.
 #![forbid(unsafe_code)]
 
 use crate::stats::{Estimate, t95};
@@ -18,8 +19,8 @@ pub struct Line {
     pub points: usize,
 }
 
-/// Fits a line; `relative` weighs every point by 1 / y^2, as times over many orders of magnitude need. Nothing for fewer than
-/// three points or a single x.
+/// Fits a line; `relative` weighs every point by 1 / y^2, as times over many orders of magnitude
+/// need. Nothing for fewer than three points or a single x.
 #[must_use]
 pub fn line(points: &[(f64, f64)], relative: bool) -> Option<Line> {
     let usable: Vec<(f64, f64, f64)> = points
@@ -45,18 +46,23 @@ pub fn line(points: &[(f64, f64)], relative: bool) -> Option<Line> {
     let variance = squares / (n - 2) as f64;
     let t = t95(n - 2);
     Some(Line {
-        intercept: Estimate::symmetric(intercept, t * (variance * (1.0 / weight + mx * mx / sxx)).sqrt()),
+        intercept: Estimate::symmetric(
+            intercept,
+            t * (variance * (1.0 / weight + mx * mx / sxx)).sqrt(),
+        ),
         slope: Estimate::symmetric(slope, t * (variance / sxx).sqrt()),
         misfit: (squares / n as f64).sqrt(),
         points: n,
     })
 }
 
-/// The solution of a x = b for a small dense symmetric system; nothing where it is singular. Used by fits of few parameters.
+/// The solution of a x = b for a small dense symmetric system; nothing where it is singular. Used
+/// by fits of few parameters.
 #[must_use]
 pub fn solve<const N: usize>(mut a: [[f64; N]; N], mut b: [f64; N]) -> Option<[f64; N]> {
     for column in 0..N {
-        let pivot = (column..N).max_by(|&i, &j| a[i][column].abs().total_cmp(&a[j][column].abs()))?;
+        let pivot =
+            (column..N).max_by(|&i, &j| a[i][column].abs().total_cmp(&a[j][column].abs()))?;
         if a[pivot][column].abs() < 1e-300 {
             return None;
         }
@@ -87,9 +93,14 @@ mod tests {
 
     #[test]
     fn exact_lines_come_back() {
-        let points: Vec<(f64, f64)> = (0..20).map(|k| f64::from(1 << k)).map(|x| (x, 10e-6 + x / 12e9)).collect();
+        let points: Vec<(f64, f64)> =
+            (0..20).map(|k| f64::from(1 << k)).map(|x| (x, 10e-6 + x / 12e9)).collect();
         let l = line(&points, true).unwrap();
-        assert!((l.intercept.value / 10e-6 - 1.0).abs() < 1e-6 && (l.slope.value * 12e9 - 1.0).abs() < 1e-6, "{l:?}");
+        assert!(
+            (l.intercept.value / 10e-6 - 1.0).abs() < 1e-6
+                && (l.slope.value * 12e9 - 1.0).abs() < 1e-6,
+            "{l:?}"
+        );
         assert!(l.misfit < 1e-9);
         assert!(line(&points[..2], true).is_none());
         assert!(line(&[(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)], false).is_none(), "one x has no slope");

@@ -1,5 +1,6 @@
-//! IEEE 754 binary16 for host references. Owns conversion with round-to-nearest-even; refuses arithmetic: that is done in
-//! double precision, whose 53 bits make one rounding at the end the correct one for sums, products and quotients.
+//! IEEE 754 binary16 for host references. Owns conversion with round-to-nearest-even; refuses
+//! arithmetic: that is done in double precision, whose 53 bits make one rounding at the end the
+//! correct one for sums, products and quotients.
 #![forbid(unsafe_code)]
 
 /// The nearest half, ties to even, as its bits.
@@ -52,7 +53,9 @@ mod tests {
     #[test]
     fn ties_go_to_even() {
         // Between 2048 and 4096 halves are 2 apart.
-        for (value, want) in [(2049.0, 2048.0), (2051.0, 2052.0), (2050.0, 2050.0), (65519.0, 65504.0), (1e-8, 0.0)] {
+        for (value, want) in
+            [(2049.0, 2048.0), (2051.0, 2052.0), (2050.0, 2050.0), (65519.0, 65504.0), (1e-8, 0.0)]
+        {
             assert_eq!(to_f64(from_f64(value)), want);
         }
         assert_eq!(to_f64(from_f64(65520.0)), f64::INFINITY);

@@ -1,5 +1,5 @@
-//! What one measurement needs: a kernel, its memory and arguments, how long to run it and how to tell that it was right.
-//! Owns the description and the needs of a case; refuses to run anything.
+//! What one measurement needs: a kernel, its memory and arguments, how long to run it and how to
+//! tell that it was right. Owns the description and the needs of a case; refuses to run anything.
 #![forbid(unsafe_code)]
 
 use crate::cl::{Buffer, ClError, DeviceFacts, Session};
@@ -59,7 +59,9 @@ impl Scalar {
     #[must_use]
     pub fn decode(self, bytes: &[u8]) -> Option<f64> {
         Some(match self {
-            Scalar::Half => crate::half::to_f64(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?)),
+            Scalar::Half => {
+                crate::half::to_f64(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?))
+            }
             Scalar::Float => f64::from(f32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?)),
             Scalar::Double => f64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?),
             Scalar::Int => f64::from(i32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?)),
@@ -98,12 +100,19 @@ impl Need {
     #[must_use]
     pub fn missing(self, device: &DeviceFacts) -> Option<String> {
         match self {
-            Need::Type(Scalar::Half) if !device.has_half => Some("the device has no half arithmetic (cl_khr_fp16)".to_owned()),
-            Need::Type(Scalar::Double) if !device.has_double => Some("the device has no double arithmetic (cl_khr_fp64)".to_owned()),
-            Need::Fma if !device.has_fma => Some("the device has no single FMA (CL_FP_FMA): it would be emulated".to_owned()),
-            Need::Local(bytes) if bytes > device.local_bytes => {
-                Some(format!("{bytes} bytes of local memory are needed, the device has {}", device.local_bytes))
+            Need::Type(Scalar::Half) if !device.has_half => {
+                Some("the device has no half arithmetic (cl_khr_fp16)".to_owned())
             }
+            Need::Type(Scalar::Double) if !device.has_double => {
+                Some("the device has no double arithmetic (cl_khr_fp64)".to_owned())
+            }
+            Need::Fma if !device.has_fma => {
+                Some("the device has no single FMA (CL_FP_FMA): it would be emulated".to_owned())
+            }
+            Need::Local(bytes) if bytes > device.local_bytes => Some(format!(
+                "{bytes} bytes of local memory are needed, the device has {}",
+                device.local_bytes
+            )),
             Need::Group(items) if items > device.max_group => {
                 Some(format!("groups of {items} are needed, the device takes {}", device.max_group))
             }

@@ -1,7 +1,9 @@
-//! Microbenchmarks of OpenCL devices: arithmetic, memory, transfers, power, energy per instruction, latency hiding and structure.
+//! Microbenchmarks of OpenCL devices: arithmetic, memory, transfers, power, energy per instruction,
+//! latency hiding and structure.
 //!
-//! Owns the kernels' host side: variants, host references, the runner, statistics, fits, change points, results and plots. Refuses to
-//! link OpenCL (it is opened at run time), to print, and to give a figure for a kernel whose result is wrong.
+//! Owns the kernels' host side: variants, host references, the runner, statistics, fits, change
+//! points, results and plots. Refuses to link OpenCL (it is opened at run time), to print, and to
+//! give a figure for a kernel whose result is wrong.
 //!
 //! | module | what it holds |
 //! |---|---|

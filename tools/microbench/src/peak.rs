@@ -1,5 +1,6 @@
-//! The device's arithmetic peak: units x lanes x operations a cycle x clock (seeds/000 eq. 4.1). Owns the little that device queries leave
-//! open; refuses to guess: where the units are not known there is no peak.
+//! The device's arithmetic peak: units x lanes x operations a cycle x clock (seeds/000 eq. 4.1).
+//! Owns the little that device queries leave open; refuses to guess: where the units are not known
+//! there is no peak.
 #![forbid(unsafe_code)]
 
 use crate::cl::{DeviceFacts, DeviceKind};
@@ -14,8 +15,8 @@ pub struct Peak {
     pub source: String,
 }
 
-/// FP32 and FP64 FMA lanes of a multiprocessor by compute capability (CUDA C++ Programming Guide, table "Throughput of Native Arithmetic
-/// Instructions").
+/// FP32 and FP64 FMA lanes of a multiprocessor by compute capability (CUDA C++ Programming Guide,
+/// table "Throughput of Native Arithmetic Instructions").
 const NVIDIA: [((u32, u32), u32, u32); 12] = [
     ((6, 0), 64, 32),
     ((6, 1), 128, 4),
@@ -45,7 +46,10 @@ pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
             Scalar::Double => double,
             _ => return None,
         };
-        let source = format!("{units} multiprocessors x {lanes} FMA lanes x 2 (compute capability {}.{})", capability.0, capability.1);
+        let source = format!(
+            "{units} multiprocessors x {lanes} FMA lanes x 2 (compute capability {}.{})",
+            capability.0, capability.1
+        );
         return Some(Peak { operations_per_cycle: f64::from(units * lanes * 2), source });
     }
     // Intel Gen9 to Gen12: two FPUs of four lanes in an EU; doubles in one of them at half width.
@@ -55,5 +59,8 @@ pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
         Scalar::Double => 4.0,
         _ => return None,
     };
-    Some(Peak { operations_per_cycle: f64::from(eus) * per_eu, source: format!("{eus} EUs x {per_eu} operations a cycle") })
+    Some(Peak {
+        operations_per_cycle: f64::from(eus) * per_eu,
+        source: format!("{eus} EUs x {per_eu} operations a cycle"),
+    })
 }

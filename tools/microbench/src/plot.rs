@@ -1,5 +1,5 @@
-//! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what; refuses to compute figures beyond the
-//! roofline's lines, and to draw: its child does.
+//! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what;
+//! refuses to compute figures beyond the roofline's lines, and to draw: its child does.
 #![forbid(unsafe_code)]
 
 mod draw;
@@ -25,12 +25,19 @@ fn at(case: &CaseResult, x: Option<f64>, figure: &str) -> Option<Point> {
     Some(Point { x: x?, y: e.value, low: e.low, high: e.high })
 }
 
-/// Points of the cases that `choose` takes, in order of x, one for each x; `None` where fewer than two are left.
-fn line(results: &Results, name: &str, choose: impl Fn(&CaseResult) -> Option<Point>) -> Option<Line> {
+/// Points of the cases that `choose` takes, in order of x, one for each x; `None` where fewer than
+/// two are left.
+fn line(
+    results: &Results,
+    name: &str,
+    choose: impl Fn(&CaseResult) -> Option<Point>,
+) -> Option<Line> {
     let measured = results.cases.iter().filter(|c| c.status == Status::Measured);
-    let mut points: Vec<Point> = measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
+    let mut points: Vec<Point> =
+        measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
-    // The same occupancy is reached in several ways; the middle one speaks for it, or the line would go up and down in one place.
+    // The same occupancy is reached in several ways; the middle one speaks for it, or the line
+    // would go up and down in one place.
     let mut single: Vec<Point> = Vec::new();
     for same in points.chunk_by(|a, b| a.x == b.x) {
         single.extend(same.get(same.len() / 2));
@@ -42,7 +49,12 @@ fn value(case: &CaseResult, figure: &str) -> Option<f64> {
     case.figure(figure).map(|f| f.estimate.value)
 }
 
-fn best(results: &Results, suite: &str, figure: &str, keep: impl Fn(&CaseResult) -> bool) -> Option<f64> {
+fn best(
+    results: &Results,
+    suite: &str,
+    figure: &str,
+    keep: impl Fn(&CaseResult) -> bool,
+) -> Option<f64> {
     let ours = results.cases.iter().filter(|c| c.suite == suite && keep(c));
     ours.filter_map(|c| value(c, figure)).max_by(f64::total_cmp)
 }
@@ -50,18 +62,26 @@ fn best(results: &Results, suite: &str, figure: &str, keep: impl Fn(&CaseResult)
 /// The roofline: the measured ceilings of arithmetic over those of memory.
 fn roofline(results: &Results) -> Vec<Line> {
     let mut lines = Vec::new();
-    let stream = best(results, "memory", "bandwidth", |c| matches!(c.parameter("pattern"), Some("copy" | "read" | "write")));
+    let stream = best(results, "memory", "bandwidth", |c| {
+        matches!(c.parameter("pattern"), Some("copy" | "read" | "write"))
+    });
     let local = best(results, "memory", "bandwidth", |c| c.parameter("pattern") == Some("local"));
-    let shaped =
-        |scalar: &'static str| move |c: &CaseResult| c.parameter("type") == Some(scalar) && c.parameter("shape") == Some("private");
+    let shaped = |scalar: &'static str| {
+        move |c: &CaseResult| {
+            c.parameter("type") == Some(scalar) && c.parameter("shape") == Some("private")
+        }
+    };
     for (memory, what) in [(stream, "global memory"), (local, "local memory")] {
         for scalar in ["float", "double", "half"] {
-            if let (Some(bandwidth), Some(peak)) = (memory, best(results, "flop", "rate", shaped(scalar))) {
+            if let (Some(bandwidth), Some(peak)) =
+                (memory, best(results, "flop", "rate", shaped(scalar)))
+            {
                 let roof = |x: f64| Point::exact(x, peak.min(x * bandwidth));
                 let knee = peak / bandwidth;
                 let mut xs = vec![1.0 / 64.0, knee, 256.0f64.max(knee * 4.0)];
                 xs.sort_by(f64::total_cmp);
-                let name = format!("{scalar}, {what}: {}FLOP/s, {}B/s", giga(peak), giga(bandwidth));
+                let name =
+                    format!("{scalar}, {what}: {}FLOP/s, {}B/s", giga(peak), giga(bandwidth));
                 lines.push(Line { name, points: xs.into_iter().map(roof).collect(), bare: true });
             }
         }
@@ -71,12 +91,19 @@ fn roofline(results: &Results) -> Vec<Line> {
 
 /// A number of 10^9 with the prefix of its power: "66.9 T".
 fn giga(value: f64) -> String {
-    if value >= 1000.0 { format!("{} T", short(&(value / 1000.0))) } else { format!("{} G", short(&value)) }
+    if value >= 1000.0 {
+        format!("{} T", short(&(value / 1000.0)))
+    } else {
+        format!("{} G", short(&value))
+    }
 }
 
 /// Where the findings of this name say that something changes.
 fn marks(results: &Results, name: &str) -> Vec<f64> {
-    let ours = results.findings.iter().filter(|f| f.name == format!("{name}/step") || f.name == format!("{name}/bend"));
+    let ours = results
+        .findings
+        .iter()
+        .filter(|f| f.name == format!("{name}/step") || f.name == format!("{name}/bend"));
     ours.filter_map(|f| f.figures.first().map(|f| f.estimate.value)).collect()
 }
 
@@ -101,40 +128,82 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     const LINEAR: (Scale, Scale) = (Scale::Linear, Scale::Linear);
     const TWO: Scale = Scale::Log(2.0);
     const TEN: Scale = Scale::Log(10.0);
-    let axes = |name, title, x, y, scale| Axes { name, title, subtitle: &subtitle, x, y, scale, marks: Vec::new() };
+    let axes = |name, title, x, y, scale| Axes {
+        name,
+        title,
+        subtitle: &subtitle,
+        x,
+        y,
+        scale,
+        marks: Vec::new(),
+    };
 
-    let sweep = line(results, "", |c| at(c, c.number("groups").filter(|_| c.suite == "flop"), "rate"));
+    let sweep =
+        line(results, "", |c| at(c, c.number("groups").filter(|_| c.suite == "flop"), "rate"));
     let title = "Arithmetic throughput over work-groups";
-    add(axes("throughput", title, "work-groups", "GFLOP/s (float, product and sum)", LINEAR), sweep.into_iter().collect())?;
+    add(
+        axes("throughput", title, "work-groups", "GFLOP/s (float, product and sum)", LINEAR),
+        sweep.into_iter().collect(),
+    )?;
 
-    add(axes("roofline", "Roofline of the measured ceilings", "operations per byte", "GFLOP/s", (TWO, TEN)), roofline(results))?;
+    add(
+        axes(
+            "roofline",
+            "Roofline of the measured ceilings",
+            "operations per byte",
+            "GFLOP/s",
+            (TWO, TEN),
+        ),
+        roofline(results),
+    )?;
 
-    for (name, figure, title, unit) in
-        [("watts", "power", "Power by SIMD width", "W"), ("efficiency", "efficiency", "Efficiency by SIMD width", "GFLOP/s/W")]
-    {
+    for (name, figure, title, unit) in [
+        ("watts", "power", "Power by SIMD width", "W"),
+        ("efficiency", "efficiency", "Efficiency by SIMD width", "GFLOP/s/W"),
+    ] {
         let widths = ["float", "double", "half"].into_iter().filter_map(|scalar| {
-            let ours =
-                |c: &CaseResult| c.suite == "power" && c.parameter("type") == Some(scalar) && c.parameter("operation") == Some("fma");
-            line(results, &format!("{scalar} fma"), |c| at(c, c.number("width").filter(|_| ours(c)), figure))
+            let ours = |c: &CaseResult| {
+                c.suite == "power"
+                    && c.parameter("type") == Some(scalar)
+                    && c.parameter("operation") == Some("fma")
+            };
+            line(results, &format!("{scalar} fma"), |c| {
+                at(c, c.number("width").filter(|_| ours(c)), figure)
+            })
         });
-        add(axes(name, title, "elements of a vector", unit, (TWO, Scale::Linear)), widths.collect())?;
+        add(
+            axes(name, title, "elements of a vector", unit, (TWO, Scale::Linear)),
+            widths.collect(),
+        )?;
     }
 
-    let widths = ["copy", "read", "write", "random", "copy_loop"].into_iter().filter_map(|pattern| {
-        let ours =
-            |c: &CaseResult| c.suite == "memory" && c.parameter("pattern") == Some(pattern) && c.number("elements_per_item") != Some(4.0);
-        line(results, pattern, |c| at(c, c.number("width").filter(|_| ours(c)), "bandwidth"))
-    });
+    let widths =
+        ["copy", "read", "write", "random", "copy_loop"].into_iter().filter_map(|pattern| {
+            let ours = |c: &CaseResult| {
+                c.suite == "memory"
+                    && c.parameter("pattern") == Some(pattern)
+                    && c.number("elements_per_item") != Some(4.0)
+            };
+            line(results, pattern, |c| at(c, c.number("width").filter(|_| ours(c)), "bandwidth"))
+        });
     let title = "Memory bandwidth by SIMD width";
-    add(axes("memory", title, "words (4 bytes) of an element", "GB/s", (TWO, TEN)), widths.collect())?;
+    add(
+        axes("memory", title, "words (4 bytes) of an element", "GB/s", (TWO, TEN)),
+        widths.collect(),
+    )?;
 
     let mut transfers = Vec::new();
     for memory in ["pageable", "pinned", "mapped"] {
         for direction in ["to_device", "to_host"] {
-            let ours = |c: &CaseResult| c.parameter("memory") == Some(memory) && c.parameter("direction") == Some(direction);
-            let micro = |p: Point| Point { y: p.y * 1e-3, low: p.low * 1e-3, high: p.high * 1e-3, ..p };
+            let ours = |c: &CaseResult| {
+                c.parameter("memory") == Some(memory) && c.parameter("direction") == Some(direction)
+            };
+            let micro =
+                |p: Point| Point { y: p.y * 1e-3, low: p.low * 1e-3, high: p.high * 1e-3, ..p };
             let name = format!("{memory} {}", direction.replace('_', " "));
-            transfers.extend(line(results, &name, |c| at(c, c.number("bytes").filter(|_| ours(c)), "time").map(micro)));
+            transfers.extend(line(results, &name, |c| {
+                at(c, c.number("bytes").filter(|_| ours(c)), "time").map(micro)
+            }));
         }
     }
     add(axes("transfer", "Host-device transfers", "bytes", "microseconds", (TWO, TEN)), transfers)?;
@@ -149,21 +218,31 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     }
 
     let kinds = ["add", "special", "local", "local2", "stream", "random"];
-    let chains =
-        |c: &CaseResult, kind: &str| c.parameter("kind") == Some(kind) && c.parameter("sweep").is_none() && c.number("ilp") == Some(1.0);
+    let chains = |c: &CaseResult, kind: &str| {
+        c.parameter("kind") == Some(kind)
+            && c.parameter("sweep").is_none()
+            && c.number("ilp") == Some(1.0)
+    };
     for (name, figure, title, unit) in [
         ("latency", "latency", "Latency over occupancy", "ns an instruction"),
         ("concurrency", "throughput", "Throughput over occupancy", "Gop/s"),
     ] {
-        let levels = kinds
-            .into_iter()
-            .filter_map(|kind| line(results, kind, |c| at(c, value(c, "items_per_unit").filter(|_| chains(c, kind)), figure)));
+        let levels = kinds.into_iter().filter_map(|kind| {
+            line(results, kind, |c| {
+                at(c, value(c, "items_per_unit").filter(|_| chains(c, kind)), figure)
+            })
+        });
         add(axes(name, title, "work-items on a compute unit", unit, (TWO, TEN)), levels.collect())?;
     }
-    let loads = ["stream", "random"]
-        .into_iter()
-        .filter_map(|kind| line(results, kind, |c| at(c, value(c, "throughput").filter(|_| chains(c, kind)), "latency")));
-    add(axes("contention", "Memory latency against throughput", "Gop/s", "ns", (TEN, TEN)), loads.collect())?;
+    let loads = ["stream", "random"].into_iter().filter_map(|kind| {
+        line(results, kind, |c| {
+            at(c, value(c, "throughput").filter(|_| chains(c, kind)), "latency")
+        })
+    });
+    add(
+        axes("contention", "Memory latency against throughput", "Gop/s", "ns", (TEN, TEN)),
+        loads.collect(),
+    )?;
     let walks = ["stream", "random"].into_iter().filter_map(|kind| {
         let ours = |c: &CaseResult| c.parameter("kind") == Some(kind);
         line(results, kind, |c| at(c, c.number("alpha").filter(|a| *a > 0.0 && ours(c)), "latency"))
@@ -176,7 +255,12 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         ("waves", &["waves"], "A statement over full groups", "groups"),
         ("group_size", &["group_size"], "A statement over the items of one group", "items"),
         ("registers", &["registers"], "A statement over live variables", "live words"),
-        ("vectors", &["vector_float", "vector_int"], "A statement over the width of vectors", "elements of a vector"),
+        (
+            "vectors",
+            &["vector_float", "vector_int"],
+            "A statement over the width of vectors",
+            "elements of a vector",
+        ),
         (
             "pairs",
             &["fused_float", "split_float", "fused_int", "split_int"],
@@ -185,21 +269,37 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         ),
     ] {
         let ours = sweeps.iter().filter_map(|sweep| {
-            let ours = |c: &CaseResult| c.suite == "structure" && c.parameter("sweep") == Some(sweep);
-            line(results, &sweep.replace('_', " "), |c| at(c, c.number("at").filter(|_| ours(c)), "time_per_statement"))
+            let ours =
+                |c: &CaseResult| c.suite == "structure" && c.parameter("sweep") == Some(sweep);
+            line(results, &sweep.replace('_', " "), |c| {
+                at(c, c.number("at").filter(|_| ours(c)), "time_per_statement")
+            })
         });
         let marks = marks(results, &format!("structure/{name}"));
         add(Axes { marks, ..axes(name, title, x, "ns a statement", LINEAR) }, ours.collect())?;
     }
 
-    let classes = results.cases.iter().filter(|c| c.suite == "classes" && c.parameter("sweep").is_none());
+    let classes =
+        results.cases.iter().filter(|c| c.suite == "classes" && c.parameter("sweep").is_none());
     let energies: Vec<(String, Point)> = classes
-        .filter_map(|c| Some((c.id.trim_start_matches("classes/").replace('/', " "), at(c, Some(0.0), ENERGY)?)))
+        .filter_map(|c| {
+            Some((c.id.trim_start_matches("classes/").replace('/', " "), at(c, Some(0.0), ENERGY)?))
+        })
         .filter(|(_, p)| p.y.is_finite())
         .collect();
     if !energies.is_empty() {
-        let axes = axes("energy", "Energy of a statement above the floor, by class", "pJ for each work-item", "", LINEAR);
-        plots.push(Plot { name: axes.name, title: axes.title.to_owned(), svg: bars(&axes, &energies)? });
+        let axes = axes(
+            "energy",
+            "Energy of a statement above the floor, by class",
+            "pJ for each work-item",
+            "",
+            LINEAR,
+        );
+        plots.push(Plot {
+            name: axes.name,
+            title: axes.title.to_owned(),
+            svg: bars(&axes, &energies)?,
+        });
     }
     Ok(plots)
 }
@@ -231,18 +331,30 @@ pub fn page(results: &Results, plots: &[Plot]) -> String {
     }
     html.push_str("<h2>Findings</h2><ul>");
     for finding in &results.findings {
-        let sure = finding.confidence.map_or_else(String::new, |c| format!(", confidence {:.1} %", c * 100.0));
-        html.push_str(&format!("<li>{} <small>({}{sure})</small></li>", escaped(&finding.text), escaped(finding.method)));
+        let sure = finding
+            .confidence
+            .map_or_else(String::new, |c| format!(", confidence {:.1} %", c * 100.0));
+        html.push_str(&format!(
+            "<li>{} <small>({}{sure})</small></li>",
+            escaped(&finding.text),
+            escaped(finding.method)
+        ));
     }
     html.push_str("</ul><h2>Plots</h2>");
     for plot in plots {
         html.push_str(&format!("<figure id=\"{}\">{}</figure>", plot.name, plot.svg));
     }
-    html.push_str("<h2>Figures</h2><table><tr><th>case<th>figure<th>value<th>95 % interval<th>unit</tr>");
+    html.push_str(
+        "<h2>Figures</h2><table><tr><th>case<th>figure<th>value<th>95 % interval<th>unit</tr>",
+    );
     for case in &results.cases {
         for figure in &case.figures {
             let e = figure.estimate;
-            let interval = if e.half().is_finite() { format!("{:.4} to {:.4}", e.low, e.high) } else { "not known".to_owned() };
+            let interval = if e.half().is_finite() {
+                format!("{:.4} to {:.4}", e.low, e.high)
+            } else {
+                "not known".to_owned()
+            };
             html.push_str(&format!(
                 "<tr><td>{}<td>{}<td class=\"n\">{:.4}<td class=\"n\">{interval}<td>{}</tr>",
                 escaped(&case.id),
@@ -253,7 +365,11 @@ pub fn page(results: &Results, plots: &[Plot]) -> String {
         }
         if let Some(reason) = &case.reason {
             let kind = if case.status == Status::NotAvailable { "" } else { " class=\"bad\"" };
-            html.push_str(&format!("<tr{kind}><td>{}<td colspan=\"4\">{}</tr>", escaped(&case.id), escaped(reason)));
+            html.push_str(&format!(
+                "<tr{kind}><td>{}<td colspan=\"4\">{}</tr>",
+                escaped(&case.id),
+                escaped(reason)
+            ));
         }
     }
     html.push_str("</table></body></html>\n");

@@ -1,5 +1,6 @@
-//! Power of the device while it was measured. Owns the sampling thread, the choice of the device's sensor among those of the
-//! machine, and the mean of a window; refuses to give watts for a device whose sensor is not known.
+//! Power of the device while it was measured. Owns the sampling thread, the choice of the device's
+//! sensor among those of the machine, and the mean of a window; refuses to give watts for a device
+//! whose sensor is not known.
 #![forbid(unsafe_code)]
 
 use crate::cl::{DeviceFacts, DeviceKind};
@@ -42,7 +43,8 @@ impl Window {
     /// Launches a nanosecond, gaps between batches included.
     #[must_use]
     pub fn launches_per_ns(self) -> Option<f64> {
-        (self.launches > 0 && self.length_ns() > 0).then(|| self.launches as f64 / self.length_ns() as f64)
+        (self.launches > 0 && self.length_ns() > 0)
+            .then(|| self.launches as f64 / self.length_ns() as f64)
     }
 
     /// Nanoseconds.
@@ -108,27 +110,39 @@ pub struct Sensors {
 }
 
 impl Sensors {
-    /// Opens what the machine has, with its performance counters if they are wanted, and starts sampling.
+    /// Opens what the machine has, with its performance counters if they are wanted, and starts
+    /// sampling.
     ///
     /// # Errors
     /// Why no thread could be started.
     pub fn start(counters: bool) -> std::io::Result<Sensors> {
-        let mut opened = clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
+        let mut opened =
+            clscope_sensors::doctor::open_host(&System, &Roots::default(), &PerfKernel, None);
         match clscope_nvml::load(None) {
             Ok((api, devices)) => {
-                let (sources, findings) = clscope_nvml::open(&api, &devices, &clscope_nvml::Wanted { gpm: counters.then(Vec::new) });
+                let (sources, findings) = clscope_nvml::open(
+                    &api,
+                    &devices,
+                    &clscope_nvml::Wanted { gpm: counters.then(Vec::new) },
+                );
                 opened.sources.extend(sources);
                 opened.findings.extend(findings);
             }
             Err(finding) => opened.findings.push(*finding),
         }
         let failed = opened.findings.iter().filter(|f| f.remedy.is_some());
-        let refusals = failed.map(|f| format!("{}: {}", f.name, f.remedy.as_deref().unwrap_or_default())).collect();
+        let refusals = failed
+            .map(|f| format!("{}: {}", f.name, f.remedy.as_deref().unwrap_or_default()))
+            .collect();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let sources = opened.sources;
-        let metered = |d: &&Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
-        let planes = sources.iter().flat_map(|s| s.domains().iter().filter(metered).filter_map(|d| d.plane.clone())).collect();
+        let metered =
+            |d: &&Domain| matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
+        let planes = sources
+            .iter()
+            .flat_map(|s| s.domains().iter().filter(metered).filter_map(|d| d.plane.clone()))
+            .collect();
         let thread = std::thread::Builder::new().name("sensors".to_owned()).spawn(move || {
             let mut readings = Readings::default();
             let mut sampler = Sampler::new(sources, Settings::default(), &mut readings);
@@ -143,7 +157,10 @@ impl Sensors {
     pub fn may_meter(&self, kind: DeviceKind) -> bool {
         let known = |p: &Plane| match kind {
             DeviceKind::Cpu => *p == Plane::Package,
-            _ => matches!(p, Plane::Gpu | Plane::GpuCard | Plane::Apu | Plane::Graphics | Plane::Package),
+            _ => matches!(
+                p,
+                Plane::Gpu | Plane::GpuCard | Plane::Apu | Plane::Graphics | Plane::Package
+            ),
         };
         self.planes.iter().any(known)
     }
@@ -151,7 +168,8 @@ impl Sensors {
     /// Ends sampling; the last reading lies behind this call.
     #[must_use]
     pub fn finish(self, device: &DeviceFacts) -> Power {
-        // A driver that keeps a ring of samples publishes the newest some tens of milliseconds late.
+        // A driver that keeps a ring of samples publishes the newest some tens of milliseconds
+        // late.
         std::thread::sleep(std::time::Duration::from_millis(60));
         self.stop.store(true, Ordering::Relaxed);
         let readings = self.thread.join().unwrap_or_default();
@@ -171,33 +189,53 @@ pub struct Power {
     source: String,
 }
 
-/// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms, on the fastest) and clocks settle.
+/// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms,
+/// on the fastest) and clocks settle.
 const SETTLE_NS: u64 = 200_000_000;
 
 /// Whether a series speaks of this device.
 fn is_of(series: &Series, device: &DeviceFacts) -> bool {
-    // The same address is written with 4 or 8 digits of domain, in either case: bus, device and function are its tail.
+    // The same address is written with 4 or 8 digits of domain, in either case: bus, device and
+    // function are its tail.
     let tail = |pci: &str| pci.to_ascii_lowercase().chars().rev().take(7).collect::<String>();
     let of = series.domain.device.as_ref();
     match (&device.pci, of.and_then(|d| d.pci.as_ref())) {
         (Some(a), Some(b)) => tail(a) == tail(b),
-        // Without addresses on both sides the name must do: a board's name is part of its OpenCL name, or the reverse.
-        _ => of.and_then(|d| d.name.as_ref()).is_some_and(|n| device.name.contains(n) || n.contains(&device.name)),
+        // Without addresses on both sides the name must do: a board's name is part of its OpenCL
+        // name, or the reverse.
+        _ => of
+            .and_then(|d| d.name.as_ref())
+            .is_some_and(|n| device.name.contains(n) || n.contains(&device.name)),
     }
 }
 
 impl Power {
     fn new(readings: Readings, device: &DeviceFacts, refusals: &[String]) -> Power {
-        let mut power = Power { readings, terms: Vec::new(), clock: None, reasons: None, counters: Vec::new(), source: String::new() };
-        let counts = |s: &Series| matches!(s.domain.quantity, Quantity::Percent | Quantity::Bandwidth) && !s.readings.is_empty();
+        let mut power = Power {
+            readings,
+            terms: Vec::new(),
+            clock: None,
+            reasons: None,
+            counters: Vec::new(),
+            source: String::new(),
+        };
+        let counts = |s: &Series| {
+            matches!(s.domain.quantity, Quantity::Percent | Quantity::Bandwidth)
+                && !s.readings.is_empty()
+        };
         let all = power.readings.series.iter().enumerate();
-        power.counters = all.filter(|(_, s)| counts(s) && is_of(s, device)).map(|(i, _)| i).collect();
+        power.counters =
+            all.filter(|(_, s)| counts(s) && is_of(s, device)).map(|(i, _)| i).collect();
         let described = match device.kind {
             DeviceKind::Cpu => power.choose_cpu(),
             _ => power.choose_gpu(device),
         };
         power.source = described.unwrap_or_else(|why| {
-            let because = if refusals.is_empty() { String::new() } else { format!(" ({})", refusals.join("; ")) };
+            let because = if refusals.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", refusals.join("; "))
+            };
             format!("none: {why}{because}")
         });
         power
@@ -214,28 +252,41 @@ impl Power {
     }
 
     fn choose_cpu(&mut self) -> Result<String, String> {
-        let packages: Vec<usize> = self.alive().filter(|(_, s)| s.domain.plane == Some(Plane::Package)).map(|(i, _)| i).collect();
+        let packages: Vec<usize> = self
+            .alive()
+            .filter(|(_, s)| s.domain.plane == Some(Plane::Package))
+            .map(|(i, _)| i)
+            .collect();
         if packages.is_empty() {
             return Err("no sensor of the processor package works here".to_owned());
         }
         self.terms = packages.iter().map(|&i| (i, 1.0)).collect();
-        Ok(format!("RAPL PKG of {} package(s): cores, caches and memory controllers, not DRAM", packages.len()))
+        Ok(format!(
+            "RAPL PKG of {} package(s): cores, caches and memory controllers, not DRAM",
+            packages.len()
+        ))
     }
 
     fn choose_gpu(&mut self, device: &DeviceFacts) -> Result<String, String> {
         let own = |s: &Series| is_of(s, device);
         let find = |wanted: fn(&Quantity) -> bool, name: &str| {
-            self.alive().find(|(_, s)| own(s) && wanted(&s.domain.quantity) && s.domain.name.contains(name)).map(|(i, _)| i)
+            self.alive()
+                .find(|(_, s)| own(s) && wanted(&s.domain.quantity) && s.domain.name.contains(name))
+                .map(|(i, _)| i)
         };
-        let clock = find(|q| matches!(q, Quantity::Clock), "sm-clock").or_else(|| find(|q| matches!(q, Quantity::Clock), ""));
+        let clock = find(|q| matches!(q, Quantity::Clock), "sm-clock")
+            .or_else(|| find(|q| matches!(q, Quantity::Clock), ""));
         let reasons = find(|q| matches!(q, Quantity::Flags), "");
-        // The planes that work, and the series behind each: the best sensor of a board comes first among its own.
+        // The planes that work, and the series behind each: the best sensor of a board comes first
+        // among its own.
         let mut planes: Planes<Watts> = Planes::default();
         let mut behind: Planes<Watts> = Planes::default();
         for (index, series) in self.alive() {
-            let measures = matches!(series.domain.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
+            let measures =
+                matches!(series.domain.quantity, Quantity::Energy { .. } | Quantity::Power { .. });
             let Some(plane) = series.domain.plane.as_ref().filter(|_| measures) else { continue };
-            let nvml = series.source.contains("nvml") || series.domain.name.contains("power-samples");
+            let nvml =
+                series.source.contains("nvml") || series.domain.name.contains("power-samples");
             let on_board = nvml || series.domain.device.is_some();
             if on_board && !own(series) {
                 continue;
@@ -248,21 +299,32 @@ impl Power {
                 _ => {}
             }
         }
-        let place = if device.shares_host_memory { GpuPlace::Integrated } else { GpuPlace::Discrete };
-        let Selected { formula, .. } =
-            select(Default::default(), place, &planes).map_err(|_| "no sensor of this GPU was found".to_owned())?;
+        let place =
+            if device.shares_host_memory { GpuPlace::Integrated } else { GpuPlace::Discrete };
+        let Selected { formula, .. } = select(Default::default(), place, &planes)
+            .map_err(|_| "no sensor of this GPU was found".to_owned())?;
         let number = |p: Option<Watts>| p.map(|w| w.0 as usize);
         let terms = match formula {
             Formula::Pp1 => vec![(number(behind.pp1), 1.0)],
             Formula::PkgPp0 => vec![(number(behind.pkg), 1.0), (number(behind.pp0), -1.0)],
-            Formula::PkgPp0Dram => vec![(number(behind.pkg), 1.0), (number(behind.pp0), -1.0), (number(behind.dram), -1.0)],
+            Formula::PkgPp0Dram => vec![
+                (number(behind.pkg), 1.0),
+                (number(behind.pp0), -1.0),
+                (number(behind.dram), -1.0),
+            ],
             Formula::Nvml => vec![(number(behind.nvml), 1.0)],
             Formula::Hwmon => vec![(number(behind.hwmon), 1.0)],
         };
-        let terms: Vec<(usize, f64)> = terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
+        let terms: Vec<(usize, f64)> =
+            terms.into_iter().filter_map(|(i, sign)| Some((i?, sign))).collect();
         let first = terms.first().map(|t| &self.readings.series[t.0]);
-        let described = first.map_or_else(String::new, |s| format!("{} of {}", s.domain.name, s.source));
-        let text = format!("{formula}: {} ({described}); it includes {}", formula.equation(), formula.includes());
+        let described =
+            first.map_or_else(String::new, |s| format!("{} of {}", s.domain.name, s.source));
+        let text = format!(
+            "{formula}: {} ({described}); it includes {}",
+            formula.equation(),
+            formula.includes()
+        );
         (self.terms, self.clock, self.reasons) = (terms, clock, reasons);
         Ok(text)
     }
@@ -271,14 +333,19 @@ impl Power {
         let series = &self.readings.series[index];
         let (from, to) = if series.own_clock { window.real } else { window.raw };
         let settle = SETTLE_NS.min(to.saturating_sub(from) / 4);
-        let inside: Vec<(u64, f64)> =
-            series.readings.iter().filter(|r| (from + settle..=to).contains(&r.0)).map(|r| (r.0, r.1.magnitude())).collect();
+        let inside: Vec<(u64, f64)> = series
+            .readings
+            .iter()
+            .filter(|r| (from + settle..=to).contains(&r.0))
+            .map(|r| (r.0, r.1.magnitude()))
+            .collect();
         match series.domain.quantity {
             Quantity::Energy { .. } => {
                 // Microjoules over nanoseconds; each end is uncertain by half an update.
                 let (first, last) = (inside.first()?, inside.last()?);
                 let length = (last.0 - first.0) as f64;
-                let steps: Vec<&[(u64, f64)]> = inside.windows(2).filter(|w| w[1].1 > w[0].1).collect();
+                let steps: Vec<&[(u64, f64)]> =
+                    inside.windows(2).filter(|w| w[1].1 > w[0].1).collect();
                 if steps.len() < 3 {
                     return None;
                 }
@@ -321,16 +388,20 @@ impl Power {
         })
     }
 
-    /// Performance counters in a window: name, unit and mean of the readings that lie wholly inside. Nothing of those that gave none.
+    /// Performance counters in a window: name, unit and mean of the readings that lie wholly
+    /// inside. Nothing of those that gave none.
     #[must_use]
     pub fn counters(&self, window: Window) -> Vec<(String, &'static str, Estimate)> {
         let means = self.counters.iter().filter_map(|&index| {
             let series = &self.readings.series[index];
             let (from, to) = if series.own_clock { window.real } else { window.raw };
             let readings = series.readings.iter().zip(&series.over_ns);
-            let inside = readings.filter(|((at, _), over)| at.saturating_sub(**over) >= from && *at <= to).map(|((_, v), _)| v.magnitude());
+            let inside = readings
+                .filter(|((at, _), over)| at.saturating_sub(**over) >= from && *at <= to)
+                .map(|((_, v), _)| v.magnitude());
             let values: Vec<f64> = inside.filter(|v| v.is_finite()).collect();
-            let unit = if matches!(series.domain.quantity, Quantity::Percent) { "%" } else { "MiB/s" };
+            let unit =
+                if matches!(series.domain.quantity, Quantity::Percent) { "%" } else { "MiB/s" };
             Some((series.domain.name.clone(), unit, stats::mean(&values)?))
         });
         means.collect()
@@ -346,9 +417,19 @@ impl Power {
     fn around(&self, index: usize, window: Window) -> (Vec<f64>, Option<f64>) {
         let series = &self.readings.series[index];
         let (from, to) = if series.own_clock { window.real } else { window.raw };
-        let inside = series.readings.iter().filter(|r| (from..=to).contains(&r.0)).map(|r| r.1.magnitude()).collect();
+        let inside = series
+            .readings
+            .iter()
+            .filter(|r| (from..=to).contains(&r.0))
+            .map(|r| r.1.magnitude())
+            .collect();
         const NEAR_NS: u64 = 300_000_000;
-        let near = series.readings.iter().find(|r| r.0 > to).filter(|r| r.0 - to < NEAR_NS).map(|r| r.1.magnitude());
+        let near = series
+            .readings
+            .iter()
+            .find(|r| r.0 > to)
+            .filter(|r| r.0 - to < NEAR_NS)
+            .map(|r| r.1.magnitude());
         (inside, near)
     }
 }

@@ -1,12 +1,13 @@
-//! What a run leaves behind: the schema of its JSON, and the same as CSV. Owns the shape of results; refuses to
-//! measure and to format for people.
+//! What a run leaves behind: the schema of its JSON, and the same as CSV. Owns the shape of
+//! results; refuses to measure and to format for people.
 //!
-//! `results.json` is one object: `schema` ("clscope-bench/1"), `version` (of this program), `device`, `settings`, `cases`, `findings`,
-//! `power_source` (the sensor, or why there is none) and `interrupted`. Every case has an
-//! `id`, its `suite`, its `parameters`, and a `status`: `measured`, `not_available` (with `reason`, and `build_log` where a compiler
-//! spoke), `wrong` (the device computed something else: there are no figures then), `failed` (an OpenCL call) or `interrupted`.
-//! Times are nanoseconds of the device's clock; every figure has its unit and its 95 % interval (`low`, `high`); an end
-//! that is not known is null.
+//! `results.json` is one object: `schema` ("clscope-bench/1"), `version` (of this program),
+//! `device`, `settings`, `cases`, `findings`, `power_source` (the sensor, or why there is none) and
+//! `interrupted`. Every case has an `id`, its `suite`, its `parameters`, and a `status`:
+//! `measured`, `not_available` (with `reason`, and `build_log` where a compiler spoke), `wrong`
+//! (the device computed something else: there are no figures then), `failed` (an OpenCL call) or
+//! `interrupted`. Times are nanoseconds of the device's clock; every figure has its unit and its 95
+//! % interval (`low`, `high`); an end that is not known is null.
 #![forbid(unsafe_code)]
 
 use crate::cl::DeviceFacts;
@@ -164,10 +165,29 @@ pub struct Results {
 /// What the writer returned.
 pub fn write_csv(results: &Results, out: impl Write) -> Result<(), csv::Error> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["case", "suite", "status", "figure", "value", "low", "high", "unit", "groups", "group_size", "trips", "reason"])?;
+    csv.write_record([
+        "case",
+        "suite",
+        "status",
+        "figure",
+        "value",
+        "low",
+        "high",
+        "unit",
+        "groups",
+        "group_size",
+        "trips",
+        "reason",
+    ])?;
     for case in &results.cases {
-        let status = serde_json::to_value(case.status).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-        let geometry = case.timing.as_ref().map(|t| [t.groups.to_string(), t.group_size.to_string(), t.trips.to_string()]);
+        let status = serde_json::to_value(case.status)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default();
+        let geometry = case
+            .timing
+            .as_ref()
+            .map(|t| [t.groups.to_string(), t.group_size.to_string(), t.trips.to_string()]);
         let [groups, size, trips] = geometry.unwrap_or_default();
         let reason = case.reason.as_deref().unwrap_or_default();
         let mut row = |figure: [&str; 5]| {

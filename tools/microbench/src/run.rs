@@ -1,5 +1,5 @@
-//! A whole run: chooses suites and cases, runs them one by one, turns sensor readings into power figures and writes nothing. Owns
-//! the order and what an interruption leaves; refuses to print.
+//! A whole run: chooses suites and cases, runs them one by one, turns sensor readings into power
+//! figures and writes nothing. Owns the order and what an interruption leaves; refuses to print.
 #![forbid(unsafe_code)]
 
 use crate::bench::{Bench, CaseError, Settings};
@@ -51,13 +51,30 @@ pub fn matches(id: &str, pattern: &str) -> bool {
 
 /// The suites and cases of a choice on a device.
 #[must_use]
-pub fn cases(device: &Device, settings: &Settings, choice: &Choice) -> Vec<(&'static Suite, Vec<Case>)> {
+pub fn cases(
+    device: &Device,
+    settings: &Settings,
+    choice: &Choice,
+) -> Vec<(&'static Suite, Vec<Case>)> {
     static ALL: [Suite; SUITES.len()] = SUITES;
-    let wanted = |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
-    let chosen = |case: &Case| choice.cases.is_empty() || is_floor(&case.id) || choice.cases.iter().any(|p| matches(&case.id, p));
+    let wanted =
+        |suite: &&Suite| choice.suites.is_empty() || choice.suites.iter().any(|s| s == suite.name);
+    let chosen = |case: &Case| {
+        choice.cases.is_empty()
+            || is_floor(&case.id)
+            || choice.cases.iter().any(|p| matches(&case.id, p))
+    };
     ALL.iter()
         .filter(wanted)
-        .map(|suite| (suite, (suite.cases)(&device.facts, settings).into_iter().filter(chosen).collect::<Vec<Case>>()))
+        .map(|suite| {
+            (
+                suite,
+                (suite.cases)(&device.facts, settings)
+                    .into_iter()
+                    .filter(chosen)
+                    .collect::<Vec<Case>>(),
+            )
+        })
         .filter(|(_, cases)| cases.iter().any(|c| !is_floor(&c.id)))
         .collect()
 }
@@ -72,10 +89,16 @@ struct Pending {
 ///
 /// # Errors
 /// Where the device cannot be opened at all; whatever a case meets is in its result.
-pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dyn Watch) -> Result<Results, ClError> {
+pub fn run(
+    device: &Device,
+    settings: &Settings,
+    choice: &Choice,
+    watch: &mut dyn Watch,
+) -> Result<Results, ClError> {
     let suites = cases(device, settings, choice);
     let total = suites.iter().map(|(_, cases)| cases.len()).sum();
-    let wants = !choice.no_sensors && (settings.counters || suites.iter().any(|(suite, _)| suite.wants_power));
+    let wants = !choice.no_sensors
+        && (settings.counters || suites.iter().any(|(suite, _)| suite.wants_power));
     let sensors = wants.then(|| Sensors::start(settings.counters)).and_then(Result::ok);
     let session = Session::new(device)?;
     let mut results = Results {
@@ -92,7 +115,8 @@ pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dy
     let flag = std::cell::Cell::new(false);
     let mut done = 0;
     {
-        // The watcher is asked through a cell-free path: it is borrowed only between cases, the flag inside them.
+        // The watcher is asked through a cell-free path: it is borrowed only between cases, the
+        // flag inside them.
         let shared = std::cell::RefCell::new(&mut *watch);
         let stop = || {
             if shared.borrow().stop() {
@@ -101,7 +125,8 @@ pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dy
             flag.get()
         };
         let mut bench = Bench::new(session, settings.clone(), &stop);
-        bench.metered = settings.tiny || sensors.as_ref().is_some_and(|s| s.may_meter(device.facts.kind));
+        bench.metered =
+            settings.tiny || sensors.as_ref().is_some_and(|s| s.may_meter(device.facts.kind));
         for (suite, cases) in &suites {
             for case in cases {
                 if flag.get() {
@@ -113,7 +138,11 @@ pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dy
                 shared.borrow_mut().end(&result);
                 results.cases.push(result);
                 if let Some(gave) = gave {
-                    pending.push(Pending { case: results.cases.len() - 1, span: gave.span, windows: gave.windows });
+                    pending.push(Pending {
+                        case: results.cases.len() - 1,
+                        span: gave.span,
+                        windows: gave.windows,
+                    });
                 }
             }
         }
@@ -128,8 +157,12 @@ pub fn run(device: &Device, settings: &Settings, choice: &Choice, watch: &mut dy
     }
     shares(&mut results, choice.peak);
     for (suite, _) in &suites {
-        let ours: Vec<CaseResult> =
-            results.cases.iter().filter(|c| c.suite == suite.name && c.status == Status::Measured).cloned().collect();
+        let ours: Vec<CaseResult> = results
+            .cases
+            .iter()
+            .filter(|c| c.suite == suite.name && c.status == Status::Measured)
+            .cloned()
+            .collect();
         results.findings.extend((suite.conclude)(&device.facts, &ours));
     }
     Ok(results)
@@ -183,14 +216,17 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
     }
 }
 
-/// The rate in the windows in which power was watched: clocks there may be other than in the short launches that were timed.
+/// The rate in the windows in which power was watched: clocks there may be other than in the short
+/// launches that were timed.
 fn steady_rate(case: &CaseResult, windows: &[Window]) -> Option<Figure> {
     let (rate, timing) = (case.figure("rate")?, case.timing.as_ref()?);
     let operations = rate.estimate.value * timing.time_ns.mean.value;
-    let rates: Vec<f64> = windows.iter().filter_map(|w| Some(w.launches_per_ns()? * operations)).collect();
+    let rates: Vec<f64> =
+        windows.iter().filter_map(|w| Some(w.launches_per_ns()? * operations)).collect();
     let estimate = match rates.as_slice() {
         [] => return None,
-        // One window counts tens of launches by the host's clock: a launch more or less at its ends.
+        // One window counts tens of launches by the host's clock: a launch more or less at its
+        // ends.
         [one] => Estimate::symmetric(*one, one / windows.first()?.launches.max(1) as f64),
         many => stats::mean(many)?,
     };
@@ -219,14 +255,16 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         .filter(|(case, _)| is_floor(&case.id))
         .filter_map(|(case, p)| Some((case.suite, windows_of(&p.windows)?)))
         .collect();
-    let floor_of = |suite: &str| floors.iter().find(|f| f.0 == suite).or(floors.first()).map(|f| f.1);
+    let floor_of =
+        |suite: &str| floors.iter().find(|f| f.0 == suite).or(floors.first()).map(|f| f.1);
     for p in pending {
         let case = &mut results.cases[p.case];
         let span = p.windows.first().copied().or(p.span);
         if let Some(clock) = span.and_then(|s| power.clock_mhz(s)) {
             case.figures.push(Figure::new("clock", "MHz", clock));
         }
-        let throttled = span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
+        let throttled =
+            span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
         case.notes.extend(clscope_nvml::reasons::words(throttled));
         let Some(&window) = p.windows.first() else { continue };
         for (name, unit, mean) in power.counters(window) {
@@ -234,7 +272,8 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         }
         let Some(watts) = windows_of(&p.windows) else {
             if power.has_sensor() {
-                case.notes.push("no power: the sensor gave too few readings in the window".to_owned());
+                case.notes
+                    .push("no power: the sensor gave too few readings in the window".to_owned());
             }
             continue;
         };
@@ -243,7 +282,9 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         case.figures.push(rate.clone());
         let (per_watt, energy, dynamic_energy) = match rate.unit {
             "GFLOP/s" => ("GFLOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
-            "Ginstr/s" => ("Ginstr/s/W", "energy_per_instruction", "dynamic_energy_per_instruction"),
+            "Ginstr/s" => {
+                ("Ginstr/s/W", "energy_per_instruction", "dynamic_energy_per_instruction")
+            }
             _ => ("GOP/s/W", "energy_per_operation", "dynamic_energy_per_operation"),
         };
         case.figures.push(Figure::new("efficiency", per_watt, rate.estimate.over(watts)));
@@ -252,7 +293,11 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         if let Some(floor) = floor_of(case.suite) {
             let dynamic = watts.minus(floor);
             case.figures.push(Figure::new("dynamic_power", "W", dynamic));
-            case.figures.push(Figure::new(dynamic_energy, "pJ", dynamic.over(rate.estimate).times(1000.0)));
+            case.figures.push(Figure::new(
+                dynamic_energy,
+                "pJ",
+                dynamic.over(rate.estimate).times(1000.0),
+            ));
         }
     }
 }
@@ -260,9 +305,14 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
 /// Adds the share of the peak to every floating-point rate.
 fn shares(results: &mut Results, given: Option<f64>) {
     for case in &mut results.cases {
-        let Some(rate) = case.figure("rate").filter(|f| f.unit == "GFLOP/s").map(|f| f.estimate) else { continue };
+        let Some(rate) = case.figure("rate").filter(|f| f.unit == "GFLOP/s").map(|f| f.estimate)
+        else {
+            continue;
+        };
         let scalar = Scalar::ALL.into_iter().find(|s| case.parameter("type") == Some(s.name()));
-        let Some(scalar) = scalar.filter(|_| matches!(case.suite, "flop" | "power")) else { continue };
+        let Some(scalar) = scalar.filter(|_| matches!(case.suite, "flop" | "power")) else {
+            continue;
+        };
         let (peak, name) = match (given, peak::of(&results.device, scalar)) {
             (Some(gflops), _) => (gflops, "share_of_peak"),
             (None, Some(peak)) => {
@@ -287,9 +337,14 @@ mod tests {
     #[test]
     fn patterns_by_table() {
         let id = "flop/private/float/mad/vect4";
-        for (pattern, want) in
-            [("mad", true), ("flop/*/vect4", true), ("float*double", false), ("", true), ("vect4*mad", false), ("fma", false)]
-        {
+        for (pattern, want) in [
+            ("mad", true),
+            ("flop/*/vect4", true),
+            ("float*double", false),
+            ("", true),
+            ("vect4*mad", false),
+            ("fma", false),
+        ] {
             assert_eq!(matches(id, pattern), want, "{pattern}");
         }
     }

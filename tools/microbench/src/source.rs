@@ -1,5 +1,6 @@
-//! The kernels and the cache of their binaries. Owns the sources (files in kernels/, part of this program) and the key of the
-//! cache; refuses to trust a cached file whose key is not the whole of what it was built from.
+//! The kernels and the cache of their binaries. Owns the sources (files in kernels/, part of this
+//! program) and the key of the cache; refuses to trust a cached file whose key is not the whole of
+//! what it was built from.
 
 use crate::cl::{ClError, DeviceFacts, Program, Session};
 use std::path::{Path, PathBuf};
@@ -58,11 +59,13 @@ impl BinaryCache {
         BinaryCache(directory.to_owned())
     }
 
-    /// Everything a binary depends on. It is stored in front of the binary and compared whole, so that the file's name may be a
-    /// short hash.
+    /// Everything a binary depends on. It is stored in front of the binary and compared whole, so
+    /// that the file's name may be a short hash.
     fn key(device: &DeviceFacts, source: &str, options: &str) -> String {
         let DeviceFacts { name, vendor, platform, version, driver, .. } = device;
-        format!("clscope-bench 1\n{platform}\n{vendor}\n{name}\n{version}\n{driver}\n{options}\n{source}\n\0")
+        format!(
+            "clscope-bench 1\n{platform}\n{vendor}\n{name}\n{version}\n{driver}\n{options}\n{source}\n\0"
+        )
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -72,7 +75,9 @@ impl BinaryCache {
 
 /// FNV-1a, 64 bits.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01B3))
 }
 
 /// The binary in a cached file, if the file is whole: drivers were seen to crash on cut ones.
@@ -81,17 +86,25 @@ fn binary_in<'a>(file: &'a [u8], key: &str) -> Option<&'a [u8]> {
     (hash(binary) == u64::from_le_bytes(*sum)).then_some(binary)
 }
 
-/// Builds a program, or loads it where the same was built before. A cache that cannot be read or written only costs time.
+/// Builds a program, or loads it where the same was built before. A cache that cannot be read or
+/// written only costs time.
 ///
 /// # Errors
 /// What the build returned.
-pub fn program(session: &Session, cache: Option<&BinaryCache>, source: Source, options: &str) -> Result<Program, ClError> {
+pub fn program(
+    session: &Session,
+    cache: Option<&BinaryCache>,
+    source: Source,
+    options: &str,
+) -> Result<Program, ClError> {
     let text = source.text();
     let Some(cache) = cache else { return session.build(source.name(), &text, options) };
     let key = BinaryCache::key(session.facts(), &text, options);
     let path = cache.path(&key);
     let file = std::fs::read(&path).unwrap_or_default();
-    if let Some(Ok(program)) = binary_in(&file, &key).map(|binary| session.load(source.name(), binary, options)) {
+    if let Some(Ok(program)) =
+        binary_in(&file, &key).map(|binary| session.load(source.name(), binary, options))
+    {
         return Ok(program);
     }
     let program = session.build(source.name(), &text, options)?;
@@ -106,7 +119,7 @@ fn keep(path: &Path, key: &[u8], binary: &[u8]) -> std::io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(directory)?;
     let temporary = path.with_extension(std::process::id().to_string());
-    let written =
-        std::fs::write(&temporary, [key, &hash(binary).to_le_bytes(), binary].concat()).and_then(|()| std::fs::rename(&temporary, path));
+    let written = std::fs::write(&temporary, [key, &hash(binary).to_le_bytes(), binary].concat())
+        .and_then(|()| std::fs::rename(&temporary, path));
     written.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }

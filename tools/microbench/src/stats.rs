@@ -1,5 +1,5 @@
-//! From repeated samples to one figure with its interval. Owns warm-up, outliers and the t interval; refuses to round
-//! or to print.
+//! From repeated samples to one figure with its interval. Owns warm-up, outliers and the t
+//! interval; refuses to round or to print.
 #![forbid(unsafe_code)]
 
 use serde::Serialize;
@@ -22,7 +22,8 @@ impl Estimate {
         Estimate { value, low: value - half, high: value + half }
     }
 
-    /// `scale / self`, as a rate follows from a time. Where the interval reaches down to 0 the rate has no upper end.
+    /// `scale / self`, as a rate follows from a time. Where the interval reaches down to 0 the rate
+    /// has no upper end.
     #[must_use]
     pub fn reciprocal(self, scale: f64) -> Estimate {
         let high = if self.low > 0.0 { scale / self.low } else { f64::INFINITY };
@@ -45,7 +46,9 @@ impl Estimate {
     #[must_use]
     pub fn over(self, other: Estimate) -> Estimate {
         let value = self.value / other.value;
-        let half = ((self.half() / other.value).powi(2) + (value * other.half() / other.value).powi(2)).sqrt();
+        let half = ((self.half() / other.value).powi(2)
+            + (value * other.half() / other.value).powi(2))
+        .sqrt();
         Estimate::symmetric(value, half)
     }
 
@@ -73,9 +76,11 @@ pub struct Summary {
     pub outliers: usize,
 }
 
-/// Samples further than this from the median, in robust standard deviations, are outliers (Iglewicz and Hoaglin 1993).
+/// Samples further than this from the median, in robust standard deviations, are outliers (Iglewicz
+/// and Hoaglin 1993).
 const OUTLIER_Z: f64 = 3.5;
-/// Robust deviations below this share of the median count as this share: clocks step, and equal samples have none.
+/// Robust deviations below this share of the median count as this share: clocks step, and equal
+/// samples have none.
 const FINEST_SPREAD: f64 = 1e-3;
 
 /// The middle of sorted values.
@@ -102,7 +107,8 @@ pub fn summarise(samples: &[f64]) -> Option<Summary> {
     let deviations: Vec<f64> = samples.iter().map(|x| (x - centre).abs()).collect();
     // 1.4826 makes the median deviation of a normal distribution its standard deviation.
     let spread = (1.4826 * median(&deviations)?).max(FINEST_SPREAD * centre.abs());
-    let kept: Vec<f64> = samples.iter().copied().filter(|x| (x - centre).abs() <= OUTLIER_Z * spread).collect();
+    let kept: Vec<f64> =
+        samples.iter().copied().filter(|x| (x - centre).abs() <= OUTLIER_Z * spread).collect();
     let fold = |f: fn(f64, f64) -> f64| samples.iter().copied().reduce(f).unwrap_or(centre);
     Some(Summary {
         mean: mean(&kept)?,
@@ -129,8 +135,8 @@ pub fn mean(values: &[f64]) -> Option<Estimate> {
     Some(Estimate::symmetric(mean, t95(n - 1) * (variance / n as f64).sqrt()))
 }
 
-/// Mean of a series whose neighbours resemble each other: the interval is that of batch means (8 batches), so that
-/// slow wandering counts as uncertainty.
+/// Mean of a series whose neighbours resemble each other: the interval is that of batch means (8
+/// batches), so that slow wandering counts as uncertainty.
 #[must_use]
 pub fn mean_of_series(values: &[f64]) -> Option<Estimate> {
     const BATCHES: usize = 8;
@@ -146,12 +152,14 @@ pub fn mean_of_series(values: &[f64]) -> Option<Estimate> {
     Some(Estimate::symmetric(values.iter().sum::<f64>() / n as f64, half))
 }
 
-/// Two-sided 95 % quantile of Student's t (tables of the distribution; between entries the next smaller one, which is wider).
+/// Two-sided 95 % quantile of Student's t (tables of the distribution; between entries the next
+/// smaller one, which is wider).
 #[must_use]
 pub fn t95(freedom: usize) -> f64 {
     const SMALL: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
-        2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045, 2.042,
     ];
     match freedom {
         0 => f64::INFINITY,
@@ -162,8 +170,8 @@ pub fn t95(freedom: usize) -> f64 {
     }
 }
 
-/// How many of the first samples are warm-up: the prefix that lies further above the median of the second half than that half's
-/// own spread explains. Never more than half.
+/// How many of the first samples are warm-up: the prefix that lies further above the median of the
+/// second half than that half's own spread explains. Never more than half.
 #[must_use]
 pub fn warm_up(samples: &[f64]) -> usize {
     let half = samples.len() / 2;
@@ -212,7 +220,8 @@ mod tests {
             prop_assert!(warm_up(&samples) <= samples.len() / 2);
         }
 
-        /// A series of independent values: the interval of batch means covers the truth about as often as it says.
+        /// A series of independent values: the interval of batch means covers the truth about as
+        /// often as it says.
         #[test]
         fn batch_means_cover(seed in any::<u64>()) {
             let mut state = seed;

@@ -1,5 +1,6 @@
-//! Every variant of every suite on a real runtime, in sizes that take a moment: built, run and compared with its host reference. Where no
-//! OpenCL device is installed there is nothing to compare, and the test says so.
+//! Every variant of every suite on a real runtime, in sizes that take a moment: built, run and
+//! compared with its host reference. Where no OpenCL device is installed there is nothing to
+//! compare, and the test says so.
 
 use clscope_microbench::bench::{Bench, CaseError, Settings};
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, Session, list};
@@ -47,17 +48,29 @@ fn tiny() -> Settings {
 }
 
 fn suites(names: &[&str]) -> Choice {
-    Choice { suites: names.iter().map(|&n| n.to_owned()).collect(), no_sensors: true, ..Choice::default() }
+    Choice {
+        suites: names.iter().map(|&n| n.to_owned()).collect(),
+        no_sensors: true,
+        ..Choice::default()
+    }
 }
 
 fn all_right(results: &Results) {
     for case in &results.cases {
         match case.status {
-            Status::Measured => assert!(case.id.ends_with("/floor") || !case.figures.is_empty(), "{} gave nothing", case.id),
+            Status::Measured => assert!(
+                case.id.ends_with("/floor") || !case.figures.is_empty(),
+                "{} gave nothing",
+                case.id
+            ),
             // The only reasons for which a CPU device may decline.
             Status::NotAvailable => {
                 let reason = case.reason.as_deref().unwrap_or_default();
-                assert!(reason.starts_with("the device has no") || reason.contains("are needed"), "{}: {reason}", case.id);
+                assert!(
+                    reason.starts_with("the device has no") || reason.contains("are needed"),
+                    "{}: {reason}",
+                    case.id
+                );
             }
             other => panic!("{}: {other:?}: {:?}", case.id, case.reason),
         }
@@ -84,7 +97,8 @@ fn flop_agrees_with_the_host_when_fused() {
     let Some(device) = device() else { return };
     let choice = Choice { cases: vec!["private/*/mad/".to_owned()], ..suites(&["flop"]) };
     let settings = Settings { enable_fma: true, ..tiny() };
-    let results = run(&device, &settings, &choice, &mut Quiet { stop_after: usize::MAX, ended: 0 }).expect("the device opens");
+    let results = run(&device, &settings, &choice, &mut Quiet { stop_after: usize::MAX, ended: 0 })
+        .expect("the device opens");
     all_right(&results);
 }
 
@@ -114,14 +128,16 @@ fn an_interruption_keeps_what_was_measured() {
     let _turn = turn();
     let Some(device) = device() else { return };
     let mut watch = Quiet { stop_after: 3, ended: 0 };
-    let results = run(&device, &tiny(), &suites(&["memory"]), &mut watch).expect("the device opens");
+    let results =
+        run(&device, &tiny(), &suites(&["memory"]), &mut watch).expect("the device opens");
     assert!(results.interrupted);
     let measured = results.cases.iter().filter(|c| c.status == Status::Measured).count();
     assert_eq!(measured, 3);
     assert!(results.cases.len() <= 4);
 }
 
-/// What a compiler refuses is reported with its words, what is computed wrongly is an error, and both leave the rest alone.
+/// What a compiler refuses is reported with its words, what is computed wrongly is an error, and
+/// both leave the rest alone.
 #[test]
 fn refusals_and_wrong_results_are_told_apart() {
     let _turn = turn();
@@ -133,7 +149,9 @@ fn refusals_and_wrong_results_are_told_apart() {
     refused.defines.push("-DSTEP=nonsense".to_owned());
     refused.defines[0] = "-DSCALAR=nosuchtype".to_owned();
     match bench.measure(&refused, false) {
-        Err(CaseError::NotAvailable { log: Some(log), .. }) => assert!(log.contains("nosuchtype"), "{log}"),
+        Err(CaseError::NotAvailable { log: Some(log), .. }) => {
+            assert!(log.contains("nosuchtype"), "{log}")
+        }
         other => panic!("{:?}", other.err()),
     }
     let mut wrong = variant.job(1, 16, &tiny());
@@ -153,11 +171,18 @@ fn kernels_can_be_made_for_a_size() {
     let sized = |group: usize| vec![format!("-DGROUP={group}")];
     let args = [Arg::Buffer(0), Arg::Trips];
     let of = |group| Geometry { groups: 2, group, trips: 1 };
-    bench.probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(16)).expect("the size it is made for");
-    assert!(bench.probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(8)).is_err(), "another size is an error");
+    bench
+        .probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(16))
+        .expect("the size it is made for");
+    assert!(
+        bench.probe(Source::Structure, "steps", &sized(16), &args, &buffers, of(8)).is_err(),
+        "another size is an error"
+    );
     let latency = [sized(16), vec!["-DKIND_ADD".to_owned(), "-DILP=1".to_owned()]].concat();
     let args = [Arg::Buffer(0), Arg::Trips, Arg::Local(64)];
-    bench.probe(Source::Latency, "resident", &latency, &args, &buffers, of(16)).expect("the size it is made for");
+    bench
+        .probe(Source::Latency, "resident", &latency, &args, &buffers, of(16))
+        .expect("the size it is made for");
 }
 
 /// A second run takes its programs from the cache, and a spoilt file there does no harm.
@@ -169,11 +194,20 @@ fn binaries_are_cached() {
     let settings = Settings { cache: Some(directory.path().to_owned()), ..tiny() };
     let choice = Choice { cases: vec!["private/float/mad/scalar".to_owned()], ..suites(&["flop"]) };
     let go = || {
-        let results = run(&device, &settings, &choice, &mut Quiet { stop_after: usize::MAX, ended: 0 }).expect("the device opens");
-        assert!(results.cases.len() == 1 && results.cases[0].status == Status::Measured, "{:?}", results.cases);
+        let results =
+            run(&device, &settings, &choice, &mut Quiet { stop_after: usize::MAX, ended: 0 })
+                .expect("the device opens");
+        assert!(
+            results.cases.len() == 1 && results.cases[0].status == Status::Measured,
+            "{:?}",
+            results.cases
+        );
     };
     go();
-    let files: Vec<_> = std::fs::read_dir(directory.path()).expect("made").map(|f| f.expect("listed").path()).collect();
+    let files: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("made")
+        .map(|f| f.expect("listed").path())
+        .collect();
     assert_eq!(files.len(), 1);
     go();
     for spoil in [0, 10] {

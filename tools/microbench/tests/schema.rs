@@ -1,9 +1,11 @@
-//! The shape of results.json and results.csv, pinned by goldens: a change here is a change for everybody who reads them.
-//! `UPDATE_GOLDENS=1` writes them anew.
+//! The shape of results.json and results.csv, pinned by goldens: a change here is a change for
+//! everybody who reads them. `UPDATE_GOLDENS=1` writes them anew.
 
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
 use clscope_microbench::plot::{page, plots};
-use clscope_microbench::results::{CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv};
+use clscope_microbench::results::{
+    CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv,
+};
 use clscope_microbench::stats::{Estimate, summarise};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -63,14 +65,20 @@ fn example() -> Results {
         notes: vec!["held back by the power limit".to_owned()],
         ..case("flop/one", Status::Measured)
     };
-    let more =
-        CaseResult { parameters: BTreeMap::from([("groups", json!(8))]), figures: vec![rate(3.0)], ..case("flop/two", Status::Measured) };
+    let more = CaseResult {
+        parameters: BTreeMap::from([("groups", json!(8))]),
+        figures: vec![rate(3.0)],
+        ..case("flop/two", Status::Measured)
+    };
     let missing = CaseResult {
         reason: Some("the device has no half arithmetic".to_owned()),
         build_log: Some("error: half".to_owned()),
         ..case("flop/half", Status::NotAvailable)
     };
-    let wrong = CaseResult { reason: Some("wrong result: \"4\", not 5".to_owned()), ..case("flop/wrong", Status::Wrong) };
+    let wrong = CaseResult {
+        reason: Some("wrong result: \"4\", not 5".to_owned()),
+        ..case("flop/wrong", Status::Wrong)
+    };
     Results {
         schema: SCHEMA,
         version: "0",
@@ -95,7 +103,8 @@ fn golden(name: &str, got: &str) {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(&path, got).expect("written");
     }
-    let want = std::fs::read_to_string(&path).expect("the golden is there; UPDATE_GOLDENS=1 writes it");
+    let want =
+        std::fs::read_to_string(&path).expect("the golden is there; UPDATE_GOLDENS=1 writes it");
     assert_eq!(got, want, "{name} changed; UPDATE_GOLDENS=1 writes it anew");
 }
 

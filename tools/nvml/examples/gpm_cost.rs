@@ -1,5 +1,6 @@
-//! What asking for GPM costs on this machine, apart: taking a sample, and forming one metric or all of two samples. JSON lines;
-//! wall and CPU time in microseconds, the middle of N calls each (first argument, 200 if absent).
+//! What asking for GPM costs on this machine, apart: taking a sample, and forming one metric or all
+//! of two samples. JSON lines; wall and CPU time in microseconds, the middle of N calls each (first
+//! argument, 200 if absent).
 
 use clscope_nvml::gpm::METRICS;
 use serde_json::json;
@@ -42,8 +43,12 @@ fn main() {
         let sample = middle(calls, || drop(api.gpm_get(device.index, &mut second)));
         let one = middle(calls, || drop(api.gpm_metrics(&first, &second, &[10])));
         let every = middle(calls, || drop(api.gpm_metrics(&first, &second, &all)));
-        let each: Vec<(&str, f64)> =
-            METRICS.iter().map(|m| (m.name, middle(calls / 4, || drop(api.gpm_metrics(&first, &second, &[m.id])))[1])).collect();
+        let each: Vec<(&str, f64)> = METRICS
+            .iter()
+            .map(|m| {
+                (m.name, middle(calls / 4, || drop(api.gpm_metrics(&first, &second, &[m.id])))[1])
+            })
+            .collect();
         let again = api.gpm_metrics(&second, &second, &all).map(|v| v.len()).ok();
         println!(
             "{}",

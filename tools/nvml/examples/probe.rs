@@ -1,5 +1,6 @@
-//! Prints everything NVML gives on this machine as JSON lines: devices, findings, series, readings and
-//! events for N seconds (first argument, 10 if absent), then what sampling cost. GPM unless `--no-gpm`.
+//! Prints everything NVML gives on this machine as JSON lines: devices, findings, series, readings
+//! and events for N seconds (first argument, 10 if absent), then what sampling cost. GPM unless
+//! `--no-gpm`.
 
 use clscope_nvml::Wanted;
 use clscope_sensors::sampler::{Event, Sampler, SeriesId, Settings, Sink, SystemHost};
@@ -39,7 +40,9 @@ impl Lines {
 impl Sink for Lines {
     fn series(&mut self, id: SeriesId, source: &str, domain: &Domain) {
         let quantity = format!("{:?}", domain.quantity);
-        self.put(&json!({"series": id.0, "source": source, "domain": domain.name, "quantity": quantity}));
+        self.put(
+            &json!({"series": id.0, "source": source, "domain": domain.name, "quantity": quantity}),
+        );
     }
     fn reading(&mut self, id: SeriesId, reading: &Reading) {
         self.put(&json!({
@@ -70,7 +73,8 @@ fn main() {
         let limit = api.power_limit_mw(d.index).ok();
         lines.put(&json!({"device": d.index.0, "name": d.name, "uuid": d.uuid, "pci": d.pci, "limit_mw": limit}));
     }
-    let (sources, findings) = clscope_nvml::open(&api, &devices, &Wanted { gpm: gpm.then(Vec::new) });
+    let (sources, findings) =
+        clscope_nvml::open(&api, &devices, &Wanted { gpm: gpm.then(Vec::new) });
     for f in &findings {
         lines.put(&json!({"finding": f.name, "state": format!("{:?}", f.state), "remedy": f.remedy, "domains": f.domains}));
     }

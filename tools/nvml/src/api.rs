@@ -1,5 +1,5 @@
-//! The NVML calls this crate makes, as a trait: what the logic above needs and no more, so that it can be
-//! driven by a script. Owns the vocabulary; makes no call itself.
+//! The NVML calls this crate makes, as a trait: what the logic above needs and no more, so that it
+//! can be driven by a script. Owns the vocabulary; makes no call itself.
 #![forbid(unsafe_code)]
 
 use crate::error::NvmlError;
@@ -109,7 +109,8 @@ pub trait Api: Send + Sync {
     /// See [`Api::driver_version`].
     fn devices(&self) -> Result<Vec<DeviceInfo>, NvmlError>;
 
-    /// Power samples newer than `after_us`, in the order the driver gives them; 0 asks for the whole ring.
+    /// Power samples newer than `after_us`, in the order the driver gives them; 0 asks for the
+    /// whole ring.
     ///
     /// # Errors
     /// See [`Api::driver_version`]. Nothing newer is an empty list.
@@ -178,9 +179,15 @@ pub trait Api: Send + Sync {
     /// See [`Api::driver_version`].
     fn gpm_get(&self, device: Index, sample: &mut GpmSample) -> Result<(), NvmlError>;
 
-    /// The metrics between two samples, `None` for one that the device does not have; NaN as NVML gives it.
+    /// The metrics between two samples, `None` for one that the device does not have; NaN as NVML
+    /// gives it.
     ///
     /// # Errors
     /// See [`Api::driver_version`].
-    fn gpm_metrics(&self, from: &GpmSample, to: &GpmSample, ids: &[u32]) -> Result<Vec<Option<f64>>, NvmlError>;
+    fn gpm_metrics(
+        &self,
+        from: &GpmSample,
+        to: &GpmSample,
+        ids: &[u32],
+    ) -> Result<Vec<Option<f64>>, NvmlError>;
 }

@@ -1,7 +1,8 @@
-//! When a driver that hands out a snapshot on a regular beat will hand out the next: owns the bounds of each appearance, which
-//! every poll narrows, and the choice of when to ask. A driver that keeps its beat is asked once for each snapshot, just
-//! behind it, and now and then just before, to see that the beat still holds. Refuses to trust a beat that was not
-//! confirmed at both ends: then it asks at both ends each time.
+//! When a driver that hands out a snapshot on a regular beat will hand out the next: owns the
+//! bounds of each appearance, which every poll narrows, and the choice of when to ask. A driver
+//! that keeps its beat is asked once for each snapshot, just behind it, and now and then just
+//! before, to see that the beat still holds. Refuses to trust a beat that was not confirmed at both
+//! ends: then it asks at both ends each time.
 #![forbid(unsafe_code)]
 
 use clscope_sensors::{RawNs, Stamp};
@@ -12,12 +13,13 @@ pub(crate) const PERIOD_NS: u64 = 100_000_000;
 pub(crate) const CLOSEST_NS: u64 = 60_000_000;
 /// Between questions while it is not known when the next appears, or that is overdue.
 pub(crate) const FINE_NS: u64 = 4_000_000;
-/// How far an appearance may be off the beat: at first, at least, and at most. A question takes some 2 ms, and where in them the
-/// driver looks is not known: nothing narrower can be confirmed.
+/// How far an appearance may be off the beat: at first, at least, and at most. A question takes
+/// some 2 ms, and where in them the driver looks is not known: nothing narrower can be confirmed.
 const LOOSE_NS: u64 = 4_000_000;
 const TIGHT_NS: u64 = 2_000_000;
 const WILD_NS: u64 = 8_000_000;
-/// Snapshots after which a beat that was found is trusted, and between two confirmations from then on.
+/// Snapshots after which a beat that was found is trusted, and between two confirmations from then
+/// on.
 const YOUNG: u32 = 12;
 const CONFIRM_EVERY: u32 = 12;
 /// How long behind the latest moment to ask.
@@ -53,7 +55,16 @@ pub(crate) struct Beat {
 
 impl Beat {
     pub(crate) fn new() -> Beat {
-        Beat { period_ns: PERIOD_NS, off_ns: LOOSE_NS, floor_ns: TIGHT_NS, next: None, age: 0, quiet: 0, checked: false, overdue: false }
+        Beat {
+            period_ns: PERIOD_NS,
+            off_ns: LOOSE_NS,
+            floor_ns: TIGHT_NS,
+            next: None,
+            age: 0,
+            quiet: 0,
+            checked: false,
+            overdue: false,
+        }
     }
 
     fn check(&self) -> Check {
@@ -73,8 +84,8 @@ impl Beat {
         self.overdue |= before.0 > next + self.off_ns;
     }
 
-    /// A question asked from `before` on and answered at `after` found a snapshot that was not there at `quiet`. Gives the
-    /// bounds of its appearance.
+    /// A question asked from `before` on and answered at `after` found a snapshot that was not
+    /// there at `quiet`. Gives the bounds of its appearance.
     pub(crate) fn new_at(&mut self, quiet: RawNs, before: RawNs, after: RawNs) -> Stamp {
         let mut found = (self.quiet.max(quiet.0).min(after.0), after.0);
         let middle = |of: (u64, u64)| of.0 + (of.1 - of.0) / 2;
@@ -89,7 +100,10 @@ impl Beat {
                 let beats = (after.0 + self.off_ns - next) / self.period_ns;
                 let last = next + beats * self.period_ns;
                 let sure = if last + self.off_ns <= after.0 { last } else { last - self.period_ns };
-                found = (found.0.max(sure.saturating_sub(self.off_ns)), found.1.min(last + self.off_ns));
+                found = (
+                    found.0.max(sure.saturating_sub(self.off_ns)),
+                    found.1.min(last + self.off_ns),
+                );
                 self.next = Some(last + self.period_ns);
                 self.off_ns = (self.off_ns + TIGHT_NS).min(WILD_NS);
             }
@@ -131,7 +145,8 @@ impl Beat {
     }
 
     fn drift(&mut self, error_ns: i64, share: i64) {
-        self.period_ns = self.period_ns.saturating_add_signed(error_ns / share).clamp(CLOSEST_NS, 2 * PERIOD_NS);
+        self.period_ns =
+            self.period_ns.saturating_add_signed(error_ns / share).clamp(CLOSEST_NS, 2 * PERIOD_NS);
     }
 
     /// Nothing is known of the last appearance.
@@ -158,7 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Lets a driver appear at the moments given, each question taking 2 ms; gives questions per snapshot and the stamps of those found.
+    /// Lets a driver appear at the moments given, each question taking 2 ms; gives questions per
+    /// snapshot and the stamps of those found.
     fn ask(truth: &[u64]) -> (usize, Vec<(u64, Stamp)>) {
         let mut beat = Beat::new();
         let (mut now, mut asked, mut kept, mut found) = (truth[0] - 30_000_000, 0, 0, Vec::new());
@@ -170,7 +186,10 @@ mod tests {
             let there = truth.partition_point(|t| *t <= now + 1_000_000);
             if there > kept {
                 kept = there;
-                found.push((truth[there - 1], beat.new_at(RawNs(previous), RawNs(before), RawNs(after))));
+                found.push((
+                    truth[there - 1],
+                    beat.new_at(RawNs(previous), RawNs(before), RawNs(after)),
+                ));
             } else {
                 beat.same(RawNs(before));
             }
@@ -182,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_regular_driver_is_asked_about_once_for_each() {
-        let truth: Vec<u64> = (1..600u64).map(|i| i * 100_050_000 + (i * 7919 % 200) * 1000).collect();
+        let truth: Vec<u64> =
+            (1..600u64).map(|i| i * 100_050_000 + (i * 7919 % 200) * 1000).collect();
         let (asked, found) = ask(&truth);
         assert_eq!(found.len(), truth.len() - 1);
         assert!(asked * 100 <= truth.len() * 130, "{asked} for {}", truth.len());
@@ -203,13 +223,19 @@ mod tests {
             })
             .collect();
         let (asked, found) = ask(&truth);
-        assert!(found.len() + 3 >= truth.len() && asked * 10 <= truth.len() * 15, "{asked}, {} of {}", found.len(), truth.len());
+        assert!(
+            found.len() + 3 >= truth.len() && asked * 10 <= truth.len() * 15,
+            "{asked}, {} of {}",
+            found.len(),
+            truth.len()
+        );
         let wrong = found.iter().filter(|(at, s)| !(s.before.0 <= *at && *at <= s.after.0)).count();
         assert!(wrong <= CONFIRM_EVERY as usize, "{wrong}");
     }
 
     proptest! {
-        /// However a driver wavers, none is missed for long, and it is never asked more than while nothing is known.
+        /// However a driver wavers, none is missed for long, and it is never asked more than while
+        /// nothing is known.
         #[test]
         fn wavering_drivers_are_kept_up_with(steps in prop::collection::vec(95_000_000u64..106_000_000, 50..200)) {
             let truth: Vec<u64> = steps.iter().scan(100_000_000, |at, step| { *at += step; Some(*at) }).collect();

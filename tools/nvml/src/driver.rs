@@ -1,12 +1,16 @@
-//! The real NVML, opened at run time. Owns every unsafe line of this crate: the library's loading, and the
-//! calls through its function pointers. Refuses to call a function the loaded library does not have.
+//! The real NVML, opened at run time. Owns every unsafe line of this crate: the library's loading,
+//! and the calls through its function pointers. Refuses to call a function the loaded library does
+//! not have.
 
-use crate::api::{Api, ClockDomain, DeviceInfo, Field, GpmSample, Index, PowerSample, Scope, Utilisation};
+use crate::api::{
+    Api, ClockDomain, DeviceInfo, Field, GpmSample, Index, PowerSample, Scope, Utilisation,
+};
 use crate::error::{NvmlError, code};
 use nvml_wrapper_sys::bindings as sys;
 use std::ffi::{CStr, c_char, c_uint};
 
-/// Names tried when the caller names no library: the driver's own, then where containers and WSL put it.
+/// Names tried when the caller names no library: the driver's own, then where containers and WSL
+/// put it.
 const NAMES: [&str; 5] = [
     "libnvidia-ml.so.1",
     "libnvidia-ml.so",
@@ -24,8 +28,9 @@ pub struct Driver {
 macro_rules! call {
     ($self:ident . $name:ident ( $($arg:expr),* )) => {
         match &$self.lib.$name {
-            // SAFETY: the symbol was found in a library that declares this signature (nvml.h, stable ABI),
-            // which stays loaded while `self.lib` lives. Each call site states why its arguments are valid.
+            // SAFETY: the symbol was found in a library that declares this signature (nvml.h,
+            // stable ABI), which stays loaded while `self.lib` lives. Each call site states why its
+            // arguments are valid.
             Ok(function) => $self.check(stringify!($name), unsafe { function($($arg),*) }),
             Err(_) => Err(NvmlError::NoFunction { call: stringify!($name) }),
         }
@@ -39,22 +44,36 @@ fn text(buf: &[c_char]) -> String {
 }
 
 /// A value union read as the type its tag names; negative numbers and unknown tags are refused.
-fn number(call: &'static str, kind: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Result<u64, NvmlError> {
+fn number(
+    call: &'static str,
+    kind: sys::nvmlValueType_t,
+    value: sys::nvmlValue_t,
+) -> Result<u64, NvmlError> {
     let bad = |what: String| Err(NvmlError::Malformed { call, what });
-    // SAFETY: every member of the union is a plain number for which any bit pattern is valid, and the union
-    // was wholly initialised (zeroed) before NVML wrote the member that the tag names.
+    // SAFETY: every member of the union is a plain number for which any bit pattern is valid, and
+    // the union was wholly initialised (zeroed) before NVML wrote the member that the tag names.
     let signed = unsafe {
         match kind {
-            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => return Ok(u64::from(value.uiVal)),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => {
+                return Ok(u64::from(value.uiVal));
+            }
             #[allow(clippy::useless_conversion)] // c_ulong is 32 bits on some targets
-            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => return Ok(u64::from(value.ulVal)),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => {
+                return Ok(u64::from(value.ulVal));
+            }
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => return Ok(value.ullVal),
-            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_SHORT => return Ok(u64::from(value.usVal)),
+            sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_SHORT => {
+                return Ok(u64::from(value.usVal));
+            }
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT => i64::from(value.siVal),
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_LONG_LONG => value.sllVal,
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE => {
                 let x = value.dVal;
-                return if x.is_finite() && (0.0..1e15).contains(&x) { Ok(x as u64) } else { bad(format!("value {x}")) };
+                return if x.is_finite() && (0.0..1e15).contains(&x) {
+                    Ok(x as u64)
+                } else {
+                    bad(format!("value {x}"))
+                };
             }
             other => return bad(format!("value of unknown type {other}")),
         }
@@ -73,13 +92,14 @@ impl Driver {
     /// Loads and initialises NVML: `path` if given, else the driver's library where it usually is.
     ///
     /// # Errors
-    /// [`NvmlError::Absent`] where it cannot be loaded, [`NvmlError::Call`] where it refuses to start.
+    /// [`NvmlError::Absent`] where it cannot be loaded, [`NvmlError::Call`] where it refuses to
+    /// start.
     pub fn load(path: Option<&str>) -> Result<Driver, NvmlError> {
         let names: Vec<&str> = path.map_or_else(|| NAMES.to_vec(), |path| vec![path]);
         let mut reason = String::new();
         for name in &names {
-            // SAFETY: opening a library runs its initialisers. The names are the driver's own library, or
-            // one the user named; NVML's initialisers set up its own state only.
+            // SAFETY: opening a library runs its initialisers. The names are the driver's own
+            // library, or one the user named; NVML's initialisers set up its own state only.
             match unsafe { sys::NvmlLib::new(name) } {
                 Ok(lib) => {
                     let driver = Driver { lib };
@@ -105,8 +125,9 @@ impl Driver {
         }
         let words = match &self.lib.nvmlErrorString {
             Ok(function) => {
-                // SAFETY: takes any number and returns a pointer to a constant C string of the library, or
-                // null, which is checked; the library stays loaded while `self.lib` lives.
+                // SAFETY: takes any number and returns a pointer to a constant C string of the
+                // library, or null, which is checked; the library stays loaded while `self.lib`
+                // lives.
                 let words = unsafe { function(result) };
                 if words.is_null() {
                     String::new()
@@ -120,7 +141,8 @@ impl Driver {
         Err(NvmlError::Call { call: name, code: result, words })
     }
 
-    /// NVML keeps handles for ever; looking one up is cheap and survives a device's return after reset.
+    /// NVML keeps handles for ever; looking one up is cheap and survives a device's return after
+    /// reset.
     fn handle(&self, device: Index) -> Result<sys::nvmlDevice_t, NvmlError> {
         let mut handle: sys::nvmlDevice_t = std::ptr::null_mut();
         // `handle` is writable and of the right type.
@@ -171,8 +193,8 @@ impl Api for Driver {
     fn power_samples(&self, device: Index, after_us: u64) -> Result<Vec<PowerSample>, NvmlError> {
         const CALL: &str = "nvmlDeviceGetSamples";
         let handle = self.handle(device)?;
-        // The ring holds 119 entries where it was seen; four times as many leave room for other drivers,
-        // and a driver with more says so.
+        // The ring holds 119 entries where it was seen; four times as many leave room for other
+        // drivers, and a driver with more says so.
         let mut capacity = 480usize;
         loop {
             // SAFETY: plain data (a number and a union of numbers); all-zero is a valid value.
@@ -182,12 +204,23 @@ impl Api for Driver {
             let mut kind: sys::nvmlValueType_t = 0;
             let sampling = sys::nvmlSamplingType_enum_NVML_TOTAL_POWER_SAMPLES;
             // `samples` holds `count` writable entries; the other two are writable numbers.
-            let result = call!(self.nvmlDeviceGetSamples(handle, sampling, after_us, &mut kind, &mut count, samples.as_mut_ptr()));
+            let result = call!(self.nvmlDeviceGetSamples(
+                handle,
+                sampling,
+                after_us,
+                &mut kind,
+                &mut count,
+                samples.as_mut_ptr()
+            ));
             match result {
                 Ok(()) => {}
                 // Nothing newer than asked for.
-                Err(NvmlError::Call { code: code::NOT_FOUND | code::NO_DATA, .. }) => return Ok(Vec::new()),
-                Err(NvmlError::Call { code: code::INSUFFICIENT_SIZE, .. }) if capacity < 1 << 16 => {
+                Err(NvmlError::Call { code: code::NOT_FOUND | code::NO_DATA, .. }) => {
+                    return Ok(Vec::new());
+                }
+                Err(NvmlError::Call { code: code::INSUFFICIENT_SIZE, .. })
+                    if capacity < 1 << 16 =>
+                {
                     capacity *= 4;
                     continue;
                 }
@@ -198,8 +231,9 @@ impl Api for Driver {
                 .into_iter()
                 .map(|s| {
                     let milliwatts = number(CALL, kind, s.sampleValue)?;
-                    let milliwatts =
-                        u32::try_from(milliwatts).map_err(|_| NvmlError::Malformed { call: CALL, what: format!("{milliwatts} mW") })?;
+                    let milliwatts = u32::try_from(milliwatts).map_err(|_| {
+                        NvmlError::Malformed { call: CALL, what: format!("{milliwatts} mW") }
+                    })?;
                     Ok(PowerSample { stamp_us: s.timeStamp, milliwatts })
                 })
                 .collect();
@@ -279,7 +313,8 @@ impl Api for Driver {
 
     fn gpm_supported(&self, device: Index) -> Result<bool, NvmlError> {
         let handle = self.handle(device)?;
-        let mut support = sys::nvmlGpmSupport_t { version: sys::NVML_GPM_SUPPORT_VERSION, isSupportedDevice: 0 };
+        let mut support =
+            sys::nvmlGpmSupport_t { version: sys::NVML_GPM_SUPPORT_VERSION, isSupportedDevice: 0 };
         // `support` is writable and names its version.
         call!(self.nvmlGpmQueryDeviceSupport(handle, &mut support))?;
         Ok(support.isSupportedDevice != 0)
@@ -303,8 +338,14 @@ impl Api for Driver {
         call!(self.nvmlGpmSampleGet(handle, std::ptr::with_exposed_provenance_mut(sample.0)))
     }
 
-    fn gpm_metrics(&self, from: &GpmSample, to: &GpmSample, ids: &[u32]) -> Result<Vec<Option<f64>>, NvmlError> {
-        // SAFETY: plain data (numbers and pointers NVML fills or leaves); all-zero is a valid value.
+    fn gpm_metrics(
+        &self,
+        from: &GpmSample,
+        to: &GpmSample,
+        ids: &[u32],
+    ) -> Result<Vec<Option<f64>>, NvmlError> {
+        // SAFETY: plain data (numbers and pointers NVML fills or leaves); all-zero is a valid
+        // value.
         let mut get: Box<RoomyMetrics> = Box::new(unsafe { std::mem::zeroed() });
         let ids = ids.get(..ids.len().min(get.head.metrics.len())).unwrap_or(ids);
         get.head.version = sys::NVML_GPM_METRICS_GET_VERSION;
@@ -314,11 +355,13 @@ impl Api for Driver {
         for (slot, id) in get.head.metrics.iter_mut().zip(ids) {
             slot.metricId = *id;
         }
-        // The structure begins with the declared one and has room behind it; both samples are live buffers
-        // of gpm_alloc, borrowed for the call.
+        // The structure begins with the declared one and has room behind it; both samples are live
+        // buffers of gpm_alloc, borrowed for the call.
         call!(self.nvmlGpmMetricsGet((&raw mut *get).cast()))?;
         let metrics = get.head.metrics.iter().take(ids.len());
-        Ok(metrics.map(|m| (m.nvmlReturn == sys::nvmlReturn_enum_NVML_SUCCESS).then_some(m.value)).collect())
+        Ok(metrics
+            .map(|m| (m.nvmlReturn == sys::nvmlReturn_enum_NVML_SUCCESS).then_some(m.value))
+            .collect())
     }
 }
 

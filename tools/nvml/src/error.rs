@@ -1,5 +1,5 @@
-//! What can go wrong with NVML, in words, with what helps. Absence of the library is a value here, not a
-//! failure of the program.
+//! What can go wrong with NVML, in words, with what helps. Absence of the library is a value here,
+//! not a failure of the program.
 #![forbid(unsafe_code)]
 
 use clscope_sensors::SensorError;
@@ -42,7 +42,9 @@ pub enum NvmlError {
         what: String,
     },
     /// GPM gave no new snapshot for much longer than its period.
-    #[error("GPM gave no new snapshot for {for_ms} ms: another tool may hold the counters, or the GPU is reset")]
+    #[error(
+        "GPM gave no new snapshot for {for_ms} ms: another tool may hold the counters, or the GPU is reset"
+    )]
     NoSnapshot {
         /// Milliseconds since the last one.
         for_ms: u64,
@@ -91,15 +93,19 @@ impl NvmlError {
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            NvmlError::Absent { .. } => {
-                Some("install the NVIDIA driver, or run the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=utility,compute")
-            }
+            NvmlError::Absent { .. } => Some(
+                "install the NVIDIA driver, or run the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES=utility,compute",
+            ),
             NvmlError::NoFunction { .. } => Some("update the NVIDIA driver"),
-            NvmlError::NoSnapshot { .. } => Some("stop other tools that read GPM (DCGM: dcgmi dmon)"),
+            NvmlError::NoSnapshot { .. } => {
+                Some("stop other tools that read GPM (DCGM: dcgmi dmon)")
+            }
             NvmlError::Malformed { .. } => None,
             NvmlError::Call { code, .. } => match *code {
                 code::DRIVER_NOT_LOADED => Some("sudo modprobe nvidia"),
-                code::VERSION_MISMATCH => Some("reboot: the loaded kernel module and the library differ in version"),
+                code::VERSION_MISMATCH => {
+                    Some("reboot: the loaded kernel module and the library differ in version")
+                }
                 code::NO_PERMISSION => Some("ask the administrator for access to /dev/nvidia*"),
                 code::GPU_IS_LOST | code::RESET_REQUIRED => Some("sudo nvidia-smi --gpu-reset"),
                 _ => None,
@@ -115,7 +121,11 @@ impl NvmlError {
             NvmlError::Malformed { .. } | NvmlError::NoSnapshot { .. } => false,
             NvmlError::Call { code, .. } => matches!(
                 *code,
-                code::NOT_SUPPORTED | code::NO_PERMISSION | code::DRIVER_NOT_LOADED | code::GPU_IS_LOST | code::RESET_REQUIRED
+                code::NOT_SUPPORTED
+                    | code::NO_PERMISSION
+                    | code::DRIVER_NOT_LOADED
+                    | code::GPU_IS_LOST
+                    | code::RESET_REQUIRED
             ),
         }
     }

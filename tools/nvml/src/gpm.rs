@@ -1,15 +1,18 @@
-//! GPM counters (Hopper and later). The driver takes a snapshot about every 100 ms and hands out its last
-//! one; metrics exist only between two different snapshots. Owns the poller that finds each new snapshot and
-//! keeps the first sample of each: forming all metrics costs up to 2 ms of a core, so it asks when the driver's beat says
-//! that there is a new one, for one metric first. Refuses values that are no values (NaN between two samples of one
-//! snapshot, zeros while the device is busy).
+//! GPM counters (Hopper and later). The driver takes a snapshot about every 100 ms and hands out
+//! its last one; metrics exist only between two different snapshots. Owns the poller that finds
+//! each new snapshot and keeps the first sample of each: forming all metrics costs up to 2 ms of a
+//! core, so it asks when the driver's beat says that there is a new one, for one metric first.
+//! Refuses values that are no values (NaN between two samples of one snapshot, zeros while the
+//! device is busy).
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, DeviceInfo, GpmSample};
 use crate::beat::{Beat, CLOSEST_NS, FINE_NS, PERIOD_NS};
 use crate::error::NvmlError;
 use crate::ring::key;
-use clscope_sensors::source::{Domain, DomainId, Pace, Quantity, Reading, Source, SourceHealth, Value};
+use clscope_sensors::source::{
+    Domain, DomainId, Pace, Quantity, Reading, Source, SourceHealth, Value,
+};
 use clscope_sensors::{Clock, RawNs, SensorError, Stamp};
 use std::sync::Arc;
 
@@ -52,7 +55,8 @@ pub const METRICS: [Metric; 16] = [
     bandwidth(61, "nvlink-tx"),
 ];
 
-/// DRAM bandwidth: NaN between two samples of one snapshot, a number (0 when idle) between two snapshots.
+/// DRAM bandwidth: NaN between two samples of one snapshot, a number (0 when idle) between two
+/// snapshots.
 pub const PROBE: u32 = 10;
 
 /// How often to ask while it is not known when snapshots appear.
@@ -67,13 +71,19 @@ pub enum Novelty {
     Same,
     /// A new snapshot: the values hold.
     New,
-    /// Zeros although the device is busy, too late for the same snapshot: no values, start again from here.
+    /// Zeros although the device is busy, too late for the same snapshot: no values, start again
+    /// from here.
     Refused,
 }
 
-/// Judges the values between two samples taken `apart_ns` apart. `busy` says whether the device is busy by
-/// another measure (asked only when all is zero).
-pub fn novelty(ids: &[u32], values: &[Option<f64>], apart_ns: u64, busy: impl FnOnce() -> Option<bool>) -> Novelty {
+/// Judges the values between two samples taken `apart_ns` apart. `busy` says whether the device is
+/// busy by another measure (asked only when all is zero).
+pub fn novelty(
+    ids: &[u32],
+    values: &[Option<f64>],
+    apart_ns: u64,
+    busy: impl FnOnce() -> Option<bool>,
+) -> Novelty {
     let probe = ids.iter().zip(values).find(|(id, _)| **id == PROBE).and_then(|(_, v)| *v);
     if probe.is_some_and(|v| !v.is_finite()) {
         return Novelty::Same;
@@ -86,11 +96,12 @@ pub fn novelty(ids: &[u32], values: &[Option<f64>], apart_ns: u64, busy: impl Fn
         return Novelty::Same;
     }
     match busy() {
-        // NVML's utilisation is an average over up to a second: it may still speak of work that has ended.
-        // A window lost then is cheaper than a false zero.
+        // NVML's utilisation is an average over up to a second: it may still speak of work that has
+        // ended. A window lost then is cheaper than a false zero.
         Some(true) => Novelty::Refused,
         Some(false) | None if probe.is_some() => Novelty::New,
-        // Without the probe, one snapshot seen twice looks like an idle device until its period is over.
+        // Without the probe, one snapshot seen twice looks like an idle device until its period is
+        // over.
         Some(false) if apart_ns >= PERIOD_NS => Novelty::New,
         _ => Novelty::Same,
     }
@@ -99,8 +110,9 @@ pub fn novelty(ids: &[u32], values: &[Option<f64>], apart_ns: u64, busy: impl Fn
 /// The metrics between two neighbouring snapshots.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// When the snapshot at its beginning appeared: after the last poll that did not see it, before the end of the first
-    /// that did, and where the driver keeps a beat, on it. The snapshot itself is older by the driver's delay.
+    /// When the snapshot at its beginning appeared: after the last poll that did not see it, before
+    /// the end of the first that did, and where the driver keeps a beat, on it. The snapshot itself
+    /// is older by the driver's delay.
     pub begin: Stamp,
     /// When the one at its end appeared.
     pub end: Stamp,
@@ -145,7 +157,11 @@ impl Poller {
     ///
     /// # Errors
     /// Where the device has no GPM or no sample can be allocated.
-    pub fn new(api: Arc<dyn Api>, device: &DeviceInfo, metrics: &[u32]) -> Result<Poller, NvmlError> {
+    pub fn new(
+        api: Arc<dyn Api>,
+        device: &DeviceInfo,
+        metrics: &[u32],
+    ) -> Result<Poller, NvmlError> {
         if !api.gpm_supported(device.index)? {
             return Err(NvmlError::Call {
                 call: "nvmlGpmQueryDeviceSupport",
@@ -188,19 +204,22 @@ impl Poller {
         self.counts
     }
 
-    /// How long after `now` to ask next: when the driver's beat says that there is a new snapshot, and where it does not
-    /// hold, before and after.
+    /// How long after `now` to ask next: when the driver's beat says that there is a new snapshot,
+    /// and where it does not hold, before and after.
     #[must_use]
     pub fn due_in_ns(&self, now: RawNs) -> u64 {
         self.beat.wait_ns(now)
     }
 
-    /// Asks once; to be called after [`due_in_ns`](Self::due_in_ns). Gives a window when a new snapshot has appeared.
+    /// Asks once; to be called after [`due_in_ns`](Self::due_in_ns). Gives a window when a new
+    /// snapshot has appeared.
     ///
     /// # Errors
     /// NVML's; [`NvmlError::NoSnapshot`] once per two seconds of silence.
     pub fn poll(&mut self, clock: &mut dyn Clock) -> Result<Option<Window>, NvmlError> {
-        let (Some(kept), Some(spare)) = (self.kept.as_mut(), self.spare.as_mut()) else { return Ok(None) };
+        let (Some(kept), Some(spare)) = (self.kept.as_mut(), self.spare.as_mut()) else {
+            return Ok(None);
+        };
         let first = self.counts.polls == 0;
         let before = clock.raw();
         self.api.gpm_get(self.device.index, if first { kept } else { spare })?;
@@ -212,10 +231,13 @@ impl Poller {
             (self.kept_at, self.complained) = (before, before);
             return Ok(None);
         }
-        // All metrics take a hundred times as long as this one (H200: 707 and 0.6 us; taking the sample 32).
+        // All metrics take a hundred times as long as this one (H200: 707 and 0.6 us; taking the
+        // sample 32).
         let probe = self.api.gpm_metrics(kept, spare, &[PROBE])?;
         let values = match probe.first() {
-            Some(Some(v)) if !v.is_finite() => self.ids.iter().map(|id| (*id == PROBE).then_some(*v)).collect(),
+            Some(Some(v)) if !v.is_finite() => {
+                self.ids.iter().map(|id| (*id == PROBE).then_some(*v)).collect()
+            }
             _ => self.api.gpm_metrics(kept, spare, &self.ids)?,
         };
         let apart = before.since(self.kept_at);
@@ -233,7 +255,9 @@ impl Poller {
         std::mem::swap(&mut self.kept, &mut self.spare);
         self.kept_at = before;
         // Two are never closer.
-        let earliest = self.kept_since.map_or(since_last_poll, |kept| since_last_poll.max(kept.before.plus(CLOSEST_NS)));
+        let earliest = self
+            .kept_since
+            .map_or(since_last_poll, |kept| since_last_poll.max(kept.before.plus(CLOSEST_NS)));
         let end = self.beat.new_at(earliest.min(after), before, after);
         let begin = match verdict {
             Novelty::New => self.kept_since.replace(end),
@@ -267,7 +291,8 @@ impl Drop for Poller {
     }
 }
 
-/// GPM as a source: one domain per metric, each reading the mean over the window that ends at its stamp.
+/// GPM as a source: one domain per metric, each reading the mean over the window that ends at its
+/// stamp.
 pub struct Gpm {
     name: String,
     poller: Poller,
@@ -296,12 +321,22 @@ impl Gpm {
     ///
     /// # Errors
     /// As [`Poller::new`].
-    pub fn with_metrics(api: Arc<dyn Api>, device: &DeviceInfo, metrics: &[Metric]) -> Result<Gpm, NvmlError> {
+    pub fn with_metrics(
+        api: Arc<dyn Api>,
+        device: &DeviceInfo,
+        metrics: &[Metric],
+    ) -> Result<Gpm, NvmlError> {
         let ids: Vec<u32> = metrics.iter().map(|m| m.id).collect();
         let poller = Poller::new(api, device, &ids)?;
-        let quantity = |m: &Metric| if m.is_bandwidth { Quantity::Bandwidth } else { Quantity::Percent };
-        let domain = |m: &Metric| Domain { device: Some(key(device)), ..Domain::new(format!("gpm/{}", m.name), quantity(m)) };
-        let slot = |id: &u32| metrics.iter().position(|m| m.id == *id).map(|i| (DomainId(i), metrics[i].is_bandwidth));
+        let quantity =
+            |m: &Metric| if m.is_bandwidth { Quantity::Bandwidth } else { Quantity::Percent };
+        let domain = |m: &Metric| Domain {
+            device: Some(key(device)),
+            ..Domain::new(format!("gpm/{}", m.name), quantity(m))
+        };
+        let slot = |id: &u32| {
+            metrics.iter().position(|m| m.id == *id).map(|i| (DomainId(i), metrics[i].is_bandwidth))
+        };
         let slots = poller.ids().iter().map(slot).collect();
         Ok(Gpm {
             name: format!("nvml:gpm:{}", device.index.0),
@@ -336,14 +371,22 @@ impl Source for Gpm {
         Some(self.due_in_ns)
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         let polled = self.poller.poll(clock);
         self.due_in_ns = self.poller.due_in_ns(clock.raw());
         let Some(window) = polled? else { return Ok(()) };
         let span = window.end.mid().since(window.begin.mid());
         for (slot, value) in self.slots.iter().zip(window.values) {
             let (Some((domain, is_bandwidth)), Some(value)) = (slot, value) else { continue };
-            let value = if *is_bandwidth { Value::MebibytesPerSecond(value) } else { Value::Percent(value) };
+            let value = if *is_bandwidth {
+                Value::MebibytesPerSecond(value)
+            } else {
+                Value::Percent(value)
+            };
             out(Reading { mean_over_ns: Some(span), ..Reading::now(*domain, window.end, value) });
         }
         Ok(())
@@ -351,6 +394,11 @@ impl Source for Gpm {
 
     fn health(&self) -> SourceHealth {
         let c = self.poller.counts();
-        SourceHealth { given: c.windows, missing: c.missed, refused: c.refused, ..SourceHealth::default() }
+        SourceHealth {
+            given: c.windows,
+            missing: c.missed,
+            refused: c.refused,
+            ..SourceHealth::default()
+        }
     }
 }

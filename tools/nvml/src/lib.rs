@@ -1,10 +1,10 @@
-//! NVIDIA GPUs through NVML, which is opened at run time: without a driver everything here is a typed error
-//! with a remedy, never a failed start.
+//! NVIDIA GPUs through NVML, which is opened at run time: without a driver everything here is a
+//! typed error with a remedy, never a failed start.
 //!
-//! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes honest readings of what
-//! they give: the ring of power samples ([`ring`]), the energy counter and the state of the device
-//! ([`status`]), GPM counters ([`gpm`]). All are [`clscope_sensors::Source`]s for its sampler. Refuses to
-//! change any setting of a device. Never linked into the preloaded recorder.
+//! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes honest readings
+//! of what they give: the ring of power samples ([`ring`]), the energy counter and the state of the
+//! device ([`status`]), GPM counters ([`gpm`]). All are [`clscope_sensors::Source`]s for its
+//! sampler. Refuses to change any setting of a device. Never linked into the preloaded recorder.
 
 pub mod api;
 mod beat;
@@ -26,18 +26,25 @@ use std::sync::Arc;
 /// What to open of each device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// GPM counters, too: these, or all where the list is empty. All of them cost up to 2 ms for every 100 ms.
+    /// GPM counters, too: these, or all where the list is empty. All of them cost up to 2 ms for
+    /// every 100 ms.
     pub gpm: Option<Vec<gpm::Metric>>,
 }
 
-/// Opens everything that works on `devices` (all, or those an application uses), with a finding for each
-/// interface. The first energy figure of each device is its best: samples, then the counter.
+/// Opens everything that works on `devices` (all, or those an application uses), with a finding for
+/// each interface. The first energy figure of each device is its best: samples, then the counter.
 #[must_use]
-pub fn open(api: &Arc<dyn Api>, devices: &[DeviceInfo], wanted: &Wanted) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
+pub fn open(
+    api: &Arc<dyn Api>,
+    devices: &[DeviceInfo],
+    wanted: &Wanted,
+) -> (Vec<Box<dyn Source>>, Vec<Finding>) {
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     let mut findings = Vec::new();
     for device in devices {
-        let name = |what: &str| format!("nvml {what} of GPU {} ({}, {})", device.index.0, device.name, device.pci);
+        let name = |what: &str| {
+            format!("nvml {what} of GPU {} ({}, {})", device.index.0, device.name, device.pci)
+        };
         let mut add = |what: &str, opened: Result<Box<dyn Source>, SensorError>| match opened {
             Ok(source) => {
                 findings.push(Finding::opened(name(what), &*source));

@@ -25,7 +25,10 @@ pub fn words(bits: u64) -> Vec<String> {
         .filter(|bit| bits & bit != 0)
         .map(|bit| {
             let known = REASONS.iter().find(|(b, _)| *b == bit);
-            known.map_or_else(|| format!("unknown reason {bit:#x}"), |(_, words)| (*words).to_owned())
+            known.map_or_else(
+                || format!("unknown reason {bit:#x}"),
+                |(_, words)| (*words).to_owned(),
+            )
         })
         .collect()
 }

@@ -1,9 +1,11 @@
-//! The driver's own ring of power samples: which of them are new, which are missing, late or repeated, and
-//! when they were taken on our clock. Owns that bookkeeping; refuses to fill gaps.
+//! The driver's own ring of power samples: which of them are new, which are missing, late or
+//! repeated, and when they were taken on our clock. Owns that bookkeeping; refuses to fill gaps.
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, DeviceInfo, PowerSample};
-use clscope_sensors::source::{DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, Source, SourceHealth, Value};
+use clscope_sensors::source::{
+    DeviceKey, Domain, DomainId, Pace, Plane, Quantity, Reading, Source, SourceHealth, Value,
+};
 use clscope_sensors::{Clock, Microwatts, RawNs, RealtimeNs, SensorError, Stamp};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,10 +40,11 @@ pub struct Ring {
 
 /// Samples remembered: several rings' worth (119 where it was seen).
 const REMEMBER: usize = 512;
-/// Each call asks again for this much before the newest known sample, microseconds, so that late ones are
-/// seen: ten samples at 20 ms.
+/// Each call asks again for this much before the newest known sample, microseconds, so that late
+/// ones are seen: ten samples at 20 ms.
 const OVERLAP_US: u64 = 200_000;
-/// A newest stamp this far before the newest known one is a clock that was set back, not a late sample.
+/// A newest stamp this far before the newest known one is a clock that was set back, not a late
+/// sample.
 const STEP_US: u64 = 5_000_000;
 /// No board draws 100 kW; the driver marks unknown values with all ones.
 const MAX_MILLIWATTS: u32 = 100_000_000;
@@ -77,7 +80,8 @@ impl Ring {
         self.counts
     }
 
-    /// Takes what one call gave, in any order; returns the samples that are new, in order of their stamps.
+    /// Takes what one call gave, in any order; returns the samples that are new, in order of their
+    /// stamps.
     pub fn push(&mut self, mut batch: Vec<PowerSample>) -> Vec<PowerSample> {
         let before = batch.len();
         batch.retain(|s| s.stamp_us > 0 && s.milliwatts <= MAX_MILLIWATTS);
@@ -87,7 +91,8 @@ impl Ring {
         batch.dedup_by_key(|s| s.stamp_us);
         self.counts.duplicates += (given - batch.len()) as u64;
         let Some(newest_here) = batch.last() else { return Vec::new() };
-        if self.known.back().is_some_and(|newest| newest_here.stamp_us + STEP_US < newest.stamp_us) {
+        if self.known.back().is_some_and(|newest| newest_here.stamp_us + STEP_US < newest.stamp_us)
+        {
             self.counts.clock_steps += 1;
             self.known.clear();
         }
@@ -123,7 +128,12 @@ impl Ring {
     }
 
     fn learn_period(&mut self) {
-        let mut gaps: Vec<u64> = self.known.iter().zip(self.known.iter().skip(1)).map(|(a, b)| b.stamp_us - a.stamp_us).collect();
+        let mut gaps: Vec<u64> = self
+            .known
+            .iter()
+            .zip(self.known.iter().skip(1))
+            .map(|(a, b)| b.stamp_us - a.stamp_us)
+            .collect();
         if gaps.len() >= 2 {
             gaps.sort_unstable();
             self.period_us = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
@@ -140,7 +150,8 @@ impl Ring {
         for pair in chain.windows(2) {
             let distance = pair[1] - pair[0];
             // Half a period of jitter is no hole.
-            self.counts.missing += ((distance + self.period_us / 2) / self.period_us).saturating_sub(1);
+            self.counts.missing +=
+                ((distance + self.period_us / 2) / self.period_us).saturating_sub(1);
         }
     }
 }
@@ -161,8 +172,9 @@ impl Carry {
         self.this = Some((raw, i128::from(wall.0) - i128::from(raw.0), around.uncertainty_ns()));
     }
 
-    /// The raw time of a stamp between the last two pairs (or just before the first), with bounds: the
-    /// pairs' widths and half of what the clocks drifted or stepped between them. `None` before any pair.
+    /// The raw time of a stamp between the last two pairs (or just before the first), with bounds:
+    /// the pairs' widths and half of what the clocks drifted or stepped between them. `None` before
+    /// any pair.
     #[must_use]
     pub fn to_raw(&self, stamp: RealtimeNs) -> Option<Stamp> {
         let (raw, offset, width) = self.this?;
@@ -172,16 +184,21 @@ impl Carry {
             let span = i128::from(raw.since(raw_before)).max(1);
             let at = (i128::from(stamp.0) - offset - i128::from(raw_before.0)).clamp(0, span);
             use_offset = offset_before + drift * at / span;
-            error = width.max(width_before) + u64::try_from(drift.unsigned_abs() / 2).unwrap_or(u64::MAX / 4);
+            error = width.max(width_before)
+                + u64::try_from(drift.unsigned_abs() / 2).unwrap_or(u64::MAX / 4);
         } else {
-            // Clocks drift apart by at most 500 ppm (the kernel's limit), over the age of the sample.
+            // Clocks drift apart by at most 500 ppm (the kernel's limit), over the age of the
+            // sample.
             let age = (i128::from(raw.0) + offset - i128::from(stamp.0)).unsigned_abs();
             error += u64::try_from(age / 2000).unwrap_or(u64::MAX / 4);
         }
         let mid = u64::try_from(i128::from(stamp.0) - use_offset).ok()?;
         // The driver's stamp is in whole microseconds.
         let error = error.saturating_add(500);
-        Some(Stamp { before: RawNs(mid.saturating_sub(error)), after: RawNs(mid.saturating_add(error)) })
+        Some(Stamp {
+            before: RawNs(mid.saturating_sub(error)),
+            after: RawNs(mid.saturating_add(error)),
+        })
     }
 }
 
@@ -198,7 +215,11 @@ pub struct PowerRing {
 }
 
 pub(crate) fn key(device: &DeviceInfo) -> DeviceKey {
-    DeviceKey { pci: Some(device.pci.clone()), uuid: Some(device.uuid.clone()), name: Some(device.name.clone()) }
+    DeviceKey {
+        pci: Some(device.pci.clone()),
+        uuid: Some(device.uuid.clone()),
+        name: Some(device.name.clone()),
+    }
 }
 
 impl PowerRing {
@@ -259,7 +280,11 @@ impl Source for PowerRing {
         Pace { fastest_ns: self.every_ns, slowest_ns: 2_000_000_000, adaptive: false }
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         let before = clock.raw();
         let wall = clock.realtime();
         let after = clock.raw();
@@ -275,7 +300,10 @@ impl Source for PowerRing {
                 continue;
             };
             let value = Value::Power(Microwatts(u64::from(sample.milliwatts) * 1000));
-            out(Reading { source_time: Some(source_time), ..Reading::now(DomainId(0), stamp, value) });
+            out(Reading {
+                source_time: Some(source_time),
+                ..Reading::now(DomainId(0), stamp, value)
+            });
         }
         Ok(())
     }
@@ -336,7 +364,8 @@ mod tests {
         ring.push(run(80..100));
         assert_eq!(ring.counts().missing, 20);
         // The same stamp with two values, and entries that cannot be.
-        let odd = vec![sample(1_000_000 + 99 * 20_000, 7), sample(0, 5), sample(3_020_000, u32::MAX)];
+        let odd =
+            vec![sample(1_000_000 + 99 * 20_000, 7), sample(0, 5), sample(3_020_000, u32::MAX)];
         assert_eq!(ring.push(odd), []);
         assert_eq!((ring.counts().duplicates, ring.counts().refused), (1, 2));
         let twice = vec![sample(3_000_000, 1), sample(3_000_000, 2)];
@@ -359,23 +388,26 @@ mod tests {
         let mut carry = Carry::default();
         assert_eq!(carry.to_raw(RealtimeNs(5)), None);
         let pair = |raw: u64| Stamp { before: RawNs(raw - 100), after: RawNs(raw + 100) };
-        for (at, samples) in [(2_000_000_000u64, [100_000_000, 1_900_000_000]), (4_000_000_000, [2_300_000_000, 3_990_000_000])] {
+        for (at, samples) in [
+            (2_000_000_000u64, [100_000_000, 1_900_000_000]),
+            (4_000_000_000, [2_300_000_000, 3_990_000_000]),
+        ] {
             carry.pair(pair(at), wall(at));
             for truth in samples {
                 let got = carry.to_raw(wall(truth)).unwrap();
                 assert!(got.before.0 <= truth && truth <= got.after.0, "{truth} {got:?}");
             }
         }
-        // Between two pairs the drift is interpolated: the bound is half of what it came to (100 us), and
-        // the middle is right to the width of the pairs.
+        // Between two pairs the drift is interpolated: the bound is half of what it came to (100
+        // us), and the middle is right to the width of the pairs.
         let got = carry.to_raw(wall(3_000_000_000)).unwrap();
         assert!(got.mid().0.abs_diff(3_000_000_000) < 200, "{got:?}");
         assert!(got.uncertainty_ns() < 51_000 + 700, "{got:?}");
     }
 
     proptest! {
-        /// However a stream of samples is cut into overlapping, shuffled calls, each comes out once, and
-        /// what comes out plus what is counted missing is the stream.
+        /// However a stream of samples is cut into overlapping, shuffled calls, each comes out
+        /// once, and what comes out plus what is counted missing is the stream.
         #[test]
         fn each_sample_once(
             cuts in prop::collection::vec(1u64..60, 1..12),

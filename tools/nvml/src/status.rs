@@ -1,19 +1,22 @@
-//! NVML's polled quantities: the energy counter, instant power, and the state that explains them (clocks,
-//! temperature, reasons, memory power). Owns which call feeds which domain; a call the device does not
-//! support is left out at opening, and said.
+//! NVML's polled quantities: the energy counter, instant power, and the state that explains them
+//! (clocks, temperature, reasons, memory power). Owns which call feeds which domain; a call the
+//! device does not support is left out at opening, and said.
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, ClockDomain, DeviceInfo, Field, Scope};
 use crate::error::NvmlError;
 use crate::ring::key;
-use clscope_sensors::source::{Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
+use clscope_sensors::source::{
+    Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each,
+};
 use clscope_sensors::{Clock, EnergyUnit, Microwatts, SensorError};
 use std::sync::Arc;
 
 /// One polled quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// nvmlDeviceGetTotalEnergyConsumption: steps of 100 ms, 3 to 4 ms a call where it was measured.
+    /// nvmlDeviceGetTotalEnergyConsumption: steps of 100 ms, 3 to 4 ms a call where it was
+    /// measured.
     Energy,
     /// Field 186: instant power, new every 100 ms, a microsecond a call.
     InstantPower,
@@ -35,8 +38,14 @@ impl Item {
     fn domain(self, device: &DeviceInfo) -> Domain {
         let average = Quantity::Power { window_ns: Some(1_000_000_000) };
         let (name, quantity, plane) = match self {
-            Item::Energy => ("energy", Quantity::Energy { unit: EnergyUnit::MILLIJOULE, range: Range::Endless }, Some(Plane::Gpu)),
-            Item::InstantPower => ("power-instant", Quantity::Power { window_ns: None }, Some(Plane::Gpu)),
+            Item::Energy => (
+                "energy",
+                Quantity::Energy { unit: EnergyUnit::MILLIJOULE, range: Range::Endless },
+                Some(Plane::Gpu),
+            ),
+            Item::InstantPower => {
+                ("power-instant", Quantity::Power { window_ns: None }, Some(Plane::Gpu))
+            }
             Item::MemoryPower => ("memory-power-average", average, Some(Plane::GpuMemory)),
             Item::ModulePower => ("module-power-average", average, Some(Plane::GpuCard)),
             Item::SmClock => ("sm-clock", Quantity::Clock, None),
@@ -53,7 +62,10 @@ impl Item {
             let milliwatts = api.field(index, field, scope)?;
             // Unknown values come as all ones or as nothing at all.
             if milliwatts > 100_000_000 {
-                return Err(NvmlError::Malformed { call: "nvmlDeviceGetFieldValues", what: format!("{milliwatts} mW") });
+                return Err(NvmlError::Malformed {
+                    call: "nvmlDeviceGetFieldValues",
+                    what: format!("{milliwatts} mW"),
+                });
             }
             Ok(Value::Power(Microwatts(milliwatts * 1000)))
         };
@@ -63,7 +75,9 @@ impl Item {
             Item::MemoryPower => power(Field::PowerAverage, Scope::Memory)?,
             Item::ModulePower => power(Field::PowerAverage, Scope::Module)?,
             Item::SmClock => Value::Megahertz(f64::from(api.clock_mhz(index, ClockDomain::Sm)?)),
-            Item::MemoryClock => Value::Megahertz(f64::from(api.clock_mhz(index, ClockDomain::Memory)?)),
+            Item::MemoryClock => {
+                Value::Megahertz(f64::from(api.clock_mhz(index, ClockDomain::Memory)?))
+            }
             Item::Temperature => Value::Millicelsius(i64::from(api.temperature_c(index)?) * 1000),
             Item::Reasons => Value::Bits(api.clock_reasons(index)?),
         })
@@ -98,14 +112,18 @@ impl Polled {
                 // A scope the board does not have reads 0 watts.
                 Ok(Value::Power(Microwatts(0))) if *item == Item::ModulePower => {
                     let what = "module power reads 0: this board has no such sensor".to_owned();
-                    problems.push((*item, NvmlError::Malformed { call: "nvmlDeviceGetFieldValues", what }));
+                    problems.push((
+                        *item,
+                        NvmlError::Malformed { call: "nvmlDeviceGetFieldValues", what },
+                    ));
                 }
                 Ok(_) => works.push(*item),
                 Err(error) => problems.push((*item, error)),
             }
         }
         if works.is_empty() {
-            let none = NvmlError::Malformed { call: "nvml", what: format!("nothing of {label} to read") };
+            let none =
+                NvmlError::Malformed { call: "nvml", what: format!("nothing of {label} to read") };
             return Err(problems.into_iter().next().map_or(none, |(_, error)| error));
         }
         let polled = Polled {
@@ -119,13 +137,21 @@ impl Polled {
         Ok((polled, problems))
     }
 
-    /// The energy counter, read every `every_ns`: 1 s is enough as a check of the samples; 100 ms where
-    /// there are no samples, at 3 to 4 % of a core.
+    /// The energy counter, read every `every_ns`: 1 s is enough as a check of the samples; 100 ms
+    /// where there are no samples, at 3 to 4 % of a core.
     ///
     /// # Errors
     /// Where the device has none (before Volta).
-    pub fn energy(api: Arc<dyn Api>, device: &DeviceInfo, every_ns: u64) -> Result<Polled, NvmlError> {
-        let pace = Pace { fastest_ns: every_ns, slowest_ns: every_ns.max(10_000_000_000), adaptive: false };
+    pub fn energy(
+        api: Arc<dyn Api>,
+        device: &DeviceInfo,
+        every_ns: u64,
+    ) -> Result<Polled, NvmlError> {
+        let pace = Pace {
+            fastest_ns: every_ns,
+            slowest_ns: every_ns.max(10_000_000_000),
+            adaptive: false,
+        };
         Polled::open(api, device, "energy", &[Item::Energy], pace).map(|(polled, _)| polled)
     }
 
@@ -142,8 +168,18 @@ impl Polled {
     ///
     /// # Errors
     /// Where the device answers none of them.
-    pub fn state(api: Arc<dyn Api>, device: &DeviceInfo) -> Result<(Polled, Vec<(Item, NvmlError)>), NvmlError> {
-        let items = [Item::SmClock, Item::MemoryClock, Item::Temperature, Item::Reasons, Item::MemoryPower, Item::ModulePower];
+    pub fn state(
+        api: Arc<dyn Api>,
+        device: &DeviceInfo,
+    ) -> Result<(Polled, Vec<(Item, NvmlError)>), NvmlError> {
+        let items = [
+            Item::SmClock,
+            Item::MemoryClock,
+            Item::Temperature,
+            Item::Reasons,
+            Item::MemoryPower,
+            Item::ModulePower,
+        ];
         let pace = Pace { fastest_ns: 200_000_000, slowest_ns: 1_000_000_000, adaptive: false };
         Polled::open(api, device, "state", &items, pace)
     }
@@ -162,7 +198,13 @@ impl Source for Polled {
         self.pace
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        read_each(&self.items, clock, out, |item| item.read(&*self.api, &self.device).map_err(SensorError::from))
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
+        read_each(&self.items, clock, out, |item| {
+            item.read(&*self.api, &self.device).map_err(SensorError::from)
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! The logic over a scripted NVML: a driver that snapshots on its own clock, loses and repeats samples,
-//! answers NaN as the real one does, and lacks functions.
+//! The logic over a scripted NVML: a driver that snapshots on its own clock, loses and repeats
+//! samples, answers NaN as the real one does, and lacks functions.
 
 use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utilisation};
 use clscope_nvml::error::code;
@@ -35,7 +35,11 @@ struct Fake {
 impl Fake {
     fn check(&self, call: &'static str) -> Result<(), NvmlError> {
         if self.lacks.contains(&call) {
-            return Err(NvmlError::Call { call, code: code::NOT_SUPPORTED, words: "Not Supported".to_owned() });
+            return Err(NvmlError::Call {
+                call,
+                code: code::NOT_SUPPORTED,
+                words: "Not Supported".to_owned(),
+            });
         }
         Ok(())
     }
@@ -95,7 +99,11 @@ impl Api for Fake {
         let mut samples = self.samples.lock().unwrap();
         let id = samples.len() + 1;
         if self.lacks.contains(&"second sample") && id > 1 {
-            return Err(NvmlError::Call { call: "alloc", code: 20, words: "out of memory".to_owned() });
+            return Err(NvmlError::Call {
+                call: "alloc",
+                code: 20,
+                words: "out of memory".to_owned(),
+            });
         }
         samples.insert(id, 0);
         Ok(GpmSample(id))
@@ -108,7 +116,12 @@ impl Api for Fake {
         self.samples.lock().unwrap().insert(sample.0, self.snapshot());
         Ok(())
     }
-    fn gpm_metrics(&self, from: &GpmSample, to: &GpmSample, ids: &[u32]) -> Result<Vec<Option<f64>>, NvmlError> {
+    fn gpm_metrics(
+        &self,
+        from: &GpmSample,
+        to: &GpmSample,
+        ids: &[u32],
+    ) -> Result<Vec<Option<f64>>, NvmlError> {
         let samples = self.samples.lock().unwrap();
         let (from, to) = (samples[&from.0] as usize, samples[&to.0] as usize);
         assert!(from <= to, "samples go forward");
@@ -124,10 +137,16 @@ impl Api for Fake {
 }
 
 fn device() -> DeviceInfo {
-    DeviceInfo { index: Index(0), name: "Fake".to_owned(), uuid: "GPU-0".to_owned(), pci: "0000:19:00.0".to_owned() }
+    DeviceInfo {
+        index: Index(0),
+        name: "Fake".to_owned(),
+        uuid: "GPU-0".to_owned(),
+        pci: "0000:19:00.0".to_owned(),
+    }
 }
 
-/// Both clocks follow the fake's time; the wall clock is 10^18 ahead. Each look takes a microsecond.
+/// Both clocks follow the fake's time; the wall clock is 10^18 ahead. Each look takes a
+/// microsecond.
 struct Clocks(Arc<Fake>);
 
 const WALL: u64 = 1_000_000_000_000_000_000;
@@ -141,7 +160,8 @@ impl Clock for Clocks {
     }
 }
 
-/// Snapshots at intervals that vary as the real ones do, from 40 ms on; each with its own FP32 share.
+/// Snapshots at intervals that vary as the real ones do, from 40 ms on; each with its own FP32
+/// share.
 fn snapshots(count: u64, share: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
     let mut at = 40 * MS;
     (0..count)
@@ -152,7 +172,11 @@ fn snapshots(count: u64, share: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
         .collect()
 }
 
-fn poll_for(poller: &mut Poller, fake: &Arc<Fake>, ms: u64) -> (Vec<clscope_nvml::gpm::Window>, Vec<NvmlError>) {
+fn poll_for(
+    poller: &mut Poller,
+    fake: &Arc<Fake>,
+    ms: u64,
+) -> (Vec<clscope_nvml::gpm::Window>, Vec<NvmlError>) {
     let (mut windows, mut errors) = (Vec::new(), Vec::new());
     let end = fake.now() + ms * MS;
     while fake.now() < end {
@@ -176,7 +200,10 @@ fn each_snapshot_gives_one_window_with_its_true_bounds() {
     // The first snapshot seen to appear only starts the first window.
     for (i, window) in windows.iter().enumerate() {
         let ((from, _), (to, share)) = (truth[i], truth[i + 1]);
-        assert!(window.begin.before.0 <= from && from <= window.begin.after.0, "{i} {window:?} {from}");
+        assert!(
+            window.begin.before.0 <= from && from <= window.begin.after.0,
+            "{i} {window:?} {from}"
+        );
         assert!(window.end.before.0 <= to && to <= window.end.after.0, "{i} {window:?} {to}");
         assert!(window.end.uncertainty_ns() < 3 * MS);
         assert_eq!(window.values[..2], [Some(share), None]);
@@ -188,8 +215,15 @@ fn each_snapshot_gives_one_window_with_its_true_bounds() {
     assert_eq!(fake.freed.load(Ordering::Relaxed), 2);
 }
 
-/// Polls when the poller wants to be asked, each call taking `cost` and coming late by what `late` says.
-fn poll_as_told(poller: &mut Poller, fake: &Arc<Fake>, ms: u64, cost: u64, late: impl Fn(u64) -> u64) -> Vec<clscope_nvml::gpm::Window> {
+/// Polls when the poller wants to be asked, each call taking `cost` and coming late by what `late`
+/// says.
+fn poll_as_told(
+    poller: &mut Poller,
+    fake: &Arc<Fake>,
+    ms: u64,
+    cost: u64,
+    late: impl Fn(u64) -> u64,
+) -> Vec<clscope_nvml::gpm::Window> {
     let mut windows = Vec::new();
     let (end, mut polls) = (fake.now() + ms * MS, 0);
     while fake.now() < end {
@@ -219,19 +253,28 @@ fn it_asks_only_when_a_snapshot_is_due() {
     let mut held = 0;
     for window in &windows {
         let (to, share) = nearest(&truth, window.end.mid().0);
-        // Where it was not asked on both sides, it is where the beat puts it: this driver wavers about it by 2 ms.
-        assert!(window.end.before.0 <= to + 4 * MS && to <= window.end.after.0 + 4 * MS, "{window:?} {to}");
+        // Where it was not asked on both sides, it is where the beat puts it: this driver wavers
+        // about it by 2 ms.
+        assert!(
+            window.end.before.0 <= to + 4 * MS && to <= window.end.after.0 + 4 * MS,
+            "{window:?} {to}"
+        );
         held += usize::from(window.end.before.0 <= to && to <= window.end.after.0);
         assert_eq!(window.values[0], Some(share));
     }
     assert!(held * 10 >= windows.len() * 9, "{held} of {}", windows.len());
-    assert!(windows.iter().filter(|w| w.end.uncertainty_ns() <= 6 * MS).count() * 10 >= windows.len() * 9);
+    assert!(
+        windows.iter().filter(|w| w.end.uncertainty_ns() <= 6 * MS).count() * 10
+            >= windows.len() * 9
+    );
 }
 
 #[test]
 fn a_driver_that_keeps_its_beat_is_asked_once_for_each_snapshot() {
     // As on an H200: every 100.05 ms to some tenths of a millisecond.
-    let truth: Vec<(u64, f64)> = (1..640u64).map(|i| (i * 100_050_000 + i * 7919 % 300 * 1000, 10.0 + (i % 80) as f64)).collect();
+    let truth: Vec<(u64, f64)> = (1..640u64)
+        .map(|i| (i * 100_050_000 + i * 7919 % 300 * 1000, 10.0 + (i % 80) as f64))
+        .collect();
     let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
     let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
     let windows = poll_as_told(&mut poller, &fake, 60_000, 2_000_000, |n| n % 5 * 100_000);
@@ -240,7 +283,10 @@ fn a_driver_that_keeps_its_beat_is_asked_once_for_each_snapshot() {
     assert!(counts.polls * 100 <= counts.windows * 125, "{counts:?}");
     for window in &windows {
         let (to, share) = nearest(&truth, window.end.mid().0);
-        assert!(window.end.before.0 <= to + MS / 2 && to <= window.end.after.0 + MS / 2, "{window:?} {to}");
+        assert!(
+            window.end.before.0 <= to + MS / 2 && to <= window.end.after.0 + MS / 2,
+            "{window:?} {to}"
+        );
         assert_eq!(window.values[0], Some(share));
     }
 }
@@ -251,12 +297,22 @@ fn a_loaded_machine_still_puts_snapshots_in_their_places() {
     let fake = Arc::new(Fake { snapshots: truth.clone(), busy: true, ..Fake::default() });
     let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
     // Every eleventh poll comes 60 ms late.
-    let windows = poll_as_told(&mut poller, &fake, 30_000, 1_600_000, |n| if n % 11 == 0 { 60 * MS } else { 0 });
+    let windows =
+        poll_as_told(
+            &mut poller,
+            &fake,
+            30_000,
+            1_600_000,
+            |n| if n % 11 == 0 { 60 * MS } else { 0 },
+        );
     assert!(windows.len() > 200, "{}", windows.len());
     let mut wide = 0;
     for window in &windows {
         let (to, _) = nearest(&truth, window.end.mid().0);
-        assert!(window.end.before.0 <= to + 8 * MS && to <= window.end.after.0 + 8 * MS, "{window:?} {to}");
+        assert!(
+            window.end.before.0 <= to + 8 * MS && to <= window.end.after.0 + 8 * MS,
+            "{window:?} {to}"
+        );
         wide += usize::from(window.end.uncertainty_ns() > 10 * MS);
     }
     assert!(wide * 5 < windows.len(), "{wide} of {}", windows.len());
@@ -273,7 +329,11 @@ fn an_idle_device_gives_zeros_that_are_true() {
 
 #[test]
 fn zeros_of_a_busy_device_are_refused() {
-    let fake = Arc::new(Fake { snapshots: snapshots(20, |i| if i == 5 { 0.0 } else { 80.0 }), busy: true, ..Fake::default() });
+    let fake = Arc::new(Fake {
+        snapshots: snapshots(20, |i| if i == 5 { 0.0 } else { 80.0 }),
+        busy: true,
+        ..Fake::default()
+    });
     let mut poller = Poller::new(Arc::clone(&fake) as _, &device(), &[12]).unwrap();
     let (windows, _) = poll_for(&mut poller, &fake, 1800);
     assert!(windows.iter().all(|w| w.values[0] == Some(80.0)));
@@ -390,15 +450,21 @@ fn ring_samples_land_on_our_clock() {
 #[test]
 fn what_does_not_answer_is_a_finding() {
     let fake: Arc<dyn Api> = Arc::new(Fake::default());
-    let (sources, findings) = clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
+    let (sources, findings) =
+        clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
     let names: Vec<&str> = sources.iter().map(|s| s.name()).collect();
-    assert_eq!(names, ["nvml:ring:0", "nvml:energy:0", "nvml:instant:0", "nvml:state:0", "nvml:gpm:0"]);
+    assert_eq!(
+        names,
+        ["nvml:ring:0", "nvml:energy:0", "nvml:instant:0", "nvml:state:0", "nvml:gpm:0"]
+    );
     let refused: Vec<_> = findings.iter().filter(|f| f.state != State::Opened).collect();
     assert_eq!(refused.len(), 1, "the module sensor this board has not: {refused:?}");
     assert!(refused[0].name.contains("ModulePower"));
 
-    let fake: Arc<dyn Api> = Arc::new(Fake { lacks: vec!["ring", "gpm", "field", "temperature"], ..Fake::default() });
-    let (sources, findings) = clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
+    let fake: Arc<dyn Api> =
+        Arc::new(Fake { lacks: vec!["ring", "gpm", "field", "temperature"], ..Fake::default() });
+    let (sources, findings) =
+        clscope_nvml::open(&fake, &[device()], &Wanted { gpm: Some(Vec::new()) });
     assert_eq!(sources.len(), 2);
     // Without samples the counter is all there is: it is read at its own rate.
     assert_eq!(sources[0].pace().fastest_ns, 100 * MS);
@@ -425,7 +491,8 @@ fn state_is_read_in_its_units() {
 
 #[test]
 fn errors_keep_their_remedies() {
-    let lost = NvmlError::Call { call: "x", code: code::GPU_IS_LOST, words: "GPU is lost".to_owned() };
+    let lost =
+        NvmlError::Call { call: "x", code: code::GPU_IS_LOST, words: "GPU is lost".to_owned() };
     let error = SensorError::from(lost);
     assert!(error.is_fatal());
     assert_eq!(error.remedy(), Some("sudo nvidia-smi --gpu-reset"));

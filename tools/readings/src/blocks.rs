@@ -1,5 +1,5 @@
-//! A file of sensors' records while it is written: the header, then blocks, each appended whole. Refuses to stop anything
-//! when a write fails: it keeps the reason and goes on without the file.
+//! A file of sensors' records while it is written: the header, then blocks, each appended whole.
+//! Refuses to stop anything when a write fails: it keeps the reason and goes on without the file.
 
 use crate::host;
 use clscope_trace::file::{Clock, FileHeader, FileKind};

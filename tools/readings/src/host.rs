@@ -1,5 +1,5 @@
-//! What the headers of a trace's files say of machine and process, wherever they are written. Refuses to make ids up: what
-//! the system does not tell is zero, as the format has it.
+//! What the headers of a trace's files say of machine and process, wherever they are written.
+//! Refuses to make ids up: what the system does not tell is zero, as the format has it.
 
 /// Id of this machine (`/etc/machine-id`), zeros if unknown.
 #[must_use]
@@ -42,7 +42,10 @@ fn id(text: &[u8]) -> [u8; 16] {
 mod tests {
     #[test]
     fn ids_are_read_with_and_without_dashes_and_short_ones_are_none() {
-        let wanted = [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e];
+        let wanted = [
+            0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8,
+            0x42, 0x7e,
+        ];
         assert_eq!(super::id(b"d41d8cd98f00b204e9800998ecf8427e\n"), wanted);
         assert_eq!(super::id(b"d41d8cd9-8f00-b204-e980-0998ecf8427e\n"), wanted);
         assert_eq!(super::id(b"d41d8cd98f00b204"), [0; 16]);

@@ -1,6 +1,6 @@
-//! Owns the writing of `sensors.clt`: readings and events of the sampler become records, blocks are appended whole. The
-//! sampler of `clscope record` and the one inside an application write with it. Refuses to stop anything when a write fails: it
-//! says so once and goes on without.
+//! Owns the writing of `sensors.clt`: readings and events of the sampler become records, blocks are
+//! appended whole. The sampler of `clscope record` and the one inside an application write with it.
+//! Refuses to stop anything when a write fails: it says so once and goes on without.
 #![forbid(unsafe_code)]
 
 mod blocks;
@@ -13,7 +13,9 @@ use clscope_sensors::oa::{Continuity, CounterSource, CounterValue, CounterWindow
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
 use clscope_trace::file::Clock;
-use clscope_trace::sensors::{self, Anchor, Cost, Finding, Readings, Record, Series, SourceCost, Updates};
+use clscope_trace::sensors::{
+    self, Anchor, Cost, Finding, Readings, Record, Series, SourceCost, Updates,
+};
 use std::io::Write;
 use std::path::Path;
 
@@ -170,8 +172,14 @@ impl Store {
     }
 
     fn begin(file: Blocks) -> Self {
-        let mut store =
-            Self { file, records: Vec::new(), rows: Vec::new(), pending: 0, written_ns: clscope_clock::monotonic_raw().0, buffered: false };
+        let mut store = Self {
+            file,
+            records: Vec::new(),
+            rows: Vec::new(),
+            pending: 0,
+            written_ns: clscope_clock::monotonic_raw().0,
+            buffered: false,
+        };
         store.anchor();
         store
     }
@@ -182,7 +190,12 @@ impl Store {
 
     /// Notes an event that is not the sampler's.
     pub fn note(&mut self, time: u64, code: &str, text: &str) {
-        self.put(sensors::Event { time, code: code.to_owned(), text: text.to_owned(), ..Default::default() });
+        self.put(sensors::Event {
+            time,
+            code: code.to_owned(),
+            text: text.to_owned(),
+            ..Default::default()
+        });
     }
 
     fn anchor(&mut self) {
@@ -198,7 +211,12 @@ impl Store {
                 why = if why.is_empty() { problem.clone() } else { format!("{why}; {problem}") };
             }
             let state = state_name(&finding.state).to_owned();
-            self.put(Finding { name: finding.name.clone(), state, why, remedy: finding.remedy.clone().unwrap_or_default() });
+            self.put(Finding {
+                name: finding.name.clone(),
+                state,
+                why,
+                remedy: finding.remedy.clone().unwrap_or_default(),
+            });
         }
     }
 
@@ -267,28 +285,46 @@ impl Sink for Store {
 
     fn event(&mut self, event: Event<'_>) {
         let time = clscope_clock::monotonic_raw().0;
-        let of = |code: &str, series: Option<SeriesId>, source: &str, text: String| sensors::Event {
-            time,
-            code: code.to_owned(),
-            series: series.map(|s| s.0),
-            source: source.to_owned(),
-            text,
-        };
+        let of =
+            |code: &str, series: Option<SeriesId>, source: &str, text: String| sensors::Event {
+                time,
+                code: code.to_owned(),
+                series: series.map(|s| s.0),
+                source: source.to_owned(),
+                text,
+            };
         match event {
             Event::Works(series) => self.put(of("works", Some(series), "", String::new())),
             Event::Dead { series, observed_ns, all_zero } => {
                 let what = if all_zero { "reads 0" } else { "does not move" };
-                self.put(of("dead", Some(series), "", format!("{what} for {:.1} s: present, not working", observed_ns as f64 * 1e-9)));
+                self.put(of(
+                    "dead",
+                    Some(series),
+                    "",
+                    format!("{what} for {:.1} s: present, not working", observed_ns as f64 * 1e-9),
+                ));
             }
             Event::Stalled { series, still_ns } => {
-                self.put(of("stalled", Some(series), "", format!("stands still for {:.1} s", still_ns as f64 * 1e-9)));
+                self.put(of(
+                    "stalled",
+                    Some(series),
+                    "",
+                    format!("stands still for {:.1} s", still_ns as f64 * 1e-9),
+                ));
             }
             Event::Jumped { series, at } => {
-                let mut event = of("jumped", Some(series), "", "jumped or went backwards: its energy has a gap".to_owned());
+                let mut event = of(
+                    "jumped",
+                    Some(series),
+                    "",
+                    "jumped or went backwards: its energy has a gap".to_owned(),
+                );
                 event.time = at.0;
                 self.put(event);
             }
-            Event::Trouble { source, error } => self.put(of("trouble", None, source, error.to_string())),
+            Event::Trouble { source, error } => {
+                self.put(of("trouble", None, source, error.to_string()))
+            }
             Event::Lost { source, error } => self.put(of("lost", None, source, error.to_string())),
             Event::Paced { updates: (series, updates), every_ns, .. } => self.put(match updates {
                 Ok(u) => Updates {
@@ -299,7 +335,12 @@ impl Sink for Store {
                     every_ns,
                     none: String::new(),
                 },
-                Err(none) => Updates { series: series.0, every_ns, none: none.to_string(), ..Default::default() },
+                Err(none) => Updates {
+                    series: series.0,
+                    every_ns,
+                    none: none.to_string(),
+                    ..Default::default()
+                },
             }),
             _ => {}
         }

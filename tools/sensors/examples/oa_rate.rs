@@ -1,7 +1,9 @@
-//! How many reports a second one core decodes: record parsing, wraps, totals and contexts of a synthesised
-//! stream in every width, by CPU time, so that what else runs counts less. Prints a line per format; refuses to judge.
+//! How many reports a second one core decodes: record parsing, wraps, totals and contexts of a
+//! synthesised stream in every width, by CPU time, so that what else runs counts less. Prints a
+//! line per format; refuses to judge.
 //!
-//! `cargo run --release -p clscope-sensors --example oa_rate [PASSES]`: with PASSES as many passes over 16 MiB, for callgrind.
+//! `cargo run --release -p clscope-sensors --example oa_rate [PASSES]`: with PASSES as many passes
+//! over 16 MiB, for callgrind.
 
 use clscope_sensors::RawNs;
 use clscope_sensors::oa::device::Device;
@@ -10,7 +12,9 @@ use clscope_sensors::oa::sampling::{Driver, StreamFacts};
 use clscope_sensors::oa::stream::Records;
 use clscope_sensors::oa::testing::{Writer, record, switch_id, timer_id};
 use clscope_sensors::oa::uapi::Call;
-use clscope_sensors::oa::{Accumulator, CounterSource, CounterValue, Counts, Format, Generation, OaSampler, Reading};
+use clscope_sensors::oa::{
+    Accumulator, CounterSource, CounterValue, Counts, Format, Generation, OaSampler, Reading,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
@@ -38,11 +42,16 @@ impl Device for Memory {
     }
 }
 
-/// Reports a second through the whole source: read, decoded, placed on the host's clock, handed over as windows.
+/// Reports a second through the whole source: read, decoded, placed on the host's clock, handed
+/// over as windows.
 fn sampled(stream: &[u8], layout: &'static clscope_sensors::oa::Layout, passes: u64) -> f64 {
     let (mut windows, mut seconds, mut sum) = (0u64, 0.0, 0u64);
     for _ in 0..passes.max(1) {
-        let script = Script { params: BTreeMap::from([(51, 12_000_000), (57, 12_000_000)]), tick_bits: 36, ..Script::default() };
+        let script = Script {
+            params: BTreeMap::from([(51, 12_000_000), (57, 12_000_000)]),
+            tick_bits: 36,
+            ..Script::default()
+        };
         let facts = StreamFacts {
             name: "oa".to_owned(),
             driver: Driver::I915,
@@ -54,7 +63,8 @@ fn sampled(stream: &[u8], layout: &'static clscope_sensors::oa::Layout, passes: 
             only_context: None,
         };
         let memory = Memory(Mutex::new((0, stream.to_vec())));
-        let mut sampler = OaSampler::new(Box::new(Emulator::new(script)), Box::new(memory), facts, None);
+        let mut sampler =
+            OaSampler::new(Box::new(Emulator::new(script)), Box::new(memory), facts, None);
         let mut now = 0;
         let mut clock = || {
             now += 1000;
@@ -63,7 +73,11 @@ fn sampled(stream: &[u8], layout: &'static clscope_sensors::oa::Layout, passes: 
         let start = cpu();
         let read = sampler.read(&mut clock, &mut |window| {
             windows += 1;
-            sum += window.values.iter().map(|v| if let CounterValue::Count(n) = v { *n & 1 } else { 0 }).sum::<u64>();
+            sum += window
+                .values
+                .iter()
+                .map(|v| if let CounterValue::Count(n) = v { *n & 1 } else { 0 })
+                .sum::<u64>();
         });
         seconds += cpu() - start;
         if let Err(error) = read {
@@ -84,7 +98,13 @@ fn cpu() -> f64 {
 
 fn main() {
     let wanted: Option<u64> = std::env::args().nth(1).and_then(|n| n.parse().ok());
-    for format in [Format::C4B8, Format::A12B8C8, Format::A32u40A4u32B8C8, Format::A24u40A14u32B8C8, Format::Pec64u64] {
+    for format in [
+        Format::C4B8,
+        Format::A12B8C8,
+        Format::A32u40A4u32B8C8,
+        Format::A24u40A14u32B8C8,
+        Format::Pec64u64,
+    ] {
         let layout = format.layout(Reading::Tables);
         let mut writer = Writer::new(layout);
         let mut stream = Vec::new();

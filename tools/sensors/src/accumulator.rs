@@ -1,6 +1,6 @@
-//! From raw counter values that wrap, stall and jump to a monotone total. Owns the arithmetic and the
-//! verdict on every step; refuses to guess what happened inside a jump: it is counted, adds nothing, and
-//! the total continues behind it.
+//! From raw counter values that wrap, stall and jump to a monotone total. Owns the arithmetic and
+//! the verdict on every step; refuses to guess what happened inside a jump: it is counted, adds
+//! nothing, and the total continues behind it.
 #![forbid(unsafe_code)]
 
 use crate::source::Range;
@@ -17,8 +17,8 @@ pub enum Step {
     Unchanged,
     /// Lower than before, as a wrap explains it; it stands for this many counts.
     Wrapped(u64),
-    /// Lower than before without a wrap to explain it (reset, reload of a driver, suspend), or risen by
-    /// more than the hardware can draw: nothing was added.
+    /// Lower than before without a wrap to explain it (reset, reload of a driver, suspend), or
+    /// risen by more than the hardware can draw: nothing was added.
     Jumped,
     /// The time between two values went backwards: nothing was added, the value was not kept.
     TimeBackwards,
@@ -37,7 +37,8 @@ pub struct StepCounts {
     pub jumps: u64,
     /// Values whose time lay before the last one's.
     pub time_backwards: u64,
-    /// Intervals long enough, at the plausible limit, for more than one wrap: the total may be short.
+    /// Intervals long enough, at the plausible limit, for more than one wrap: the total may be
+    /// short.
     pub maybe_missed_wraps: u64,
 }
 
@@ -57,13 +58,13 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
-    /// The most a single domain is believed to draw. The largest accelerators and server packages of
-    /// today stay under 3 kW; ten times typical leaves room and still catches every reset of a counter
-    /// that ran for longer than seconds.
+    /// The most a single domain is believed to draw. The largest accelerators and server packages
+    /// of today stay under 3 kW; ten times typical leaves room and still catches every reset of a
+    /// counter that ran for longer than seconds.
     pub const PLAUSIBLE_WATTS: f64 = 10_000.0;
 
-    /// The longest update step that is allowed for: a value may hold what was drawn during this span
-    /// before the interval began.
+    /// The longest update step that is allowed for: a value may hold what was drawn during this
+    /// span before the interval began.
     const STEP_NS: f64 = 1.1e9;
 
     /// For a counter of `unit` and `range`, believing at most [`Accumulator::PLAUSIBLE_WATTS`].
@@ -156,7 +157,8 @@ impl Accumulator {
         self.total().joules()
     }
 
-    /// How long the counter has stood still at `now`, in nanoseconds; `None` before the first value.
+    /// How long the counter has stood still at `now`, in nanoseconds; `None` before the first
+    /// value.
     #[must_use]
     pub fn still_for(&self, now: RawNs) -> Option<u64> {
         let since = self.last_advance.or(self.last.map(|(at, _)| at))?;
@@ -240,7 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a run is cut into readings, and wherever the counter wraps, the total is the energy.
+        /// However a run is cut into readings, and wherever the counter wraps, the total is the
+        /// energy.
         #[test]
         fn totals_undo_wraps(
             start in 0u64..=u64::from(u32::MAX),

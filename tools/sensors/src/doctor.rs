@@ -1,6 +1,6 @@
-//! What sensors there are, whether they work, why not, and the one command that helps: as data, for the
-//! command line to print. Also opens all of the host's own sources in one go, without counting any plane
-//! twice. Refuses to wait: working or not is decided by readings the caller brings about.
+//! What sensors there are, whether they work, why not, and the one command that helps: as data, for
+//! the command line to print. Also opens all of the host's own sources in one go, without counting
+//! any plane twice. Refuses to wait: working or not is decided by readings the caller brings about.
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
@@ -52,7 +52,14 @@ impl Finding {
     #[must_use]
     pub fn opened(name: String, source: &dyn Source) -> Finding {
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
-        Finding { name, state: State::Opened, why: None, remedy: None, domains, problems: Vec::new() }
+        Finding {
+            name,
+            state: State::Opened,
+            why: None,
+            remedy: None,
+            domains,
+            problems: Vec::new(),
+        }
     }
 
     /// An interface that could not be.
@@ -104,21 +111,29 @@ impl Opened {
     }
 }
 
-/// Opens RAPL (powercap, else perf, else, with consent, MSRs: the same counters by three doors, so one of
-/// them) and hwmon. A door that opens only domains nobody needs does not keep the next one shut: a machine
-/// whose powercap has no package zone is asked through perf too.
+/// Opens RAPL (powercap, else perf, else, with consent, MSRs: the same counters by three doors, so
+/// one of them) and hwmon. A door that opens only domains nobody needs does not keep the next one
+/// shut: a machine whose powercap has no package zone is asked through perf too.
 #[must_use]
-pub fn open_host(files: &dyn Files, roots: &Roots, perf: &dyn PerfOpener, msr: Option<MsrConsent>) -> Opened {
+pub fn open_host(
+    files: &dyn Files,
+    roots: &Roots,
+    perf: &dyn PerfOpener,
+    msr: Option<MsrConsent>,
+) -> Opened {
     const SAME: &str = "another interface gives the same counters";
     let mut opened = Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
     let mut has_package = false;
-    let counts_package = |source: &dyn Source| source.domains().iter().any(|d| d.plane == Some(Plane::Package));
+    let counts_package =
+        |source: &dyn Source| source.domains().iter().any(|d| d.plane == Some(Plane::Package));
     match Powercap::open(files, roots) {
         Ok((source, problems)) => {
             has_package |= counts_package(&source);
             opened.add(Box::new(source), "RAPL through powercap", &problems);
         }
-        Err(error) => opened.findings.push(Finding::refused("RAPL through powercap".to_owned(), &error)),
+        Err(error) => {
+            opened.findings.push(Finding::refused("RAPL through powercap".to_owned(), &error))
+        }
     }
     if has_package {
         opened.findings.push(Finding::skipped("RAPL through perf", SAME, None));
@@ -128,7 +143,9 @@ pub fn open_host(files: &dyn Files, roots: &Roots, perf: &dyn PerfOpener, msr: O
                 has_package |= counts_package(&source);
                 opened.add(Box::new(source), "RAPL through perf", &problems);
             }
-            Err(error) => opened.findings.push(Finding::refused("RAPL through perf".to_owned(), &error)),
+            Err(error) => {
+                opened.findings.push(Finding::refused("RAPL through perf".to_owned(), &error))
+            }
         }
     }
     match msr {
@@ -140,7 +157,9 @@ pub fn open_host(files: &dyn Files, roots: &Roots, perf: &dyn PerfOpener, msr: O
         )),
         Some(consent) => match Msr::open(files, roots, consent) {
             Ok(source) => opened.add(Box::new(source), "RAPL through MSRs", &[]),
-            Err(error) => opened.findings.push(Finding::refused("RAPL through MSRs".to_owned(), &error)),
+            Err(error) => {
+                opened.findings.push(Finding::refused("RAPL through MSRs".to_owned(), &error))
+            }
         },
     }
     match Hwmon::open(files, roots) {
@@ -180,10 +199,11 @@ impl Observation {
         }
     }
 
-    /// Reads every source once. Call it several times over [`Liveness::OBSERVE_NS`] or a little more.
-    /// Returns whether everything is decided.
+    /// Reads every source once. Call it several times over [`Liveness::OBSERVE_NS`] or a little
+    /// more. Returns whether everything is decided.
     pub fn read(&mut self, sources: &mut [Box<dyn Source>], clock: &mut dyn Clock) -> bool {
-        for ((source, live), error) in sources.iter_mut().zip(&mut self.live).zip(&mut self.errors) {
+        for ((source, live), error) in sources.iter_mut().zip(&mut self.live).zip(&mut self.errors)
+        {
             let result = source.read(clock, &mut |reading| {
                 if let Some(live) = live.get_mut(reading.domain.0) {
                     live.observe(reading.stamp.mid(), reading.value);
@@ -211,7 +231,10 @@ impl Observation {
             for (live, name) in live.iter().zip(&names) {
                 if let Verdict::Dead { observed_ns, all_zero } = live.verdict() {
                     let what = if all_zero { "reads 0" } else { "stands still" };
-                    dead.push(format!("{name} {what} for {:.1} s: present, not working", observed_ns as f64 * 1e-9));
+                    dead.push(format!(
+                        "{name} {what} for {:.1} s: present, not working",
+                        observed_ns as f64 * 1e-9
+                    ));
                 }
             }
             let works = live.iter().any(|l| l.verdict() == Verdict::Works);

@@ -1,5 +1,5 @@
-//! What can go wrong with a sensor, each with the object it happened on and, where one exists, the one
-//! command that helps. Refuses to turn any failure into a value.
+//! What can go wrong with a sensor, each with the object it happened on and, where one exists, the
+//! one command that helps. Refuses to turn any failure into a value.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -91,7 +91,9 @@ impl SensorError {
     pub fn remedy(&self) -> Option<&str> {
         match self {
             SensorError::Denied { remedy, .. } => Some(remedy),
-            SensorError::NotFound { remedy, .. } | SensorError::Foreign { remedy, .. } => remedy.as_deref(),
+            SensorError::NotFound { remedy, .. } | SensorError::Foreign { remedy, .. } => {
+                remedy.as_deref()
+            }
             _ => None,
         }
     }
@@ -100,15 +102,21 @@ impl SensorError {
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
-            SensorError::Vanished { .. } | SensorError::NotFound { .. } | SensorError::Denied { .. } | SensorError::Unsupported { .. } => {
-                true
-            }
+            SensorError::Vanished { .. }
+            | SensorError::NotFound { .. }
+            | SensorError::Denied { .. }
+            | SensorError::Unsupported { .. } => true,
             SensorError::Foreign { fatal, .. } => *fatal,
             SensorError::Malformed { .. } | SensorError::Io { .. } => false,
         }
     }
 
-    pub(crate) fn malformed(what: &'static str, path: impl Into<PathBuf>, found: &str, expected: &'static str) -> SensorError {
+    pub(crate) fn malformed(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+        found: &str,
+        expected: &'static str,
+    ) -> SensorError {
         // A file under a foreign root may hold anything: quote little of it.
         let found = found.chars().take(40).collect();
         SensorError::Malformed { what, path: path.into(), found, expected }

@@ -86,7 +86,8 @@ const SYSFS_MAGIC: libc::c_long = 0x6265_6572;
 fn on_sysfs(file: &File) -> bool {
     // SAFETY: statfs is plain data; all-zero is a valid value of it.
     let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open for as long as `file` lives; `stat` is writable and of the right type.
+    // SAFETY: the descriptor is open for as long as `file` lives; `stat` is writable and of the
+    // right type.
     let rc = unsafe { libc::fstatfs(file.as_raw_fd(), &mut stat) };
     #[allow(clippy::unnecessary_cast)] // f_type differs between C libraries
     let kind = stat.f_type as libc::c_long;
@@ -111,42 +112,72 @@ impl Files for System {
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>> {
         let file = File::open(path)?;
         let is_plain = file.metadata()?.is_file();
-        if is_plain && !on_sysfs(&file) { Ok(Box::new(Reopened(path.to_owned()))) } else { Ok(Box::new(file)) }
+        if is_plain && !on_sysfs(&file) {
+            Ok(Box::new(Reopened(path.to_owned())))
+        } else {
+            Ok(Box::new(file))
+        }
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(path)?.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = std::fs::read_dir(path)?
+            .filter_map(Result::ok)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort();
         Ok(names)
     }
 
     fn link_target_name(&self, path: &Path) -> io::Result<String> {
         let target = std::fs::read_link(path)?;
-        target.file_name().and_then(|name| name.to_str()).map(str::to_owned).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+        target
+            .file_name()
+            .and_then(|name| name.to_str())
+            .map(str::to_owned)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
     }
 }
 
 /// Turns a failure to open into the typed error, with `remedy` where access was refused.
-pub(crate) fn open_error(what: &'static str, path: &Path, source: io::Error, detail: &str, remedy: &str) -> SensorError {
+pub(crate) fn open_error(
+    what: &'static str,
+    path: &Path,
+    source: io::Error,
+    detail: &str,
+    remedy: &str,
+) -> SensorError {
     match source.kind() {
-        io::ErrorKind::NotFound => SensorError::NotFound { what, path: path.to_owned(), remedy: None },
-        io::ErrorKind::PermissionDenied => {
-            SensorError::Denied { what, path: path.to_owned(), detail: detail.to_owned(), remedy: remedy.to_owned() }
+        io::ErrorKind::NotFound => {
+            SensorError::NotFound { what, path: path.to_owned(), remedy: None }
         }
+        io::ErrorKind::PermissionDenied => SensorError::Denied {
+            what,
+            path: path.to_owned(),
+            detail: detail.to_owned(),
+            remedy: remedy.to_owned(),
+        },
         _ => SensorError::Io { what, path: path.to_owned(), source },
     }
 }
 
 /// Turns a failure to read something that was open into the typed error.
 pub(crate) fn read_error(what: &'static str, path: &Path, source: io::Error) -> SensorError {
-    let gone = source.kind() == io::ErrorKind::NotFound || matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
-    if gone { SensorError::Vanished { what, path: path.to_owned() } } else { SensorError::Io { what, path: path.to_owned(), source } }
+    let gone = source.kind() == io::ErrorKind::NotFound
+        || matches!(source.raw_os_error(), Some(libc::ENODEV | libc::ENXIO));
+    if gone {
+        SensorError::Vanished { what, path: path.to_owned() }
+    } else {
+        SensorError::Io { what, path: path.to_owned(), source }
+    }
 }
 
-/// Reads a whole number from the start of an attribute file. An empty file is read once more: emulated
-/// trees are written in two steps (cut, then filled), sysfs never shows one.
-pub(crate) fn read_number(what: &'static str, file: &dyn ReadAt, path: &Path) -> Result<i64, SensorError> {
+/// Reads a whole number from the start of an attribute file. An empty file is read once more:
+/// emulated trees are written in two steps (cut, then filled), sysfs never shows one.
+pub(crate) fn read_number(
+    what: &'static str,
+    file: &dyn ReadAt,
+    path: &Path,
+) -> Result<i64, SensorError> {
     let mut buf = [0u8; 64];
     let mut n = 0;
     for _ in 0..2 {
@@ -160,13 +191,23 @@ pub(crate) fn read_number(what: &'static str, file: &dyn ReadAt, path: &Path) ->
 }
 
 /// As [`read_number`], for counters that never are negative.
-pub(crate) fn read_count(what: &'static str, file: &dyn ReadAt, path: &Path) -> Result<u64, SensorError> {
+pub(crate) fn read_count(
+    what: &'static str,
+    file: &dyn ReadAt,
+    path: &Path,
+) -> Result<u64, SensorError> {
     let number = read_number(what, file, path)?;
-    u64::try_from(number).map_err(|_| SensorError::malformed(what, path, &number.to_string(), "a number of at least 0"))
+    u64::try_from(number).map_err(|_| {
+        SensorError::malformed(what, path, &number.to_string(), "a number of at least 0")
+    })
 }
 
 /// The trimmed text of a small file.
-pub(crate) fn small_text(files: &dyn Files, what: &'static str, path: &Path) -> Result<String, SensorError> {
+pub(crate) fn small_text(
+    files: &dyn Files,
+    what: &'static str,
+    path: &Path,
+) -> Result<String, SensorError> {
     match files.text(path) {
         Ok(text) => Ok(text.trim().to_owned()),
         Err(source) => Err(open_error(what, path, source, "file permissions", "run as root")),

@@ -1,6 +1,6 @@
-//! GPU power from what the sensors count: the selectable formulas, what each includes, the choice among
-//! them, and the containment self-test. Pure: planes in, watts or joules out. Refuses to stand in 0 for a
-//! plane that is missing: that is an error that names it.
+//! GPU power from what the sensors count: the selectable formulas, what each includes, the choice
+//! among them, and the containment self-test. Pure: planes in, watts or joules out. Refuses to
+//! stand in 0 for a plane that is missing: that is an error that names it.
 #![forbid(unsafe_code)]
 
 use crate::source::Plane;
@@ -9,7 +9,8 @@ use std::ops::Sub;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What each plane drew over one and the same span; watts or joules, `None` where no working sensor is.
+/// What each plane drew over one and the same span; watts or joules, `None` where no working sensor
+/// is.
 ///
 /// Several packages: one such value per package, or their sums; never a sum over some of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,10 +85,11 @@ fn list(names: &[&'static str]) -> String {
 }
 
 impl Formula {
-    /// All of them, the most trusted first: the order in which `auto` tries them. A discrete GPU's own
-    /// sensor goes before the planes of the processor. The reference formula is last: it is right only if
-    /// PKG contains DRAM.
-    pub const ALL: [Formula; 5] = [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
+    /// All of them, the most trusted first: the order in which `auto` tries them. A discrete GPU's
+    /// own sensor goes before the planes of the processor. The reference formula is last: it is
+    /// right only if PKG contains DRAM.
+    pub const ALL: [Formula; 5] =
+        [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
 
     /// Its name on the command line.
     #[must_use]
@@ -118,11 +120,15 @@ impl Formula {
     pub fn includes(self) -> &'static str {
         match self {
             Formula::Pp1 => "graphics plane (PP1)",
-            Formula::PkgPp0 => "upper bound: includes uncore (system agent, last-level cache, memory controller)",
+            Formula::PkgPp0 => {
+                "upper bound: includes uncore (system agent, last-level cache, memory controller)"
+            }
             Formula::PkgPp0Dram => {
                 "thesis formula, for comparison: includes uncore; too low by all of DRAM where PKG does not contain DRAM"
             }
-            Formula::Nvml => "the whole board: GPU, memory, voltage regulators, as far as its sensor reaches",
+            Formula::Nvml => {
+                "the whole board: GPU, memory, voltage regulators, as far as its sensor reaches"
+            }
             Formula::Hwmon => "the card or GPU package its driver names; on an APU the CPU too",
         }
     }
@@ -139,8 +145,8 @@ impl Formula {
         }
     }
 
-    /// Applies it. Works on watts and on joules of one span alike. A negative result is returned as it is:
-    /// it says that the planes do not nest as the formula assumes.
+    /// Applies it. Works on watts and on joules of one span alike. A negative result is returned as
+    /// it is: it says that the planes do not nest as the formula assumes.
     ///
     /// # Errors
     /// Names every plane that is needed and missing.
@@ -148,7 +154,11 @@ impl Formula {
         let value = match self {
             Formula::Pp1 => planes.pp1,
             Formula::PkgPp0 => planes.pkg.zip(planes.pp0).map(|(pkg, pp0)| pkg - pp0),
-            Formula::PkgPp0Dram => planes.pkg.zip(planes.pp0).zip(planes.dram).map(|((pkg, pp0), dram)| pkg - pp0 - dram),
+            Formula::PkgPp0Dram => planes
+                .pkg
+                .zip(planes.pp0)
+                .zip(planes.dram)
+                .map(|((pkg, pp0), dram)| pkg - pp0 - dram),
             Formula::Nvml => planes.nvml,
             Formula::Hwmon => planes.hwmon,
         };
@@ -210,18 +220,23 @@ impl GpuPlace {
         match (self, formula) {
             (GpuPlace::Integrated, Formula::Nvml) => false,
             (GpuPlace::Discrete, Formula::Pp1 | Formula::PkgPp0 | Formula::PkgPp0Dram) => false,
-            // An APU's figure holds the CPU: anything of RAPL's is closer, so hwmon stays possible but last.
+            // An APU's figure holds the CPU: anything of RAPL's is closer, so hwmon stays possible
+            // but last.
             _ => true,
         }
     }
 }
 
-/// Chooses a formula for a GPU at `place` from the planes that work. Fill `works` with any value (the
-/// readings, say) for planes whose sensors were seen to work.
+/// Chooses a formula for a GPU at `place` from the planes that work. Fill `works` with any value
+/// (the readings, say) for planes whose sensors were seen to work.
 ///
 /// # Errors
 /// For a fixed choice, the planes it lacks; for `auto`, what every candidate lacks.
-pub fn select<T: Copy + Sub<Output = T>>(choice: Choice, place: GpuPlace, works: &Planes<T>) -> Result<Selected, NoFormula> {
+pub fn select<T: Copy + Sub<Output = T>>(
+    choice: Choice,
+    place: GpuPlace,
+    works: &Planes<T>,
+) -> Result<Selected, NoFormula> {
     if let Choice::Fixed(formula) = choice {
         return match formula.apply(works) {
             Ok(_) => Ok(Selected { formula, reason: "asked for".to_owned() }),
@@ -237,8 +252,10 @@ pub fn select<T: Copy + Sub<Output = T>>(choice: Choice, place: GpuPlace, works:
     for formula in order.into_iter().filter(|f| place.admits(*f)) {
         match formula.apply(works) {
             Ok(_) => {
-                let why: Vec<String> =
-                    passed_over.iter().map(|m: &MissingPlanes| format!("{} lacks {}", m.formula, list(&m.missing))).collect();
+                let why: Vec<String> = passed_over
+                    .iter()
+                    .map(|m: &MissingPlanes| format!("{} lacks {}", m.formula, list(&m.missing)))
+                    .collect();
                 let reason = if why.is_empty() {
                     "the best there is for this GPU, and it works".to_owned()
                 } else {
@@ -252,8 +269,8 @@ pub fn select<T: Copy + Sub<Output = T>>(choice: Choice, place: GpuPlace, works:
     Err(NoFormula(passed_over))
 }
 
-/// What the self-test says about DRAM being part of PKG. One-sided: containment can be disproved, never
-/// proved.
+/// What the self-test says about DRAM being part of PKG. One-sided: containment can be disproved,
+/// never proved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Containment {
     /// PKG, PP0 or DRAM is missing: nothing can be said.
@@ -283,11 +300,13 @@ pub struct ContainmentTest {
 }
 
 impl ContainmentTest {
-    /// Takes one window: plain numbers of one unit (joules or watts), and the margin below which an excess
-    /// is taken for the counters' steps (two update steps' worth per plane is a sound one). A missing PP1
-    /// counts as 0, which makes the test weaker, never wrong.
+    /// Takes one window: plain numbers of one unit (joules or watts), and the margin below which an
+    /// excess is taken for the counters' steps (two update steps' worth per plane is a sound one).
+    /// A missing PP1 counts as 0, which makes the test weaker, never wrong.
     pub fn window(&mut self, planes: &Planes<f64>, margin: f64) {
-        let (Some(pkg), Some(pp0), Some(dram)) = (planes.pkg, planes.pp0, planes.dram) else { return };
+        let (Some(pkg), Some(pp0), Some(dram)) = (planes.pkg, planes.pp0, planes.dram) else {
+            return;
+        };
         let excess = dram - (pkg - pp0 - planes.pp1.unwrap_or(0.0));
         if !excess.is_finite() {
             return;
@@ -305,13 +324,20 @@ impl ContainmentTest {
         match (self.windows, self.against) {
             (0, _) => Containment::Untested,
             (windows, 0) => Containment::NotDisproved { windows },
-            (windows, against) => Containment::Disproved { windows, against, largest_excess: self.largest_excess },
+            (windows, against) => {
+                Containment::Disproved { windows, against, largest_excess: self.largest_excess }
+            }
         }
     }
 }
 
-/// Which slot of [`Planes`] a sensor's plane fills, if any. `nvml` and `hwmon` tell board sensors apart.
-pub fn slot<'a, T>(planes: &'a mut Planes<T>, plane: &Plane, from_nvml: bool) -> Option<&'a mut Option<T>> {
+/// Which slot of [`Planes`] a sensor's plane fills, if any. `nvml` and `hwmon` tell board sensors
+/// apart.
+pub fn slot<'a, T>(
+    planes: &'a mut Planes<T>,
+    plane: &Plane,
+    from_nvml: bool,
+) -> Option<&'a mut Option<T>> {
     Some(match plane {
         Plane::Package => &mut planes.pkg,
         Plane::Cores => &mut planes.pp0,
@@ -330,14 +356,29 @@ mod tests {
     use proptest::prelude::*;
 
     fn rapl(pkg: f64, pp0: f64, pp1: f64, dram: f64) -> Planes<Watts> {
-        Planes { pkg: Some(Watts(pkg)), pp0: Some(Watts(pp0)), pp1: Some(Watts(pp1)), dram: Some(Watts(dram)), ..Planes::default() }
+        Planes {
+            pkg: Some(Watts(pkg)),
+            pp0: Some(Watts(pp0)),
+            pp1: Some(Watts(pp1)),
+            dram: Some(Watts(dram)),
+            ..Planes::default()
+        }
     }
 
     #[test]
     fn formulas_by_table() {
-        let planes = Planes { nvml: Some(Watts(300.0)), hwmon: Some(Watts(80.0)), ..rapl(20.0, 5.0, 11.0, 2.5) };
-        let table =
-            [(Formula::Pp1, 11.0), (Formula::PkgPp0, 15.0), (Formula::PkgPp0Dram, 12.5), (Formula::Nvml, 300.0), (Formula::Hwmon, 80.0)];
+        let planes = Planes {
+            nvml: Some(Watts(300.0)),
+            hwmon: Some(Watts(80.0)),
+            ..rapl(20.0, 5.0, 11.0, 2.5)
+        };
+        let table = [
+            (Formula::Pp1, 11.0),
+            (Formula::PkgPp0, 15.0),
+            (Formula::PkgPp0Dram, 12.5),
+            (Formula::Nvml, 300.0),
+            (Formula::Hwmon, 80.0),
+        ];
         for (formula, want) in table {
             assert_eq!(formula.apply(&planes), Ok(Watts(want)), "{formula}");
             assert_eq!(formula.name().parse(), Ok(Choice::Fixed(formula)));
@@ -353,15 +394,20 @@ mod tests {
         let none = Planes::<Watts>::default();
         let error = Formula::PkgPp0Dram.apply(&none).unwrap_err();
         assert_eq!(error.missing, ["PKG", "PP0", "DRAM"]);
-        assert_eq!(error.to_string(), "GPU power by pkg-pp0-dram: no working sensor for PKG, PP0, DRAM");
+        assert_eq!(
+            error.to_string(),
+            "GPU power by pkg-pp0-dram: no working sensor for PKG, PP0, DRAM"
+        );
         let no_dram = Planes { dram: None, ..rapl(1.0, 1.0, 1.0, 1.0) };
         assert_eq!(Formula::PkgPp0Dram.apply(&no_dram).unwrap_err().missing, ["DRAM"]);
     }
 
     #[test]
     fn auto_takes_the_best_that_works() {
-        let all = Planes { nvml: Some(Watts(1.0)), hwmon: Some(Watts(1.0)), ..rapl(1.0, 1.0, 1.0, 1.0) };
-        let pick = |place, planes: &Planes<Watts>| select(Choice::Auto, place, planes).map(|s| s.formula);
+        let all =
+            Planes { nvml: Some(Watts(1.0)), hwmon: Some(Watts(1.0)), ..rapl(1.0, 1.0, 1.0, 1.0) };
+        let pick =
+            |place, planes: &Planes<Watts>| select(Choice::Auto, place, planes).map(|s| s.formula);
         assert_eq!(pick(GpuPlace::Integrated, &all), Ok(Formula::Pp1));
         assert_eq!(pick(GpuPlace::Discrete, &all), Ok(Formula::Nvml));
         assert_eq!(pick(GpuPlace::Unknown, &all), Ok(Formula::Nvml));
@@ -374,13 +420,20 @@ mod tests {
         let error = pick(GpuPlace::Discrete, &only_rapl).unwrap_err();
         assert_eq!(error.0.len(), 2);
         assert!(error.to_string().contains("NVML") && error.to_string().contains("hwmon"));
-        let fixed = select(Choice::Fixed(Formula::Nvml), GpuPlace::Unknown, &only_rapl).unwrap_err();
+        let fixed =
+            select(Choice::Fixed(Formula::Nvml), GpuPlace::Unknown, &only_rapl).unwrap_err();
         assert_eq!(fixed.0[0].missing, ["NVML"]);
     }
 
     #[test]
     fn containment_is_disproved_or_left_open() {
-        let planes = |pkg, pp0, pp1, dram| Planes { pkg: Some(pkg), pp0: Some(pp0), pp1, dram, ..Planes::default() };
+        let planes = |pkg, pp0, pp1, dram| Planes {
+            pkg: Some(pkg),
+            pp0: Some(pp0),
+            pp1,
+            dram,
+            ..Planes::default()
+        };
         let mut test = ContainmentTest::default();
         assert_eq!(test.verdict(), Containment::Untested);
         test.window(&planes(1.8, 0.4, None, None), 0.01);
@@ -398,8 +451,8 @@ mod tests {
     }
 
     proptest! {
-        /// If PKG is in truth the sum of its parts and contains no DRAM, the reference formula is low by
-        /// exactly DRAM, and PKG - PP0 is high by exactly the uncore.
+        /// If PKG is in truth the sum of its parts and contains no DRAM, the reference formula is
+        /// low by exactly DRAM, and PKG - PP0 is high by exactly the uncore.
         #[test]
         fn what_each_formula_misses(pp0 in 0u32..1000, pp1 in 0u32..1000, rest in 0u32..1000, dram in 0u32..1000) {
             let [pp0, pp1, rest, dram] = [pp0, pp1, rest, dram].map(f64::from);

@@ -1,13 +1,14 @@
-//! Descriptors from a privileged helper to an unprivileged reader, over a Unix socket. Owns the message and
-//! the check of who asks; passes energy counters only (perf events and powercap files), which read nothing
-//! else: MSR files have no kind here. Refuses peers outside the group, and, on the reader's side, a helper
-//! that is not root.
+//! Descriptors from a privileged helper to an unprivileged reader, over a Unix socket. Owns the
+//! message and the check of who asks; passes energy counters only (perf events and powercap files),
+//! which read nothing else: MSR files have no kind here. Refuses peers outside the group, and, on
+//! the reader's side, a helper that is not root.
 //!
 //! # The message
-//! One per connection, from the helper: `CLSCOPEH`, then two little-endian u32 (bytes of text, number of
-//! descriptors), with the descriptors attached as SCM_RIGHTS to these 16 bytes; then the text: for each
-//! descriptor one line, `perf,` or `file,` before a domain line of [`crate::replay`]. A refused peer gets
-//! the same head with no descriptor and one line `refused,REASON`.
+//! One per connection, from the helper: `CLSCOPEH`, then two little-endian u32 (bytes of text,
+//! number of descriptors), with the descriptors attached as SCM_RIGHTS to these 16 bytes; then the
+//! text: for each descriptor one line, `perf,` or `file,` before a domain line of
+//! [`crate::replay`]. A refused peer gets the same head with no descriptor and one line
+//! `refused,REASON`.
 
 use crate::error::SensorError;
 use crate::files::{Files, Roots, read_count};
@@ -95,8 +96,17 @@ impl Peer {
         let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut size = size_of::<libc::ucred>() as libc::socklen_t;
         let fd = stream.as_raw_fd();
-        // SAFETY: `cred` is writable and `size` says how large it is; the descriptor is open while `stream` lives.
-        let rc = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut cred).cast(), &mut size) };
+        // SAFETY: `cred` is writable and `size` says how large it is; the descriptor is open while
+        // `stream` lives.
+        let rc = unsafe {
+            libc::getsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut cred).cast(),
+                &mut size,
+            )
+        };
         if rc != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -104,7 +114,15 @@ impl Peer {
         let mut groups = vec![0 as libc::gid_t; 1024];
         let mut size = size_of_val(&groups[..]) as libc::socklen_t;
         // SAFETY: as above, with the vector's storage.
-        let rc = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERGROUPS, groups.as_mut_ptr().cast(), &mut size) };
+        let rc = unsafe {
+            libc::getsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &mut size,
+            )
+        };
         // Too many groups, or a kernel before 4.13: the primary group alone decides.
         let count = if rc == 0 { size as usize / size_of::<libc::gid_t>() } else { 0 };
         groups.truncate(count);
@@ -118,8 +136,8 @@ impl Peer {
     }
 }
 
-/// Opens what the helper has to give: powercap zones, else perf events. To be called with privilege, with
-/// the real roots or ones the administrator named; never with paths from a peer.
+/// Opens what the helper has to give: powercap zones, else perf events. To be called with
+/// privilege, with the real roots or ones the administrator named; never with paths from a peer.
 ///
 /// # Errors
 /// Where neither interface gives anything.
@@ -136,7 +154,10 @@ pub fn open_offers(files: &dyn Files, roots: &Roots) -> Result<Vec<Offer>, Senso
             if !offers.is_empty() {
                 return Ok(offers);
             }
-            SensorError::Unsupported { what: WHAT, why: "no powercap file can be opened".to_owned() }
+            SensorError::Unsupported {
+                what: WHAT,
+                why: "no powercap file can be opened".to_owned(),
+            }
         }
         Err(error) => error,
     };
@@ -145,7 +166,8 @@ pub fn open_offers(files: &dyn Files, roots: &Roots) -> Result<Vec<Offer>, Senso
     let mut offers: Vec<Offer> = Vec::new();
     for event in &pmu.events {
         for &cpu in &pmu.cpus {
-            let domain = perf::event_domain(event, &cpu_kind, perf::package_of(files, roots, cpu), cpu);
+            let domain =
+                perf::event_domain(event, &cpu_kind, perf::package_of(files, roots, cpu), cpu);
             if offers.iter().any(|o| o.domain.name == domain.name) {
                 continue;
             }
@@ -173,15 +195,19 @@ fn send_head(stream: &UnixStream, head: &[u8; HEAD], fds: &[RawFd]) -> io::Resul
         message.msg_control = control.0.as_mut_ptr().cast();
         // SAFETY: pure arithmetic.
         message.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as _;
-        // SAFETY: the control buffer is set, aligned for cmsghdr, and holds CMSG_SPACE of at most MAX_FDS
-        // descriptors (checked by the caller), so the first header and its data lie inside it; CMSG_DATA is
-        // aligned for c_int.
+        // SAFETY: the control buffer is set, aligned for cmsghdr, and holds CMSG_SPACE of at most
+        // MAX_FDS descriptors (checked by the caller), so the first header and its data lie inside
+        // it; CMSG_DATA is aligned for c_int.
         unsafe {
             let first = libc::CMSG_FIRSTHDR(&message);
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
             (*first).cmsg_len = libc::CMSG_LEN(bytes) as _;
-            std::ptr::copy_nonoverlapping(fds.as_ptr(), libc::CMSG_DATA(first).cast::<RawFd>(), fds.len());
+            std::ptr::copy_nonoverlapping(
+                fds.as_ptr(),
+                libc::CMSG_DATA(first).cast::<RawFd>(),
+                fds.len(),
+            );
         }
     }
     // SAFETY: every pointer in `message` refers to a local that lives to the end of this function.
@@ -210,8 +236,9 @@ fn receive_head(stream: &UnixStream) -> io::Result<([u8; HEAD], Vec<OwnedFd>, bo
         return Err(io::Error::last_os_error());
     }
     let mut fds = Vec::new();
-    // SAFETY: the kernel wrote well-formed control messages of msg_controllen bytes into the buffer; the
-    // CMSG macros walk exactly these. Each descriptor was just made for this process and has no other owner.
+    // SAFETY: the kernel wrote well-formed control messages of msg_controllen bytes into the
+    // buffer; the CMSG macros walk exactly these. Each descriptor was just made for this process
+    // and has no other owner.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(&message);
         while !next.is_null() {
@@ -240,17 +267,23 @@ fn send(stream: &UnixStream, text: &str, fds: &[RawFd]) -> Result<(), HandoverEr
     (&*stream).write_all(text.as_bytes()).map_err(io_error("sending their description"))
 }
 
-/// Serves one connection: gives the counters to a member of `group` (a group id) or root, refuses others.
+/// Serves one connection: gives the counters to a member of `group` (a group id) or root, refuses
+/// others.
 ///
 /// # Errors
-/// [`HandoverError::Refused`] names the peer that was turned away; else the socket's. None of them need end
-/// the helper.
+/// [`HandoverError::Refused`] names the peer that was turned away; else the socket's. None of them
+/// need end the helper.
 pub fn serve(stream: &UnixStream, offers: &[Offer], group: u32) -> Result<Peer, HandoverError> {
     let peer = Peer::of(stream).map_err(io_error("asking who the peer is"))?;
     serve_peer(stream, offers, group, peer)
 }
 
-fn serve_peer(stream: &UnixStream, offers: &[Offer], group: u32, peer: Peer) -> Result<Peer, HandoverError> {
+fn serve_peer(
+    stream: &UnixStream,
+    offers: &[Offer],
+    group: u32,
+    peer: Peer,
+) -> Result<Peer, HandoverError> {
     if !peer.is_allowed(group) {
         let reason = format!("user {} is not in group {group}", peer.uid);
         send(stream, &format!("refused,{reason}\n"), &[])?;
@@ -275,13 +308,17 @@ fn serve_peer(stream: &UnixStream, offers: &[Offer], group: u32, peer: Peer) -> 
 /// # Errors
 /// Where there is no helper, it is not root's, or it refuses.
 pub fn connect(socket: &Path) -> Result<Passed, HandoverError> {
-    let stream = UnixStream::connect(socket).map_err(io_error("connecting to the helper's socket"))?;
+    let stream =
+        UnixStream::connect(socket).map_err(io_error("connecting to the helper's socket"))?;
     let limit = Some(std::time::Duration::from_secs(5));
     stream.set_read_timeout(limit).map_err(io_error("limiting the wait for the helper"))?;
     let helper = Peer::of(&stream).map_err(io_error("asking who the helper is"))?;
     if helper.uid != 0 {
         // Figures of another user's making would stand in a report as measured.
-        return Err(HandoverError::Refused(format!("the helper belongs to user {}, not root", helper.uid)));
+        return Err(HandoverError::Refused(format!(
+            "the helper belongs to user {}, not root",
+            helper.uid
+        )));
     }
     receive(&stream)
 }
@@ -293,13 +330,17 @@ pub fn connect(socket: &Path) -> Result<Passed, HandoverError> {
 pub fn receive(stream: &UnixStream) -> Result<Passed, HandoverError> {
     use HandoverError::Malformed;
     let (head, fds, cut) = receive_head(stream).map_err(io_error("receiving descriptors"))?;
-    let word = |at: usize| head.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let word = |at: usize| {
+        head.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    };
     let (length, count) = (word(8) as usize, word(12) as usize);
     if &head[..8] != MAGIC {
         return Err(Malformed("no such beginning"));
     }
     if cut || count != fds.len() {
-        return Err(Malformed("descriptors are missing: the limit of open files may be reached (ulimit -n)"));
+        return Err(Malformed(
+            "descriptors are missing: the limit of open files may be reached (ulimit -n)",
+        ));
     }
     if length > MAX_TEXT {
         return Err(Malformed("a description of more than 64 KiB"));
@@ -313,8 +354,10 @@ pub fn receive(stream: &UnixStream) -> Result<Passed, HandoverError> {
     let mut passed = Passed { domains: Vec::new(), counters: Vec::new() };
     let mut lines = text.lines();
     for (id, fd) in fds.into_iter().enumerate() {
-        let (kind, domain) = lines.next().and_then(|l| l.split_once(',')).ok_or(Malformed("a line is missing"))?;
-        let domain = parse_domain(domain, id).ok_or(Malformed("a domain line that cannot be read"))?;
+        let (kind, domain) =
+            lines.next().and_then(|l| l.split_once(',')).ok_or(Malformed("a line is missing"))?;
+        let domain =
+            parse_domain(domain, id).ok_or(Malformed("a domain line that cannot be read"))?;
         let file = File::from(fd);
         passed.counters.push(match kind {
             "perf" => Counter::Perf(PerfFd(file)),
@@ -353,12 +396,19 @@ impl Source for Passed {
         perf::RAPL_PACE
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         let path = Path::new("(descriptor from the helper)");
         read_each(&self.counters, clock, out, |counter| {
             let counts = match counter {
-                Counter::Perf(fd) => fd.count().map_err(|e| crate::files::read_error(WHAT, path, e))?,
-                // From offset 0: the passed descriptor's own offset is shared with every other reader.
+                Counter::Perf(fd) => {
+                    fd.count().map_err(|e| crate::files::read_error(WHAT, path, e))?
+                }
+                // From offset 0: the passed descriptor's own offset is shared with every other
+                // reader.
                 Counter::File(file) => read_count(WHAT, file, path)?,
             };
             Ok(Value::Counter(counts))
@@ -379,8 +429,13 @@ mod tests {
             .map(|(i, name)| {
                 let path = dir.join(i.to_string());
                 std::fs::write(&path, format!("{}\n", 1000 + i)).unwrap();
-                let quantity = Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Wraps(99_999) };
-                let domain = Domain { plane: Some(Plane::Package), package: Some(0), ..Domain::new(*name, quantity) };
+                let quantity =
+                    Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Wraps(99_999) };
+                let domain = Domain {
+                    plane: Some(Plane::Package),
+                    package: Some(0),
+                    ..Domain::new(*name, quantity)
+                };
                 Offer { domain, kind: Kind::File, fd: File::open(path).unwrap().into() }
             })
             .collect()
@@ -464,7 +519,10 @@ mod tests {
             (&helper).write_all(text.as_bytes()).unwrap();
             drop(helper);
             let got = receive(&reader);
-            assert!(matches!(got, Err(HandoverError::Malformed(_) | HandoverError::Io { .. })), "{name}");
+            assert!(
+                matches!(got, Err(HandoverError::Malformed(_) | HandoverError::Io { .. })),
+                "{name}"
+            );
         }
         // Half a head, and none.
         for sent in [0, 7] {
@@ -482,10 +540,15 @@ mod tests {
         assert!(open_offers(&crate::files::System, &roots).is_err());
         let zone = roots.sys.join("class/powercap/intel-rapl:0");
         std::fs::create_dir_all(&zone).unwrap();
-        for (file, text) in [("name", "package-0"), ("max_energy_range_uj", "1000"), ("energy_uj", "5")] {
+        for (file, text) in
+            [("name", "package-0"), ("max_energy_range_uj", "1000"), ("energy_uj", "5")]
+        {
             std::fs::write(zone.join(file), text).unwrap();
         }
         let offers = open_offers(&crate::files::System, &roots).unwrap();
-        assert_eq!((offers.len(), offers[0].kind, offers[0].domain.name.as_str()), (1, Kind::File, "package-0"));
+        assert_eq!(
+            (offers.len(), offers[0].kind, offers[0].domain.name.as_str()),
+            (1, Kind::File, "package-0")
+        );
     }
 }

@@ -1,11 +1,13 @@
-//! GPU sensors under `/sys/class/hwmon`: Intel's discrete GPUs (i915, xe: energy) and AMD's (amdgpu:
-//! power, clock, temperature). Owns which file of which driver means what; refuses files of drivers it
-//! does not know.
+//! GPU sensors under `/sys/class/hwmon`: Intel's discrete GPUs (i915, xe: energy) and AMD's
+//! (amdgpu: power, clock, temperature). Owns which file of which driver means what; refuses files
+//! of drivers it does not know.
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
 use crate::files::{Files, ReadAt, Roots, open_error, read_count, read_number};
-use crate::source::{DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each};
+use crate::source::{
+    DeviceKey, Domain, Pace, Plane, Quantity, Range, Reading, Source, Value, read_each,
+};
 use crate::units::{Clock, EnergyUnit, Microwatts};
 use std::path::{Path, PathBuf};
 
@@ -13,8 +15,8 @@ use std::path::{Path, PathBuf};
 pub const CLASS: &str = "class/hwmon";
 const WHAT: &str = "GPU sensor (hwmon)";
 
-/// i915's hardware counter has 32 bits, extended only when somebody reads it (4.4 minutes at 1 kW); the
-/// GPU's power figures move within milliseconds.
+/// i915's hardware counter has 32 bits, extended only when somebody reads it (4.4 minutes at 1 kW);
+/// the GPU's power figures move within milliseconds.
 const PACE: Pace = Pace { fastest_ns: 1_000_000, slowest_ns: 10_000_000_000, adaptive: true };
 
 /// How a file's number becomes a value.
@@ -39,8 +41,9 @@ pub struct Hwmon {
     channels: Vec<Channel>,
 }
 
-/// Whether an amdgpu device is an APU, from the head of its `gpu_metrics` (Linux kgd_pp_interface.h: u16
-/// size, u8 format, u8 content; formats 2 and 3 are the APUs'). `None` where the file does not tell.
+/// Whether an amdgpu device is an APU, from the head of its `gpu_metrics` (Linux
+/// kgd_pp_interface.h: u16 size, u8 format, u8 content; formats 2 and 3 are the APUs'). `None`
+/// where the file does not tell.
 fn is_apu(files: &dyn Files, device: &Path) -> Option<bool> {
     let mut head = [0u8; 4];
     let n = files.open(&device.join("gpu_metrics")).ok()?.read_at(&mut head, 0).ok()?;
@@ -53,10 +56,10 @@ fn is_apu(files: &dyn Files, device: &Path) -> Option<bool> {
 
 fn pci_address(files: &dyn Files, dir: &Path) -> Option<String> {
     let device = dir.join("device");
-    let from_uevent = files
-        .text(&device.join("uevent"))
-        .ok()
-        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=").map(|s| s.trim().to_lowercase())));
+    let from_uevent = files.text(&device.join("uevent")).ok().and_then(|text| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("PCI_SLOT_NAME=").map(|s| s.trim().to_lowercase()))
+    });
     from_uevent.or_else(|| {
         let name = files.link_target_name(&device).ok()?.to_lowercase();
         (name.matches(':').count() == 2 && name.contains('.')).then_some(name)
@@ -79,13 +82,17 @@ impl Row {
 }
 
 const APU: &str = "CPU and GPU together (APU)";
-const MAYBE_APU: &str = "the socket; on an APU that is CPU and GPU together, and the driver does not say which this is";
+const MAYBE_APU: &str =
+    "the socket; on an APU that is CPU and GPU together, and the driver does not say which this is";
 
 /// The files of a driver. `None` for drivers this crate has no facts about.
 fn rows(files: &dyn Files, driver: &str, dir: &Path) -> Option<Vec<Row>> {
     use Decode::{Energy, Hertz, Millicelsius, Power};
     Some(match driver {
-        "i915" => vec![Row { includes: Some("the whole card"), ..Row::new("energy1_input", "energy", Energy, Plane::GpuCard) }],
+        "i915" => vec![Row {
+            includes: Some("the whole card"),
+            ..Row::new("energy1_input", "energy", Energy, Plane::GpuCard)
+        }],
         "xe" => vec![
             Row::new("energy1_input", "card/energy", Energy, Plane::GpuCard),
             Row::new("energy2_input", "pkg/energy", Energy, Plane::Gpu),
@@ -97,7 +104,8 @@ fn rows(files: &dyn Files, driver: &str, dir: &Path) -> Option<Vec<Row>> {
                 Some(false) => (Plane::GpuCard, None),
                 None => (Plane::GpuCard, Some(MAYBE_APU)),
             };
-            let power = |file, suffix| Row { includes, ..Row::new(file, suffix, Power, plane.clone()) };
+            let power =
+                |file, suffix| Row { includes, ..Row::new(file, suffix, Power, plane.clone()) };
             vec![
                 power("power1_average", "power-average"),
                 power("power1_input", "power"),
@@ -106,7 +114,10 @@ fn rows(files: &dyn Files, driver: &str, dir: &Path) -> Option<Vec<Row>> {
             ]
         }
         tile if tile.strip_prefix("i915_gt").is_some_and(|n| n.parse::<u32>().is_ok()) => {
-            vec![Row { includes: Some("one tile"), ..Row::new("energy1_input", "energy", Energy, Plane::Gpu) }]
+            vec![Row {
+                includes: Some("one tile"),
+                ..Row::new("energy1_input", "energy", Energy, Plane::Gpu)
+            }]
         }
         _ => return None,
     })
@@ -117,16 +128,25 @@ impl Hwmon {
     ///
     /// # Errors
     /// Where the class directory is absent, or not one GPU has a usable sensor in it.
-    pub fn open(files: &dyn Files, roots: &Roots) -> Result<(Vec<Hwmon>, Vec<SensorError>), SensorError> {
+    pub fn open(
+        files: &dyn Files,
+        roots: &Roots,
+    ) -> Result<(Vec<Hwmon>, Vec<SensorError>), SensorError> {
         let class = roots.sys.join(CLASS);
-        let entries = files.list(&class).map_err(|e| open_error(WHAT, &class, e, "directory permissions", "run as root"))?;
+        let entries = files
+            .list(&class)
+            .map_err(|e| open_error(WHAT, &class, e, "directory permissions", "run as root"))?;
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         for entry in entries {
             let dir = class.join(entry);
             let Ok(driver) = files.text(&dir.join("name")) else { continue };
             let driver = driver.trim();
             let Some(rows) = rows(files, driver, &dir) else { continue };
-            let key = DeviceKey { pci: pci_address(files, &dir), uuid: None, name: Some(driver.to_owned()) };
+            let key = DeviceKey {
+                pci: pci_address(files, &dir),
+                uuid: None,
+                name: Some(driver.to_owned()),
+            };
             let device = Hwmon::device(files, &dir, driver, key, rows, &mut problems);
             if !device.channels.is_empty() {
                 found.push(device);
@@ -150,9 +170,22 @@ impl Hwmon {
         Ok((found, problems))
     }
 
-    fn device(files: &dyn Files, dir: &Path, driver: &str, key: DeviceKey, rows: Vec<Row>, problems: &mut Vec<SensorError>) -> Hwmon {
-        let place = key.pci.clone().unwrap_or_else(|| dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default());
-        let mut device = Hwmon { name: format!("hwmon:{driver}:{place}"), domains: Vec::new(), channels: Vec::new() };
+    fn device(
+        files: &dyn Files,
+        dir: &Path,
+        driver: &str,
+        key: DeviceKey,
+        rows: Vec<Row>,
+        problems: &mut Vec<SensorError>,
+    ) -> Hwmon {
+        let place = key.pci.clone().unwrap_or_else(|| {
+            dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+        });
+        let mut device = Hwmon {
+            name: format!("hwmon:{driver}:{place}"),
+            domains: Vec::new(),
+            channels: Vec::new(),
+        };
         for row in rows {
             let path = dir.join(row.file);
             let file = match files.open(&path) {
@@ -170,7 +203,9 @@ impl Hwmon {
                 continue;
             }
             let quantity = match row.decode {
-                Decode::Energy => Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Endless },
+                Decode::Energy => {
+                    Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Endless }
+                }
                 Decode::Power => Quantity::Power { window_ns: None },
                 Decode::Hertz => Quantity::Clock,
                 Decode::Millicelsius => Quantity::Temperature,
@@ -200,7 +235,11 @@ impl Source for Hwmon {
         PACE
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         read_each(&self.channels, clock, out, |channel| {
             let (file, path) = (&*channel.file, channel.path.as_path());
             Ok(match channel.decode {

@@ -1,9 +1,9 @@
 //! Energy and power sensors of the host and its GPUs.
 //!
-//! Owns the way from a sensor's file, counter or register to a stamped reading with a unit, and what each
-//! figure includes. Refuses to attribute anything to kernels, to write to the system, to read clocks (the
-//! caller hands one in), and to give a number where there is none: what is absent is an error that says
-//! what was looked for, where, and what helps.
+//! Owns the way from a sensor's file, counter or register to a stamped reading with a unit, and
+//! what each figure includes. Refuses to attribute anything to kernels, to write to the system, to
+//! read clocks (the caller hands one in), and to give a number where there is none: what is absent
+//! is an error that says what was looked for, where, and what helps.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -36,4 +36,6 @@ pub mod units;
 pub use error::SensorError;
 pub use files::{Files, Roots, System};
 pub use source::{Domain, DomainId, Plane, Quantity, Range, Reading, Source, Value};
-pub use units::{Clock, EnergyUnit, Joules, Microjoules, Microwatts, RawNs, RealtimeNs, Stamp, Watts};
+pub use units::{
+    Clock, EnergyUnit, Joules, Microjoules, Microwatts, RawNs, RealtimeNs, Stamp, Watts,
+};

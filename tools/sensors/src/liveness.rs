@@ -1,5 +1,6 @@
-//! Presence is not function: some counters open, read 0 and stay there for ever. Owns the state machine
-//! that tells a working domain from a dead one by its readings alone; refuses to wait or read clocks.
+//! Presence is not function: some counters open, read 0 and stay there for ever. Owns the state
+//! machine that tells a working domain from a dead one by its readings alone; refuses to wait or
+//! read clocks.
 #![forbid(unsafe_code)]
 
 use crate::source::{Domain, Quantity, Value};
@@ -12,8 +13,8 @@ pub enum Verdict {
     Undecided,
     /// It measures.
     Works,
-    /// An energy counter that did not rise, or a power that read nothing but 0, over the time observed.
-    /// A plane that is merely idle may still come alive.
+    /// An energy counter that did not rise, or a power that read nothing but 0, over the time
+    /// observed. A plane that is merely idle may still come alive.
     Dead {
         /// Nanoseconds observed.
         observed_ns: u64,
@@ -34,8 +35,8 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Observation after which a still counter is called dead: a thousand updates of a RAPL counter, ten of
-    /// the slowest energy counter met (100 ms).
+    /// Observation after which a still counter is called dead: a thousand updates of a RAPL
+    /// counter, ten of the slowest energy counter met (100 ms).
     pub const OBSERVE_NS: u64 = 1_000_000_000;
 
     /// For this domain, deciding after [`Liveness::OBSERVE_NS`].
@@ -110,16 +111,39 @@ mod tests {
         use Value::{Counter, Millicelsius, Power};
         let power = Domain::new("p", Quantity::Power { window_ns: None });
         let heat = Domain::new("t", Quantity::Temperature);
-        let dead = |observed_ms: u64, all_zero| Verdict::Dead { observed_ns: observed_ms * 1_000_000, all_zero };
+        let dead = |observed_ms: u64, all_zero| Verdict::Dead {
+            observed_ns: observed_ms * 1_000_000,
+            all_zero,
+        };
         type Row<'a> = (&'a str, &'a Domain, Vec<(u64, Value)>, Verdict);
         let table: [Row<'_>; 9] = [
             ("nothing read", &energy(), vec![], Verdict::Undecided),
-            ("zero, too short", &energy(), vec![(0, Counter(0)), (999, Counter(0))], Verdict::Undecided),
-            ("zero for ever", &energy(), vec![(0, Counter(0)), (1000, Counter(0))], dead(1000, true)),
+            (
+                "zero, too short",
+                &energy(),
+                vec![(0, Counter(0)), (999, Counter(0))],
+                Verdict::Undecided,
+            ),
+            (
+                "zero for ever",
+                &energy(),
+                vec![(0, Counter(0)), (1000, Counter(0))],
+                dead(1000, true),
+            ),
             ("stuck", &energy(), vec![(0, Counter(7)), (1500, Counter(7))], dead(1500, false)),
             ("rising", &energy(), vec![(0, Counter(7)), (1, Counter(8))], Verdict::Works),
-            ("late riser", &energy(), vec![(0, Counter(0)), (2000, Counter(0)), (3000, Counter(1))], Verdict::Works),
-            ("no power", &power, vec![(0, Power(Microwatts(0))), (1000, Power(Microwatts(0)))], dead(1000, true)),
+            (
+                "late riser",
+                &energy(),
+                vec![(0, Counter(0)), (2000, Counter(0)), (3000, Counter(1))],
+                Verdict::Works,
+            ),
+            (
+                "no power",
+                &power,
+                vec![(0, Power(Microwatts(0))), (1000, Power(Microwatts(0)))],
+                dead(1000, true),
+            ),
             ("steady power", &power, vec![(0, Power(Microwatts(9)))], Verdict::Works),
             ("0 degrees", &heat, vec![(0, Millicelsius(0))], Verdict::Works),
         ];

@@ -1,10 +1,11 @@
-//! perf_event_open(2): opens a counting event. Owns the structure that the kernel takes and the one unsafe call; refuses to
-//! sample, and to know what is counted.
+//! perf_event_open(2): opens a counting event. Owns the structure that the kernel takes and the one
+//! unsafe call; refuses to sample, and to know what is counted.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `struct perf_event_attr` in its first published size (PERF_ATTR_SIZE_VER0), which every kernel takes.
+/// `struct perf_event_attr` in its first published size (PERF_ATTR_SIZE_VER0), which every kernel
+/// takes.
 #[repr(C)]
 #[derive(Default)]
 struct Attr {
@@ -41,14 +42,26 @@ pub(crate) struct Event {
 /// The system's.
 pub(crate) fn open(event: Event, thread: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
     let Event { kind, config, read_format, flags } = event;
-    let attr = Attr { kind, size: size_of::<Attr>() as u32, config, read_format, flags, ..Attr::default() };
-    let number = |of: Option<u32>| of.map_or(Ok(-1), |n| libc::c_int::try_from(n).map_err(|_| io::ErrorKind::InvalidInput));
-    let (thread, cpu, no_group): (libc::pid_t, _, libc::c_int) = (number(thread)?, number(cpu)?, -1);
+    let attr = Attr {
+        kind,
+        size: size_of::<Attr>() as u32,
+        config,
+        read_format,
+        flags,
+        ..Attr::default()
+    };
+    let number = |of: Option<u32>| {
+        of.map_or(Ok(-1), |n| libc::c_int::try_from(n).map_err(|_| io::ErrorKind::InvalidInput))
+    };
+    let (thread, cpu, no_group): (libc::pid_t, _, libc::c_int) =
+        (number(thread)?, number(cpu)?, -1);
     // PERF_FLAG_FD_CLOEXEC (linux/perf_event.h).
     let flags: libc::c_ulong = 1 << 3;
-    // SAFETY: `attr` outlives the call and its `size` field tells the kernel how much of it to read; the
-    // other arguments are plain numbers of the types the system call takes.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, thread, cpu, no_group, flags) };
+    // SAFETY: `attr` outlives the call and its `size` field tells the kernel how much of it to
+    // read; the other arguments are plain numbers of the types the system call takes.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attr, thread, cpu, no_group, flags)
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

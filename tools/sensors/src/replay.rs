@@ -1,16 +1,17 @@
-//! Readings from a file instead of a sensor, and the writer of such files. For tests, for synthetic truth,
-//! and for looking again at what a machine once gave.
+//! Readings from a file instead of a sensor, and the writer of such files. For tests, for synthetic
+//! truth, and for looking again at what a machine once gave.
 //!
 //! # The format
-//! UTF-8 text, one record a line, fields separated by commas. Empty lines and lines that begin with `#`
-//! are skipped, save the first, which must be `#clscope-readings 1`.
+//! UTF-8 text, one record a line, fields separated by commas. Empty lines and lines that begin with
+//! `#` are skipped, save the first, which must be `#clscope-readings 1`.
 //!
 //! | line | fields |
 //! |---|---|
 //! | `domain,ID,KIND,PLANE,PACKAGE,NAME` | ID counts up from 0. KIND: `energy:NUM/DEN:RANGE` (a count is NUM/DEN microjoules; RANGE the count at which it wraps, or `-`), `power` or `power:WINDOW_NS`, `clock`, `temperature`, `percent`, `bandwidth`, `flags`. PLANE: `pkg pp0 core pp1 dram psys gpu card gpumem apu -`. PACKAGE: a number or `-`. NAME: the rest of the line |
 //! | `ID,BEFORE,AFTER,VALUE` | CLOCK_MONOTONIC_RAW nanoseconds; VALUE in counts, microwatts, MHz, thousandths of a degree, percent, MiB/s, or bits |
 //!
-//! Readings of a file stand in the order in which they are to be given; their times need not be sorted.
+//! Readings of a file stand in the order in which they are to be given; their times need not be
+//! sorted.
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
@@ -28,8 +29,8 @@ const WHAT: &str = "recorded readings";
 pub enum Pacing {
     /// Everything at the first read, with the recorded times.
     AtOnce,
-    /// As time passes: the first recorded reading falls on the first read, and all times are moved by the
-    /// same amount.
+    /// As time passes: the first recorded reading falls on the first read, and all times are moved
+    /// by the same amount.
     Live,
 }
 
@@ -162,17 +163,20 @@ fn parse_reading(line: &str, domains: &[Domain]) -> Option<Reading> {
     let before = RawNs(fields.next()?.parse().ok()?);
     let after = RawNs(fields.next()?.parse().ok()?);
     let value = parse_value(&domain.quantity, fields.next()?)?;
-    (fields.next().is_none() && before <= after).then(|| Reading::now(DomainId(id), Stamp { before, after }, value))
+    (fields.next().is_none() && before <= after)
+        .then(|| Reading::now(DomainId(id), Stamp { before, after }, value))
 }
 
 impl Replay {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// [`SensorError::Malformed`] names the line; [`SensorError::Io`] and [`SensorError::NotFound`] else.
+    /// [`SensorError::Malformed`] names the line; [`SensorError::Io`] and [`SensorError::NotFound`]
+    /// else.
     pub fn open(path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
-        let file =
-            std::fs::File::open(path).map_err(|e| crate::files::open_error(WHAT, path, e, "file permissions", "make the file readable"))?;
+        let file = std::fs::File::open(path).map_err(|e| {
+            crate::files::open_error(WHAT, path, e, "file permissions", "make the file readable")
+        })?;
         Replay::parse(io::BufReader::new(file), path, pacing)
     }
 
@@ -181,7 +185,8 @@ impl Replay {
     /// # Errors
     /// As [`Replay::open`].
     pub fn parse(input: impl BufRead, path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
-        let mut replay = Replay { domains: Vec::new(), readings: Vec::new(), next: 0, pacing, origin: None };
+        let mut replay =
+            Replay { domains: Vec::new(), readings: Vec::new(), next: 0, pacing, origin: None };
         let mut lines = input.lines().enumerate();
         let at = |number: usize| PathBuf::from(format!("{}:{}", path.display(), number + 1));
         match lines.next() {
@@ -192,18 +197,31 @@ impl Replay {
             }
         }
         for (number, line) in lines {
-            let line = line.map_err(|source| SensorError::Io { what: WHAT, path: at(number), source })?;
+            let line =
+                line.map_err(|source| SensorError::Io { what: WHAT, path: at(number), source })?;
             let line = line.trim_end();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             if line.starts_with("domain,") {
-                let domain = parse_domain(line, replay.domains.len())
-                    .ok_or_else(|| SensorError::malformed(WHAT, at(number), line, "domain,ID,KIND,PLANE,PACKAGE,NAME"))?;
+                let domain = parse_domain(line, replay.domains.len()).ok_or_else(|| {
+                    SensorError::malformed(
+                        WHAT,
+                        at(number),
+                        line,
+                        "domain,ID,KIND,PLANE,PACKAGE,NAME",
+                    )
+                })?;
                 replay.domains.push(domain);
             } else {
-                let reading = parse_reading(line, &replay.domains)
-                    .ok_or_else(|| SensorError::malformed(WHAT, at(number), line, "ID,BEFORE,AFTER,VALUE of a known domain"))?;
+                let reading = parse_reading(line, &replay.domains).ok_or_else(|| {
+                    SensorError::malformed(
+                        WHAT,
+                        at(number),
+                        line,
+                        "ID,BEFORE,AFTER,VALUE of a known domain",
+                    )
+                })?;
                 replay.readings.push(reading);
             }
         }
@@ -230,14 +248,21 @@ impl Source for Replay {
         Pace { fastest_ns: 1_000_000, slowest_ns: 100_000_000, adaptive: false }
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         let now = clock.raw();
         while let Some(reading) = self.readings.get(self.next) {
             let mut reading = *reading;
             if self.pacing == Pacing::Live {
                 let (recorded, live) = *self.origin.get_or_insert((reading.stamp.before, now));
                 let moved = |t: RawNs| RawNs(live.0.saturating_add(t.0).saturating_sub(recorded.0));
-                reading.stamp = Stamp { before: moved(reading.stamp.before), after: moved(reading.stamp.after) };
+                reading.stamp = Stamp {
+                    before: moved(reading.stamp.before),
+                    after: moved(reading.stamp.after),
+                };
                 if reading.stamp.after > now {
                     break;
                 }
@@ -255,7 +280,8 @@ pub struct ReplayWriter<W: Write> {
 }
 
 impl<W: Write> ReplayWriter<W> {
-    /// Writes the head: the format's line and the domains. A comma or line break in a name is replaced.
+    /// Writes the head: the format's line and the domains. A comma or line break in a name is
+    /// replaced.
     ///
     /// # Errors
     /// The writer's.
@@ -316,7 +342,9 @@ mod tests {
         ];
         for (text, place) in table {
             match parse(text, Pacing::AtOnce) {
-                Err(SensorError::Malformed { path, .. }) => assert_eq!(path, Path::new(place), "{text}"),
+                Err(SensorError::Malformed { path, .. }) => {
+                    assert_eq!(path, Path::new(place), "{text}")
+                }
                 other => panic!("{text}: {:?}", other.map(|_| ())),
             }
         }
@@ -324,7 +352,8 @@ mod tests {
 
     #[test]
     fn live_pacing_moves_all_times_alike() {
-        let text = "#clscope-readings 1\ndomain,0,power,gpu,-,board\n0,1000,1010,5\n0,3000,3010,6\n";
+        let text =
+            "#clscope-readings 1\ndomain,0,power,gpu,-,board\n0,1000,1010,5\n0,3000,3010,6\n";
         let mut replay = parse(text, Pacing::Live).unwrap();
         let mut given = Vec::new();
         for now in [50_000, 50_010, 52_000, 52_010] {

@@ -1,6 +1,7 @@
-//! What a sensor really does: how often it updates, in what quanta, how late it is, and whether it averages
-//! over a window or lags as a first-order system. Pure functions of readings; refuses to say anything that
-//! the readings do not carry (too few updates, polled too slowly, no step in the load).
+//! What a sensor really does: how often it updates, in what quanta, how late it is, and whether it
+//! averages over a window or lags as a first-order system. Pure functions of readings; refuses to
+//! say anything that the readings do not carry (too few updates, polled too slowly, no step in the
+//! load).
 #![forbid(unsafe_code)]
 
 use crate::units::RawNs;
@@ -25,7 +26,9 @@ pub enum NoEstimate {
         at_most_ns: u64,
     },
     /// The load never changed while it was watched, or the sensor did not follow.
-    #[error("the sensor did not follow the load: the step explains {explained_percent:.0} % of its variation")]
+    #[error(
+        "the sensor did not follow the load: the step explains {explained_percent:.0} % of its variation"
+    )]
     NoStep {
         /// Share of the variance the best response explains, percent.
         explained_percent: f64,
@@ -39,8 +42,8 @@ pub struct Updates {
     pub period_ns: f64,
     /// Standard error of the period, nanoseconds.
     pub period_error_ns: f64,
-    /// Standard deviation of single intervals round the period, nanoseconds; includes what polling adds
-    /// (at most [`Updates::poll_ns`]).
+    /// Standard deviation of single intervals round the period, nanoseconds; includes what polling
+    /// adds (at most [`Updates::poll_ns`]).
     pub jitter_ns: f64,
     /// Median time between two polls, nanoseconds: the grain of the whole estimate.
     pub poll_ns: u64,
@@ -60,8 +63,8 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// Finds the update period from polls in time order: (when, value).
 ///
-/// An update that leaves the value as it was is not seen; intervals are therefore taken as whole multiples
-/// of the period.
+/// An update that leaves the value as it was is not seen; intervals are therefore taken as whole
+/// multiples of the period.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`], [`NoEstimate::Undersampled`].
@@ -81,35 +84,48 @@ pub fn updates(polls: &[(RawNs, f64)]) -> Result<Updates, NoEstimate> {
         return Err(NoEstimate::TooFew { have: changes.len(), need: MIN_CHANGES });
     }
     let poll_ns = median(&mut gaps);
-    // Two updates between two polls show as one change: from a change in two thirds of the polls on, the
-    // count of changes follows the polls, not the source.
+    // Two updates between two polls show as one change: from a change in two thirds of the polls
+    // on, the count of changes follows the polls, not the source.
     if changes.len() * 3 > gaps.len() * 2 {
         return Err(NoEstimate::Undersampled { at_most_ns: poll_ns as u64 });
     }
     let intervals: Vec<f64> = changes.windows(2).map(|w| w[1] - w[0]).collect();
-    // A low quantile, since unseen updates only lengthen intervals; the passes then mend what jitter did to it.
+    // A low quantile, since unseen updates only lengthen intervals; the passes then mend what
+    // jitter did to it.
     let mut sorted = intervals.clone();
     sorted.sort_by(f64::total_cmp);
     let mut period_ns = sorted.get(sorted.len() / 5).copied().unwrap_or(poll_ns).max(poll_ns);
     let mut multiples = Vec::new();
     for _ in 0..4 {
-        multiples = intervals.iter().map(|d| (d / period_ns).round().max(1.0)).collect::<Vec<f64>>();
+        multiples =
+            intervals.iter().map(|d| (d / period_ns).round().max(1.0)).collect::<Vec<f64>>();
         period_ns = intervals.iter().sum::<f64>() / multiples.iter().sum::<f64>();
     }
     let n = intervals.len() as f64;
-    let spread = intervals.iter().zip(&multiples).map(|(d, k)| (d - k * period_ns).powi(2)).sum::<f64>();
+    let spread =
+        intervals.iter().zip(&multiples).map(|(d, k)| (d - k * period_ns).powi(2)).sum::<f64>();
     let jitter_ns = (spread / (n - 1.0)).sqrt();
     // The sum telescopes: only the two ends' errors are left in the mean, each at most half a poll.
-    let period_error_ns = jitter_ns.max(poll_ns / 12f64.sqrt()) * 2f64.sqrt() / multiples.iter().sum::<f64>();
-    Ok(Updates { period_ns, period_error_ns, jitter_ns, poll_ns: poll_ns as u64, smallest_step, changes: changes.len() })
+    let period_error_ns =
+        jitter_ns.max(poll_ns / 12f64.sqrt()) * 2f64.sqrt() / multiples.iter().sum::<f64>();
+    Ok(Updates {
+        period_ns,
+        period_error_ns,
+        jitter_ns,
+        poll_ns: poll_ns as u64,
+        smallest_step,
+        changes: changes.len(),
+    })
 }
 
-/// The same of readings that the source stamps itself, each once, in time order: single gaps may be longer.
+/// The same of readings that the source stamps itself, each once, in time order: single gaps may be
+/// longer.
 ///
 /// # Errors
 /// [`NoEstimate::TooFew`].
 pub fn stamped(readings: &[(RawNs, f64)]) -> Result<Updates, NoEstimate> {
-    let mut gaps: Vec<f64> = readings.windows(2).map(|w| w[1].0.since(w[0].0) as f64).filter(|gap| *gap > 0.0).collect();
+    let mut gaps: Vec<f64> =
+        readings.windows(2).map(|w| w[1].0.since(w[0].0) as f64).filter(|gap| *gap > 0.0).collect();
     if gaps.len() < MIN_CHANGES {
         return Err(NoEstimate::TooFew { have: gaps.len(), need: MIN_CHANGES });
     }
@@ -123,7 +139,11 @@ pub fn stamped(readings: &[(RawNs, f64)]) -> Result<Updates, NoEstimate> {
         count += 1.0;
     }
     let jitter_ns = (squares / count).sqrt();
-    let smallest_step = readings.windows(2).map(|w| (w[1].1 - w[0].1).abs()).filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
+    let smallest_step = readings
+        .windows(2)
+        .map(|w| (w[1].1 - w[0].1).abs())
+        .filter(|step| *step > 0.0)
+        .fold(f64::INFINITY, f64::min);
     Ok(Updates {
         period_ns: sum / periods,
         period_error_ns: jitter_ns * 2f64.sqrt() / periods,
@@ -193,8 +213,8 @@ pub struct Response {
     pub gain: f64,
     /// Root mean square of what the fit leaves, in the reading's unit.
     pub residual: f64,
-    /// The same for the best fit of the other shape. Where the two are close, the data do not tell the
-    /// shapes apart.
+    /// The same for the best fit of the other shape. Where the two are close, the data do not tell
+    /// the shapes apart.
     pub other_residual: f64,
 }
 
@@ -224,8 +244,9 @@ impl Default for Search {
     }
 }
 
-/// The answer of a sensor of this shape, with gain 1 and no delay, to `drive` at the times `at` (ns, rising).
-/// Before the first entry of `drive` the load is taken to have had its level for ever.
+/// The answer of a sensor of this shape, with gain 1 and no delay, to `drive` at the times `at`
+/// (ns, rising). Before the first entry of `drive` the load is taken to have had its level for
+/// ever.
 fn answer(shape: Shape, delay_ns: f64, drive: &[(f64, f64)], at: &[f64]) -> Vec<f64> {
     let Some(&(_, first)) = drive.first() else { return vec![0.0; at.len()] };
     match shape {
@@ -279,8 +300,16 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
 }
 
 /// Best (delay, width) for a shape: a grid, then a shrinking pattern search round its best point.
-fn best(shape: Shape, search: &Search, drive: &[(f64, f64)], at: &[f64], y: &[f64]) -> (f64, f64, f64) {
-    let cost = |delay: f64, log_width: f64| line(&answer(shape.with_width(log_width.exp()), delay, drive, at), y).2;
+fn best(
+    shape: Shape,
+    search: &Search,
+    drive: &[(f64, f64)],
+    at: &[f64],
+    y: &[f64],
+) -> (f64, f64, f64) {
+    let cost = |delay: f64, log_width: f64| {
+        line(&answer(shape.with_width(log_width.exp()), delay, drive, at), y).2
+    };
     let (low, high) = (search.min_width_ns.ln(), search.max_width_ns.ln());
     const GRID: usize = 32;
     let mut found = (0.0, low, f64::INFINITY);
@@ -347,13 +376,17 @@ fn inverse_diagonal(m: [[f64; 4]; 4]) -> Option<[f64; 4]> {
 /// Samples below which no response is fitted.
 pub const MIN_SAMPLES: usize = 20;
 
-/// Fits both shapes to `samples` (time order) taken while the load did as `drive` says (time order), and
-/// returns the better.
+/// Fits both shapes to `samples` (time order) taken while the load did as `drive` says (time
+/// order), and returns the better.
 ///
 /// # Errors
-/// [`NoEstimate::TooFew`] below [`MIN_SAMPLES`] samples or two levels; [`NoEstimate::NoStep`] where even the
-/// better fit explains less than half of the variance.
-pub fn fit(samples: &[(RawNs, f64)], drive: &[Drive], search: &Search) -> Result<Response, NoEstimate> {
+/// [`NoEstimate::TooFew`] below [`MIN_SAMPLES`] samples or two levels; [`NoEstimate::NoStep`] where
+/// even the better fit explains less than half of the variance.
+pub fn fit(
+    samples: &[(RawNs, f64)],
+    drive: &[Drive],
+    search: &Search,
+) -> Result<Response, NoEstimate> {
     let (Some(first), true) = (samples.first(), drive.len() >= 2) else {
         return Err(NoEstimate::TooFew { have: drive.len(), need: 2 });
     };
@@ -367,7 +400,8 @@ pub fn fit(samples: &[(RawNs, f64)], drive: &[Drive], search: &Search) -> Result
     let drive: Vec<(f64, f64)> = drive.iter().map(|d| (relative(d.at) as f64, d.level)).collect();
     let shapes = [Shape::FirstOrder { tau_ns: 0.0 }, Shape::Boxcar { window_ns: 0.0 }];
     let fits = shapes.map(|shape| (shape, best(shape, search, &drive, &at, &y)));
-    let [(shape, (delay_ns, width, left)), (_, (_, _, other_left))] = if fits[0].1.2 <= fits[1].1.2 { fits } else { [fits[1], fits[0]] };
+    let [(shape, (delay_ns, width, left)), (_, (_, _, other_left))] =
+        if fits[0].1.2 <= fits[1].1.2 { fits } else { [fits[1], fits[0]] };
     let shape = shape.with_width(width);
     let n = y.len() as f64;
     let mean = y.iter().sum::<f64>() / n;
@@ -431,7 +465,9 @@ mod tests {
     #[test]
     fn update_periods_are_found() {
         // (update period, poll period, jitter of the updates) in microseconds
-        for (update, poll, jitter) in [(1000u64, 250u64, 0u64), (20_000, 1_000, 500), (100_000, 4_000, 3_000)] {
+        for (update, poll, jitter) in
+            [(1000u64, 250u64, 0u64), (20_000, 1_000, 500), (100_000, 4_000, 3_000)]
+        {
             let mut noise = Noise(7 + update);
             let mut edges = vec![0u64];
             for k in 1..300u64 {
@@ -455,8 +491,10 @@ mod tests {
     #[test]
     fn unseen_updates_do_not_stretch_the_period() {
         // Every third update repeats the value before.
-        let polls: Vec<(RawNs, f64)> =
-            (0..4000u64).map(|i| (RawNs(i * MS), i / 20)).map(|(t, k)| (t, if k % 3 == 2 { k - 1 } else { k } as f64)).collect();
+        let polls: Vec<(RawNs, f64)> = (0..4000u64)
+            .map(|i| (RawNs(i * MS), i / 20))
+            .map(|(t, k)| (t, if k % 3 == 2 { k - 1 } else { k } as f64))
+            .collect();
         let got = updates(&polls).unwrap();
         assert!((got.period_ns - 20e6).abs() < 0.2e6, "{got:?}");
     }
@@ -471,12 +509,21 @@ mod tests {
     }
 
     fn square_wave(periods: u64, half_ms: u64) -> Vec<Drive> {
-        (0..2 * periods).map(|i| Drive { at: RawNs((1000 + i * half_ms) * MS), level: (i % 2) as f64 }).collect()
+        (0..2 * periods)
+            .map(|i| Drive { at: RawNs((1000 + i * half_ms) * MS), level: (i % 2) as f64 })
+            .collect()
     }
 
-    fn samples(shape: Shape, delay_ns: f64, drive: &[Drive], every_ms: u64, sigma: f64) -> Vec<(RawNs, f64)> {
+    fn samples(
+        shape: Shape,
+        delay_ns: f64,
+        drive: &[Drive],
+        every_ms: u64,
+        sigma: f64,
+    ) -> Vec<(RawNs, f64)> {
         let edges: Vec<(f64, f64)> = drive.iter().map(|d| (d.at.0 as f64, d.level)).collect();
-        let times: Vec<u64> = (0..6000 / every_ms).map(|i| (900 + i * every_ms) * MS + 123_456).collect();
+        let times: Vec<u64> =
+            (0..6000 / every_ms).map(|i| (900 + i * every_ms) * MS + 123_456).collect();
         let at: Vec<f64> = times.iter().map(|t| *t as f64).collect();
         let mut noise = Noise(99);
         answer(shape, delay_ns, &edges, &at)
@@ -500,10 +547,17 @@ mod tests {
             let data = samples(shape, delay, &drive, every, 0.8);
             let got = fit(&data, &drive, &Search::default()).unwrap();
             let name = format!("{shape:?} {delay}: {got:?}");
-            assert_eq!(std::mem::discriminant(&got.shape), std::mem::discriminant(&shape), "{name}");
+            assert_eq!(
+                std::mem::discriminant(&got.shape),
+                std::mem::discriminant(&shape),
+                "{name}"
+            );
             assert!(got.is_shape_clear(), "{name}");
             let width_off = (got.shape.width_ns() - shape.width_ns()).abs();
-            assert!(width_off < 0.03 * shape.width_ns() && width_off < 4.0 * got.width_error_ns + 1e4, "{name}");
+            assert!(
+                width_off < 0.03 * shape.width_ns() && width_off < 4.0 * got.width_error_ns + 1e4,
+                "{name}"
+            );
             assert!((got.delay_ns - delay).abs() < 0.6e6, "{name}");
             assert!((got.gain - 121.0).abs() < 1.5 && (got.offset - 119.0).abs() < 1.5, "{name}");
             assert!((got.residual - 0.8).abs() < 0.15, "{name}");
@@ -514,10 +568,17 @@ mod tests {
     fn a_sensor_that_does_not_follow_is_said() {
         let drive = square_wave(10, 200);
         let mut noise = Noise(3);
-        let data: Vec<(RawNs, f64)> = (0..300u64).map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + noise.next())).collect();
+        let data: Vec<(RawNs, f64)> =
+            (0..300u64).map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + noise.next())).collect();
         assert!(matches!(fit(&data, &drive, &Search::default()), Err(NoEstimate::NoStep { .. })));
-        assert!(matches!(fit(&data[..5], &drive, &Search::default()), Err(NoEstimate::TooFew { .. })));
-        assert!(matches!(fit(&data, &drive[..1], &Search::default()), Err(NoEstimate::TooFew { .. })));
+        assert!(matches!(
+            fit(&data[..5], &drive, &Search::default()),
+            Err(NoEstimate::TooFew { .. })
+        ));
+        assert!(matches!(
+            fit(&data, &drive[..1], &Search::default()),
+            Err(NoEstimate::TooFew { .. })
+        ));
     }
 
     #[test]

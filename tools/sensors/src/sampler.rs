@@ -1,6 +1,6 @@
-//! One thread that reads all sources, each at the rate it deserves, within a budget of CPU time. Owns the
-//! schedule, the accumulation of counters and the verdicts on series; refuses to store anything: readings
-//! and events go to a [`Sink`].
+//! One thread that reads all sources, each at the rate it deserves, within a budget of CPU time.
+//! Owns the schedule, the accumulation of counters and the verdicts on series; refuses to store
+//! anything: readings and events go to a [`Sink`].
 
 use crate::accumulator::{Accumulator, Step, StepCounts};
 use crate::error::SensorError;
@@ -19,8 +19,8 @@ pub struct SeriesId(pub u32);
 pub enum Event<'a> {
     /// A series was shown to work (its counter rose, its power was not 0).
     Works(SeriesId),
-    /// A series did not move for as long as it takes to call it dead. Its readings go on: an idle plane may
-    /// come alive, and [`Event::Works`] then follows.
+    /// A series did not move for as long as it takes to call it dead. Its readings go on: an idle
+    /// plane may come alive, and [`Event::Works`] then follows.
     Dead {
         /// Which.
         series: SeriesId,
@@ -73,16 +73,16 @@ pub trait Sink {
     /// Announces a series, once, before its first reading.
     fn series(&mut self, id: SeriesId, source: &str, domain: &Domain);
 
-    /// Takes a reading. Counters arrive as [`Value::Energy`], accumulated since the first reading of the
-    /// series, which gives 0; everything else as its source gave it.
+    /// Takes a reading. Counters arrive as [`Value::Energy`], accumulated since the first reading
+    /// of the series, which gives 0; everything else as its source gave it.
     fn reading(&mut self, id: SeriesId, reading: &Reading);
 
     /// Takes an event.
     fn event(&mut self, event: Event<'_>);
 }
 
-/// What the sampler needs of its thread beside clocks. [`SystemHost`] in the sampling thread; a script in
-/// tests.
+/// What the sampler needs of its thread beside clocks. [`SystemHost`] in the sampling thread; a
+/// script in tests.
 pub trait Host: Clock {
     /// CPU time of this thread, nanoseconds.
     fn thread_cpu_ns(&mut self) -> u64;
@@ -90,7 +90,8 @@ pub trait Host: Clock {
     fn sleep_until(&mut self, until: RawNs);
 }
 
-/// The real thing, round a clock of the caller's. Who ends it unparks its thread, so that nobody waits for the next reading.
+/// The real thing, round a clock of the caller's. Who ends it unparks its thread, so that nobody
+/// waits for the next reading.
 pub struct SystemHost<C: Clock>(pub C);
 
 impl<C: Clock> Clock for SystemHost<C> {
@@ -121,7 +122,8 @@ pub fn thread_cpu_ns() -> u64 {
     if rc != 0 {
         return 0;
     }
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Longest sleep at a stretch: how late a stop flag may be noticed.
@@ -136,10 +138,11 @@ const LEARN_POLLS: usize = 4096;
 const DEAD_NS: u64 = 250_000_000;
 /// A source that fails for this long in a row is given up.
 const GIVE_UP_NS: u64 = 5_000_000_000;
-/// Of one source, at most this share of the time may pass inside reads (calls that block use no CPU time).
+/// Of one source, at most this share of the time may pass inside reads (calls that block use no CPU
+/// time).
 const WALL_SHARE: f64 = 0.05;
-/// A working counter that stands still for this many of its update periods, and at least a second, has
-/// stalled.
+/// A working counter that stands still for this many of its update periods, and at least a second,
+/// has stalled.
 const STALL_PERIODS: f64 = 20.0;
 
 /// What the user may set.
@@ -169,7 +172,8 @@ struct Series {
 /// Polls of one series while a source is being learnt.
 struct Learning {
     since: RawNs,
-    /// Time spent at which the estimate is tried next: doubled each time, so that trying stays cheap.
+    /// Time spent at which the estimate is tried next: doubled each time, so that trying stays
+    /// cheap.
     check_ns: u64,
     polls: Vec<Vec<(RawNs, f64)>>,
 }
@@ -236,8 +240,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Over these sources; announces every series to `sink`. Series are numbered in the order of the
-    /// sources and their domains.
+    /// Over these sources; announces every series to `sink`. Series are numbered in the order of
+    /// the sources and their domains.
     pub fn new(sources: Vec<Box<dyn Source>>, settings: Settings, sink: &mut dyn Sink) -> Sampler {
         let mut next = 0;
         let mut slots = Vec::with_capacity(sources.len());
@@ -252,13 +256,20 @@ impl Sampler {
                     _ => None,
                 };
                 let liveness = Liveness::new(domain);
-                series.push(Series { id, accumulator, liveness, said: Verdict::Undecided, stalled: false });
+                series.push(Series {
+                    id,
+                    accumulator,
+                    liveness,
+                    said: Verdict::Undecided,
+                    stalled: false,
+                });
             }
             let mut pace = source.pace();
             pace.slowest_ns = pace.slowest_ns.max(1);
             pace.fastest_ns = pace.fastest_ns.clamp(1, pace.slowest_ns);
             let polls = vec![Vec::new(); series.len()];
-            let learning = pace.adaptive.then_some(Learning { since: RawNs(0), check_ns: LEARN_NS, polls });
+            let learning =
+                pace.adaptive.then_some(Learning { since: RawNs(0), check_ns: LEARN_NS, polls });
             slots.push(Slot {
                 source,
                 series,
@@ -284,7 +295,8 @@ impl Sampler {
         self.slots.iter().any(|slot| !slot.lost)
     }
 
-    /// Reads every source that is due, and returns when the next one is; `None` when no source is left.
+    /// Reads every source that is due, and returns when the next one is; `None` when no source is
+    /// left.
     pub fn step(&mut self, host: &mut dyn Host, sink: &mut dyn Sink) -> Option<RawNs> {
         let cpu = host.thread_cpu_ns();
         let now = host.raw();
@@ -301,8 +313,8 @@ impl Sampler {
         self.slots.iter().filter(|slot| !slot.lost).map(|slot| slot.due).min()
     }
 
-    /// Samples until `stop` says so or no source is left, then reads every source once more, so that the
-    /// last reading lies behind all that was to be measured.
+    /// Samples until `stop` says so or no source is left, then reads every source once more, so
+    /// that the last reading lies behind all that was to be measured.
     pub fn run(&mut self, host: &mut dyn Host, sink: &mut dyn Sink, stop: &dyn Fn() -> bool) {
         while !stop() {
             let Some(due) = self.step(host, sink) else { return };
@@ -321,7 +333,8 @@ impl Sampler {
         self.step(host, sink);
     }
 
-    /// Spreads the CPU budget: sources with a pace of their own come first, adaptive ones share the rest.
+    /// Spreads the CPU budget: sources with a pace of their own come first, adaptive ones share the
+    /// rest.
     fn rebalance(&mut self) {
         let share = |slot: &Slot| {
             let cost = slot.cpu_ns as f64 / slot.reads.max(1) as f64;
@@ -330,7 +343,8 @@ impl Sampler {
         let live = || self.slots.iter().filter(|slot| !slot.lost && slot.learning.is_none());
         let fixed: f64 = live().filter(|slot| !slot.pace.adaptive).map(share).sum();
         let adaptive: f64 = live().filter(|slot| slot.pace.adaptive).map(share).sum();
-        // Even where the fixed ones take all, the others keep a tenth: a run without them says nothing.
+        // Even where the fixed ones take all, the others keep a tenth: a run without them says
+        // nothing.
         let left = (self.settings.cpu_budget - fixed).max(self.settings.cpu_budget * 0.1);
         let stretch = (adaptive / left).max(1.0);
         for slot in self.slots.iter_mut().filter(|slot| slot.learning.is_none()) {
@@ -354,9 +368,19 @@ impl Sampler {
             updates: slot.updates,
             health: slot.source.health(),
             lost: slot.lost,
-            series: slot.series.iter().map(|s| (s.id, s.liveness.verdict(), s.accumulator.as_ref().map(Accumulator::counts))).collect(),
+            series: slot
+                .series
+                .iter()
+                .map(|s| {
+                    (s.id, s.liveness.verdict(), s.accumulator.as_ref().map(Accumulator::counts))
+                })
+                .collect(),
         });
-        Summary { cpu_ns: self.last.1.saturating_sub(cpu), wall_ns: self.last.0.since(start), sources: sources.collect() }
+        Summary {
+            cpu_ns: self.last.1.saturating_sub(cpu),
+            wall_ns: self.last.0.since(start),
+            sources: sources.collect(),
+        }
     }
 }
 
@@ -373,7 +397,10 @@ impl Slot {
         // Twice per update: each update is seen, and its time known to half a period.
         let by_updates = self.updates.map_or(0, |u| (u.period_ns / 2.0) as u64);
         let by_wall = (self.wall_ns as f64 / self.reads.max(1) as f64 / WALL_SHARE) as u64;
-        by_updates.max(by_wall).max(settings.finest_ns).clamp(self.pace.fastest_ns, self.pace.slowest_ns)
+        by_updates
+            .max(by_wall)
+            .max(settings.finest_ns)
+            .clamp(self.pace.fastest_ns, self.pace.slowest_ns)
     }
 
     fn read(&mut self, host: &mut dyn Host, sink: &mut dyn Sink, settings: &Settings) {
@@ -385,7 +412,8 @@ impl Slot {
             given += 1;
             if let Some(of) = series.get_mut(reading.domain.0) {
                 of.take(reading, sink);
-                if let Some(polls) = learning.as_mut().and_then(|l| l.polls.get_mut(reading.domain.0))
+                if let Some(polls) =
+                    learning.as_mut().and_then(|l| l.polls.get_mut(reading.domain.0))
                     && polls.len() < LEARN_POLLS
                 {
                     polls.push((reading.stamp.mid(), reading.value.magnitude()));
@@ -426,7 +454,9 @@ impl Slot {
     fn look_for_stalls(&mut self, now: RawNs, sink: &mut dyn Sink) {
         let patience = self.updates.map_or(0.0, |u| u.period_ns * STALL_PERIODS).max(1e9) as u64;
         for series in &mut self.series {
-            let Some(still_ns) = series.accumulator.as_ref().and_then(|a| a.still_for(now)) else { continue };
+            let Some(still_ns) = series.accumulator.as_ref().and_then(|a| a.still_for(now)) else {
+                continue;
+            };
             let stalled = series.said == Verdict::Works && still_ns > patience;
             if stalled && !series.stalled {
                 sink.event(Event::Stalled { series: series.id, still_ns });
@@ -453,7 +483,8 @@ impl Slot {
             Err(_) => response::MIN_CHANGES,
         });
         let Some((which, estimate)) = best else { return };
-        let hopeless = spent >= LEARN_MAX_NS || matches!(estimate, Err(NoEstimate::Undersampled { .. }));
+        let hopeless =
+            spent >= LEARN_MAX_NS || matches!(estimate, Err(NoEstimate::Undersampled { .. }));
         if estimate.is_err() && !hopeless {
             return;
         }

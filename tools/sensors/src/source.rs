@@ -1,6 +1,6 @@
-//! The one shape all sensors have: a [`Source`] lists [`Domain`]s and yields stamped [`Reading`]s of them.
-//! Owns what a domain says about itself (quantity, plane, what it includes); refuses to interpret: totals,
-//! liveness and formulas live in modules of their own.
+//! The one shape all sensors have: a [`Source`] lists [`Domain`]s and yields stamped [`Reading`]s
+//! of them. Owns what a domain says about itself (quantity, plane, what it includes); refuses to
+//! interpret: totals, liveness and formulas live in modules of their own.
 #![forbid(unsafe_code)]
 
 use crate::error::SensorError;
@@ -73,7 +73,8 @@ pub enum Quantity {
         /// How it wraps.
         range: Range,
     },
-    /// Power, microwatts. `window_ns` is the span the source says it averages over, where it says so.
+    /// Power, microwatts. `window_ns` is the span the source says it averages over, where it says
+    /// so.
     Power {
         /// Documented averaging window in nanoseconds.
         window_ns: Option<u64>,
@@ -126,7 +127,8 @@ impl Value {
     }
 }
 
-/// Which device a domain belongs to, as far as the source knows: how it is matched to an OpenCL device.
+/// Which device a domain belongs to, as far as the source knows: how it is matched to an OpenCL
+/// device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceKey {
     /// PCI address as `dddd:bb:dd.f`, lower case.
@@ -140,7 +142,8 @@ pub struct DeviceKey {
 /// One series a source can give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Unique within its source and stable between runs where the system allows it: `package-0/dram`.
+    /// Unique within its source and stable between runs where the system allows it:
+    /// `package-0/dram`.
     pub name: String,
     /// What is measured.
     pub quantity: Quantity,
@@ -158,7 +161,14 @@ impl Domain {
     /// A domain with no more known than its name and quantity.
     #[must_use]
     pub fn new(name: impl Into<String>, quantity: Quantity) -> Domain {
-        Domain { name: name.into(), quantity, plane: None, package: None, device: None, includes: None }
+        Domain {
+            name: name.into(),
+            quantity,
+            plane: None,
+            package: None,
+            device: None,
+            includes: None,
+        }
     }
 }
 
@@ -176,7 +186,8 @@ pub struct Reading {
     pub stamp: Stamp,
     /// The driver's own stamp, where it gives one.
     pub source_time: Option<RealtimeNs>,
-    /// Where the value is the mean over a span that ends at `stamp`: the span's length in nanoseconds.
+    /// Where the value is the mean over a span that ends at `stamp`: the span's length in
+    /// nanoseconds.
     pub mean_over_ns: Option<u64>,
     /// The value.
     pub value: Value,
@@ -197,8 +208,8 @@ pub struct Pace {
     pub fastest_ns: u64,
     /// Never read less often: a counter may wrap twice, a ring overflow.
     pub slowest_ns: u64,
-    /// Whether the sampler may look for the update period and follow it. Sources that buffer readings
-    /// themselves, or poll for a reason of their own, are read every `fastest_ns`.
+    /// Whether the sampler may look for the update period and follow it. Sources that buffer
+    /// readings themselves, or poll for a reason of their own, are read every `fastest_ns`.
     pub adaptive: bool,
 }
 
@@ -228,8 +239,8 @@ pub trait Source: Send {
     /// How it wants to be read.
     fn pace(&self) -> Pace;
 
-    /// How long until it wants to be read again, in nanoseconds, where it knows better than its pace says. Asked after
-    /// every read.
+    /// How long until it wants to be read again, in nanoseconds, where it knows better than its
+    /// pace says. Asked after every read.
     fn due_in_ns(&self) -> Option<u64> {
         None
     }
@@ -237,9 +248,13 @@ pub trait Source: Send {
     /// Reads everything that is there now and hands each reading to `out`.
     ///
     /// # Errors
-    /// The first failure; readings handed over before it stand. One failing domain does not keep the
-    /// others from being read.
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError>;
+    /// The first failure; readings handed over before it stand. One failing domain does not keep
+    /// the others from being read.
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError>;
 
     /// What it filtered so far.
     fn health(&self) -> SourceHealth {
@@ -247,7 +262,8 @@ pub trait Source: Send {
     }
 }
 
-/// Reads one value of each of a source's channels, in the order of its domains. One that cannot be read costs no other.
+/// Reads one value of each of a source's channels, in the order of its domains. One that cannot be
+/// read costs no other.
 ///
 /// # Errors
 /// The first of those of `read`, once all were tried.
@@ -273,7 +289,10 @@ pub fn read_each<C>(
 ///
 /// # Errors
 /// Those of `read`.
-pub fn stamped<T>(clock: &mut dyn Clock, read: impl FnOnce() -> Result<T, SensorError>) -> Result<(Stamp, T), SensorError> {
+pub fn stamped<T>(
+    clock: &mut dyn Clock,
+    read: impl FnOnce() -> Result<T, SensorError>,
+) -> Result<(Stamp, T), SensorError> {
     let before = clock.raw();
     let value = read()?;
     let after = clock.raw();

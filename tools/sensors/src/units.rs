@@ -136,8 +136,8 @@ impl Joules {
     }
 }
 
-/// What one count of an energy counter is worth, as a fraction of microjoules, so that totals of counts
-/// convert without accumulating rounding.
+/// What one count of an energy counter is worth, as a fraction of microjoules, so that totals of
+/// counts convert without accumulating rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EnergyUnit {
     numerator: u64,
@@ -164,16 +164,19 @@ impl EnergyUnit {
         (numerator > 0 && denominator > 0).then_some(EnergyUnit { numerator, denominator })
     }
 
-    /// From a count's worth in joules, as perf's `.scale` files give it. Exact for powers of two down to
-    /// 2^-63; otherwise right to about one part in 10^9. `None` unless positive, finite and between
-    /// 2^-63 and 10^6 J.
+    /// From a count's worth in joules, as perf's `.scale` files give it. Exact for powers of two
+    /// down to 2^-63; otherwise right to about one part in 10^9. `None` unless positive, finite and
+    /// between 2^-63 and 10^6 J.
     #[must_use]
     pub fn from_joules(joules: f64) -> Option<EnergyUnit> {
         if !joules.is_finite() || joules < (-63f64).exp2() || joules > 1e6 {
             return None;
         }
         let exponent = -joules.log2();
-        if (0.0..=63.0).contains(&exponent) && exponent.fract() == 0.0 && (-exponent).exp2() == joules {
+        if (0.0..=63.0).contains(&exponent)
+            && exponent.fract() == 0.0
+            && (-exponent).exp2() == joules
+        {
             return Some(EnergyUnit::power_of_two(exponent as u32));
         }
         let mut shift = 0u32;

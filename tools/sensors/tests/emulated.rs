@@ -1,5 +1,5 @@
-//! Every source over emulated trees: what is found, what is left out, what is said, and what is read while
-//! the tree changes. No sleeps: time is a counter, and the trees change between reads.
+//! Every source over emulated trees: what is found, what is left out, what is said, and what is
+//! read while the tree changes. No sleeps: time is a counter, and the trees change between reads.
 
 use clscope_sensors::doctor::{Observation, State, open_host};
 use clscope_sensors::files::{Files, ReadAt, Roots, System};
@@ -7,7 +7,9 @@ use clscope_sensors::hwmon::Hwmon;
 use clscope_sensors::rapl::msr::{Msr, MsrConsent};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener, PerfPower, PowerPmu};
 use clscope_sensors::rapl::powercap::Powercap;
-use clscope_sensors::{EnergyUnit, Plane, Quantity, Range, RawNs, Reading, SensorError, Source, Value};
+use clscope_sensors::{
+    EnergyUnit, Plane, Quantity, Range, RawNs, Reading, SensorError, Source, Value,
+};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -104,9 +106,11 @@ fn powercap_goes_by_names() {
     let tree = two_packages();
     let (mut source, problems) = Powercap::open(&System, &tree.roots).unwrap();
     assert!(problems.is_empty(), "{problems:?}");
-    let want = ["package-1", "package-1/dram", "psys", "package-0", "package-0/core", "package-0/uncore"];
+    let want =
+        ["package-1", "package-1/dram", "psys", "package-0", "package-0/core", "package-0/uncore"];
     assert_eq!(names(&source), want);
-    let planes: Vec<_> = source.domains().iter().map(|d| (d.plane.clone().unwrap(), d.package)).collect();
+    let planes: Vec<_> =
+        source.domains().iter().map(|d| (d.plane.clone().unwrap(), d.package)).collect();
     assert_eq!(
         planes,
         [
@@ -119,7 +123,10 @@ fn powercap_goes_by_names() {
         ]
     );
     let range = Range::Wraps(262_143_328_850);
-    assert_eq!(source.domains()[0].quantity, Quantity::Energy { unit: EnergyUnit::MICROJOULE, range });
+    assert_eq!(
+        source.domains()[0].quantity,
+        Quantity::Energy { unit: EnergyUnit::MICROJOULE, range }
+    );
     let (got, result) = read_all(&mut source);
     result.unwrap();
     let values: Vec<_> = got.iter().map(|r| r.value).collect();
@@ -146,7 +153,8 @@ fn refused_powercap_says_what_helps() {
     assert_eq!(error.remedy(), Some("sudo clscope sensord"));
     assert!(error.to_string().contains("intel-rapl:0/energy_uj"), "{error}");
     // Only one zone refused: the others stand.
-    let (source, problems) = Powercap::open(&Refusing("intel-rapl:1/energy_uj"), &tree.roots).unwrap();
+    let (source, problems) =
+        Powercap::open(&Refusing("intel-rapl:1/energy_uj"), &tree.roots).unwrap();
     assert_eq!((source.domains().len(), problems.len()), (5, 1));
     let absent = Powercap::open(&System, &Tree::new().roots).err().unwrap();
     assert_eq!(absent.remedy(), Some("sudo modprobe intel_rapl_msr"));
@@ -196,7 +204,9 @@ fn zones_change_and_vanish_while_read() {
 fn pmu_tree(mask: &str) -> Tree {
     let tree = Tree::new();
     let dir = "sys/bus/event_source/devices/power";
-    tree.put(&format!("{dir}/type"), "9\n").put(&format!("{dir}/cpumask"), mask).put(&format!("{dir}/format/event"), "config:0-7\n");
+    tree.put(&format!("{dir}/type"), "9\n")
+        .put(&format!("{dir}/cpumask"), mask)
+        .put(&format!("{dir}/format/event"), "config:0-7\n");
     for (name, code) in [("cores", 1), ("pkg", 2), ("ram", 3), ("gpu", 4), ("psys", 5)] {
         let base = format!("{dir}/events/energy-{name}");
         tree.put(&base, format!("event=0x0{code}\n"))
@@ -204,7 +214,10 @@ fn pmu_tree(mask: &str) -> Tree {
             .put(&format!("{base}.scale"), "2.3283064365386962890625e-10\n");
     }
     for (cpu, package) in [(0, 0), (18, 1)] {
-        tree.put(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), format!("{package}\n"));
+        tree.put(
+            &format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
+            format!("{package}\n"),
+        );
     }
     tree
 }
@@ -235,7 +248,8 @@ impl PerfOpener for Script {
 #[test]
 fn perf_opens_every_event_on_every_package() {
     let tree = pmu_tree("0,18\n");
-    let (mut source, problems) = PerfPower::open(&System, &tree.roots, &Script { refuse: |_| None }).unwrap();
+    let (mut source, problems) =
+        PerfPower::open(&System, &tree.roots, &Script { refuse: |_| None }).unwrap();
     assert!(problems.is_empty());
     let want = [
         "package-0/core",
@@ -252,16 +266,21 @@ fn perf_opens_every_event_on_every_package() {
     let (got, result) = read_all(&mut source);
     result.unwrap();
     assert_eq!(got[5].value, Value::Counter((2 << 32) + 18));
-    let Quantity::Energy { unit, range: Range::Endless } = source.domains()[5].quantity else { panic!("{:?}", source.domains()[5]) };
+    let Quantity::Energy { unit, range: Range::Endless } = source.domains()[5].quantity else {
+        panic!("{:?}", source.domains()[5])
+    };
     assert_eq!(unit, EnergyUnit::power_of_two(32));
 }
 
 #[test]
 fn perf_refusals_name_the_level() {
     let refuse = |_| Some(libc::EACCES);
-    for (level, words) in
-        [(Some("3\n"), "CAP_SYS_ADMIN"), (Some("2\n"), "CAP_PERFMON"), (Some("-1\n"), "security module"), (None, "cannot be read")]
-    {
+    for (level, words) in [
+        (Some("3\n"), "CAP_SYS_ADMIN"),
+        (Some("2\n"), "CAP_PERFMON"),
+        (Some("-1\n"), "security module"),
+        (None, "cannot be read"),
+    ] {
         let tree = pmu_tree("0\n");
         if let Some(level) = level {
             tree.put("proc/sys/kernel/perf_event_paranoid", level);
@@ -273,14 +292,19 @@ fn perf_refusals_name_the_level() {
     // One event refused by the hardware: the others stand.
     let tree = pmu_tree("0\n");
     let only_gpu = |config| (config == 4).then_some(libc::ENOENT);
-    let (source, problems) = PerfPower::open(&System, &tree.roots, &Script { refuse: only_gpu }).unwrap();
+    let (source, problems) =
+        PerfPower::open(&System, &tree.roots, &Script { refuse: only_gpu }).unwrap();
     assert_eq!((source.domains().len(), problems.len()), (4, 1));
 }
 
 #[test]
 fn perf_descriptions_that_make_no_sense_are_said() {
     let dir = "sys/bus/event_source/devices/power";
-    let table = [("events/energy-pkg", "umask=1"), ("events/energy-pkg.unit", "Watts"), ("events/energy-pkg.scale", "0")];
+    let table = [
+        ("events/energy-pkg", "umask=1"),
+        ("events/energy-pkg.unit", "Watts"),
+        ("events/energy-pkg.scale", "0"),
+    ];
     for (file, text) in table {
         let tree = pmu_tree("0");
         tree.put(&format!("{dir}/{file}"), text);
@@ -295,18 +319,21 @@ fn perf_descriptions_that_make_no_sense_are_said() {
     }
 }
 
-/// The kernel's own call, on the software PMU's CPU clock, which every machine has: opened system-wide on
-/// CPU 0 as the energy events are. Where this is not allowed, the refusal must be the typed one.
+/// The kernel's own call, on the software PMU's CPU clock, which every machine has: opened
+/// system-wide on CPU 0 as the energy events are. Where this is not allowed, the refusal must be
+/// the typed one.
 #[test]
 fn the_real_system_call_counts_or_is_refused_in_words() {
     let tree = pmu_tree("0");
     let dir = "sys/bus/event_source/devices/power";
     // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, dressed up as package energy.
-    tree.put(&format!("{dir}/type"), "1\n").put(&format!("{dir}/events/energy-pkg"), "event=0x00\n");
+    tree.put(&format!("{dir}/type"), "1\n")
+        .put(&format!("{dir}/events/energy-pkg"), "event=0x00\n");
     for name in ["cores", "ram", "gpu", "psys"] {
         tree.remove(&format!("{dir}/events/energy-{name}"));
     }
-    let real_level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let real_level =
+        std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     tree.put("proc/sys/kernel/perf_event_paranoid", &real_level);
     match PerfPower::open(&System, &tree.roots, &Kernel) {
         Ok((mut source, _)) => {
@@ -348,10 +375,20 @@ const SKYLAKE_X: &str = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\n"
 #[test]
 fn intel_registers_decode() {
     // The upper half of a register is reserved: it must not leak into the count.
-    let registers = [(0x606, 0xA_0E03), (0x611, 0xDEAD_0000_0001), (0x619, 7), (0x639, 8), (0x641, 0), (0x64D, 9)];
+    let registers = [
+        (0x606, 0xA_0E03),
+        (0x611, 0xDEAD_0000_0001),
+        (0x619, 7),
+        (0x639, 8),
+        (0x641, 0),
+        (0x64D, 9),
+    ];
     let tree = msr_tree(SKYLAKE_X, &registers);
     let mut source = Msr::open(&System, &tree.roots, MsrConsent::given_by_user()).unwrap();
-    assert_eq!(names(&source)[..6], ["package-0", "package-0/core", "package-0/uncore", "package-0/dram", "psys", "package-1"]);
+    assert_eq!(
+        names(&source)[..6],
+        ["package-0", "package-0/core", "package-0/uncore", "package-0/dram", "psys", "package-1"]
+    );
     let unit = |i: usize| match source.domains()[i].quantity {
         Quantity::Energy { unit, range: Range::Wraps(0x1_0000_0000) } => unit,
         other => panic!("{other:?}"),
@@ -365,7 +402,8 @@ fn intel_registers_decode() {
 
 #[test]
 fn registers_that_do_not_answer_are_absent() {
-    // The file ends behind 0x639: PP1 and psys cannot be read. DRAM's hole reads 0, as hardware does.
+    // The file ends behind 0x639: PP1 and psys cannot be read. DRAM's hole reads 0, as hardware
+    // does.
     let tree = msr_tree(SKYLAKE_X, &[(0x606, 0xA_0E03), (0x611, 5), (0x639, 6)]);
     let source = Msr::open(&System, &tree.roots, MsrConsent::given_by_user()).unwrap();
     assert_eq!(names(&source)[..3], ["package-0", "package-0/core", "package-0/dram"]);
@@ -375,7 +413,8 @@ fn registers_that_do_not_answer_are_absent() {
     let error = Msr::open(&System, &Tree::new().roots, MsrConsent::given_by_user()).err().unwrap();
     assert!(matches!(error, SensorError::Unsupported { .. }), "{error}");
     let tree = msr_tree(SKYLAKE_X, &[]);
-    let error = Msr::open(&Refusing("msr"), &tree.roots, MsrConsent::given_by_user()).err().unwrap();
+    let error =
+        Msr::open(&Refusing("msr"), &tree.roots, MsrConsent::given_by_user()).err().unwrap();
     assert!(error.to_string().contains("CAP_SYS_RAWIO"), "{error}");
 }
 
@@ -396,7 +435,11 @@ fn gpu_tree() -> Tree {
         .put(&format!("{base}/hwmon3/name"), "i915_gt1\n")
         .put(&format!("{base}/hwmon3/energy1_input"), "77\n");
     std::fs::create_dir_all(tree.dir.path().join("sys/devices/pci0000:00/0000:04:00.0")).unwrap();
-    std::os::unix::fs::symlink("../../../devices/pci0000:00/0000:04:00.0", tree.dir.path().join("sys/class/hwmon/hwmon3/device")).unwrap();
+    std::os::unix::fs::symlink(
+        "../../../devices/pci0000:00/0000:04:00.0",
+        tree.dir.path().join("sys/class/hwmon/hwmon3/device"),
+    )
+    .unwrap();
     tree
 }
 
@@ -406,7 +449,10 @@ fn hwmon_knows_its_drivers() {
     let (mut sources, problems) = Hwmon::open(&System, &tree.roots).unwrap();
     assert!(problems.is_empty(), "{problems:?}");
     let got: Vec<&str> = sources.iter().map(|s| s.name()).collect();
-    assert_eq!(got, ["hwmon:amdgpu:hwmon2", "hwmon:i915_gt1:0000:04:00.0", "hwmon:xe:0000:03:00.0"]);
+    assert_eq!(
+        got,
+        ["hwmon:amdgpu:hwmon2", "hwmon:i915_gt1:0000:04:00.0", "hwmon:xe:0000:03:00.0"]
+    );
     let amd = &mut sources[0];
     assert_eq!(amd.domains()[0].plane, Some(Plane::Apu));
     assert!(amd.domains()[0].includes.unwrap().contains("CPU"));
@@ -420,7 +466,10 @@ fn hwmon_knows_its_drivers() {
     // A discrete AMD card, and one that does not tell.
     tree.put("sys/class/hwmon/hwmon2/device/gpu_metrics", [0x80u8, 0, 1, 3]);
     let (sources, _) = Hwmon::open(&System, &tree.roots).unwrap();
-    assert_eq!((sources[0].domains()[0].plane.clone(), sources[0].domains()[0].includes), (Some(Plane::GpuCard), None));
+    assert_eq!(
+        (sources[0].domains()[0].plane.clone(), sources[0].domains()[0].includes),
+        (Some(Plane::GpuCard), None)
+    );
     tree.remove("sys/class/hwmon/hwmon2/device/gpu_metrics");
     let (sources, _) = Hwmon::open(&System, &tree.roots).unwrap();
     assert!(sources[0].domains()[0].includes.unwrap().contains("does not say"));
@@ -458,7 +507,10 @@ fn doctor_opens_one_door_and_believes_no_dead_counter() {
     let refuse_all = Script { refuse: |_| Some(libc::EACCES) };
     let opened = open_host(&System, &tree.roots, &refuse_all, None);
     let states: Vec<_> = opened.findings.iter().map(|f| &f.state).collect();
-    assert!(matches!(states[..], [State::Opened, State::Skipped(_), State::Skipped(_), State::Absent]), "{states:?}");
+    assert!(
+        matches!(states[..], [State::Opened, State::Skipped(_), State::Skipped(_), State::Absent]),
+        "{states:?}"
+    );
 
     // A guest whose PMU has psys only, which reads 0 for ever.
     let tree = pmu_tree("0");
@@ -476,7 +528,10 @@ fn doctor_opens_one_door_and_believes_no_dead_counter() {
     assert!(decided);
     seen.conclude(&mut opened.findings, &opened.finding_of);
     let finding = &opened.findings[opened.finding_of[0]];
-    assert!(matches!(&finding.state, State::Dead(why) if why.contains("psys reads 0")), "{finding:?}");
+    assert!(
+        matches!(&finding.state, State::Dead(why) if why.contains("psys reads 0")),
+        "{finding:?}"
+    );
     // The same counter, alive.
     let mut seen = Observation::new(&opened.sources);
     for ms in 0..3u64 {

@@ -1,9 +1,11 @@
-//! The sampler over scripted sources and a scripted thread: time passes only when it sleeps or when a
-//! source says that reading takes time.
+//! The sampler over scripted sources and a scripted thread: time passes only when it sleeps or when
+//! a source says that reading takes time.
 
 use clscope_sensors::liveness::Verdict;
 use clscope_sensors::sampler::{Event, Host, Sampler, SeriesId, Settings, Sink};
-use clscope_sensors::source::{Domain, DomainId, Pace, Quantity, Range, Reading, Source, Value, stamped};
+use clscope_sensors::source::{
+    Domain, DomainId, Pace, Quantity, Range, Reading, Source, Value, stamped,
+};
 use clscope_sensors::{Clock, EnergyUnit, RawNs, SensorError};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -54,8 +56,13 @@ struct Counter {
     value: Box<dyn Fn(u64) -> Result<u64, SensorError> + Send>,
 }
 
-fn counter(name: &str, world: &World, value: impl Fn(u64) -> Result<u64, SensorError> + Send + 'static) -> Counter {
-    let quantity = Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Wraps(262_143_328_850) };
+fn counter(
+    name: &str,
+    world: &World,
+    value: impl Fn(u64) -> Result<u64, SensorError> + Send + 'static,
+) -> Counter {
+    let quantity =
+        Quantity::Energy { unit: EnergyUnit::MICROJOULE, range: Range::Wraps(262_143_328_850) };
     Counter {
         name: name.to_owned(),
         domains: vec![Domain::new(name, quantity)],
@@ -77,7 +84,11 @@ impl Source for Counter {
     fn pace(&self) -> Pace {
         self.pace
     }
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         let (stamp, counts) = stamped(clock, || {
             let value = (self.value)(self.world.now());
             self.world.spend(self.cost_wall, self.cost_cpu);
@@ -102,7 +113,9 @@ impl Sink for Kept {
         self.series.push(format!("{source}:{}", domain.name));
     }
     fn reading(&mut self, id: SeriesId, reading: &Reading) {
-        let Value::Energy(energy) = reading.value else { panic!("counters arrive as energy: {reading:?}") };
+        let Value::Energy(energy) = reading.value else {
+            panic!("counters arrive as energy: {reading:?}")
+        };
         self.readings.push((id, reading.stamp.mid().0, energy.0));
     }
     fn event(&mut self, event: Event<'_>) {
@@ -114,7 +127,12 @@ impl Sink for Kept {
     }
 }
 
-fn run(sources: Vec<Box<dyn Source>>, world: &World, seconds: u64, settings: Settings) -> (Kept, Sampler) {
+fn run(
+    sources: Vec<Box<dyn Source>>,
+    world: &World,
+    seconds: u64,
+    settings: Settings,
+) -> (Kept, Sampler) {
     let mut kept = Kept::default();
     let mut sampler = Sampler::new(sources, settings, &mut kept);
     let mut host = world.clone();
@@ -134,7 +152,8 @@ fn periods_are_learnt_and_totals_kept_through_a_wrap() {
     let world = World::default();
     let fast = counter("fast", &world, stepping(10 * MS, 500_000));
     let slow = counter("slow", &world, stepping(100 * MS, 5_000_000));
-    let (kept, sampler) = run(vec![Box::new(fast), Box::new(slow)], &world, 10, Settings::default());
+    let (kept, sampler) =
+        run(vec![Box::new(fast), Box::new(slow)], &world, 10, Settings::default());
     assert_eq!(kept.series, ["fast:fast", "slow:slow"]);
     for (name, want) in [("fast", 10 * MS), ("slow", 100 * MS)] {
         let (_, every, period) = kept.paced.iter().find(|(n, ..)| n == name).unwrap();
@@ -144,7 +163,8 @@ fn periods_are_learnt_and_totals_kept_through_a_wrap() {
     }
     // 50 W for 10 s, to one step, with the wrap undone.
     for (id, step) in [(0, 500_000), (1, 5_000_000)] {
-        let last = kept.readings.iter().filter(|(s, ..)| s.0 == id).map(|r| r.2).next_back().unwrap();
+        let last =
+            kept.readings.iter().filter(|(s, ..)| s.0 == id).map(|r| r.2).next_back().unwrap();
         assert!(last.abs_diff(500_000_000) <= step, "{last}");
     }
     let summary = sampler.summary();
@@ -152,13 +172,18 @@ fn periods_are_learnt_and_totals_kept_through_a_wrap() {
         let (_, verdict, steps) = source.series[0];
         assert_eq!((verdict, steps.unwrap().wraps, steps.unwrap().jumps), (Verdict::Works, 1, 0));
     }
-    assert!(kept.events.iter().all(|e| matches!(e.as_str(), "Works" | "Paced")), "{:?}", kept.events);
+    assert!(
+        kept.events.iter().all(|e| matches!(e.as_str(), "Works" | "Paced")),
+        "{:?}",
+        kept.events
+    );
     assert_eq!(summary.cpu_ns, summary.sources.iter().map(|s| s.cpu_ns).sum::<u64>());
 }
 
 #[test]
 fn the_budget_bounds_cpu_time() {
-    // A read of 1 ms CPU on a source that moves every millisecond: 1 % of a core is ten reads a second.
+    // A read of 1 ms CPU on a source that moves every millisecond: 1 % of a core is ten reads a
+    // second.
     let world = World::default();
     let mut dear = counter("dear", &world, stepping(MS, 50_000));
     (dear.cost_cpu, dear.cost_wall) = (MS, MS);
@@ -184,8 +209,11 @@ fn dead_stalled_and_jumping_counters_are_said() {
     let world = World::default();
     let zero = counter("zero", &world, |_| Ok(0));
     let stops = counter("stops", &world, |t| Ok(t.min(3 * SECOND) / 1000));
-    let back = counter("back", &world, |t| Ok(if t < 5 * SECOND { 1_000_000_000 + t / 1000 } else { t / 1000 }));
-    let (kept, sampler) = run(vec![Box::new(zero), Box::new(stops), Box::new(back)], &world, 10, Settings::default());
+    let back = counter("back", &world, |t| {
+        Ok(if t < 5 * SECOND { 1_000_000_000 + t / 1000 } else { t / 1000 })
+    });
+    let (kept, sampler) =
+        run(vec![Box::new(zero), Box::new(stops), Box::new(back)], &world, 10, Settings::default());
     let count = |what: &str| kept.events.iter().filter(|e| *e == what).count();
     assert_eq!((count("Dead"), count("Stalled"), count("Jumped")), (1, 1, 1), "{:?}", kept.events);
     let summary = sampler.summary();
@@ -205,7 +233,8 @@ fn a_source_that_vanishes_is_dropped_and_the_others_go_on() {
     let world = World::default();
     let short = counter("short", &world, |t| if t < SECOND { Ok(t / 1000) } else { Err(gone()) });
     let long = counter("long", &world, stepping(10 * MS, 1000));
-    let (kept, sampler) = run(vec![Box::new(short), Box::new(long)], &world, 3, Settings::default());
+    let (kept, sampler) =
+        run(vec![Box::new(short), Box::new(long)], &world, 3, Settings::default());
     assert_eq!(kept.events.iter().filter(|e| *e == "Lost").count(), 1);
     assert!(sampler.is_alive());
     let last = kept.readings.iter().filter(|(s, ..)| s.0 == 1).map(|r| r.1).next_back().unwrap();
@@ -220,9 +249,15 @@ fn a_source_that_vanishes_is_dropped_and_the_others_go_on() {
 
 #[test]
 fn passing_trouble_is_said_once_and_outlived() {
-    let io = || SensorError::Io { what: "test", path: "x".into(), source: std::io::ErrorKind::Other.into() };
+    let io = || SensorError::Io {
+        what: "test",
+        path: "x".into(),
+        source: std::io::ErrorKind::Other.into(),
+    };
     let world = World::default();
-    let flaky = counter("flaky", &world, move |t| if (SECOND..2 * SECOND).contains(&t) { Err(io()) } else { Ok(t / 1000) });
+    let flaky = counter("flaky", &world, move |t| {
+        if (SECOND..2 * SECOND).contains(&t) { Err(io()) } else { Ok(t / 1000) }
+    });
     let (kept, sampler) = run(vec![Box::new(flaky)], &world, 4, Settings::default());
     assert_eq!(kept.events.iter().filter(|e| *e == "Trouble").count(), 1, "{:?}", kept.events);
     assert!(sampler.is_alive() && sampler.summary().sources[0].failures > 1);

@@ -1,16 +1,18 @@
-//! Definitions: what ids mean. Each is framed on its own and written by one `write`, so a killed process leaves whole
-//! definitions and at most one torn one at the end.
+//! Definitions: what ids mean. Each is framed on its own and written by one `write`, so a killed
+//! process leaves whole definitions and at most one torn one at the end.
 //!
-//! Frame: u32 length of the payload, u16 kind, u16 reserved, u64 [`frame_checksum`] of these first 8 bytes and the payload,
-//! then the payload: the fields of the struct in order. Integers are little-endian; a string or a list is a
-//! u32 count and its elements; an option is a u8 and, if 1, the value. Fields may be added at the end in a minor version:
-//! what a payload lacks reads as empty, what it has too much is ignored.
+//! Frame: u32 length of the payload, u16 kind, u16 reserved, u64 [`frame_checksum`] of these first
+//! 8 bytes and the payload, then the payload: the fields of the struct in order. Integers are
+//! little-endian; a string or a list is a u32 count and its elements; an option is a u8 and, if 1,
+//! the value. Fields may be added at the end in a minor version: what a payload lacks reads as
+//! empty, what it has too much is ignored.
 
 use crate::checksum;
 
 /// Length of a definition's frame header.
 pub const FRAME_LEN: usize = 16;
-/// Longest payload that a reader believes (a program source is not stored, a build log is cut to this by the writer).
+/// Longest payload that a reader believes (a program source is not stored, a build log is cut to
+/// this by the writer).
 pub const MAX_PAYLOAD: usize = 1 << 26;
 
 /// How a field is written and read.
@@ -153,7 +155,8 @@ definitions! {
         injection: String,
         /// Device-timing method.
         device_timing: String,
-        /// Whether rings are in mapped files: if not, what was in them when the process was killed is lost.
+        /// Whether rings are in mapped files: if not, what was in them when the process was killed
+        /// is lost.
         rings_survive: bool,
         /// Environment's settings, as NAME=value, of our prefix only.
         settings: Vec<String>,
@@ -352,7 +355,8 @@ definitions! {
         /// Half-width of its 95 % interval.
         uncertainty: f64,
     }
-    /// A launch that was repeated by the recorder (`CLSCOPE_REPLAY`) just before the application's own, or why it was not.
+    /// A launch that was repeated by the recorder (`CLSCOPE_REPLAY`) just before the application's
+    /// own, or why it was not.
     18 Replay {
         /// Kernel id.
         kernel: u32,
@@ -362,14 +366,15 @@ definitions! {
         global: Vec<u64>,
         /// Why the launch was not repeated; empty where it was.
         refused: String,
-        /// Bytes of buffers that were saved before and restored after, and between launches where there are batches of
-        /// restorations alone; where there are none, each launch leaves these bytes as the launch before did.
+        /// Bytes of buffers that were saved before and restored after, and between launches where
+        /// there are batches of restorations alone; where there are none, each launch leaves these
+        /// bytes as the launch before did.
         saved: u64,
         /// What was repeated, in order of time.
         batches: Vec<ReplayBatch>,
     }
-    /// An executable or a library that calls come from, as it lay in memory when the first of them was seen. One that is unloaded and
-    /// loaded again is another module.
+    /// An executable or a library that calls come from, as it lay in memory when the first of them
+    /// was seen. One that is unloaded and loaded again is another module.
     19 Module {
         /// Id.
         id: u32,
@@ -384,16 +389,16 @@ definitions! {
         /// One past the last address.
         end: u64,
     }
-    /// Where in the application a call stands: return addresses from the innermost outwards, without those of the recorder and of OpenCL
-    /// loaders.
+    /// Where in the application a call stands: return addresses from the innermost outwards,
+    /// without those of the recorder and of OpenCL loaders.
     20 CallSite {
         /// Id.
         id: u32,
         /// Frames.
         frames: Vec<Frame>,
     }
-    /// Markers that the recorder enqueued on a queue of the application's to tie the device's clock to the host's: no commands of the
-    /// application's.
+    /// Markers that the recorder enqueued on a queue of the application's to tie the device's clock
+    /// to the host's: no commands of the application's.
     21 ClockMarkers {
         /// Queue id.
         queue: u32,
@@ -453,7 +458,8 @@ pub struct ReplayBatch {
     pub end: u64,
     /// How many.
     pub count: u64,
-    /// Whether buffers were only restored. Where there are such batches, each launch of the others follows a restoration.
+    /// Whether buffers were only restored. Where there are such batches, each launch of the others
+    /// follows a restoration.
     pub restores_only: bool,
 }
 
@@ -465,7 +471,12 @@ impl Field for ReplayBatch {
         self.restores_only.put(out);
     }
     fn get(from: &mut &[u8]) -> Option<Self> {
-        Some(Self { begin: u64::get(from)?, end: u64::get(from)?, count: u64::get(from)?, restores_only: bool::get(from)? })
+        Some(Self {
+            begin: u64::get(from)?,
+            end: u64::get(from)?,
+            count: u64::get(from)?,
+            restores_only: bool::get(from)?,
+        })
     }
 }
 
@@ -499,7 +510,17 @@ impl Field for ArgumentKind {
     }
     fn get(from: &mut &[u8]) -> Option<Self> {
         use ArgumentKind as K;
-        const ALL: [K; 9] = [K::Unsigned, K::Signed, K::Bytes, K::Flags, K::Enum, K::Bool, K::Object, K::Event, K::Pointer];
+        const ALL: [K; 9] = [
+            K::Unsigned,
+            K::Signed,
+            K::Bytes,
+            K::Flags,
+            K::Enum,
+            K::Bool,
+            K::Object,
+            K::Event,
+            K::Pointer,
+        ];
         // A kind of a newer writer still prints as a number.
         u8::get(from).map(|n| ALL.get(usize::from(n)).copied().unwrap_or(K::Unsigned))
     }
@@ -560,8 +581,8 @@ pub fn frame_checksum(head: &[u8], payload: &[u8]) -> u64 {
     checksum(head).rotate_left(17) ^ checksum(payload)
 }
 
-/// Iterates over the definitions of a defs file. Ends at the first that is torn or damaged; [`rest`](Self::rest) tells
-/// how many bytes were left then.
+/// Iterates over the definitions of a defs file. Ends at the first that is torn or damaged;
+/// [`rest`](Self::rest) tells how many bytes were left then.
 #[derive(Debug, Clone)]
 pub struct Defs<'a> {
     rest: &'a [u8],
@@ -588,7 +609,9 @@ impl Iterator for Defs<'_> {
             return None;
         }
         let (payload, rest) = after.split_at_checked(length)?;
-        let sum = u64::from_le_bytes([head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15]]);
+        let sum = u64::from_le_bytes([
+            head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
+        ]);
         if frame_checksum(&head[..8], payload) != sum {
             return None;
         }
@@ -604,7 +627,13 @@ mod tests {
 
     fn samples() -> Vec<Def> {
         vec![
-            Process { pid: 4, arguments: vec!["a".into(), "b c".into()], mpi_rank: Some(3), ..Default::default() }.into(),
+            Process {
+                pid: 4,
+                arguments: vec!["a".into(), "b c".into()],
+                mpi_rank: Some(3),
+                ..Default::default()
+            }
+            .into(),
             Function {
                 id: 9,
                 name: "clFoo".into(),
@@ -614,7 +643,14 @@ mod tests {
                 ..Default::default()
             }
             .into(),
-            Geometry { id: 1, dimensions: 2, offset: None, global: [64, 64, 1], local: Some([8, 8, 1]) }.into(),
+            Geometry {
+                id: 1,
+                dimensions: 2,
+                offset: None,
+                global: [64, 64, 1],
+                local: Some([8, 8, 1]),
+            }
+            .into(),
             Exit { ticks: 1, pending: 2 }.into(),
             Replay {
                 kernel: 3,
@@ -624,9 +660,16 @@ mod tests {
             }
             .into(),
             Module { id: 2, path: "/bin/app".into(), base: 0x1000, ..Default::default() }.into(),
-            CallSite { id: 1, frames: vec![Frame { module: 2, address: 0x40 }, Frame::default()] }.into(),
-            ClockMarkers { queue: 4, markers: vec![ClockMarker { before: 1, after: 9, queued: 2, submit: 5 }, ClockMarker::default()] }
+            CallSite { id: 1, frames: vec![Frame { module: 2, address: 0x40 }, Frame::default()] }
                 .into(),
+            ClockMarkers {
+                queue: 4,
+                markers: vec![
+                    ClockMarker { before: 1, after: 9, queued: 2, submit: 5 },
+                    ClockMarker::default(),
+                ],
+            }
+            .into(),
         ]
     }
 
@@ -663,7 +706,10 @@ mod tests {
         let mut payload = Vec::new();
         7u32.put(&mut payload);
         assert_eq!(Def::from_payload(13, &[]), Some(Exit::default().into()));
-        assert_eq!(Def::from_payload(11, &payload), Some(Kernel { id: 7, ..Default::default() }.into()));
+        assert_eq!(
+            Def::from_payload(11, &payload),
+            Some(Kernel { id: 7, ..Default::default() }.into())
+        );
         assert_eq!(Def::from_payload(999, &payload), Some(Def::Unknown { kind: 999 }));
     }
 }

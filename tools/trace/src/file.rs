@@ -1,4 +1,5 @@
-//! File headers, block headers, ring layout and the checksum. Bytes only: opening and mapping is the caller's.
+//! File headers, block headers, ring layout and the checksum. Bytes only: opening and mapping is
+//! the caller's.
 
 use crate::{Error, VERSION};
 
@@ -31,8 +32,9 @@ pub mod control {
     pub const PAUSED: u32 = 1;
     /// Bit of the control word: recording goes on; the first call takes note and clears it.
     pub const RESUMED: u32 = 2;
-    /// File of the trace directory that tells processes yet to come what to begin with: [`BEGIN_PAUSED`] or
-    /// [`BEGIN_RECORDING`], and a line break. Without it they begin as the environment says.
+    /// File of the trace directory that tells processes yet to come what to begin with:
+    /// [`BEGIN_PAUSED`] or [`BEGIN_RECORDING`], and a line break. Without it they begin as the
+    /// environment says.
     pub const FILE: &str = "control";
     /// Content of [`FILE`].
     pub const BEGIN_PAUSED: &str = "paused";
@@ -154,7 +156,8 @@ impl FileHeader {
             Some(x) if x.swap_bytes() == BYTE_ORDER => return Err(Error::ByteOrder),
             _ => return Err(Error::DamagedHeader { what: "byte-order mark" }),
         }
-        let version = (u16::from_le_bytes([head[12], head[13]]), u16::from_le_bytes([head[14], head[15]]));
+        let version =
+            (u16::from_le_bytes([head[12], head[13]]), u16::from_le_bytes([head[14], head[15]]));
         if version.0 > VERSION.0 {
             return Err(Error::Newer { major: version.0, minor: version.1 });
         }
@@ -198,7 +201,11 @@ impl FileHeader {
     /// As [`decode`](Self::decode), and the file must have the role `expected`.
     pub fn decode_as(bytes: &[u8], expected: FileKind) -> Result<Self, Error> {
         let header = Self::decode(bytes)?;
-        if header.kind == expected { Ok(header) } else { Err(Error::WrongKind { expected, found: header.kind }) }
+        if header.kind == expected {
+            Ok(header)
+        } else {
+            Err(Error::WrongKind { expected, found: header.kind })
+        }
     }
 }
 
@@ -258,10 +265,16 @@ pub fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Checksum of blocks, headers and definitions: detects torn and damaged bytes, is no defence against forgery.
-/// Four independent multiply-fold lanes of 8 bytes, so that a 256 KiB block costs about a nanosecond a record.
+/// Checksum of blocks, headers and definitions: detects torn and damaged bytes, is no defence
+/// against forgery. Four independent multiply-fold lanes of 8 bytes, so that a 256 KiB block costs
+/// about a nanosecond a record.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    const K: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x27d4_eb2f_1656_67c5];
+    const K: [u64; 4] = [
+        0x9e37_79b9_7f4a_7c15,
+        0xc2b2_ae3d_27d4_eb4f,
+        0x1656_67b1_9e37_79f9,
+        0x27d4_eb2f_1656_67c5,
+    ];
     fn fold(state: u64, word: u64, key: u64) -> u64 {
         let wide = u128::from(state ^ word) * u128::from(key);
         // The added state keeps a zero product from erasing what came before.
@@ -334,12 +347,16 @@ mod tests {
         let mut foreign_order = header().encode();
         foreign_order[8..12].reverse();
         assert_eq!(FileHeader::decode(&foreign_order), Err(Error::ByteOrder));
-        assert!(matches!(FileHeader::decode_as(&header().encode(), FileKind::Defs), Err(Error::WrongKind { .. })));
+        assert!(matches!(
+            FileHeader::decode_as(&header().encode(), FileKind::Defs),
+            Err(Error::WrongKind { .. })
+        ));
     }
 
     #[test]
     fn block_header_round_trips_and_every_flipped_byte_is_refused() {
-        let block = BlockHeader { thread: 3, sequence: 9, length: 4096, base: 1 << 40, checksum: 77 };
+        let block =
+            BlockHeader { thread: 3, sequence: 9, length: 4096, base: 1 << 40, checksum: 77 };
         let bytes = block.encode();
         assert_eq!(BlockHeader::decode(&bytes), Some(block));
         for at in 0..40 {

@@ -1,5 +1,6 @@
-//! The trace format, version 1. This page is its specification; the code beside it is the only reader and writer
-//! of these bytes. The crate is pure: slices in, values out; mapping files and talking to people happens elsewhere.
+//! The trace format, version 1. This page is its specification; the code beside it is the only
+//! reader and writer of these bytes. The crate is pure: slices in, values out; mapping files and
+//! talking to people happens elsewhere.
 //!
 //! # Files
 //! A trace is a directory `NAME.clscope/`:
@@ -12,8 +13,9 @@
 //! | `PID-N.ring` | control word and the rings of all threads; holds what no segment holds yet | recorder, mapped |
 //! | `sensors.clt` | readings of the sampler, in the same framing (module [`sensors`]) | `clscope record` |
 //!
-//! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes back, an `exec`).
-//! All numbers are little-endian; the header carries a byte-order mark so that a foreign file is told, not misread.
+//! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes
+//! back, an `exec`). All numbers are little-endian; the header carries a byte-order mark so that a
+//! foreign file is told, not misread.
 //!
 //! # File header, 128 bytes (defs, segments, rings, sensors alike)
 //!
@@ -37,9 +39,10 @@
 //! | 120 | u64 | [`checksum`] of bytes 0..120 |
 //!
 //! # Blocks
-//! A segment is, after its header, a sequence of blocks; each is a 64-byte header and `length` bytes of records, and
-//! the next block begins at the following multiple of 8. Blocks of several threads interleave in any order: a writer
-//! reserves its place by an atomic add, so a killed process may leave a hole of zeros; readers search the next magic.
+//! A segment is, after its header, a sequence of blocks; each is a 64-byte header and `length`
+//! bytes of records, and the next block begins at the following multiple of 8. Blocks of several
+//! threads interleave in any order: a writer reserves its place by an atomic add, so a killed
+//! process may leave a hole of zeros; readers search the next magic.
 //!
 //! | offset | type | content |
 //! |---|---|---|
@@ -53,9 +56,11 @@
 //! | 40 | 24 bytes | reserved, 0 |
 //!
 //! # Rings
-//! After the file header the ring file has a control page (offset 128: u32 control word, bit 0 paused, bit 1 resumed and not yet taken note of; offset 132:
-//! u32 filter generation; offset 136: u32 count of commands from the controlling process; rest reserved), then, from
-//! offset 4096, regions one after the other. A region begins with a 128-byte header; its size tells where the next is:
+//! After the file header the ring file has a control page (offset 128: u32 control word, bit 0
+//! paused, bit 1 resumed and not yet taken note of; offset 132: u32 filter generation; offset 136:
+//! u32 count of commands from the controlling process; rest reserved), then, from offset 4096,
+//! regions one after the other. A region begins with a 128-byte header; its size tells where the
+//! next is:
 //!
 //! | offset | type | content |
 //! |---|---|---|
@@ -71,21 +76,25 @@
 //! | 56 | u64 | host time at which that call began |
 //! | 64 | 64 bytes | room for the block's header while it is written to a segment |
 //!
-//! A thread fills one region at a time; others may hold earlier blocks of it that wait to be written. Such a region names no call.
+//! A thread fills one region at a time; others may hold earlier blocks of it that wait to be
+//! written. Such a region names no call.
 //!
-//! A record is complete before `position` covers it (release store), so whatever kills the process, every record
-//! below `position` is whole. A block is written to its segment before `position` moves to the next sequence number or the region
-//! becomes free: a reader that finds a sequence number both in a segment and in a ring takes it once. The guarantee is against
-//! the death of the process, not of the machine.
+//! A record is complete before `position` covers it (release store), so whatever kills the process,
+//! every record below `position` is whole. A block is written to its segment before `position`
+//! moves to the next sequence number or the region becomes free: a reader that finds a sequence
+//! number both in a segment and in a ring takes it once. The guarantee is against the death of the
+//! process, not of the machine.
 //!
 //! # Records
-//! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time delta. The delta
-//! counts ticks from the previous record's time in the same block (the block's base for the first); a record's time
-//! is the moment it speaks of last: for a call its end. So deltas never are negative, although calls nest.
+//! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time
+//! delta. The delta counts ticks from the previous record's time in the same block (the block's
+//! base for the first); a record's time is the moment it speaks of last: for a call its end. So
+//! deltas never are negative, although calls nest.
 //!
 //! # The next version
-//! A new kind of record or definition is a minor version: old readers skip and count it. A changed layout is a major
-//! version: add a module `version1` that lifts the old bytes into today's values, and keep its sample trace in tests.
+//! A new kind of record or definition is a minor version: old readers skip and count it. A changed
+//! layout is a major version: add a module `version1` that lifts the old bytes into today's values,
+//! and keep its sample trace in tests.
 #![forbid(unsafe_code)]
 
 mod bits;
@@ -107,7 +116,9 @@ pub const VERSION: (u16, u16) = (1, 0);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Shorter than a file header.
-    #[error("the file has {found} bytes, a header needs {needed}: it was never finished, or is not a clscope trace")]
+    #[error(
+        "the file has {found} bytes, a header needs {needed}: it was never finished, or is not a clscope trace"
+    )]
     TooShort {
         /// Bytes present.
         found: usize,

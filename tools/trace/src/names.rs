@@ -806,7 +806,11 @@ pub const ENUMS: &[(i64, &str)] = &[
 ];
 
 fn find(table: &'static [(i64, &'static str)], value: i64) -> Option<&'static str> {
-    table.binary_search_by_key(&value, |(v, _)| *v).ok().and_then(|i| table.get(i)).map(|(_, name)| *name)
+    table
+        .binary_search_by_key(&value, |(v, _)| *v)
+        .ok()
+        .and_then(|i| table.get(i))
+        .map(|(_, name)| *name)
 }
 
 /// Name of an error code, as `CL_INVALID_VALUE`.
@@ -814,7 +818,8 @@ pub fn error(code: i32) -> Option<&'static str> {
     find(ERRORS, i64::from(code))
 }
 
-/// Name of an enum value, as `CL_DEVICE_NAME`; `None` for small values, which repeat from type to type.
+/// Name of an enum value, as `CL_DEVICE_NAME`; `None` for small values, which repeat from type to
+/// type.
 pub fn value(value: u64) -> Option<&'static str> {
     find(ENUMS, i64::try_from(value).ok()?)
 }

@@ -2,9 +2,11 @@
 //!
 //! Word 0 is `head | delta << 32`. Two shapes of head:
 //!
-//! * **plain**, bit 31 set: bits 30..21 the function, bits 20..0 its small arguments packed as the function's
-//!   definition says. Always 16 bytes: word 1 is `duration | id << 32`. A call that succeeded and had no more to say.
-//! * **long**, bit 31 clear: bits 30..24 the kind, bits 23..16 the length in words, bits 15..0 the function (0 if none).
+//! * **plain**, bit 31 set: bits 30..21 the function, bits 20..0 its small arguments packed as the
+//!   function's definition says. Always 16 bytes: word 1 is `duration | id << 32`. A call that
+//!   succeeded and had no more to say.
+//! * **long**, bit 31 clear: bits 30..24 the kind, bits 23..16 the length in words, bits 15..0 the
+//!   function (0 if none).
 //!
 //! | kind | words after word 0 |
 //! |---|---|
@@ -20,16 +22,19 @@
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 32 `Snapshot`, 33 `Calibration`, 34 `SpanBias`, 35 `HostWait` | reserved |
 //!
-//! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing, as f32 bits; 0 means that it was
-//! certain. It stands with launches that were timed and with those that were left out ([`flag::NOT_SAMPLED`]), so that
-//! totals can be estimated without bias. Other commands keep a further argument of their function there (map flags).
+//! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
+//! as f32 bits; 0 means that it was certain. It stands with launches that were timed and with those
+//! that were left out ([`flag::NOT_SAMPLED`]), so that totals can be estimated without bias. Other
+//! commands keep a further argument of their function there (map flags).
 //!
-//! Which commands an outcome follows for is in the flags: [`flag::TIMED`] promises a `Timing` or an `Untimed`;
-//! [`flag::NOT_SAMPLED`] says that there is none. A command with neither may have an `Untimed` right behind it that
-//! says why; where it has not, timing was off for the whole process (its definition names the method).
+//! Which commands an outcome follows for is in the flags: [`flag::TIMED`] promises a `Timing` or an
+//! `Untimed`; [`flag::NOT_SAMPLED`] says that there is none. A command with neither may have an
+//! `Untimed` right behind it that says why; where it has not, timing was off for the whole process
+//! (its definition names the method).
 //!
-//! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never reused, and an entry
-//! means the newest such id not after the waiting command. A record's time is its end; see the crate's page.
+//! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never
+//! reused, and an entry means the newest such id not after the waiting command. A record's time is
+//! its end; see the crate's page.
 
 /// Longest record in bytes.
 pub const MAX_RECORD: usize = 255 * 8;
@@ -74,7 +79,8 @@ pub mod flag {
     pub const APP_PROFILING: u8 = 8;
     /// Left out by the sampling method: no outcome follows.
     pub const NOT_SAMPLED: u8 = 16;
-    /// The call had to be repeated as the application wrote it: our event or profiling bit was refused.
+    /// The call had to be repeated as the application wrote it: our event or profiling bit was
+    /// refused.
     pub const REPEATED: u8 = 32;
     /// The word behind the wait list says where in the application the call stands.
     pub const CALL_SITE: u8 = 64;
@@ -148,9 +154,17 @@ impl CommandKind {
     pub const fn direction(self) -> Option<Direction> {
         use CommandKind as K;
         Some(match self {
-            K::WriteBuffer | K::WriteImage | K::WriteBufferRect | K::WriteHostPipe => Direction::HostToDevice,
-            K::ReadBuffer | K::ReadImage | K::ReadBufferRect | K::ReadHostPipe => Direction::DeviceToHost,
-            K::CopyBuffer | K::CopyImage | K::CopyImageToBuffer | K::CopyBufferToImage | K::CopyBufferRect => Direction::DeviceToDevice,
+            K::WriteBuffer | K::WriteImage | K::WriteBufferRect | K::WriteHostPipe => {
+                Direction::HostToDevice
+            }
+            K::ReadBuffer | K::ReadImage | K::ReadBufferRect | K::ReadHostPipe => {
+                Direction::DeviceToHost
+            }
+            K::CopyBuffer
+            | K::CopyImage
+            | K::CopyImageToBuffer
+            | K::CopyBufferToImage
+            | K::CopyBufferRect => Direction::DeviceToDevice,
             K::FillBuffer | K::FillImage | K::SvmMemFill | K::UsmFill => Direction::Fill,
             K::SvmMemcpy | K::UsmMemcpy => Direction::Unknown,
             _ => return None,
@@ -162,7 +176,8 @@ impl CommandKind {
         matches!(self, CommandKind::NdRange | CommandKind::Task)
     }
 
-    /// Whether sampled timing may leave commands of the kind out: kernels and transfers. Their `extra` holds the probability.
+    /// Whether sampled timing may leave commands of the kind out: kernels and transfers. Their
+    /// `extra` holds the probability.
     pub const fn is_sampled(self) -> bool {
         self.is_kernel() || self.direction().is_some()
     }
@@ -245,7 +260,8 @@ pub enum Record<'a> {
         /// Low halves of command ids.
         waits: Waits<'a>,
     },
-    /// The four stamps of a command, in device nanoseconds. The record's time is when the host knew it complete.
+    /// The four stamps of a command, in device nanoseconds. The record's time is when the host knew
+    /// it complete.
     Timing {
         /// Command id.
         command: u64,
@@ -307,20 +323,22 @@ pub struct Command<'a> {
     pub kind: CommandKind,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// Kernels and transfers: f32 bits of the probability with which it was chosen for timing, 0 if certain; see
-    /// [`probability`](Self::probability). Others: a further argument of the function (map flags, ...).
+    /// Kernels and transfers: f32 bits of the probability with which it was chosen for timing, 0 if
+    /// certain; see [`probability`](Self::probability). Others: a further argument of the function
+    /// (map flags, ...).
     pub extra: u32,
     /// Bytes moved, 0 if none or unknown.
     pub bytes: u64,
     /// Wait list.
     pub waits: Waits<'a>,
-    /// Id of the [`CallSite`](crate::defs::CallSite) that the call came from, 0 if it was not recorded.
+    /// Id of the [`CallSite`](crate::defs::CallSite) that the call came from, 0 if it was not
+    /// recorded.
     pub site: u32,
 }
 
 impl Command<'_> {
-    /// Probability with which the command was chosen for timing: in (0, 1], 1 for what is always timed. `None` where the
-    /// record holds no probability.
+    /// Probability with which the command was chosen for timing: in (0, 1], 1 for what is always
+    /// timed. `None` where the record holds no probability.
     pub fn probability(&self) -> Option<f64> {
         if !self.kind.is_sampled() || self.extra == 0 {
             return Some(1.0);
@@ -373,7 +391,10 @@ impl Waits<'_> {
 
 /// Word 0 of a long record of `words` words.
 pub const fn head(kind: u8, words: usize, function: u16, delta: u32) -> u64 {
-    (function as u64) | ((words as u64 & 0xff) << 16) | ((kind as u64 & 0x7f) << 24) | ((delta as u64) << 32)
+    (function as u64)
+        | ((words as u64 & 0xff) << 16)
+        | ((kind as u64 & 0x7f) << 24)
+        | ((delta as u64) << 32)
 }
 
 /// A plain record. `function` < [`MAX_FUNCTIONS`], `small` < 2^[`SMALL_BITS`].
@@ -393,8 +414,8 @@ pub const fn call(function: u16, args: usize, result: i32, delta: u32, duration:
     [head(kind::CALL, 2 + args, function, delta), duration as u64 | ((result as u32 as u64) << 32)]
 }
 
-/// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word, and where `c.site` is not 0 a word
-/// with that.
+/// The fixed part of a `Command`; `waits.len()` entries of `c.waits` follow it, padded to a word,
+/// and where `c.site` is not 0 a word with that.
 #[inline(always)]
 pub fn command(c: &Command<'_>, delta: u32) -> [u64; 7] {
     let waits = c.waits.len().min(WAITS_INLINE);
@@ -405,7 +426,10 @@ pub fn command(c: &Command<'_>, delta: u32) -> [u64; 7] {
         c.id,
         u64::from(c.queue) | (u64::from(c.object) << 32),
         u64::from(c.object2) | (u64::from(c.geometry) << 32),
-        c.kind as u64 | (u64::from(flags) << 8) | ((waits as u64) << 16) | (u64::from(c.extra) << 32),
+        c.kind as u64
+            | (u64::from(flags) << 8)
+            | ((waits as u64) << 16)
+            | (u64::from(c.extra) << 32),
         c.bytes,
     ]
 }
@@ -419,7 +443,8 @@ pub const fn more_waits(command: u64, count: usize, delta: u32) -> [u64; 3] {
 #[inline(always)]
 pub const fn narrow_timing(command: u64, stamps: [u64; 4]) -> Option<[u64; 5]> {
     let [queued, submit, start, end] = stamps;
-    let (wait, submitted, ran) = (start.wrapping_sub(queued), submit.wrapping_sub(queued), end.wrapping_sub(start));
+    let (wait, submitted, ran) =
+        (start.wrapping_sub(queued), submit.wrapping_sub(queued), end.wrapping_sub(start));
     if (wait | submitted | ran) >> 32 != 0 {
         return None;
     }
@@ -478,7 +503,8 @@ pub(crate) enum Decoded<'a> {
     Record(u64, Record<'a>),
 }
 
-/// Decodes one record: its length in bytes and the (delta, record), or `None` where the bytes cannot be one.
+/// Decodes one record: its length in bytes and the (delta, record), or `None` where the bytes
+/// cannot be one.
 pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<'a>)> {
     let word = |i: usize| crate::file::read_u64(bytes, i * 8);
     let first = word(0)?;
@@ -547,7 +573,10 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
         kind::MORE_WAITS => {
             need(3)?;
             let count = usize::try_from(word(2)?).ok()?;
-            Record::MoreWaits { command: word(1)?, waits: Waits(bytes.get(24..length)?.get(..count.checked_mul(4)?)?) }
+            Record::MoreWaits {
+                command: word(1)?,
+                waits: Waits(bytes.get(24..length)?.get(..count.checked_mul(4)?)?),
+            }
         }
         kind::TIMING => {
             need(5)?;
@@ -563,7 +592,11 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
         kind::UNTIMED => {
             need(3)?;
             let why = word(2)?;
-            Record::Untimed { command: word(1)?, reason: Untimed::from_u32(why as u32), detail: (why >> 32) as i32 }
+            Record::Untimed {
+                command: word(1)?,
+                reason: Untimed::from_u32(why as u32),
+                detail: (why >> 32) as i32,
+            }
         }
         kind::DROPPED => {
             need(3)?;

@@ -1,6 +1,7 @@
-//! The sampler's files, `sensors.clt` and, of counters, `sensors-counters.clt`: what sensors there were, what they read, what became of them, what reading them
-//! cost. Owns the bytes inside its blocks; refuses to interpret readings. Header and blocks are those of every data
-//! file (the crate's page), with kind 4, clock 2 (CLOCK_MONOTONIC_RAW in ns, always), thread 0 and base 0.
+//! The sampler's files, `sensors.clt` and, of counters, `sensors-counters.clt`: what sensors there
+//! were, what they read, what became of them, what reading them cost. Owns the bytes inside its
+//! blocks; refuses to interpret readings. Header and blocks are those of every data file (the
+//! crate's page), with kind 4, clock 2 (CLOCK_MONOTONIC_RAW in ns, always), thread 0 and base 0.
 //!
 //! # Records
 //! A block's payload is a sequence of records, each padded with zeros to a multiple of 8:
@@ -27,17 +28,18 @@
 //! | 11 [`CounterReport`] | what a runtime's own counters said of one command, as the runtime gave it |
 //!
 //! # Values
-//! A reading's value is a u64 whose meaning is the series' [`Quantity`]: microjoules since the first reading of the
-//! series, wraps undone (energy); microwatts (power); an f64's bits (clock in MHz, percent, MiB/s); an i64's bits
-//! (temperature in thousandths of a degree Celsius); bits (flags). Rows stand in the order in which they were read, which
-//! for a driver that stamps its readings itself need not be that of their times.
+//! A reading's value is a u64 whose meaning is the series' [`Quantity`]: microjoules since the
+//! first reading of the series, wraps undone (energy); microwatts (power); an f64's bits (clock in
+//! MHz, percent, MiB/s); an i64's bits (temperature in thousandths of a degree Celsius); bits
+//! (flags). Rows stand in the order in which they were read, which for a driver that stamps its
+//! readings itself need not be that of their times.
 
 use crate::defs::Field;
 use crate::file::BlockHeader;
 use crate::stream::{Block, Blocks};
 
-/// Name of the file in a trace directory in which `clscope record` leaves, as records of this module, the sources of counters
-/// that an application is to read around its commands.
+/// Name of the file in a trace directory in which `clscope record` leaves, as records of this
+/// module, the sources of counters that an application is to read around its commands.
 pub const COUNTER_PLAN: &str = "counters.plan";
 /// Longest content that a reader believes.
 pub const MAX_CONTENT: usize = 1 << 24;
@@ -167,7 +169,8 @@ contents! {
         name: String,
         /// What it measures.
         quantity: Quantity,
-        /// The part of the machine: `PKG`, `PP0`, `PP1`, `DRAM`, `PSYS`, `GPU`, `GPU card`, ... ; empty if none.
+        /// The part of the machine: `PKG`, `PP0`, `PP1`, `DRAM`, `PSYS`, `GPU`, `GPU card`, ... ;
+        /// empty if none.
         plane: String,
         /// CPU package it belongs to.
         package: Option<u32>,
@@ -181,7 +184,8 @@ contents! {
         includes: Option<String>,
         /// Averaging window that the source states, in ns.
         window_ns: Option<u64>,
-        /// For energy, what a count of the sensor's register is worth: numerator and denominator in microjoules; 0 else.
+        /// For energy, what a count of the sensor's register is worth: numerator and denominator in
+        /// microjoules; 0 else.
         count_numerator: u64,
         /// See above.
         count_denominator: u64,
@@ -190,7 +194,8 @@ contents! {
     3 Event {
         /// When, ns.
         time: u64,
-        /// Stable name: `works`, `dead`, `stalled`, `jumped`, `trouble`, `lost`, `application-started`, `application-ended`.
+        /// Stable name: `works`, `dead`, `stalled`, `jumped`, `trouble`, `lost`,
+        /// `application-started`, `application-ended`.
         code: String,
         /// The series it is about, if it is about one.
         series: Option<u32>,
@@ -351,7 +356,8 @@ pub struct CounterWindow {
     pub broken: bool,
     /// The device's context that ran throughout.
     pub context: Option<u32>,
-    /// Low half of the id of the command that was waited for between the two readings; 0 where the window is no snapshot.
+    /// Low half of the id of the command that was waited for between the two readings; 0 where the
+    /// window is no snapshot.
     pub command: u32,
     /// Other commands were under way meanwhile: theirs is in the counts.
     pub shared: bool,
@@ -366,7 +372,9 @@ impl CounterWindow {
         let flags = [self.broken, self.context.is_some(), self.host.is_some(), self.shared];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u32::from(*flag));
         [host.0, host.1, ticks.0, ticks.1].iter().for_each(|n| n.put(out));
-        [self.within_ns, flags, self.context.unwrap_or(0), self.command].iter().for_each(|n| n.put(out));
+        [self.within_ns, flags, self.context.unwrap_or(0), self.command]
+            .iter()
+            .for_each(|n| n.put(out));
         self.counts.iter().for_each(|n| n.unwrap_or(NO_COUNT).put(out));
     }
 }
@@ -420,9 +428,11 @@ pub struct Reading {
     pub time: u64,
     /// The value; see [`Quantity`].
     pub value: u64,
-    /// The reading happened within this many ns of `time`; the greatest number means that much or more.
+    /// The reading happened within this many ns of `time`; the greatest number means that much or
+    /// more.
     pub bracket_ns: u32,
-    /// Length in microseconds of the span that ends at `time` and of which the value is the mean; 0 if it is none.
+    /// Length in microseconds of the span that ends at `time` and of which the value is the mean; 0
+    /// if it is none.
     pub mean_over_us: u32,
 }
 
@@ -446,7 +456,12 @@ impl<'a> Readings<'a> {
     pub fn iter(&self) -> impl Iterator<Item = Reading> + 'a {
         self.rows.chunks_exact(ROW).filter_map(|mut row| {
             let from = &mut row;
-            Some(Reading { time: u64::get(from)?, value: u64::get(from)?, bracket_ns: u32::get(from)?, mean_over_us: u32::get(from)? })
+            Some(Reading {
+                time: u64::get(from)?,
+                value: u64::get(from)?,
+                bracket_ns: u32::get(from)?,
+                mean_over_us: u32::get(from)?,
+            })
         })
     }
 }
@@ -465,7 +480,13 @@ pub fn encode(record: &Record<'_>, out: &mut Vec<u8>) {
 
 /// A block ready to be appended to the file.
 pub fn block(sequence: u32, payload: &[u8]) -> Vec<u8> {
-    let header = BlockHeader { thread: 0, sequence, length: payload.len() as u32, base: 0, checksum: crate::checksum(payload) };
+    let header = BlockHeader {
+        thread: 0,
+        sequence,
+        length: payload.len() as u32,
+        base: 0,
+        checksum: crate::checksum(payload),
+    };
     let mut out = Vec::with_capacity(crate::file::BLOCK_HEADER_LEN + payload.len() + 8);
     out.extend_from_slice(&header.encode());
     out.extend_from_slice(payload);
@@ -473,8 +494,8 @@ pub fn block(sequence: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Iterates over the records of a whole file, header included; the header is taken as checked. Damage costs the block it
-/// is in; [`damage`](Self::damage) tells.
+/// Iterates over the records of a whole file, header included; the header is taken as checked.
+/// Damage costs the block it is in; [`damage`](Self::damage) tells.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     blocks: Blocks<'a>,
@@ -535,14 +556,22 @@ mod tests {
     fn rows() -> Vec<u8> {
         let mut rows = Vec::new();
         for i in 0..5u64 {
-            Reading { time: i * 1000, value: i << 40, bracket_ns: 7, mean_over_us: 0 }.put(&mut rows);
+            Reading { time: i * 1000, value: i << 40, bracket_ns: 7, mean_over_us: 0 }
+                .put(&mut rows);
         }
         rows
     }
 
     fn samples(rows: &[u8]) -> Vec<Record<'_>> {
         vec![
-            Series { id: 3, source: "powercap".into(), quantity: Quantity::Energy, package: Some(1), ..Default::default() }.into(),
+            Series {
+                id: 3,
+                source: "powercap".into(),
+                quantity: Quantity::Energy,
+                package: Some(1),
+                ..Default::default()
+            }
+            .into(),
             Record::Readings(Readings::new(3, rows)),
             Event { time: 9, code: "stalled".into(), series: Some(3), ..Default::default() }.into(),
             Anchor { raw: 1, monotonic: 2, realtime: 3 }.into(),
@@ -550,10 +579,21 @@ mod tests {
             Cost { time: 1, wall_ns: 2, cpu_ns: 3 }.into(),
             SourceCost { source: "x".into(), lost: true, ..Default::default() }.into(),
             Finding { name: "RAPL".into(), state: "absent".into(), ..Default::default() }.into(),
-            CounterSource { id: 1, name: "oa".into(), counters: vec!["A7".into()], values: vec![24], ..Default::default() }.into(),
+            CounterSource {
+                id: 1,
+                name: "oa".into(),
+                counters: vec!["A7".into()],
+                values: vec![24],
+                ..Default::default()
+            }
+            .into(),
             CounterReport { source: 1, command: 7, bytes: vec![1, 2, 3] }.into(),
             // Any bytes are a row of as many counts as they have room for.
-            Record::CounterWindows(CounterWindows::new(1, ((rows.len() - WINDOW_HEAD) / 8) as u32, rows)),
+            Record::CounterWindows(CounterWindows::new(
+                1,
+                ((rows.len() - WINDOW_HEAD) / 8) as u32,
+                rows,
+            )),
         ]
     }
 
@@ -599,7 +639,9 @@ mod tests {
         let mut read = Records::new(&bytes);
         assert_eq!(read.by_ref().collect::<Vec<_>>(), samples(&rows));
         assert_eq!(read.damage(), 0);
-        let Record::Readings(readings) = samples(&rows)[1].clone() else { panic!("readings stand second") };
+        let Record::Readings(readings) = samples(&rows)[1].clone() else {
+            panic!("readings stand second")
+        };
         assert_eq!(readings.iter().map(|r| r.value >> 40).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }
 
@@ -612,7 +654,10 @@ mod tests {
             let mut bad = bytes.clone();
             bad[at] ^= 0x41;
             let read: Vec<_> = Records::new(&bad).collect();
-            assert!(read.iter().all(|r| whole.contains(r)) && read.len() + 3 >= whole.len(), "flip at {at}");
+            assert!(
+                read.iter().all(|r| whole.contains(r)) && read.len() + 3 >= whole.len(),
+                "flip at {at}"
+            );
             let read: Vec<_> = Records::new(&bytes[..at]).collect();
             assert_eq!(read, whole[..read.len()], "cut at {at}");
         }
@@ -633,12 +678,19 @@ mod tests {
         let mut bytes = vec![0; HEADER_LEN];
         bytes.extend(block(0, &payload));
         let read: Vec<_> = Records::new(&bytes).collect();
-        assert_eq!(read, [Record::Unknown { kind: 77 }, Series { id: 5, ..Default::default() }.into()]);
+        assert_eq!(
+            read,
+            [Record::Unknown { kind: 77 }, Series { id: 5, ..Default::default() }.into()]
+        );
     }
 
     #[test]
     fn hostile_counts_are_no_readings() {
-        for (kind, words) in [(READINGS, [1, u32::MAX, 0, 0]), (WINDOWS, [1, 1, u32::MAX, 0]), (WINDOWS, [1, u32::MAX, 1, 0])] {
+        for (kind, words) in [
+            (READINGS, [1, u32::MAX, 0, 0]),
+            (WINDOWS, [1, 1, u32::MAX, 0]),
+            (WINDOWS, [1, u32::MAX, 1, 0]),
+        ] {
             let mut payload = Vec::new();
             kind.put(&mut payload);
             0u16.put(&mut payload);

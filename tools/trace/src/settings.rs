@@ -1,5 +1,5 @@
-//! The one table of environment variables: the recorder reads them, `clscope record` sets them from its options, help
-//! and README print them.
+//! The one table of environment variables: the recorder reads them, `clscope record` sets them from
+//! its options, help and README print them.
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,17 @@ pub const SENSORS: &str = "CLSCOPE_SENSORS";
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
 /// The groups that functions of the API are filtered and reported by.
-pub const API_GROUPS: [&str; 9] = ["argument", "build", "command-buffer", "enqueue", "object", "other", "query", "refcount", "wait"];
+pub const API_GROUPS: [&str; 9] = [
+    "argument",
+    "build",
+    "command-buffer",
+    "enqueue",
+    "object",
+    "other",
+    "query",
+    "refcount",
+    "wait",
+];
 
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
@@ -58,14 +68,24 @@ pub const SETTINGS: &[Setting] = &[
         default: "PROGRAM-PID.clscope in the working directory",
         help: "Directory that the trace goes to; made if missing",
     },
-    Setting { name: ENABLE, values: "1 | 0", default: "1", help: "0 loads the recorder and leaves it idle" },
+    Setting {
+        name: ENABLE,
+        values: "1 | 0",
+        default: "1",
+        help: "0 loads the recorder and leaves it idle",
+    },
     Setting {
         name: DEVICE_TIMING,
         values: "auto | event | sample | callback | sync | off",
         default: "auto",
         help: "How device time is taken: from events harvested when the application waits (event), for a random part of the launches and transfers within a budget (sample), complete until that costs more than the budget (auto), from completion callbacks, by waiting for each command (sync), or not at all",
     },
-    Setting { name: START_PAUSED, values: "0 | 1", default: "0", help: "1 records nothing until told to start" },
+    Setting {
+        name: START_PAUSED,
+        values: "0 | 1",
+        default: "0",
+        help: "1 records nothing until told to start",
+    },
     Setting {
         name: MAX_SIZE,
         values: "BYTES, with K, M or G",

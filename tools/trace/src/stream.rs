@@ -1,7 +1,11 @@
-//! Reading streams of records back: the blocks of a segment, the regions of a ring file, the records of a block.
-//! Nothing here copies records, and no input makes it panic: what cannot be read is counted.
+//! Reading streams of records back: the blocks of a segment, the regions of a ring file, the
+//! records of a block. Nothing here copies records, and no input makes it panic: what cannot be
+//! read is counted.
 
-use crate::file::{self, BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, checksum, ring};
+use crate::file::{
+    self, BLOCK_HEADER_LEN, BLOCK_MAGIC, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN,
+    RING_MAGIC, checksum, ring,
+};
 use crate::record::{self, Decoded, High, Record};
 
 /// Records of one thread that belong together: a block of a segment, or what a ring still holds.
@@ -33,7 +37,8 @@ pub struct Damage {
     pub skipped_bytes: u64,
 }
 
-/// Iterates over the whole blocks of a segment. After the end [`damage`](Self::damage) tells what was skipped.
+/// Iterates over the whole blocks of a segment. After the end [`damage`](Self::damage) tells what
+/// was skipped.
 #[derive(Debug, Clone)]
 pub struct Blocks<'a> {
     bytes: &'a [u8],
@@ -77,7 +82,12 @@ impl<'a> Iterator for Blocks<'a> {
             match here.get(BLOCK_HEADER_LEN..end) {
                 Some(payload) if checksum(payload) == header.checksum => {
                     self.at += end.next_multiple_of(8);
-                    return Some(Block { thread: header.thread, sequence: header.sequence, base: header.base, payload });
+                    return Some(Block {
+                        thread: header.thread,
+                        sequence: header.sequence,
+                        base: header.base,
+                        payload,
+                    });
                 }
                 _ => {
                     // A torn block may have been followed by whole ones of other threads.
@@ -93,7 +103,8 @@ impl<'a> Iterator for Blocks<'a> {
 /// One thread's ring as the process left it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ring<'a> {
-    /// Records not yet in a segment, or written there just before the end: compare sequence numbers.
+    /// Records not yet in a segment, or written there just before the end: compare sequence
+    /// numbers.
     pub block: Block<'a>,
     /// Records dropped that no `Dropped` record tells of.
     pub dropped: u64,
@@ -129,7 +140,10 @@ impl<'a> Iterator for Rings<'a> {
             let field = |at| file::read_u32(region, at).unwrap_or(0);
             let wide = |at| file::read_u64(region, at).unwrap_or(0);
             let size = field(ring::SIZE) as usize;
-            if field(ring::MAGIC) != RING_MAGIC || size < RING_FIRST || !size.is_multiple_of(RING_FIRST) {
+            if field(ring::MAGIC) != RING_MAGIC
+                || size < RING_FIRST
+                || !size.is_multiple_of(RING_FIRST)
+            {
                 // A region reserved and never begun is all zeros up to the next page.
                 self.damaged |= field(ring::MAGIC) != 0;
                 self.at += RING_FIRST;
@@ -139,17 +153,28 @@ impl<'a> Iterator for Rings<'a> {
             let Some(thread) = field(ring::THREAD).checked_sub(1) else { continue };
             let position = wide(ring::POSITION);
             let (sequence, published) = ((position >> 32) as u32, position as u32 as usize);
-            let Some(payload) = region.get(..size).and_then(|r| r.get(RING_HEADER_LEN..RING_HEADER_LEN.saturating_add(published))) else {
+            let Some(payload) = region
+                .get(..size)
+                .and_then(|r| r.get(RING_HEADER_LEN..RING_HEADER_LEN.saturating_add(published)))
+            else {
                 self.damaged = true;
                 continue;
             };
-            // Between the write of a block and the move to the next sequence number the ring repeats what a segment has.
+            // Between the write of a block and the move to the next sequence number the ring
+            // repeats what a segment has.
             let drained = u64::from(sequence) < wide(ring::DRAINED);
             let call = wide(ring::CALL);
             return Some(Ring {
-                block: Block { thread, sequence, base: wide(ring::BASE), payload: if drained { &[] } else { payload } },
+                block: Block {
+                    thread,
+                    sequence,
+                    base: wide(ring::BASE),
+                    payload: if drained { &[] } else { payload },
+                },
                 dropped: wide(ring::DROPPED),
-                in_call: (call & 0xffff).checked_sub(1).map(|function| (function as u16, wide(ring::CALL_BEGIN))),
+                in_call: (call & 0xffff)
+                    .checked_sub(1)
+                    .map(|function| (function as u16, wide(ring::CALL_BEGIN))),
             });
         }
         None

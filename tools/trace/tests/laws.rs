@@ -1,7 +1,12 @@
-//! Laws of the format: what is written is read back in order, and damage is told, never believed and never a panic.
+//! Laws of the format: what is written is read back in order, and damage is told, never believed
+//! and never a panic.
 use clscope_trace::checksum;
-use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
-use clscope_trace::record::{self, Command, CommandKind, DropReason, Record, Untimed, Waits, Words};
+use clscope_trace::file::{
+    BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring,
+};
+use clscope_trace::record::{
+    self, Command, CommandKind, DropReason, Record, Untimed, Waits, Words,
+};
 use clscope_trace::stream::{Block, Blocks, Rings};
 use proptest::prelude::*;
 
@@ -19,11 +24,19 @@ enum Said {
 fn said() -> impl Strategy<Value = Said> {
     let duration = prop_oneof![0u64..1000, 0u64..1 << 40];
     prop_oneof![
-        (0u16..1024, 0u32..1 << 21, any::<u32>(), duration.clone()).prop_map(|(f, s, i, d)| Said::Plain(f, s, i, d)),
+        (0u16..1024, 0u32..1 << 21, any::<u32>(), duration.clone())
+            .prop_map(|(f, s, i, d)| Said::Plain(f, s, i, d)),
         (any::<u16>(), any::<i32>(), duration.clone(), prop::collection::vec(any::<u64>(), 0..20))
             .prop_map(|(f, r, d, a)| Said::Call(f, r, d, a)),
-        (any::<u64>(), duration, prop::collection::vec(any::<u32>(), 0..9)).prop_map(|(i, d, w)| Said::Command(i, d, w)),
-        (any::<u64>(), prop_oneof![any::<[u64; 4]>(), (0u64..1 << 50).prop_map(|q| [q, q + 5, q + 900, q + 90_000])])
+        (any::<u64>(), duration, prop::collection::vec(any::<u32>(), 0..9))
+            .prop_map(|(i, d, w)| Said::Command(i, d, w)),
+        (
+            any::<u64>(),
+            prop_oneof![
+                any::<[u64; 4]>(),
+                (0u64..1 << 50).prop_map(|q| [q, q + 5, q + 900, q + 90_000])
+            ]
+        )
             .prop_map(|(c, s)| Said::Timing(c, s)),
         (any::<u64>(), any::<i32>()).prop_map(|(c, d)| Said::Untimed(c, d)),
         any::<u64>().prop_map(Said::Dropped),
@@ -78,7 +91,8 @@ fn command(id: u64, duration: u64, waits: &[u8]) -> Command<'_> {
         object2: 4,
         geometry: 5,
         kind: CommandKind::CopyBuffer,
-        flags: record::flag::BLOCKING | if id.is_multiple_of(2) { record::flag::CALL_SITE } else { 0 },
+        flags: record::flag::BLOCKING
+            | if id.is_multiple_of(2) { record::flag::CALL_SITE } else { 0 },
         extra: 77,
         bytes: 1 << 33,
         waits: Waits(waits),
@@ -90,27 +104,51 @@ fn command(id: u64, duration: u64, waits: &[u8]) -> Command<'_> {
 fn matches(record: &Record<'_>, said: &Said) -> bool {
     match said {
         Said::Plain(function, small, id, duration) => {
-            *record == Record::Plain { function: *function, small: *small, id: *id, duration: *duration }
+            *record
+                == Record::Plain {
+                    function: *function,
+                    small: *small,
+                    id: *id,
+                    duration: *duration,
+                }
         }
         Said::Call(function, result, duration, args) => {
             let bytes: Vec<u8> = args.iter().flat_map(|a| a.to_le_bytes()).collect();
-            *record == Record::Call { function: *function, duration: *duration, result: *result, args: Words(&bytes) }
+            *record
+                == Record::Call {
+                    function: *function,
+                    duration: *duration,
+                    result: *result,
+                    args: Words(&bytes),
+                }
         }
         Said::Command(id, duration, waits) => {
             let bytes: Vec<u8> = waits.iter().flat_map(|w| w.to_le_bytes()).collect();
             *record == Record::Command(command(*id, *duration, &bytes))
         }
-        Said::Timing(command, stamps) => *record == Record::Timing { command: *command, stamps: *stamps },
-        Said::Untimed(command, detail) => *record == Record::Untimed { command: *command, reason: Untimed::Failed, detail: *detail },
-        Said::Dropped(count) => *record == Record::Dropped { count: *count, reason: DropReason::WriteFailed },
+        Said::Timing(command, stamps) => {
+            *record == Record::Timing { command: *command, stamps: *stamps }
+        }
+        Said::Untimed(command, detail) => {
+            *record
+                == Record::Untimed { command: *command, reason: Untimed::Failed, detail: *detail }
+        }
+        Said::Dropped(count) => {
+            *record == Record::Dropped { count: *count, reason: DropReason::WriteFailed }
+        }
     }
 }
 
 fn segment(blocks: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN];
     for (thread, sequence, payload) in blocks {
-        let header =
-            BlockHeader { thread: *thread, sequence: *sequence, length: payload.len() as u32, base: 1000, checksum: checksum(payload) };
+        let header = BlockHeader {
+            thread: *thread,
+            sequence: *sequence,
+            length: payload.len() as u32,
+            base: 1000,
+            checksum: checksum(payload),
+        };
         out.extend_from_slice(&header.encode());
         out.extend_from_slice(payload);
         out.resize(out.len().next_multiple_of(8), 0);
@@ -170,10 +208,12 @@ fn every_flipped_byte_of_a_segment_costs_at_most_its_block() {
         let mut bad = file.clone();
         bad[at] ^= 0x55;
         let mut read = Blocks::new(&bad);
-        let got: Vec<_> = read.by_ref().map(|b| (b.thread, b.sequence, b.payload.to_vec())).collect();
+        let got: Vec<_> =
+            read.by_ref().map(|b| (b.thread, b.sequence, b.payload.to_vec())).collect();
         assert!(got.len() >= blocks.len() - 1, "flip at {at} cost more than one block");
         assert!(got.iter().all(|g| blocks.contains(g)), "flip at {at} was believed");
-        let reserved = (at - HEADER_LEN) % (BLOCK_HEADER_LEN + 80) >= 40 && (at - HEADER_LEN) % (BLOCK_HEADER_LEN + 80) < 64;
+        let reserved = (at - HEADER_LEN) % (BLOCK_HEADER_LEN + 80) >= 40
+            && (at - HEADER_LEN) % (BLOCK_HEADER_LEN + 80) < 64;
         if !reserved {
             let damage = read.damage();
             assert!(damage.torn_blocks + damage.skipped_bytes > 0, "flip at {at} went unnoticed");

@@ -1,17 +1,20 @@
-//! Owns the mathematics of clock alignment: bounds of an unknown offset at many times in, pieces with a band out.
-//! Knows no traces. x is device time, y the offset host - device, both in nanoseconds from an origin the caller chose.
+//! Owns the mathematics of clock alignment: bounds of an unknown offset at many times in, pieces
+//! with a band out. Knows no traces. x is device time, y the offset host - device, both in
+//! nanoseconds from an origin the caller chose.
 //!
-//! The offset is taken to drift at a steady rate that wanders by at most [`WANDER`]; a piece is a stretch in which one
-//! such offset meets all bounds. The band at x holds every offset that does: from each bound a cone opens at the rates
-//! that are possible, and the band is where all cones overlap. So its half-width is a true bound as long as the rate
-//! wanders no more, and its middle rises no faster than a possible clock, which keeps spans in order.
+//! The offset is taken to drift at a steady rate that wanders by at most [`WANDER`]; a piece is a
+//! stretch in which one such offset meets all bounds. The band at x holds every offset that does:
+//! from each bound a cone opens at the rates that are possible, and the band is where all cones
+//! overlap. So its half-width is a true bound as long as the rate wanders no more, and its middle
+//! rises no faster than a possible clock, which keeps spans in order.
 //!
-//! A bound may be false (a host time taken too early or too late). A few that contradict all others are left out before
-//! a step is believed, and a step needs [`SUPPORT`] bounds on either side.
+//! A bound may be false (a host time taken too early or too late). A few that contradict all others
+//! are left out before a step is believed, and a step needs [`SUPPORT`] bounds on either side.
 
 use std::collections::HashSet;
 
-/// How much the rate of a clock may wander within a piece, relative: crystals move by about 0.1 ppm while they warm up.
+/// How much the rate of a clock may wander within a piece, relative: crystals move by about 0.1 ppm
+/// while they warm up.
 pub const WANDER: f64 = 2e-7;
 /// Largest drift believed, relative: twice what NTP may slew.
 pub const MOST_DRIFT: f64 = 1e-3;
@@ -36,7 +39,8 @@ pub struct Bound {
 pub struct Piece {
     /// From here on the piece holds, up to the next one's `from`.
     pub from: f64,
-    /// Where the bounds it was made of begin and end: between `from` and the first, it is a guess which side holds.
+    /// Where the bounds it was made of begin and end: between `from` and the first, it is a guess
+    /// which side holds.
     pub first: f64,
     pub last: f64,
     /// Drift: change of the offset per nanosecond of device time.
@@ -51,7 +55,8 @@ impl Piece {
     /// Lowest and highest possible offset at `x`.
     pub fn band(&self, x: f64, hint: &mut usize) -> (f64, f64) {
         let n = self.knots.len();
-        let inside = |i: usize| i < n && self.knots[i].0 <= x && (i + 1 == n || x < self.knots[i + 1].0);
+        let inside =
+            |i: usize| i < n && self.knots[i].0 <= x && (i + 1 == n || x < self.knots[i + 1].0);
         if !inside(*hint) {
             *hint = self.knots.partition_point(|k| k.0 <= x).saturating_sub(1);
         }
@@ -107,8 +112,8 @@ impl Hulls {
         hull
     }
 
-    /// Room between the lines of this slope through the tightest bounds, negative where no such line meets them all.
-    /// Concave in the slope.
+    /// Room between the lines of this slope through the tightest bounds, negative where no such
+    /// line meets them all. Concave in the slope.
     fn room(&self, slope: f64) -> f64 {
         let low = self.low.iter().map(|p| p.1 - slope * p.0).fold(f64::NEG_INFINITY, f64::max);
         let high = self.high.iter().map(|p| p.1 - slope * p.0).fold(f64::INFINITY, f64::min);
@@ -129,14 +134,17 @@ impl Hulls {
         (slope, self.room(slope))
     }
 
-    /// The low and the high bounds that leave least room near a slope: removing any other changes nothing.
+    /// The low and the high bounds that leave least room near a slope: removing any other changes
+    /// nothing.
     fn tightest(&self, slope: f64) -> Vec<(bool, f64)> {
         let mut out: Vec<(bool, f64)> = Vec::with_capacity(4);
-        // Where two of a kind share the last word, a hair's breadth to either side tells them apart.
+        // Where two of a kind share the last word, a hair's breadth to either side tells them
+        // apart.
         for slope in [slope - 1e-12, slope + 1e-12] {
             let at = |p: &(f64, f64)| p.1 - slope * p.0;
             let low = self.low.iter().max_by(|a, b| at(a).total_cmp(&at(b))).map(|p| (true, p.0));
-            let high = self.high.iter().min_by(|a, b| at(a).total_cmp(&at(b))).map(|p| (false, p.0));
+            let high =
+                self.high.iter().min_by(|a, b| at(a).total_cmp(&at(b))).map(|p| (false, p.0));
             for found in low.into_iter().chain(high) {
                 if !out.contains(&found) {
                     out.push(found);
@@ -167,7 +175,8 @@ pub fn best_slope(bounds: &[Bound]) -> f64 {
     Hulls::new(bounds).best().0
 }
 
-/// Band of all offsets whose rate stays within `drift +- spread`; `None` where the bounds contradict each other.
+/// Band of all offsets whose rate stays within `drift +- spread`; `None` where the bounds
+/// contradict each other.
 fn sweep(bounds: &[Bound], drift: f64, spread: f64) -> Option<Vec<(f64, f64, f64)>> {
     let (slow, fast) = (drift - spread, drift + spread);
     let mut knots: Vec<(f64, f64, f64)> = Vec::with_capacity(bounds.len());
@@ -195,7 +204,8 @@ fn sweep(bounds: &[Bound], drift: f64, spread: f64) -> Option<Vec<(f64, f64, f64
 /// Multiples of [`WANDER`] that are tried where a straight line does not meet all bounds.
 const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
 
-/// One piece over all the bounds, if a clock meets them that wanders by at most the first `most` of [`WANDERS`].
+/// One piece over all the bounds, if a clock meets them that wanders by at most the first `most` of
+/// [`WANDERS`].
 fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
     let hulls = Hulls::new(bounds);
     let (best, room) = hulls.best();
@@ -204,8 +214,12 @@ fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
         let (drift, spread) = ((from + to) / 2.0, (to - from) / 2.0 + WANDER);
         (drift, spread, sweep(bounds, drift, spread)?)
     } else {
-        // A clock whose rate wanders more. What just suffices is too tight to be honest: twice that.
-        let enough = WANDERS[..most].iter().map(|n| n * WANDER).find(|s| sweep(bounds, best, *s).is_some())?;
+        // A clock whose rate wanders more. What just suffices is too tight to be honest: twice
+        // that.
+        let enough = WANDERS[..most]
+            .iter()
+            .map(|n| n * WANDER)
+            .find(|s| sweep(bounds, best, *s).is_some())?;
         (best, 2.0 * enough, sweep(bounds, best, 2.0 * enough)?)
     };
     let (first, last) = (bounds.first()?.x, bounds.last()?.x);
@@ -233,9 +247,11 @@ fn longest(bounds: &[Bound]) -> usize {
     good
 }
 
-/// The bounds without the few that contradict the others, if leaving out few is enough; and how many those are.
+/// The bounds without the few that contradict the others, if leaving out few is enough; and how
+/// many those are.
 ///
-/// Of the bounds that decide, the one whose absence gives most room goes, until a straight line meets the rest.
+/// Of the bounds that decide, the one whose absence gives most room goes, until a straight line
+/// meets the rest.
 fn without_false(bounds: &[Bound]) -> Option<(Vec<Bound>, usize)> {
     fn side(bound: &mut Bound, low: bool) -> &mut f64 {
         if low { &mut bound.low } else { &mut bound.high }
@@ -298,7 +314,8 @@ pub fn fit(bounds: &[Bound]) -> Option<Fit> {
     }
 }
 
-/// Pieces; indices of bounds whose stretch has too little support to be one; and how many bounds were left out.
+/// Pieces; indices of bounds whose stretch has too little support to be one; and how many bounds
+/// were left out.
 fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut weak = HashSet::new();
@@ -311,7 +328,9 @@ fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
         }
         // A false bound is likelier than a clock that wanders far or steps.
         let whole = steady(rest, 1).map(|p| (p, 0));
-        let whole = whole.or_else(|| without_false(rest).and_then(|(kept, lost)| Some((steady(&kept, 1)?, lost))));
+        let whole = whole.or_else(|| {
+            without_false(rest).and_then(|(kept, lost)| Some((steady(&kept, 1)?, lost)))
+        });
         if let Some((whole, lost)) = whole.or_else(|| Some((steady(rest, WANDERS.len())?, 0))) {
             pieces.push(Piece { from, ..whole });
             return Some((pieces, weak, lost));
@@ -323,7 +342,8 @@ fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
         if end < SUPPORT {
             weak.extend(at..at + end);
         }
-        // The step may lie before the bound that shows it: go back over what the next stretch also explains.
+        // The step may lie before the bound that shows it: go back over what the next stretch also
+        // explains.
         let after = &rest[end..];
         let next = end + longest(&after[..after.len().min(256)]);
         let least = end - end / 4;

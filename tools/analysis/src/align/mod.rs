@@ -1,15 +1,18 @@
-//! Owns the alignment of device clocks with the host's, offline, from what every command proves about them:
+//! Owns the alignment of device clocks with the host's, offline, from what every command proves
+//! about them:
 //!
 //! * the enqueue call began before START, and the host knew of END after END (always true);
-//! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before QUEUED and returned after
-//!   it, which is much tighter; NVIDIA's runtime reads SUBMIT there too;
+//! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before
+//!   QUEUED and returned after it, which is much tighter; NVIDIA's runtime reads SUBMIT there too;
 //! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it;
-//! * what holds for QUEUED and SUBMIT of a command holds for the recorder's own markers, whose calls are shorter.
+//! * what holds for QUEUED and SUBMIT of a command holds for the recorder's own markers, whose
+//!   calls are shorter.
 //!
-//! Per process and device. The bounds are thinned to the tightest per stretch of device time, so memory does not grow
-//! with the trace; `envelope` turns them into a piecewise steady clock with an error band. Refuses to believe QUEUED
-//! unless the data tell it from a stamp invented at START (one that also fits with START - constant in its place proves
-//! nothing), or the runtime is one of which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
+//! Per process and device. The bounds are thinned to the tightest per stretch of device time, so
+//! memory does not grow with the trace; `envelope` turns them into a piecewise steady clock with an
+//! error band. Refuses to believe QUEUED unless the data tell it from a stamp invented at START
+//! (one that also fits with START - constant in its place proves nothing), or the runtime is one of
+//! which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
 mod envelope;
 
@@ -23,11 +26,13 @@ use crate::time::{HostNs, ProcessIndex, Span, Ticks};
 use envelope::{Bound, Fit, Piece, best_slope, fit};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Platforms whose stamps were measured to be read inside the enqueue call, on its thread: name (CL_PLATFORM_NAME), and
-/// whether that holds for SUBMIT too. PoCL takes QUEUED from the host's own clock in the call. NVIDIA's runtime reads the
-/// GPU's timer twice in the call, 2.6 microseconds each, where an event is asked for on a profiling queue: without the
-/// profiling bit the call is shorter by just that, and SUBMIT - QUEUED is 2.6 microseconds in nine of ten commands.
-pub const STAMPS_IN_CALL: &[(&str, bool)] = &[("Portable Computing Language", false), ("NVIDIA CUDA", true)];
+/// Platforms whose stamps were measured to be read inside the enqueue call, on its thread: name
+/// (CL_PLATFORM_NAME), and whether that holds for SUBMIT too. PoCL takes QUEUED from the host's own
+/// clock in the call. NVIDIA's runtime reads the GPU's timer twice in the call, 2.6 microseconds
+/// each, where an event is asked for on a profiling queue: without the profiling bit the call is
+/// shorter by just that, and SUBMIT - QUEUED is 2.6 microseconds in nine of ten commands.
+pub const STAMPS_IN_CALL: &[(&str, bool)] =
+    &[("Portable Computing Language", false), ("NVIDIA CUDA", true)];
 
 /// Most stretches for which the tightest bounds are kept, per kind of bound.
 const MOST_CELLS: usize = 4096;
@@ -66,7 +71,9 @@ impl Tightest {
     fn add(&mut self, x: i64, y: i64, slope: f64) -> bool {
         let cell = x >> self.shift;
         match self.current {
-            Some((c, best)) if c == cell => self.current = Some((c, self.tighter(best, (x, y), slope))),
+            Some((c, best)) if c == cell => {
+                self.current = Some((c, self.tighter(best, (x, y), slope)))
+            }
             _ => {
                 self.store(slope);
                 self.current = Some((cell, (x, y)));
@@ -89,7 +96,8 @@ impl Tightest {
             self.shift += 1;
             let old = std::mem::take(&mut self.cells);
             for (cell, point) in old {
-                let best = self.cells.get(&(cell >> 1)).map_or(point, |p| self.tighter(*p, point, slope));
+                let best =
+                    self.cells.get(&(cell >> 1)).map_or(point, |p| self.tighter(*p, point, slope));
                 self.cells.insert(cell >> 1, best);
             }
         }
@@ -116,8 +124,9 @@ struct Evidence {
     epochs: Vec<Epoch>,
 }
 
-/// Bounds of one device's clock between two moments at which it was set back. After such a step the same device times
-/// come a second time, so that only host time tells the stretches apart; other steps are found by the fit.
+/// Bounds of one device's clock between two moments at which it was set back. After such a step the
+/// same device times come a second time, so that only host time tells the stretches apart; other
+/// steps are found by the fit.
 #[derive(Debug, Clone)]
 struct Epoch {
     /// For commands enqueued from here on.
@@ -155,7 +164,8 @@ impl Evidence {
     fn add(&mut self, stamps: [u64; 4], call: Span, observed: HostNs) {
         self.commands += 1;
         let [_, _, start, end] = stamps;
-        // What was seen complete before this command was enqueued ended before it began, unless the clock was set back.
+        // What was seen complete before this command was enqueued ended before it began, unless the
+        // clock was set back.
         let before = self.recent.partition_point(|(seen, _)| *seen <= call.begin);
         let ended = before.checked_sub(1).and_then(|i| self.recent.get(i)).map(|(_, end)| *end);
         if ended.is_some_and(|ended| start < ended) && self.epochs.len() < MOST_EPOCHS {
@@ -176,7 +186,8 @@ impl Evidence {
 
     /// `known`: whether the runtime is one of [`STAMPS_IN_CALL`], and SUBMIT is too.
     fn finish(&self, jitter: f64, known: Option<bool>) -> DeviceAlignment {
-        // One false time of the host looks like a clock set back: only what one clock cannot explain is a step.
+        // One false time of the host looks like a clock set back: only what one clock cannot
+        // explain is a step.
         let mut groups: Vec<(HostNs, (u64, i64), Kept)> = Vec::new();
         for epoch in &self.epochs {
             if let Some((_, origin, kept)) = groups.last_mut() {
@@ -190,9 +201,16 @@ impl Evidence {
         }
         let fitted: Vec<_> = groups.iter().map(|(_, _, kept)| kept.finish(known)).collect();
         // Proved once is proved; contradicted once is worth telling.
-        let queued = [Queued::Contradicted, Queued::Used].into_iter().find(|q| fitted.iter().any(|(f, _)| f == q));
-        let left_out = fitted.iter().filter_map(|(_, f)| f.as_ref()).map(|f| f.left_out as u64).sum();
-        let stretch = |from: HostNs, origin, fit: Option<Fit>| Stretch { from, origin, pieces: fit.map_or_else(Vec::new, |f| f.pieces) };
+        let queued = [Queued::Contradicted, Queued::Used]
+            .into_iter()
+            .find(|q| fitted.iter().any(|(f, _)| f == q));
+        let left_out =
+            fitted.iter().filter_map(|(_, f)| f.as_ref()).map(|f| f.left_out as u64).sum();
+        let stretch = |from: HostNs, origin, fit: Option<Fit>| Stretch {
+            from,
+            origin,
+            pieces: fit.map_or_else(Vec::new, |f| f.pieces),
+        };
         DeviceAlignment {
             process: self.process,
             device: self.device,
@@ -200,7 +218,11 @@ impl Evidence {
             queued: queued.unwrap_or(Queued::Unproved),
             left_out,
             jitter,
-            stretches: groups.iter().zip(fitted).map(|((from, origin, _), (_, f))| stretch(*from, *origin, f)).collect(),
+            stretches: groups
+                .iter()
+                .zip(fitted)
+                .map(|((from, origin, _), (_, f))| stretch(*from, *origin, f))
+                .collect(),
         }
     }
 }
@@ -266,7 +288,11 @@ impl Epoch {
         let (_, high) = self.point(queued, call.end);
         let (at, latest) = self.point(submit, call.end);
         let slope = self.slope;
-        let full = [self.queued_low.add(x, low, slope), self.queued_high.add(x, high, slope), self.submit_high.add(at, latest, slope)];
+        let full = [
+            self.queued_low.add(x, low, slope),
+            self.queued_high.add(x, high, slope),
+            self.submit_high.add(at, latest, slope),
+        ];
         if full.contains(&true) {
             self.coarsen();
         }
@@ -275,9 +301,14 @@ impl Epoch {
     fn coarsen(&mut self) {
         let points = |t: &Tightest| t.points().collect::<Vec<_>>();
         self.slope = best_slope(&bounds(&[&points(&self.start)], &[&points(&self.end)], &[]));
-        for kept in
-            [&mut self.start, &mut self.end, &mut self.queued_low, &mut self.queued_high, &mut self.submit_high, &mut self.start_high]
-        {
+        for kept in [
+            &mut self.start,
+            &mut self.end,
+            &mut self.queued_low,
+            &mut self.queued_high,
+            &mut self.submit_high,
+            &mut self.start_high,
+        ] {
             kept.coarsen(self.slope);
         }
     }
@@ -285,7 +316,9 @@ impl Epoch {
     /// The kept bounds, counted from another origin.
     fn kept(&self, origin: (u64, i64)) -> Kept {
         let (x0, y0) = self.point(origin.0, HostNs(origin.1));
-        let points = |t: &Tightest| t.points().map(|(x, y)| (x.saturating_sub(x0), y.saturating_sub(y0))).collect();
+        let points = |t: &Tightest| {
+            t.points().map(|(x, y)| (x.saturating_sub(x0), y.saturating_sub(y0))).collect()
+        };
         Kept {
             start: points(&self.start),
             end: points(&self.end),
@@ -349,7 +382,11 @@ impl Kept {
             return (queued, safe_fit);
         }
         if known == Some(true) && self.submit_fits {
-            let all = bounds(&[start, &self.queued_low], &[end, &self.queued_high, &self.submit_high], &[]);
+            let all = bounds(
+                &[start, &self.queued_low],
+                &[end, &self.queued_high, &self.submit_high],
+                &[],
+            );
             let submit_fit = fit(&all);
             if no_worse(&submit_fit, &queued_fit, all.len()) {
                 return (queued, submit_fit);
@@ -366,30 +403,43 @@ fn no_worse(more: &Option<Fit>, fewer: &Option<Fit>, bounds: usize) -> bool {
     pieces(more) <= pieces(fewer) && false_ones(more) <= false_ones(fewer) + bounds / 500
 }
 
-/// Whether bounds contradict each other inside some stretch that holds together without the doubtful ones.
+/// Whether bounds contradict each other inside some stretch that holds together without the
+/// doubtful ones.
 fn contradicts(bounds: &[Bound], known: &Option<Fit>) -> bool {
     match (fit(bounds), known) {
         (None, Some(_)) => true,
         (Some(found), Some(known)) => {
             let spread = |f: &Fit| f.pieces.iter().map(|p| p.spread).fold(0.0, f64::max);
-            found.pieces.len() > known.pieces.len() || found.left_out > known.left_out || spread(&found) > 4.0 * spread(known).max(WANDER)
+            found.pieces.len() > known.pieces.len()
+                || found.left_out > known.left_out
+                || spread(&found) > 4.0 * spread(known).max(WANDER)
         }
         _ => false,
     }
 }
 
 /// All bounds, sorted, those at the same x joined.
-fn bounds(low: &[&[(i64, i64)]], high: &[&[(i64, i64)]], shifted_high: &[(&[(i64, i64)], i64)]) -> Vec<Bound> {
-    let lows = low.iter().flat_map(|t| t.iter()).map(|&(x, y)| Bound { x: x as f64, low: y as f64, high: f64::INFINITY });
+fn bounds(
+    low: &[&[(i64, i64)]],
+    high: &[&[(i64, i64)]],
+    shifted_high: &[(&[(i64, i64)], i64)],
+) -> Vec<Bound> {
+    let lows = low.iter().flat_map(|t| t.iter()).map(|&(x, y)| Bound {
+        x: x as f64,
+        low: y as f64,
+        high: f64::INFINITY,
+    });
     let highs = high.iter().map(|t| (*t, 0)).chain(shifted_high.iter().copied());
-    let highs = highs.flat_map(|(t, shift)| t.iter().map(move |&(x, y)| (x, y.saturating_add(shift))));
+    let highs =
+        highs.flat_map(|(t, shift)| t.iter().map(move |&(x, y)| (x, y.saturating_add(shift))));
     let highs = highs.map(|(x, y)| Bound { x: x as f64, low: f64::NEG_INFINITY, high: y as f64 });
     let mut out: Vec<Bound> = lows.chain(highs).collect();
     out.sort_by(|a, b| a.x.total_cmp(&b.x));
     out.dedup_by(|next, kept| {
         let same = next.x == kept.x;
         if same {
-            *kept = Bound { x: kept.x, low: kept.low.max(next.low), high: kept.high.min(next.high) };
+            *kept =
+                Bound { x: kept.x, low: kept.low.max(next.low), high: kept.high.min(next.high) };
         }
         same
     });
@@ -411,30 +461,54 @@ fn queue_key(process: ProcessIndex, queue: u32) -> u64 {
 }
 
 impl Collector {
-    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer and the recorder's markers are taken from their definitions.
+    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer and the recorder's markers are
+    /// taken from their definitions.
     #[must_use]
     pub fn new(trace: &Trace<'_>) -> Self {
         let clock_devices = trace.processes.iter().map(|p| {
             let d = &p.definitions;
             d.queues.keys().filter_map(|q| Some((*q, d.clock_device(*q)?))).collect()
         });
-        let mut out =
-            Self { evidence: Vec::new(), queues: IdMap::default(), devices: BTreeMap::new(), clock_devices: clock_devices.collect() };
-        for (index, (process, clock)) in trace.processes.iter().zip(&trace.timeline.clocks).enumerate() {
+        let mut out = Self {
+            evidence: Vec::new(),
+            queues: IdMap::default(),
+            devices: BTreeMap::new(),
+            clock_devices: clock_devices.collect(),
+        };
+        for (index, (process, clock)) in
+            trace.processes.iter().zip(&trace.timeline.clocks).enumerate()
+        {
             let mut hint = 0;
-            for pair in process.definitions.device_clocks.iter().filter(|p| p.before <= p.after && (1..1 << 62).contains(&p.device_time)) {
-                let (before, after) = (clock.at(Ticks(pair.before), &mut hint), clock.at(Ticks(pair.after), &mut hint));
-                let epoch = out.of(ProcessIndex(index as u32), pair.device).last(pair.device_time, before);
+            for pair in process
+                .definitions
+                .device_clocks
+                .iter()
+                .filter(|p| p.before <= p.after && (1..1 << 62).contains(&p.device_time))
+            {
+                let (before, after) = (
+                    clock.at(Ticks(pair.before), &mut hint),
+                    clock.at(Ticks(pair.after), &mut hint),
+                );
+                let epoch =
+                    out.of(ProcessIndex(index as u32), pair.device).last(pair.device_time, before);
                 let (x, low) = epoch.point(pair.device_time, before);
                 let (_, high) = epoch.point(pair.device_time, after);
                 epoch.start.add(x, low, 0.0);
                 epoch.end.add(x, high, 0.0);
             }
             for one in &process.definitions.clock_markers {
-                let device = process.definitions.clock_device(one.queue).unwrap_or(u32::MAX - one.queue);
-                for m in one.markers.iter().filter(|m| m.before <= m.after && m.queued <= m.submit && (1..1 << 62).contains(&m.queued)) {
-                    let call = Span { begin: clock.at(Ticks(m.before), &mut hint), end: clock.at(Ticks(m.after), &mut hint) };
-                    out.of(ProcessIndex(index as u32), device).last(m.queued, call.begin).add_marker(m.queued, m.submit, call);
+                let device =
+                    process.definitions.clock_device(one.queue).unwrap_or(u32::MAX - one.queue);
+                for m in one.markers.iter().filter(|m| {
+                    m.before <= m.after && m.queued <= m.submit && (1..1 << 62).contains(&m.queued)
+                }) {
+                    let call = Span {
+                        begin: clock.at(Ticks(m.before), &mut hint),
+                        end: clock.at(Ticks(m.after), &mut hint),
+                    };
+                    out.of(ProcessIndex(index as u32), device)
+                        .last(m.queued, call.begin)
+                        .add_marker(m.queued, m.submit, call);
                 }
             }
         }
@@ -451,7 +525,14 @@ impl Collector {
     }
 
     /// Adds what a completed command proves. Stamps must be [`possible`].
-    pub fn add(&mut self, process: ProcessIndex, queue: u32, stamps: [u64; 4], call: Span, observed: HostNs) {
+    pub fn add(
+        &mut self,
+        process: ProcessIndex,
+        queue: u32,
+        stamps: [u64; 4],
+        call: Span,
+        observed: HostNs,
+    ) {
         let key = queue_key(process, queue);
         if let Some(index) = self.queues.get(&key) {
             self.evidence[*index].add(stamps, call, observed);
@@ -467,13 +548,21 @@ impl Collector {
     /// Aligns every device.
     #[must_use]
     pub fn finish(self, trace: &Trace<'_>) -> Alignment {
-        let jitter = |p: ProcessIndex| trace.timeline.clocks.get(p.0 as usize).map_or(0.0, crate::clock::ProcessClock::jitter);
+        let jitter = |p: ProcessIndex| {
+            trace.timeline.clocks.get(p.0 as usize).map_or(0.0, crate::clock::ProcessClock::jitter)
+        };
         let known = |e: &Evidence| {
             let d = &trace.processes.get(e.process.0 as usize)?.definitions;
             let platform = d.platforms.get(&d.devices.get(&e.device)?.platform)?;
-            STAMPS_IN_CALL.iter().find(|(name, _)| *name == platform.name).map(|(_, submit)| *submit)
+            STAMPS_IN_CALL
+                .iter()
+                .find(|(name, _)| *name == platform.name)
+                .map(|(_, submit)| *submit)
         };
-        Alignment { devices: self.evidence.iter().map(|e| e.finish(jitter(e.process), known(e))).collect(), queues: self.queues }
+        Alignment {
+            devices: self.evidence.iter().map(|e| e.finish(jitter(e.process), known(e))).collect(),
+            queues: self.queues,
+        }
     }
 }
 
@@ -520,23 +609,36 @@ impl DeviceAlignment {
         self.stretches.iter().map(|s| s.pieces.len()).sum()
     }
 
-    /// Drift of the device clock against the host's in the longest stretch, relative (1e-6: a microsecond a second), and
-    /// how far it may be off.
+    /// Drift of the device clock against the host's in the longest stretch, relative (1e-6: a
+    /// microsecond a second), and how far it may be off.
     #[must_use]
     pub fn drift(&self) -> Option<(f64, f64)> {
-        let longest = self.stretches.iter().flat_map(|s| &s.pieces).max_by(|a, b| (a.last - a.first).total_cmp(&(b.last - b.first)))?;
+        let longest = self
+            .stretches
+            .iter()
+            .flat_map(|s| &s.pieces)
+            .max_by(|a, b| (a.last - a.first).total_cmp(&(b.last - b.first)))?;
         Some((longest.drift, longest.spread))
     }
 
-    /// The four stamps of a command on the host's timeline, and the half-width of the band at START and END. A command
-    /// that was in flight when the clock was set back is placed on the side that agrees with what the host saw.
-    fn place(&self, stamps: [u64; 4], begin: HostNs, observed: HostNs, hint: &mut usize) -> Option<([HostNs; 4], f64)> {
+    /// The four stamps of a command on the host's timeline, and the half-width of the band at START
+    /// and END. A command that was in flight when the clock was set back is placed on the side that
+    /// agrees with what the host saw.
+    fn place(
+        &self,
+        stamps: [u64; 4],
+        begin: HostNs,
+        observed: HostNs,
+        hint: &mut usize,
+    ) -> Option<([HostNs; 4], f64)> {
         let index = self.stretches.partition_point(|s| s.from <= begin).saturating_sub(1);
         let own = self.stretches.get(index)?.place(stamps, self.jitter, hint);
         let next = self.stretches.get(index + 1).filter(|next| next.from <= observed);
         let seen = |placed: &([HostNs; 4], f64)| placed.0[2] >= begin && placed.0[3] <= observed;
         match (own, next) {
-            (Some(own), Some(next)) if !seen(&own) => next.place(stamps, self.jitter, &mut 0).filter(seen).or(Some(own)),
+            (Some(own), Some(next)) if !seen(&own) => {
+                next.place(stamps, self.jitter, &mut 0).filter(seen).or(Some(own))
+            }
             (own, _) => own,
         }
     }
@@ -560,15 +662,26 @@ impl Stretch {
     }
 
     /// Host time of a device time by the clock of one piece, and the half-width of the band there.
-    fn at_in(&self, index: usize, device: u64, jitter: f64, hint: &mut usize) -> Option<(HostNs, f64)> {
+    fn at_in(
+        &self,
+        index: usize,
+        device: u64,
+        jitter: f64,
+        hint: &mut usize,
+    ) -> Option<(HostNs, f64)> {
         let x = device.wrapping_sub(self.origin.0) as i64 as f64;
         let piece = self.pieces.get(index)?;
         let (low, high) = piece.band(x, hint);
         let middle = (low + high) / 2.0;
         let (mut lowest, mut highest) = (low, high);
         // Near a step it is not certain on which side of it a time lies.
-        let neighbour = if x > piece.last { self.pieces.get(index + 1).filter(|n| x < n.first) } else { None };
-        let before = if x < piece.first { index.checked_sub(1).and_then(|i| self.pieces.get(i)) } else { None };
+        let neighbour =
+            if x > piece.last { self.pieces.get(index + 1).filter(|n| x < n.first) } else { None };
+        let before = if x < piece.first {
+            index.checked_sub(1).and_then(|i| self.pieces.get(i))
+        } else {
+            None
+        };
         for other in neighbour.into_iter().chain(before) {
             let (l, h) = other.band(x, &mut 0);
             (lowest, highest) = (lowest.min(l), highest.max(h));
@@ -606,12 +719,20 @@ impl Alignment {
             hints.resize(self.devices.len(), 0);
         }
         let hint = hints.get_mut(index)?;
-        let (mut placed, bound) = device.place(stamps, begin, observed, hint).unwrap_or_else(|| {
-            // No clock: the span ends where it was seen to, and may lie anywhere between its bounds.
-            let back = |stamp: u64| HostNs(observed.0.saturating_sub(i64::try_from(stamps[3] - stamp).unwrap_or(i64::MAX)));
-            let placed = stamps.map(back);
-            (placed, placed[2].since(begin) as f64)
-        });
+        let (mut placed, bound) =
+            device.place(stamps, begin, observed, hint).unwrap_or_else(|| {
+                // No clock: the span ends where it was seen to, and may lie anywhere between its
+                // bounds.
+                let back = |stamp: u64| {
+                    HostNs(
+                        observed
+                            .0
+                            .saturating_sub(i64::try_from(stamps[3] - stamp).unwrap_or(i64::MAX)),
+                    )
+                };
+                let placed = stamps.map(back);
+                (placed, placed[2].since(begin) as f64)
+            });
         let shift = if placed[2] < begin {
             begin.0.saturating_sub(placed[2].0)
         } else {
@@ -638,15 +759,22 @@ impl Alignment {
             let device = process.definitions.device_name(aligned.device).into_owned();
             let mut add = |kind| out.push(Issue { subject: process.label.clone(), kind });
             match (aligned.pieces(), aligned.queued) {
-                (0, _) if aligned.commands > 0 => add(IssueKind::Unaligned { device: device.clone() }),
-                (_, Queued::Contradicted) => add(IssueKind::QueuedNotUsed { device: device.clone() }),
+                (0, _) if aligned.commands > 0 => {
+                    add(IssueKind::Unaligned { device: device.clone() })
+                }
+                (_, Queued::Contradicted) => {
+                    add(IssueKind::QueuedNotUsed { device: device.clone() })
+                }
                 _ => {}
             }
             if aligned.left_out > 0 {
                 add(IssueKind::FalseBounds { device: device.clone(), bounds: aligned.left_out });
             }
             if aligned.pieces() > 1 {
-                add(IssueKind::ClockSteps { device: device.clone(), steps: aligned.pieces() as u64 - 1 });
+                add(IssueKind::ClockSteps {
+                    device: device.clone(),
+                    steps: aligned.pieces() as u64 - 1,
+                });
             }
         }
         out

@@ -1,16 +1,18 @@
-//! Counters per kernel: means over windows far longer than kernels, attributed to them by the fit that serves energy
-//! ([`crate::energy`]). Owns what differs from power: one delay for all counters of a source, found where the signal is
-//! strongest; counters that are 0 while nothing runs; verdicts that do not judge a counter by its smallness.
-//! Refuses names, units and I/O: counters are series, classes are numbers.
+//! Counters per kernel: means over windows far longer than kernels, attributed to them by the fit
+//! that serves energy ([`crate::energy`]). Owns what differs from power: one delay for all counters
+//! of a source, found where the signal is strongest; counters that are 0 while nothing runs;
+//! verdicts that do not judge a counter by its smallness. Refuses names, units and I/O: counters
+//! are series, classes are numbers.
 //!
-//! A value is the counter's mean while the class runs, in the unit of the windows' means: percent stay percent; of
-//! counts, give each window's count over its length and read counts a second.
+//! A value is the counter's mean while the class runs, in the unit of the windows' means: percent
+//! stay percent; of counts, give each window's count over its length and read counts a second.
 #![forbid(unsafe_code)]
 
 mod timer;
 
 use crate::energy::{
-    Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, Parameter, Problem, ResponseModel, Seconds, Series, attribute,
+    Activity, AttributionError, ClassId, DriftModel, Floor, HostNs, Parameter, Problem,
+    ResponseModel, Seconds, Series, attribute,
 };
 use std::collections::HashMap;
 
@@ -40,7 +42,8 @@ pub struct Counter<'a> {
 /// When windows' ends are seen to lie behind what they hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// Windows are stamped by the hardware whose counters they hold, to this many seconds either way.
+    /// Windows are stamped by the hardware whose counters they hold, to this many seconds either
+    /// way.
     Known(f64),
     /// Found from the data, in seconds.
     Between {
@@ -50,7 +53,8 @@ pub enum Delay {
         most: f64,
         /// Where the data say nothing.
         typical: f64,
-        /// The source may take its snapshots on a timer of this many seconds and hand them out when it likes.
+        /// The source may take its snapshots on a timer of this many seconds and hand them out when
+        /// it likes.
         timer: Option<f64>,
     },
 }
@@ -76,10 +80,13 @@ impl OneByOne {
         self.square += squared * figure * figure;
     }
 
-    /// The 95 % interval of a mean `value` by what the launches differ; of one launch the figure itself: what it counted, it counted.
+    /// The 95 % interval of a mean `value` by what the launches differ; of one launch the figure
+    /// itself: what it counted, it counted.
     #[must_use]
     pub fn estimate(&self, value: f64) -> Estimate {
-        let spread = (self.square - 2.0 * value * self.moment + value * value * self.weights_squared).max(0.0);
+        let spread = (self.square - 2.0 * value * self.moment
+            + value * value * self.weights_squared)
+            .max(0.0);
         let half = if self.launches < 2.0 {
             0.0
         } else {
@@ -95,12 +102,13 @@ impl OneByOne {
 pub struct ClassCounter {
     /// Time it ran inside windows.
     pub covered: Seconds,
-    /// Its mean while the class ran; `None` where the class did not run inside windows, is known as a sum only, or ran for
-    /// too short a time to tell.
+    /// Its mean while the class ran; `None` where the class did not run inside windows, is known as
+    /// a sum only, or ran for too short a time to tell.
     pub mean: Option<Estimate>,
     /// What could be told had it run for longer: an interval too wide to be a figure.
     pub vague: Option<Estimate>,
-    /// The group whose mean is known where the class's own is not: index into [`Attributed::groups`].
+    /// The group whose mean is known where the class's own is not: index into
+    /// [`Attributed::groups`].
     pub only_with: Option<usize>,
 }
 
@@ -145,7 +153,11 @@ fn around(delay: f64, known: f64) -> Parameter {
     Parameter::Free { from: delay - known, to: delay + known, typical: delay }
 }
 
-fn fit(activity: &Activity, counter: &Counter<'_>, delay: Parameter) -> Result<crate::energy::Attribution, AttributionError> {
+fn fit(
+    activity: &Activity,
+    counter: &Counter<'_>,
+    delay: Parameter,
+) -> Result<crate::energy::Attribution, AttributionError> {
     let series = Series::WindowMean(counter.windows.to_vec());
     let floor = match counter.idle {
         Idle::Zero => Floor::Known { rate: 0.0, sd: 0.0 },
@@ -169,7 +181,8 @@ fn variance(windows: &[(HostNs, HostNs, f64)]) -> f64 {
     windows.iter().map(|w| (w.2 - mean).powi(2)).sum::<f64>() / n
 }
 
-/// The delay of a source: that of the counter which the classes explain best. Activity and windows are on one clock.
+/// The delay of a source: that of the counter which the classes explain best. Activity and windows
+/// are on one clock.
 #[must_use]
 pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64 {
     let (least, most, typical) = match delay {
@@ -180,14 +193,23 @@ pub fn delay(activity: &Activity, counters: &[Counter<'_>], delay: Delay) -> f64
     let explained = |counter: &Counter<'_>| {
         let result = fit(activity, counter, free).ok()?;
         let (all, left) = (variance(counter.windows), result.residual.0.powi(2));
-        (all > 0.0 && left < 0.5 * all).then_some((all / left.max(1e-12 * all), result.response.delay))
+        (all > 0.0 && left < 0.5 * all)
+            .then_some((all / left.max(1e-12 * all), result.response.delay))
     };
-    counters.iter().filter_map(explained).max_by(|a, b| a.0.total_cmp(&b.0)).map_or(typical, |(_, delay)| delay)
+    counters
+        .iter()
+        .filter_map(explained)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(typical, |(_, delay)| delay)
 }
 
 /// Attributes each counter of a source to classes.
 #[must_use]
-pub fn attribute_all(activity: &Activity, counters: &[Counter<'_>], how: Delay) -> Vec<Result<Attributed, AttributionError>> {
+pub fn attribute_all(
+    activity: &Activity,
+    counters: &[Counter<'_>],
+    how: Delay,
+) -> Vec<Result<Attributed, AttributionError>> {
     let placed = match how {
         Delay::Between { timer: Some(period), .. } => timer::place(activity, counters, period),
         _ => None,
@@ -195,9 +217,16 @@ pub fn attribute_all(activity: &Activity, counters: &[Counter<'_>], how: Delay) 
     if let Some(placed) = placed {
         let moved: HashMap<_, _> = placed.moved.into_iter().collect();
         let one = |counter: &Counter<'_>| {
-            let windows: Vec<_> =
-                counter.windows.iter().filter_map(|w| moved.get(&(w.0, w.1)).map(|(from, to)| (*from, *to, w.2))).collect();
-            let result = fit(activity, &Counter { windows: &windows, ..*counter }, around(0.0, DELAY_KNOWN))?;
+            let windows: Vec<_> = counter
+                .windows
+                .iter()
+                .filter_map(|w| moved.get(&(w.0, w.1)).map(|(from, to)| (*from, *to, w.2)))
+                .collect();
+            let result = fit(
+                activity,
+                &Counter { windows: &windows, ..*counter },
+                around(0.0, DELAY_KNOWN),
+            )?;
             Ok(Attributed { delay: placed.lag, on_timer: true, ..attributed(&result, counter) })
         };
         return counters.iter().map(one).collect();
@@ -207,18 +236,25 @@ pub fn attribute_all(activity: &Activity, counters: &[Counter<'_>], how: Delay) 
         Delay::Known(_) => Parameter::Fixed(0.0),
         Delay::Between { .. } => around(delay(activity, counters, how), DELAY_KNOWN),
     };
-    counters.iter().map(|counter| fit(activity, counter, parameter).map(|result| attributed(&result, counter))).collect()
+    counters
+        .iter()
+        .map(|counter| fit(activity, counter, parameter).map(|result| attributed(&result, counter)))
+        .collect()
 }
 
-/// An interval is no figure whose half is more than half of the value, of a fifth of the most that was read, and of a
-/// fiftieth of the most that can be.
+/// An interval is no figure whose half is more than half of the value, of a fifth of the most that
+/// was read, and of a fiftieth of the most that can be.
 fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
     of.half() <= 0.5 * of.value.max(0.2 * most).max(0.02 * full)
 }
 
 fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Attributed {
     let most = counter.windows.iter().map(|w| w.2).fold(0.0, f64::max);
-    let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate { value: e.value.0, low: e.low.0, high: e.high.0 };
+    let estimate = |e: crate::energy::Estimate<crate::energy::Watts>| Estimate {
+        value: e.value.0,
+        low: e.low.0,
+        high: e.high.0,
+    };
     let mut groups = Vec::new();
     // Place of each of the fit's groups among those that are sums.
     let place: Vec<Option<usize>> = result
@@ -226,20 +262,39 @@ fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Att
         .iter()
         .map(|group| {
             (group.classes.len() > 1 || group.with_floor).then(|| {
-                groups.push(Group { classes: group.classes.clone(), mean: estimate(group.watts), with_idle: group.with_floor });
+                groups.push(Group {
+                    classes: group.classes.clone(),
+                    mean: estimate(group.watts),
+                    with_idle: group.with_floor,
+                });
                 groups.len() - 1
             })
         })
         .collect();
     let class = |row: &crate::energy::ClassEnergy| {
         let only_with = row.group.and_then(|g| place.get(g).copied().flatten());
-        // Energy gives no figure whose interval is wide against it; of a counter a sure 0 is the best of figures.
-        let mean = row.group.filter(|_| only_with.is_none()).and_then(|g| result.groups.get(g)).map(|g| estimate(g.watts));
+        // Energy gives no figure whose interval is wide against it; of a counter a sure 0 is the
+        // best of figures.
+        let mean = row
+            .group
+            .filter(|_| only_with.is_none())
+            .and_then(|g| result.groups.get(g))
+            .map(|g| estimate(g.watts));
         let told = mean.filter(|m| is_figure(m, most, counter.full));
-        ClassCounter { covered: row.covered, mean: told, vague: mean.filter(|_| told.is_none()), only_with }
+        ClassCounter {
+            covered: row.covered,
+            mean: told,
+            vague: mean.filter(|_| told.is_none()),
+            only_with,
+        }
     };
     let classes = result.classes.iter().map(class).collect();
-    let at_rest = result.floors.first().and_then(|f| f.watts).filter(|_| counter.idle == Idle::Fitted).map(estimate);
+    let at_rest = result
+        .floors
+        .first()
+        .and_then(|f| f.watts)
+        .filter(|_| counter.idle == Idle::Fitted)
+        .map(estimate);
     Attributed {
         classes,
         groups,

@@ -12,13 +12,15 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+        ((self.0.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64 + 0.5)
+            / 9_007_199_254_740_992.0
     }
 }
 
 const MS: i64 = 1_000_000;
 
-/// Kernels of the given lengths in random proportions that change every 150 ms, with a rest after each launch.
+/// Kernels of the given lengths in random proportions that change every 150 ms, with a rest after
+/// each launch.
 fn mix(lengths_us: &[i64], seconds: i64, seed: u64) -> Vec<Span> {
     let mut random = Random(seed | 1);
     let mut spans = Vec::new();
@@ -48,8 +50,16 @@ fn mix(lengths_us: &[i64], seconds: i64, seed: u64) -> Vec<Span> {
     spans
 }
 
-/// Windows of 97 to 102 ms, seen `delay` late and to `blur` either way, of a counter with these values while classes run.
-fn windows(spans: &[Span], values: &[f64], idle: f64, delay: i64, blur: i64, noise: f64) -> Vec<(HostNs, HostNs, f64)> {
+/// Windows of 97 to 102 ms, seen `delay` late and to `blur` either way, of a counter with these
+/// values while classes run.
+fn windows(
+    spans: &[Span],
+    values: &[f64],
+    idle: f64,
+    delay: i64,
+    blur: i64,
+    noise: f64,
+) -> Vec<(HostNs, HostNs, f64)> {
     let mut random = Random(99);
     let last = spans.last().map_or(0, |s| s.end.0);
     let mut out = Vec::new();
@@ -80,9 +90,12 @@ const LENGTHS: [i64; 4] = [120, 80, 199, 50];
 fn kernels_a_thousandth_of_a_window_have_their_own_values() {
     let spans = mix(&LENGTHS, 30, 5);
     let activity = Activity::new(&spans, 4);
-    let truth = [[87.8, 0.0, 4.0, 1.5], [0.0, 97.2, 0.0, 0.0], [0.4, 0.6, 85.7, 0.1], [0.0, 0.0, 0.0, 0.0]];
-    let series: Vec<_> = truth.iter().map(|values| windows(&spans, values, 0.0, 16 * MS, MS, 0.2)).collect();
-    let counters: Vec<_> = series.iter().map(|w| Counter { windows: w, idle: Idle::Zero, full: 100.0 }).collect();
+    let truth =
+        [[87.8, 0.0, 4.0, 1.5], [0.0, 97.2, 0.0, 0.0], [0.4, 0.6, 85.7, 0.1], [0.0, 0.0, 0.0, 0.0]];
+    let series: Vec<_> =
+        truth.iter().map(|values| windows(&spans, values, 0.0, 16 * MS, MS, 0.2)).collect();
+    let counters: Vec<_> =
+        series.iter().map(|w| Counter { windows: w, idle: Idle::Zero, full: 100.0 }).collect();
     let found = delay(&activity, &counters, BETWEEN);
     assert!((found - 0.016).abs() < 0.001, "{found}");
     for (values, result) in truth.iter().zip(attribute_all(&activity, &counters, BETWEEN)) {
@@ -91,14 +104,18 @@ fn kernels_a_thousandth_of_a_window_have_their_own_values() {
         for (value, class) in values.iter().zip(&result.classes) {
             let mean = class.mean.unwrap();
             assert!((mean.value - value).abs() < 0.5, "{mean:?} is not {value}");
-            assert!(mean.low - 0.15 <= *value && *value <= mean.high + 0.15, "{mean:?} does not hold {value}");
+            assert!(
+                mean.low - 0.15 <= *value && *value <= mean.high + 0.15,
+                "{mean:?} does not hold {value}"
+            );
             assert!(mean.half() < 1.0, "{mean:?}");
         }
     }
 }
 
-/// Snapshots every 100 ms of a timer that runs 30 millionths fast, seen when a cache that is refreshed every 100.05 ms at
-/// best hands them out: up to a period late, sliding, until one is left out.
+/// Snapshots every 100 ms of a timer that runs 30 millionths fast, seen when a cache that is
+/// refreshed every 100.05 ms at best hands them out: up to a period late, sliding, until one is
+/// left out.
 fn slid(spans: &[Span], values: &[f64], phase: i64, lose: bool) -> Vec<(HostNs, HostNs, f64)> {
     let exact = |m: i64| phase + m * 99_997_000;
     let last = spans.last().map_or(0, |s| s.end.0);
@@ -113,9 +130,16 @@ fn slid(spans: &[Span], values: &[f64], phase: i64, lose: bool) -> Vec<(HostNs, 
                 .iter()
                 .skip(spans.partition_point(|s| s.end.0 <= from))
                 .take_while(|s| s.start.0 < to)
-                .map(|s| values[s.class.0 as usize] * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64)
+                .map(|s| {
+                    values[s.class.0 as usize]
+                        * (s.end.0.min(to) - s.start.0.max(from)).max(0) as f64
+                })
                 .sum();
-            out.push((HostNs(then), HostNs(seen), busy / (to - from) as f64 + 0.05 * (random.next() - 0.5)));
+            out.push((
+                HostNs(then),
+                HostNs(seen),
+                busy / (to - from) as f64 + 0.05 * (random.next() - 0.5),
+            ));
         }
         before = Some((seen, m));
         seen += 100 * MS + (random.next() * 0.6 * MS as f64) as i64;
@@ -130,13 +154,24 @@ fn slid(spans: &[Span], values: &[f64], phase: i64, lose: bool) -> Vec<(HostNs, 
 fn snapshots_handed_out_late_are_found_on_their_timer() {
     let spans = mix(&LENGTHS, 40, 5);
     let activity = Activity::new(&spans, 4);
-    let truth = [[85.9, 0.0, 1.1, 4.3], [0.0, 83.7, 0.0, 0.0], [0.0, 0.0, 62.3, 0.0], [59.6, 53.8, 90.4, 0.3]];
+    let truth = [
+        [85.9, 0.0, 1.1, 4.3],
+        [0.0, 83.7, 0.0, 0.0],
+        [0.0, 0.0, 62.3, 0.0],
+        [59.6, 53.8, 90.4, 0.3],
+    ];
     for (phase, lose) in [(0, false), (33 * MS, true), (95 * MS, true)] {
         let series: Vec<_> = truth.iter().map(|values| slid(&spans, values, phase, lose)).collect();
-        let counters: Vec<_> = series.iter().map(|w| Counter { windows: w, idle: Idle::Zero, full: 100.0 }).collect();
+        let counters: Vec<_> =
+            series.iter().map(|w| Counter { windows: w, idle: Idle::Zero, full: 100.0 }).collect();
         for (values, result) in truth.iter().zip(attribute_all(&activity, &counters, BETWEEN)) {
             let result = result.unwrap();
-            assert!(result.on_timer && result.residual < 0.2, "{phase}: {} {}", result.on_timer, result.residual);
+            assert!(
+                result.on_timer && result.residual < 0.2,
+                "{phase}: {} {}",
+                result.on_timer,
+                result.residual
+            );
             for (value, class) in values.iter().zip(&result.classes) {
                 let mean = class.mean.unwrap();
                 assert!((mean.value - value).abs() < 0.3, "{phase}: {mean:?} is not {value}");
@@ -147,7 +182,8 @@ fn snapshots_handed_out_late_are_found_on_their_timer() {
 
 #[test]
 fn what_goes_on_at_rest_is_told_apart() {
-    let spans: Vec<Span> = mix(&LENGTHS[..2], 20, 3).into_iter().filter(|s| s.start.0 / (700 * MS) % 3 != 1).collect();
+    let spans: Vec<Span> =
+        mix(&LENGTHS[..2], 20, 3).into_iter().filter(|s| s.start.0 / (700 * MS) % 3 != 1).collect();
     let activity = Activity::new(&spans, 2);
     let series = windows(&spans, &[30.0, 5.0], 2.0, 0, 0, 0.1);
     let counters = [Counter { windows: &series, idle: Idle::Fitted, full: 100.0 }];
@@ -164,17 +200,32 @@ fn kernels_in_one_proportion_are_known_as_a_sum() {
         let at = i * 200_000 + i / 5000 * 80 * MS;
         for (class, from, to) in [(0, 0, 60_000), (1, 60_000, 180_000)] {
             let (start, end) = (HostNs(at + from), HostNs(at + to));
-            spans.push(Span { class: ClassId(class), device: DeviceIndex(0), start, end, timing: Timing::Timed });
+            spans.push(Span {
+                class: ClassId(class),
+                device: DeviceIndex(0),
+                start,
+                end,
+                timing: Timing::Timed,
+            });
         }
     }
     let activity = Activity::new(&spans, 2);
     let series = windows(&spans, &[90.0, 30.0], 0.0, 0, 0, 0.1);
-    let result =
-        attribute_all(&activity, &[Counter { windows: &series, idle: Idle::Zero, full: 100.0 }], Delay::Known(0.0)).remove(0).unwrap();
+    let result = attribute_all(
+        &activity,
+        &[Counter { windows: &series, idle: Idle::Zero, full: 100.0 }],
+        Delay::Known(0.0),
+    )
+    .remove(0)
+    .unwrap();
     assert_eq!(result.groups.len(), 1);
     assert_eq!(result.groups[0].classes, [ClassId(0), ClassId(1)]);
     assert!((result.groups[0].mean.value - 50.0).abs() < 0.5, "{:?}", result.groups[0]);
-    assert!(result.classes.iter().all(|c| c.mean.is_none() && c.only_with == Some(0)), "{:?}", result.classes);
+    assert!(
+        result.classes.iter().all(|c| c.mean.is_none() && c.only_with == Some(0)),
+        "{:?}",
+        result.classes
+    );
 }
 
 #[test]
@@ -182,13 +233,24 @@ fn a_class_that_hardly_ran_has_no_figure() {
     let mut spans = mix(&LENGTHS[..2], 20, 3);
     let gap = spans.windows(2).position(|w| w[1].start.0 - w[0].end.0 >= 3000).unwrap();
     let (start, end) = (HostNs(spans[gap].end.0 + 500), HostNs(spans[gap].end.0 + 2500));
-    spans.insert(gap + 1, Span { class: ClassId(2), device: DeviceIndex(0), start, end, timing: Timing::Timed });
+    spans.insert(
+        gap + 1,
+        Span { class: ClassId(2), device: DeviceIndex(0), start, end, timing: Timing::Timed },
+    );
     let activity = Activity::new(&spans, 3);
     let series = windows(&spans, &[30.0, 5.0, 70.0], 0.0, 0, 0, 0.1);
-    let result =
-        attribute_all(&activity, &[Counter { windows: &series, idle: Idle::Zero, full: 100.0 }], Delay::Known(0.0)).remove(0).unwrap();
+    let result = attribute_all(
+        &activity,
+        &[Counter { windows: &series, idle: Idle::Zero, full: 100.0 }],
+        Delay::Known(0.0),
+    )
+    .remove(0)
+    .unwrap();
     let hardly = result.classes[2];
-    assert!(hardly.mean.is_none() && (hardly.vague.is_some() || hardly.only_with.is_some()), "{hardly:?}");
+    assert!(
+        hardly.mean.is_none() && (hardly.vague.is_some() || hardly.only_with.is_some()),
+        "{hardly:?}"
+    );
     assert!(result.classes[1].mean.is_some() || result.classes[1].only_with.is_some());
 }
 
@@ -198,10 +260,18 @@ fn nothing_to_go_by_is_an_error() {
     let activity = Activity::new(&spans, 4);
     let few = windows(&spans, &[1.0; 4], 0.0, 0, 0, 0.0);
     for windows in [&few[..3], &few[..0]] {
-        let result = attribute_all(&activity, &[Counter { windows, idle: Idle::Zero, full: 100.0 }], BETWEEN).remove(0);
+        let result = attribute_all(
+            &activity,
+            &[Counter { windows, idle: Idle::Zero, full: 100.0 }],
+            BETWEEN,
+        )
+        .remove(0);
         assert!(matches!(result, Err(AttributionError::TooFewReadings { .. })), "{result:?}");
     }
-    assert_eq!(delay(&activity, &[Counter { windows: &few[..3], idle: Idle::Zero, full: 100.0 }], BETWEEN), 0.016);
+    assert_eq!(
+        delay(&activity, &[Counter { windows: &few[..3], idle: Idle::Zero, full: 100.0 }], BETWEEN),
+        0.016
+    );
 }
 
 proptest! {

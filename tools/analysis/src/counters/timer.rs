@@ -1,9 +1,11 @@
-//! Owns the places of snapshots that a driver takes on a timer and hands out late: by how much is not known, may be
-//! anything up to a period and more, and slides. The counters themselves tell, since the schedule is known: the timer's
-//! phase is where the classes explain the windows' means best. Refuses windows that no place on the timer fits.
+//! Owns the places of snapshots that a driver takes on a timer and hands out late: by how much is
+//! not known, may be anything up to a period and more, and slides. The counters themselves tell,
+//! since the schedule is known: the timer's phase is where the classes explain the windows' means
+//! best. Refuses windows that no place on the timer fits.
 //!
-//! On an H200 the snapshots lie on a grid of 100.000 ms and are seen 6 to 106 ms later, 0.05 ms more each time, until one is
-//! left out: windows taken for what they seem leave residuals of 5 to 15 points, on the grid 0.03 to 0.1.
+//! On an H200 the snapshots lie on a grid of 100.000 ms and are seen 6 to 106 ms later, 0.05 ms
+//! more each time, until one is left out: windows taken for what they seem leave residuals of 5 to
+//! 15 points, on the grid 0.03 to 0.1.
 #![forbid(unsafe_code)]
 
 use nalgebra::{DMatrix, DVector};
@@ -60,7 +62,8 @@ impl Busy {
     }
 }
 
-/// A window as it was seen, seconds; `values` are the counters' means, scaled so that each has a variance of one.
+/// A window as it was seen, seconds; `values` are the counters' means, scaled so that each has a
+/// variance of one.
 struct Seen {
     from: f64,
     to: f64,
@@ -98,7 +101,8 @@ impl Phase {
     }
 }
 
-/// Seconds between knots: a host's clocks are steered against each other by some millionths, over minutes.
+/// Seconds between knots: a host's clocks are steered against each other by some millionths, over
+/// minutes.
 const KNOT: f64 = 60.0;
 /// Least and greatest lag of a snapshot that is seen, beyond whole periods.
 const LEAST_LAG: f64 = 0.001;
@@ -123,7 +127,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// Rates of classes, one column per counter, that fit these windows best.
     fn rates(&self, rows: &[(usize, f64, f64)]) -> Option<DMatrix<f64>> {
-        let mut gram = DMatrix::<f64>::identity(self.classes, self.classes) * (1e-6 * rows.len() as f64);
+        let mut gram =
+            DMatrix::<f64>::identity(self.classes, self.classes) * (1e-6 * rows.len() as f64);
         let mut moment = DMatrix::<f64>::zeros(self.classes, self.counters);
         let mut shares = vec![0.0; self.classes];
         for &(i, from, to) in rows {
@@ -143,19 +148,29 @@ impl Search<'_> {
     /// What the rates leave of a window, summed over counters.
     fn error(&self, rates: &DMatrix<f64>, i: usize, from: f64, to: f64, shares: &mut [f64]) -> f64 {
         self.busy.shares(from, to, shares);
-        self.seen[i].values.iter().enumerate().map(|(c, value)| (value - predicted(rates, shares, c)).powi(2)).sum()
+        self.seen[i]
+            .values
+            .iter()
+            .enumerate()
+            .map(|(c, value)| (value - predicted(rates, shares, c)).powi(2))
+            .sum()
     }
 
     fn total(&self, rates: &DMatrix<f64>, rows: &[(usize, f64, f64)]) -> f64 {
         let mut shares = vec![0.0; self.classes];
         // A window that something else disturbed must not decide.
-        rows.iter().map(|&(i, from, to)| self.error(rates, i, from, to, &mut shares).min(self.counters as f64)).sum::<f64>()
+        rows.iter()
+            .map(|&(i, from, to)| {
+                self.error(rates, i, from, to, &mut shares).min(self.counters as f64)
+            })
+            .sum::<f64>()
             / (rows.len().max(1) * self.counters) as f64
     }
 
     /// The last snapshot that could be seen, under a phase that is the same throughout.
     fn simply(&self, range: std::ops::Range<usize>, phase: f64) -> Vec<(usize, f64, f64)> {
-        let snapshot = |seen: f64| phase + ((seen - phase - 0.006) / self.period).floor() * self.period;
+        let snapshot =
+            |seen: f64| phase + ((seen - phase - 0.006) / self.period).floor() * self.period;
         range
             .filter_map(|i| {
                 let (from, to) = (snapshot(self.seen[i].from), snapshot(self.seen[i].to));
@@ -165,7 +180,12 @@ impl Search<'_> {
     }
 
     /// The likeliest snapshots of the windows, given rates and phase.
-    fn likeliest(&self, range: std::ops::Range<usize>, phase: &Phase, rates: &DMatrix<f64>) -> Vec<(usize, f64, f64)> {
+    fn likeliest(
+        &self,
+        range: std::ops::Range<usize>,
+        phase: &Phase,
+        rates: &DMatrix<f64>,
+    ) -> Vec<(usize, f64, f64)> {
         let mut out = Vec::with_capacity(range.len());
         let mut begin = range.start;
         while begin < range.end {
@@ -182,21 +202,37 @@ impl Search<'_> {
     /// Snapshots that may have been seen at a moment: one or two.
     fn candidates(&self, seen: f64, phase: &Phase) -> Vec<f64> {
         let first = phase.get(seen);
-        let (low, high) = ((seen - self.period - MOST_LAG - first) / self.period, (seen - LEAST_LAG - first) / self.period);
+        let (low, high) = (
+            (seen - self.period - MOST_LAG - first) / self.period,
+            (seen - LEAST_LAG - first) / self.period,
+        );
         (low.ceil() as i64..=high.floor() as i64).map(|m| first + m as f64 * self.period).collect()
     }
 
-    /// The same over windows that follow each other: dynamic programming over what each edge may be.
-    fn run(&self, range: std::ops::Range<usize>, phase: &Phase, rates: &DMatrix<f64>, out: &mut Vec<(usize, f64, f64)>) {
+    /// The same over windows that follow each other: dynamic programming over what each edge may
+    /// be.
+    fn run(
+        &self,
+        range: std::ops::Range<usize>,
+        phase: &Phase,
+        rates: &DMatrix<f64>,
+        out: &mut Vec<(usize, f64, f64)>,
+    ) {
         let mut shares = vec![0.0; self.classes];
         let mut edges: Vec<Vec<(f64, f64, usize)>> = Vec::with_capacity(range.len() + 1);
-        edges.push(self.candidates(self.seen[range.start].from, phase).into_iter().map(|at| (at, 0.0, 0)).collect());
+        edges.push(
+            self.candidates(self.seen[range.start].from, phase)
+                .into_iter()
+                .map(|at| (at, 0.0, 0))
+                .collect(),
+        );
         for i in range.clone() {
             let before = &edges[edges.len() - 1];
             let mut here = Vec::with_capacity(2);
             for at in self.candidates(self.seen[i].to, phase) {
                 let ways = before.iter().enumerate().filter(|(_, b)| at - b.0 > self.period / 2.0);
-                let costs = ways.map(|(k, b)| (b.1 + self.error(rates, i, b.0, at, &mut shares), k));
+                let costs =
+                    ways.map(|(k, b)| (b.1 + self.error(rates, i, b.0, at, &mut shares), k));
                 if let Some((cost, k)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) {
                     here.push((at, cost, k));
                 }
@@ -209,7 +245,10 @@ impl Search<'_> {
         }
         let done = edges.len() - 1;
         let Some(last) = edges.last() else { return };
-        let Some((mut k, _)) = last.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1)) else { return };
+        let Some((mut k, _)) = last.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1))
+        else {
+            return;
+        };
         let mut rows = Vec::with_capacity(done);
         for n in (0..done).rev() {
             let (to, _, back) = edges[n + 1][k];
@@ -222,20 +261,23 @@ impl Search<'_> {
         }
     }
 
-    /// Moves the phase's knots to where the windows are explained better: one step of Gauss and Newton.
+    /// Moves the phase's knots to where the windows are explained better: one step of Gauss and
+    /// Newton.
     fn shift(&self, rows: &[(usize, f64, f64)], rates: &DMatrix<f64>, phase: &mut Phase) {
         const STEP: f64 = 0.0005;
         let n = phase.at.len();
         let mut normal = DMatrix::<f64>::zeros(n, n);
         let mut moment = DVector::<f64>::zeros(n);
-        let (mut before, mut here, mut after) = (vec![0.0; self.classes], vec![0.0; self.classes], vec![0.0; self.classes]);
+        let (mut before, mut here, mut after) =
+            (vec![0.0; self.classes], vec![0.0; self.classes], vec![0.0; self.classes]);
         for &(i, from, to) in rows {
             self.busy.shares(from - STEP, to - STEP, &mut before);
             self.busy.shares(from, to, &mut here);
             self.busy.shares(from + STEP, to + STEP, &mut after);
             let (a, b, w) = phase.knots(to);
             for (c, value) in self.seen[i].values.iter().enumerate() {
-                let slope = (predicted(rates, &after, c) - predicted(rates, &before, c)) / (2.0 * STEP);
+                let slope =
+                    (predicted(rates, &after, c) - predicted(rates, &before, c)) / (2.0 * STEP);
                 let left = (value - predicted(rates, &here, c)).clamp(-0.5, 0.5);
                 for (r, x) in [(a, 1.0 - w), (b, w)] {
                     moment[r] += x * slope * left;
@@ -245,7 +287,8 @@ impl Search<'_> {
                 }
             }
         }
-        // Neighbouring knots are alike: a knot about which nothing varies takes what the others say.
+        // Neighbouring knots are alike: a knot about which nothing varies takes what the others
+        // say.
         let stiff = 1e-2 * normal.diagonal().max().max(1e-9);
         for k in 1..n {
             let (a, b) = (k - 1, k);
@@ -268,42 +311,56 @@ fn predicted(rates: &DMatrix<f64>, shares: &[f64], counter: usize) -> f64 {
 }
 
 /// The windows of those counters that vary most and are 0 at rest, scaled.
-fn seen(activity: &Activity, counters: &[Counter<'_>]) -> (Vec<Seen>, Vec<(HostNs, HostNs)>, usize) {
+fn seen(
+    activity: &Activity,
+    counters: &[Counter<'_>],
+) -> (Vec<Seen>, Vec<(HostNs, HostNs)>, usize) {
     let mut varying: Vec<(&Counter<'_>, f64)> = counters
         .iter()
         .filter(|c| c.idle == Idle::Zero)
         .map(|c| (c, super::variance(c.windows)))
-        .filter(|(c, v)| v.sqrt() > 0.1 * c.windows.iter().map(|w| w.2.abs()).fold(0.0, f64::max).max(1.0))
+        .filter(|(c, v)| {
+            v.sqrt() > 0.1 * c.windows.iter().map(|w| w.2.abs()).fold(0.0, f64::max).max(1.0)
+        })
         .collect();
     let most = varying.iter().map(|(c, _)| c.windows.len()).max().unwrap_or(0);
     varying.retain(|(c, _)| c.windows.len() == most);
-    let relative = |c: &Counter<'_>, v: f64| v / c.windows.iter().map(|w| w.2).fold(1e-9, f64::max).powi(2);
+    let relative =
+        |c: &Counter<'_>, v: f64| v / c.windows.iter().map(|w| w.2).fold(1e-9, f64::max).powi(2);
     varying.sort_by(|a, b| relative(b.0, b.1).total_cmp(&relative(a.0, a.1)));
     varying.truncate(USED);
     let Some((first, _)) = varying.first() else { return (Vec::new(), Vec::new(), 0) };
     let rows = first.windows.iter().enumerate().map(|(i, w)| Seen {
         from: activity.seconds(w.0),
         to: activity.seconds(w.1),
-        values: varying.iter().map(|(c, v)| c.windows.get(i).map_or(0.0, |w| w.2) / v.sqrt()).collect(),
+        values: varying
+            .iter()
+            .map(|(c, v)| c.windows.get(i).map_or(0.0, |w| w.2) / v.sqrt())
+            .collect(),
     });
     (rows.collect(), first.windows.iter().map(|w| (w.0, w.1)).collect(), varying.len())
 }
 
-/// Finds the places of snapshots taken every `period` seconds; `None` where nothing varies enough to tell, or where taking
-/// the windows for what they seem, somewhat later, does as well.
+/// Finds the places of snapshots taken every `period` seconds; `None` where nothing varies enough
+/// to tell, or where taking the windows for what they seem, somewhat later, does as well.
 pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) -> Option<Placed> {
     let (rows, stamps, used) = seen(activity, counters);
     if rows.len() < LEAST || used == 0 {
         return None;
     }
     let busy = Busy::new(activity);
-    let search = Search { busy: &busy, seen: &rows, period, classes: activity.classes(), counters: used };
+    let search =
+        Search { busy: &busy, seen: &rows, period, classes: activity.classes(), counters: used };
     // Begin where most changes.
     let length = rows.len().min(FIRST);
-    let change = |i: usize| -> f64 { rows[i].values.iter().zip(&rows[i - 1].values).map(|(a, b)| (a - b).abs()).sum() };
+    let change = |i: usize| -> f64 {
+        rows[i].values.iter().zip(&rows[i - 1].values).map(|(a, b)| (a - b).abs()).sum()
+    };
     let mut sums = vec![0.0; rows.len()];
     (1..rows.len()).for_each(|i| sums[i] = sums[i - 1] + change(i));
-    let start = (0..=rows.len() - length).max_by(|a, b| (sums[a + length - 1] - sums[*a]).total_cmp(&(sums[b + length - 1] - sums[*b])))?;
+    let start = (0..=rows.len() - length).max_by(|a, b| {
+        (sums[a + length - 1] - sums[*a]).total_cmp(&(sums[b + length - 1] - sums[*b]))
+    })?;
     let first = start..start + length;
     let mut best: Option<(f64, f64, DMatrix<f64>)> = None;
     for k in 0..(period / COARSE).ceil() as usize {
@@ -318,7 +375,8 @@ pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) 
     let (_, at, mut rates) = best?;
     let (from, to) = (rows[0].from, rows[rows.len() - 1].to);
     let knots = (((to - from) / KNOT).ceil() as usize).max(1) + 1;
-    let mut phase = Phase { start: from, step: (to - from) / (knots - 1) as f64, at: vec![at; knots] };
+    let mut phase =
+        Phase { start: from, step: (to - from) / (knots - 1) as f64, at: vec![at; knots] };
     for round in 0..12 {
         let range = if round < 4 { first.clone() } else { 0..rows.len() };
         let placed = search.likeliest(range, &phase, &rates);
@@ -330,7 +388,8 @@ pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) 
     // The rival: windows as they seem, all equally late.
     let late = (0..=60).filter_map(|k| {
         let delay = 0.002 * f64::from(k);
-        let shifted: Vec<(usize, f64, f64)> = rows.iter().enumerate().map(|(i, r)| (i, r.from - delay, r.to - delay)).collect();
+        let shifted: Vec<(usize, f64, f64)> =
+            rows.iter().enumerate().map(|(i, r)| (i, r.from - delay, r.to - delay)).collect();
         let rates = search.rates(&shifted)?;
         Some(search.total(&rates, &shifted))
     });
@@ -341,7 +400,8 @@ pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) 
     let mut shares = vec![0.0; search.classes];
     let limit = (25.0 * on_timer * used as f64).max(1e-4);
     placed.retain(|&(i, from, to)| search.error(&rates, i, from, to, &mut shares) <= limit);
-    let lag = placed.iter().map(|&(i, _, to)| rows[i].to - to).sum::<f64>() / placed.len().max(1) as f64;
+    let lag =
+        placed.iter().map(|&(i, _, to)| rows[i].to - to).sum::<f64>() / placed.len().max(1) as f64;
     let stamp = |seconds: f64| HostNs(activity.origin.0 + (seconds * 1e9).round() as i64);
     let moved = placed.iter().map(|&(i, from, to)| (stamps[i], (stamp(from), stamp(to)))).collect();
     Some(Placed { moved, lag })

@@ -1,5 +1,5 @@
-//! Owns device activity: spans of classes become segments in which every instant of a device is shared among the
-//! commands that run in it. Refuses to look at sensors; that is `response`.
+//! Owns device activity: spans of classes become segments in which every instant of a device is
+//! shared among the commands that run in it. Refuses to look at sensors; that is `response`.
 
 #![forbid(unsafe_code)]
 
@@ -10,12 +10,14 @@ use super::units::{ClassId, DeviceIndex, HostNs};
 pub enum Timing {
     /// Start and end were stamped by the device and every command of the class has a span.
     Timed,
-    /// Stamped, but only a random part of the class was: the span stands for `1 / probability` launches.
+    /// Stamped, but only a random part of the class was: the span stands for `1 / probability`
+    /// launches.
     Sampled {
         /// Probability in force when this launch was chosen, in (0, 1].
         probability: f64,
     },
-    /// Not stamped: placed by the caller (host stamps, order in the queue, mean duration of its class).
+    /// Not stamped: placed by the caller (host stamps, order in the queue, mean duration of its
+    /// class).
     Estimated {
         /// Standard deviation of the duration, in nanoseconds.
         sd_ns: f64,
@@ -37,13 +39,15 @@ pub struct Span {
     pub timing: Timing,
 }
 
-/// A stretch in which one span runs with a constant share of its device. Seconds from the fit's origin.
+/// A stretch in which one span runs with a constant share of its device. Seconds from the fit's
+/// origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub from: f64,
     pub to: f64,
     pub class: u32,
-    /// Busy seconds per second: 1 / commands sharing the device, times the launches the span stands for.
+    /// Busy seconds per second: 1 / commands sharing the device, times the launches the span stands
+    /// for.
     pub share: f64,
     /// Variance of this segment's busy time over its square: zero when timed.
     pub spread: f64,
@@ -74,9 +78,10 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Shares device time among overlapping spans and orders the result. `classes` is the number of classes;
-    /// spans of a class beyond it, with an end before the start, or with an impossible probability are rejected
-    /// and counted. Cost: a sort (free when sorted already), then linear in spans and overlaps.
+    /// Shares device time among overlapping spans and orders the result. `classes` is the number of
+    /// classes; spans of a class beyond it, with an end before the start, or with an impossible
+    /// probability are rejected and counted. Cost: a sort (free when sorted already), then linear
+    /// in spans and overlaps.
     #[must_use]
     pub fn new(spans: &[Span], classes: usize) -> Self {
         let origin = spans.iter().map(|s| s.start).min().unwrap_or(HostNs(0));
@@ -156,9 +161,11 @@ impl Run {
         let to = span.end.seconds_since(origin);
         let (weight, spread) = match span.timing {
             Timing::Timed => (1.0, 0.0),
-            // Horvitz-Thompson: a span chosen with probability q enters with 1/q; its variance about the
-            // truth, over the square of what entered, is 1 - q.
-            Timing::Sampled { probability } if probability > 0.0 && probability <= 1.0 => (probability.recip(), 1.0 - probability),
+            // Horvitz-Thompson: a span chosen with probability q enters with 1/q; its variance
+            // about the truth, over the square of what entered, is 1 - q.
+            Timing::Sampled { probability } if probability > 0.0 && probability <= 1.0 => {
+                (probability.recip(), 1.0 - probability)
+            }
             Timing::Estimated { sd_ns } if sd_ns >= 0.0 && sd_ns.is_finite() => {
                 let length = to - from;
                 let spread = if length > 0.0 { (sd_ns * 1e-9 / length).powi(2) } else { 0.0 };
@@ -176,10 +183,17 @@ fn share_device(runs: &[Run], out: &mut Vec<Segment>) {
     let mut now = f64::NEG_INFINITY;
     let emit = |active: &[Run], from: f64, to: f64, out: &mut Vec<Segment>| {
         let share = 1.0 / active.len() as f64;
-        out.extend(active.iter().map(|run| Segment { from, to, class: run.class, share: share * run.weight, spread: run.spread }));
+        out.extend(active.iter().map(|run| Segment {
+            from,
+            to,
+            class: run.class,
+            share: share * run.weight,
+            spread: run.spread,
+        }));
     };
     for (i, run) in runs.iter().enumerate() {
-        // The common case, an in-order queue: nothing else is running and nothing starts before this ends.
+        // The common case, an in-order queue: nothing else is running and nothing starts before
+        // this ends.
         if active.is_empty() && runs.get(i + 1).is_none_or(|next| next.from >= run.to) {
             if run.to > run.from {
                 emit(std::slice::from_ref(run), run.from, run.to, out);
@@ -194,7 +208,13 @@ fn share_device(runs: &[Run], out: &mut Vec<Segment>) {
 }
 
 /// Plays ends of running commands up to `until`.
-fn advance(active: &mut Vec<Run>, now: &mut f64, until: f64, out: &mut Vec<Segment>, emit: &impl Fn(&[Run], f64, f64, &mut Vec<Segment>)) {
+fn advance(
+    active: &mut Vec<Run>,
+    now: &mut f64,
+    until: f64,
+    out: &mut Vec<Segment>,
+    emit: &impl Fn(&[Run], f64, f64, &mut Vec<Segment>),
+) {
     while !active.is_empty() {
         let end = active.iter().fold(f64::INFINITY, |least, run| least.min(run.to));
         let stop = end.min(until);
@@ -215,7 +235,13 @@ mod tests {
     use super::*;
 
     fn span(class: u32, device: u16, start: i64, end: i64) -> Span {
-        Span { class: ClassId(class), device: DeviceIndex(device), start: HostNs(start), end: HostNs(end), timing: Timing::Timed }
+        Span {
+            class: ClassId(class),
+            device: DeviceIndex(device),
+            start: HostNs(start),
+            end: HostNs(end),
+            timing: Timing::Timed,
+        }
     }
 
     fn busy(spans: &[Span], classes: usize) -> Vec<f64> {
@@ -230,7 +256,11 @@ mod tests {
             ("inside", &[span(0, 0, 0, 100), span(1, 0, 20, 40)], &[90.0, 10.0]),
             ("three", &[span(0, 0, 0, 30), span(1, 0, 0, 30), span(1, 0, 0, 30)], &[10.0, 20.0]),
             ("two devices", &[span(0, 0, 0, 100), span(1, 1, 0, 100)], &[100.0, 100.0]),
-            ("gap after overlap", &[span(0, 0, 0, 10), span(1, 0, 5, 10), span(0, 0, 50, 60)], &[17.5, 2.5]),
+            (
+                "gap after overlap",
+                &[span(0, 0, 0, 10), span(1, 0, 5, 10), span(0, 0, 50, 60)],
+                &[17.5, 2.5],
+            ),
         ];
         for (name, spans, expected) in cases {
             for (class, (got, want)) in busy(spans, 2).iter().zip(expected).enumerate() {
@@ -253,7 +283,8 @@ mod tests {
     fn impossible_spans_are_counted_not_used() {
         let mut never = span(0, 0, 0, 10);
         never.timing = Timing::Sampled { probability: 0.0 };
-        let activity = Activity::new(&[span(0, 0, 10, 0), span(7, 0, 0, 10), never, span(0, 0, 5, 9)], 1);
+        let activity =
+            Activity::new(&[span(0, 0, 10, 0), span(7, 0, 0, 10), never, span(0, 0, 5, 9)], 1);
         assert_eq!(activity.rejected(), 3);
         assert_eq!(activity.totals[0].spans, 1);
     }

@@ -1,12 +1,16 @@
-//! Owns the answer: which class cost how many joules, with what certainty, and what is left over. Puts activity,
-//! sensor rows and fit together. Refuses to guess: a class the data cannot tell apart has no figure of its own.
+//! Owns the answer: which class cost how many joules, with what certainty, and what is left over.
+//! Puts activity, sensor rows and fit together. Refuses to guess: a class the data cannot tell
+//! apart has no figure of its own.
 
 #![forbid(unsafe_code)]
 
 use super::activity::Activity;
 use super::design::{Columns, StateSpan, structure};
 use super::fit::{DriftModel, Floor, Solution, active_rows, solve};
-use super::report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method};
+use super::report::{
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated,
+    IterationEnergy, Method,
+};
 use super::response::Response;
 use super::search::{ResponseModel, choose};
 use super::sensor::{Rows, Series};
@@ -14,7 +18,8 @@ use super::solve::t_975;
 use super::units::{ClassId, Estimate, HostNs, Joules, Seconds, Watts};
 use super::variance::{cosines, long_run};
 
-/// Everything an attribution needs. Build one per sensor; give each the activity of the devices it measures.
+/// Everything an attribution needs. Build one per sensor; give each the activity of the devices it
+/// measures.
 #[derive(Clone, Debug)]
 pub struct Problem<'a> {
     /// What the devices ran.
@@ -48,7 +53,9 @@ pub enum AttributionError {
         floors: usize,
     },
     /// Too few usable readings.
-    #[error("{usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster")]
+    #[error(
+        "{usable} usable readings of the sensor fall into device activity, at least {needed} are needed; run longer or sample faster"
+    )]
     TooFewReadings {
         /// Rows that could be made of the series and meet activity.
         usable: usize,
@@ -56,16 +63,20 @@ pub enum AttributionError {
         needed: usize,
     },
     /// Activity and readings do not meet.
-    #[error("no device activity lies between the sensor's first and last reading; check that both were aligned to one clock")]
+    #[error(
+        "no device activity lies between the sensor's first and last reading; check that both were aligned to one clock"
+    )]
     NoOverlap,
 }
 
-/// Half widths, as a share of the value, up to which a class counts as well or at least weakly known.
+/// Half widths, as a share of the value, up to which a class counts as well or at least weakly
+/// known.
 const WELL: f64 = 0.10;
 const WEAK: f64 = 0.50;
 /// Half width that "needs about N seconds" aims at.
 const AIM: f64 = 0.05;
-/// A class is given its own column while there are at most this many; the smallest beyond are taken as one sum.
+/// A class is given its own column while there are at most this many; the smallest beyond are taken
+/// as one sum.
 const MOST_COLUMNS: usize = 64;
 
 /// Attributes what the sensor measured to classes.
@@ -87,13 +98,22 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         return Err(AttributionError::TooFewReadings { usable: rows.rows.len(), needed });
     }
     let typical = typical(&problem.response);
-    let state_rows = Columns::new(activity, &rows, problem.states, floors.len(), &typical, &ResponseModel::known(typical));
+    let state_rows = Columns::new(
+        activity,
+        &rows,
+        problem.states,
+        floors.len(),
+        &typical,
+        &ResponseModel::known(typical),
+    );
     let level = known_level(&state_rows, floors, rows.rows.len());
     let response = choose(activity, &rows, level.as_deref(), &problem.response);
-    let columns = Columns::new(activity, &rows, problem.states, floors.len(), &response, &problem.response);
+    let columns =
+        Columns::new(activity, &rows, problem.states, floors.len(), &response, &problem.response);
     let busy = covered_busy(activity, &rows, &response);
     let seen = seen(&columns, &rows);
-    let present: Vec<usize> = (0..activity.classes()).filter(|&k| busy[k] > 0.0 && seen[k] > 0.0).collect();
+    let present: Vec<usize> =
+        (0..activity.classes()).filter(|&k| busy[k] > 0.0 && seen[k] > 0.0).collect();
     if present.is_empty() {
         return Err(AttributionError::NoOverlap);
     }
@@ -110,22 +130,35 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         .zip(&parts.floor_seen)
         .map(|(floor, seen)| if *seen { *floor } else { Floor::Known { rate: 0.0, sd: 0.0 } })
         .collect();
-    let mut solution = solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
+    let mut solution =
+        solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
     while let Some((a, b)) = inseparable(&solution, &parts.groups) {
         let moved = parts.groups.remove(b);
         let floor = parts.with_floor.remove(b);
         parts.groups[a].extend(moved);
         parts.groups[a].sort_unstable();
         parts.with_floor[a] |= floor;
-        solution = solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
+        solution =
+            solve(activity, &columns, &rows, &floors, problem.drift, &parts.groups, &response);
     }
-    let assembly =
-        Assembly { problem, rows: &rows, columns: &columns, busy: &busy, response, solution: &solution, floor_seen: &parts.floor_seen };
+    let assembly = Assembly {
+        problem,
+        rows: &rows,
+        columns: &columns,
+        busy: &busy,
+        response,
+        solution: &solution,
+        floor_seen: &parts.floor_seen,
+    };
     Ok(assembly.report(&parts.groups, &parts.with_floor))
 }
 
 fn typical(model: &ResponseModel) -> Response {
-    Response { window: model.window.typical(), lag: model.lag.typical(), delay: model.delay.typical() }
+    Response {
+        window: model.window.typical(),
+        lag: model.lag.typical(),
+        delay: model.delay.typical(),
+    }
 }
 
 /// Level of the floors in every row when all are known.
@@ -138,7 +171,11 @@ fn known_level(columns: &Columns, floors: &[Floor], rows: usize) -> Option<Vec<f
         })
         .collect();
     let rates = rates?;
-    Some((0..rows).map(|i| columns.state_row(i).iter().zip(&rates).map(|(s, f)| s * f).sum()).collect())
+    Some(
+        (0..rows)
+            .map(|i| columns.state_row(i).iter().zip(&rates).map(|(s, f)| s * f).sum())
+            .collect(),
+    )
 }
 
 /// Busy seconds of each class inside the time the rows stand for, as the device lived it.
@@ -148,7 +185,8 @@ fn covered_busy(activity: &Activity, rows: &Rows, response: &Response) -> Vec<f6
     let mut first = 0;
     for segment in &activity.segments {
         let (from, to) = (segment.from + response.delay, segment.to + response.delay);
-        // Segments are sorted by start, so stretches that ended before this one starts are done with.
+        // Segments are sorted by start, so stretches that ended before this one starts are done
+        // with.
         while stretches.get(first).is_some_and(|stretch| stretch.1 <= from) {
             first += 1;
         }
@@ -190,12 +228,13 @@ fn inseparable(solution: &Solution, groups: &[Vec<usize>]) -> Option<(usize, usi
         .filter(|&(k, relative)| relative > WEAK && solution.inflation[k] > 10.0)
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let _ = rest;
-    let partner = (0..groups.len())
-        .filter(|&k| k != worst)
-        .min_by(|&a, &b| solution.correlation[(worst, a)].total_cmp(&solution.correlation[(worst, b)]))?;
+    let partner = (0..groups.len()).filter(|&k| k != worst).min_by(|&a, &b| {
+        solution.correlation[(worst, a)].total_cmp(&solution.correlation[(worst, b)])
+    })?;
     // Of k that all trade with each other, each pair's correlation is -1/(k-1).
     let enough = -0.7 / (groups.len() - 1).max(1) as f64;
-    (solution.correlation[(worst, partner)] < enough).then_some((worst.min(partner), worst.max(partner)))
+    (solution.correlation[(worst, partner)] < enough)
+        .then_some((worst.min(partner), worst.max(partner)))
 }
 
 /// All that the report is put together from.
@@ -231,7 +270,9 @@ impl Assembly<'_> {
             let running: f64 = groups
                 .iter()
                 .enumerate()
-                .map(|(k, group)| solution.standing[k][state] * group.iter().map(|&c| self.busy[c]).sum::<f64>())
+                .map(|(k, group)| {
+                    solution.standing[k][state] * group.iter().map(|&c| self.busy[c]).sum::<f64>()
+                })
                 .sum();
             let idle = (state_time[state] - running).max(0.0);
             let mut weights = vec![0.0; states];
@@ -247,12 +288,18 @@ impl Assembly<'_> {
                 joules: Joules(rate * solution.idle_factor[state] * idle),
             });
         }
-        let parts: f64 =
-            rows_of_groups.iter().map(|group| group.joules.value.0).sum::<f64>() + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
+        let parts: f64 = rows_of_groups.iter().map(|group| group.joules.value.0).sum::<f64>()
+            + floors.iter().map(|floor| floor.joules.0).sum::<f64>();
         let classes = (0..activity.classes())
             .map(|class| {
                 let group = groups.iter().position(|group| group.contains(&class));
-                self.class(class, group, &rows_of_groups, with_floor, floors.iter().any(|f| f.watts.is_none()))
+                self.class(
+                    class,
+                    group,
+                    &rows_of_groups,
+                    with_floor,
+                    floors.iter().any(|f| f.watts.is_none()),
+                )
             })
             .collect();
         let power: f64 = solution.residuals.iter().map(|e| e * e).sum();
@@ -284,12 +331,16 @@ impl Assembly<'_> {
         let half = solution.gross_half_width(k);
         let integrated = self.integrated(k, group, busy);
         let (watts, half, method) = match &integrated {
-            Some(direct) if direct.share >= 0.6 => (direct.watts.value.0, direct.watts.half_width().0, Method::Integrated),
+            Some(direct) if direct.share >= 0.6 => {
+                (direct.watts.value.0, direct.watts.half_width().0, Method::Integrated)
+            }
             _ => (regressed, half, Method::Regressed),
         };
         let relative = half / watts.max(f64::MIN_POSITIVE);
         let needed = Seconds(covered * (relative / AIM).powi(2));
-        let standing: f64 = solution.standing[k].iter().zip(&solution.floors).map(|(w, f)| w * f).sum::<f64>() * solution.factor[k];
+        let standing: f64 =
+            solution.standing[k].iter().zip(&solution.floors).map(|(w, f)| w * f).sum::<f64>()
+                * solution.factor[k];
         GroupEnergy {
             classes: group.iter().map(|&class| ClassId(class as u32)).collect(),
             busy: Seconds(busy),
@@ -305,7 +356,8 @@ impl Assembly<'_> {
         }
     }
 
-    /// Mean of the rows in which nothing but this group ran, the small rest of other classes taken off by the fit.
+    /// Mean of the rows in which nothing but this group ran, the small rest of other classes taken
+    /// off by the fit.
     fn integrated(&self, k: usize, group: &[usize], busy: f64) -> Option<Integrated> {
         const PURE: f64 = 0.995;
         const LEAST_ROWS: usize = 20;
@@ -327,7 +379,8 @@ impl Assembly<'_> {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let centred: Vec<f64> = values.iter().map(|v| v - mean).collect();
         let count = cosines(values.len()).min(values.len() / 4);
-        let half = t_975(count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt() / values.len() as f64;
+        let half =
+            t_975(count as f64) * long_run(&centred, 1, count)[(0, 0)].sqrt() / values.len() as f64;
         let regressed = solution.gross[k];
         let allowed = (half.powi(2) + solution.gross_half_width(k).powi(2)).sqrt();
         Some(Integrated {
@@ -338,7 +391,14 @@ impl Assembly<'_> {
         })
     }
 
-    fn class(&self, class: usize, group: Option<usize>, groups: &[GroupEnergy], with_floor: &[bool], floor_open: bool) -> ClassEnergy {
+    fn class(
+        &self,
+        class: usize,
+        group: Option<usize>,
+        groups: &[GroupEnergy],
+        with_floor: &[bool],
+        floor_open: bool,
+    ) -> ClassEnergy {
         let total = self.problem.activity.totals[class];
         let covered = self.busy[class];
         let own = group.map(|g| (g, &groups[g]));
@@ -347,10 +407,14 @@ impl Assembly<'_> {
             Some((g, _)) if with_floor[g] => Identifiability::OnlyWithFloor { group: g },
             Some((g, row)) if row.classes.len() > 1 => Identifiability::OnlyAsSum { group: g },
             Some((_, row)) if row.relative_half_width <= WELL => Identifiability::Well,
-            Some((_, row)) if row.relative_half_width <= WEAK => Identifiability::Weak { needed: row.needed },
+            Some((_, row)) if row.relative_half_width <= WEAK => {
+                Identifiability::Weak { needed: row.needed }
+            }
             Some((_, row)) => Identifiability::NotAtAll { needed: Some(row.needed) },
         };
-        let told = own.filter(|_| matches!(identifiability, Identifiability::Well | Identifiability::Weak { .. }));
+        let told = own.filter(|_| {
+            matches!(identifiability, Identifiability::Well | Identifiability::Weak { .. })
+        });
         let duration = if total.launches > 0.0 { total.busy_s / total.launches } else { 0.0 };
         let per_launch = told.map(|(_, row)| row.watts.over(Seconds(duration)));
         ClassEnergy {
@@ -381,10 +445,14 @@ impl Assembly<'_> {
         let idle: f64 = floors.iter().map(|floor| floor.idle.0).sum();
         let joules: f64 = floors.iter().map(|floor| floor.joules.0).sum();
         let seconds = f64::min(seconds, idle);
-        GapCost { seconds: Seconds(seconds), joules: Joules(if idle > 0.0 { joules * seconds / idle } else { 0.0 }) }
+        GapCost {
+            seconds: Seconds(seconds),
+            joules: Joules(if idle > 0.0 { joules * seconds / idle } else { 0.0 }),
+        }
     }
 
-    /// Measured energy from the first marker inside the coverage to the last, over the iterations between.
+    /// Measured energy from the first marker inside the coverage to the last, over the iterations
+    /// between.
     fn iteration(&self) -> Option<IterationEnergy> {
         let activity = self.problem.activity;
         let cumulative = super::compare::Cumulative::new(self.rows);
@@ -400,7 +468,8 @@ impl Assembly<'_> {
         let (first, last) = (inside[0], inside[count]);
         let joules = cumulative.at(last) - cumulative.at(first);
         // Where inside a reading a marker falls is not seen: half a reading at either end.
-        let edge = joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
+        let edge =
+            joules / (last - first).max(f64::MIN_POSITIVE) * self.rows.period / 2.0_f64.sqrt();
         Some(IterationEnergy {
             iterations: count,
             joules: Estimate::<Joules>::around(joules / count as f64, edge / count as f64),

@@ -1,7 +1,8 @@
-//! Owns what a command's power owes to what ran just before and beside it. Powers of kernels that take turns do not add up
-//! exactly: losses in the supply grow with the square of the load and follow it within milliseconds, and silicon leaks more
-//! where it was warmed. A kernel then draws a little more behind a hungry one and a little less behind a frugal one than by
-//! itself, and a mix less than its kernels alone. (On an H200 mixes of four and of eight kernels drew 0.8 % less; of
+//! Owns what a command's power owes to what ran just before and beside it. Powers of kernels that
+//! take turns do not add up exactly: losses in the supply grow with the square of the load and
+//! follow it within milliseconds, and silicon leaks more where it was warmed. A kernel then draws a
+//! little more behind a hungry one and a little less behind a frugal one than by itself, and a mix
+//! less than its kernels alone. (On an H200 mixes of four and of eight kernels drew 0.8 % less; of
 //! memories of 60 us to 3 s one of 2 ms explained them best.) Refuses to fit: that is `fit`.
 
 #![forbid(unsafe_code)]
@@ -16,12 +17,21 @@ const MEMORY: f64 = 0.002;
 const BINS: f64 = 4e6;
 const SHORTEST: f64 = MEMORY / 8.0;
 
-/// Change of the rows' shares per unit of the effect's strength: each class's share times how far the load of the last
-/// milliseconds lies above the class's own, as a part of the largest. `power` is each class's, `floor` the idle device's.
-/// `None` for runs too long to be followed.
-pub(crate) fn company(activity: &Activity, rows: &Rows, power: &[f64], floor: f64, response: &Response) -> Option<Design> {
+/// Change of the rows' shares per unit of the effect's strength: each class's share times how far
+/// the load of the last milliseconds lies above the class's own, as a part of the largest. `power`
+/// is each class's, `floor` the idle device's. `None` for runs too long to be followed.
+pub(crate) fn company(
+    activity: &Activity,
+    rows: &Rows,
+    power: &[f64],
+    floor: f64,
+    response: &Response,
+) -> Option<Design> {
     let largest = power.iter().fold(floor, |a, b| a.max(*b));
-    let (first, last) = (activity.segments.first()?.from, activity.segments.iter().fold(0.0f64, |a, s| a.max(s.to)));
+    let (first, last) = (
+        activity.segments.first()?.from,
+        activity.segments.iter().fold(0.0f64, |a, s| a.max(s.to)),
+    );
     let width = ((last - first) / BINS).max(SHORTEST);
     if width > MEMORY || largest <= 0.0 {
         return None;
@@ -83,14 +93,19 @@ mod tests {
         };
         // A second of the first by itself, then one in which both take turns of 100 us.
         let mut spans = vec![span(0, 0, 1_000_000_000)];
-        spans.extend((0..10_000i64).map(|i| span((i % 2) as u32, 1_000_000_000 + i * 100_000, 1_000_000_000 + (i + 1) * 100_000)));
+        spans.extend((0..10_000i64).map(|i| {
+            span((i % 2) as u32, 1_000_000_000 + i * 100_000, 1_000_000_000 + (i + 1) * 100_000)
+        }));
         let activity = Activity::new(&spans, 2);
         let windows = [(200_000_000, 900_000_000), (1_200_000_000, 1_900_000_000)];
-        let series = Series::WindowMean(windows.iter().map(|&(a, b)| (HostNs(a), HostNs(b), 0.0)).collect());
+        let series =
+            Series::WindowMean(windows.iter().map(|&(a, b)| (HostNs(a), HostNs(b), 0.0)).collect());
         let rows = Rows::new(&series, HostNs(0));
-        let design = company(&activity, &rows, &[500.0, 100.0], 100.0, &Response::default()).expect("a short run");
+        let design = company(&activity, &rows, &[500.0, 100.0], 100.0, &Response::default())
+            .expect("a short run");
         assert!(design.row(0).iter().all(|share| share.abs() < 1e-3), "{:?}", design.row(0));
-        // The load is 300 on average: 200 below the one and 200 above the other, in half of the time each.
+        // The load is 300 on average: 200 below the one and 200 above the other, in half of the
+        // time each.
         for (share, want) in design.row(1).iter().zip([-0.2, 0.2]) {
             assert!((share - want).abs() < 0.01, "{share} for {want}");
         }

@@ -1,5 +1,5 @@
-//! Owns the estimators other tools use, for comparison: the sensor integrated over each span as if it responded
-//! at once, and the same on a one-second average. Refuses to be anybody's result.
+//! Owns the estimators other tools use, for comparison: the sensor integrated over each span as if
+//! it responded at once, and the same on a one-second average. Refuses to be anybody's result.
 
 #![forbid(unsafe_code)]
 
@@ -50,9 +50,9 @@ impl Cumulative {
     }
 }
 
-/// Mean watts of each class by integrating the sensor over its spans; `None` for classes without covered time.
-/// This is what tools do that read a sensor at the start and the end of a region: right for kernels of many
-/// sensor periods, and the mix's mean for short ones.
+/// Mean watts of each class by integrating the sensor over its spans; `None` for classes without
+/// covered time. This is what tools do that read a sensor at the start and the end of a region:
+/// right for kernels of many sensor periods, and the mix's mean for short ones.
 #[must_use]
 pub fn plain_integration(activity: &Activity, series: &Series) -> Vec<Option<Watts>> {
     let rows = Rows::new(series, activity.origin);
@@ -72,7 +72,11 @@ pub fn second_average(activity: &Activity, series: &Series) -> Vec<Option<Watts>
     })
 }
 
-fn integrate(activity: &Activity, range: Option<(f64, f64)>, energy: impl Fn(f64, f64) -> f64) -> Vec<Option<Watts>> {
+fn integrate(
+    activity: &Activity,
+    range: Option<(f64, f64)>,
+    energy: impl Fn(f64, f64) -> f64,
+) -> Vec<Option<Watts>> {
     let mut joules = vec![0.0; activity.classes()];
     let mut seconds = vec![0.0; activity.classes()];
     if let Some((start, end)) = range {

@@ -1,6 +1,6 @@
-//! Owns the columns of the fit before anything is fitted: every class's and power state's share of every row,
-//! how the shares change with the response, and which classes the design can tell apart at all.
-//! Refuses to look at what the sensor read.
+//! Owns the columns of the fit before anything is fitted: every class's and power state's share of
+//! every row, how the shares change with the response, and which classes the design can tell apart
+//! at all. Refuses to look at what the sensor read.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,8 @@ use super::sensor::Rows;
 use super::solve::guarded_inverse;
 use super::units::HostNs;
 
-/// A stretch in which the device was in a power state other than state 0 (say deep idle, or a low clock).
+/// A stretch in which the device was in a power state other than state 0 (say deep idle, or a low
+/// clock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateSpan {
     /// Index into the floors given with the problem; state 0 is wherever no span says otherwise.
@@ -24,16 +25,17 @@ pub struct StateSpan {
     pub end: HostNs,
 }
 
-/// A first-order lag is a family of shapes; a real sensor's is only near one of it. Mixed with these, it comes close
-/// to two lags in a row and to averages of lags: factor of the response's length, and delay in units of it. A wrong
-/// shape puts rates off away from their mean: two lags of 11 and 5 ms taken for one, by up to a percent, and by a
-/// sixth of that with this mixture (example `attribution_truth`, family "two lags").
+/// A first-order lag is a family of shapes; a real sensor's is only near one of it. Mixed with
+/// these, it comes close to two lags in a row and to averages of lags: factor of the response's
+/// length, and delay in units of it. A wrong shape puts rates off away from their mean: two lags of
+/// 11 and 5 ms taken for one, by up to a percent, and by a sixth of that with this mixture (example
+/// `attribution_truth`, family "two lags").
 const SHAPES: [(f64, f64); 5] = [(0.5, 0.0), (0.5, 0.5), (0.5, 1.0), (1.0, 0.5), (1.0, -0.25)];
 /// Weight of each in the mixture: its standard deviation before the data are seen.
 const SHAPE_BELIEF: f64 = 0.3;
-/// Every shape passes slow variation alike. Averaging this many rows halves the error of a wrong shape once more and
-/// costs nothing while mixes change over a hundred milliseconds; in a mix that varies from row to row only, it
-/// costs up to half of the interval's width.
+/// Every shape passes slow variation alike. Averaging this many rows halves the error of a wrong
+/// shape once more and costs nothing while mixes change over a hundred milliseconds; in a mix that
+/// varies from row to row only, it costs up to half of the interval's width.
 const SMOOTHED_ROWS: usize = 5;
 /// Fewest rows that can tell a shape.
 const ROWS_FOR_SHAPE: usize = 100;
@@ -45,11 +47,13 @@ pub(crate) struct Columns {
     /// Rows by states, row-major; each row sums to one.
     pub states: Vec<f64>,
     pub state_count: usize,
-    /// Directions in which the response may be off, each with the standard deviation believed of its coefficient:
-    /// change of `classes` per second of window, lag and delay, where those are free, and shares seen earlier or
-    /// later less shares as they are, for a shape that is not quite the family's.
+    /// Directions in which the response may be off, each with the standard deviation believed of
+    /// its coefficient: change of `classes` per second of window, lag and delay, where those are
+    /// free, and shares seen earlier or later less shares as they are, for a shape that is not
+    /// quite the family's.
     pub directions: Vec<(f64, Design)>,
-    /// Rows over which everything is averaged before the fit, so that what is left of the response's error weighs less.
+    /// Rows over which everything is averaged before the fit, so that what is left of the
+    /// response's error weighs less.
     pub smoothed: usize,
     /// Whether the uncertainty of busy time is a part of the classes' variation that counts.
     pub noisy: bool,
@@ -64,10 +68,13 @@ impl Columns {
         response: &Response,
         model: &ResponseModel,
     ) -> Self {
-        let build = |response: &Response, uncertain: bool| exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain);
+        let build = |response: &Response, uncertain: bool| {
+            exact(&activity.segments, activity.classes(), &rows.rows, response, uncertain)
+        };
         let mut directions = Vec::new();
         let step = rows.period * 0.02;
-        let set: [fn(&mut Response, f64); 3] = [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
+        let set: [fn(&mut Response, f64); 3] =
+            [|r, d| r.window += d, |r, d| r.lag += d, |r, d| r.delay += d];
         let active = [response.window > step, response.lag > step, true];
         for ((parameter, shift), active) in model.parameters().into_iter().zip(set).zip(active) {
             if let (Some(belief), true) = (parameter.belief(), active) {
@@ -89,8 +96,11 @@ impl Columns {
         if open && reach > step && rows.rows.len() >= ROWS_FOR_SHAPE && !noisy {
             mixed = true;
             for (length, offset) in SHAPES {
-                let shifted =
-                    Response { window: response.window * length, lag: response.lag * length, delay: response.delay + offset * reach };
+                let shifted = Response {
+                    window: response.window * length,
+                    lag: response.lag * length,
+                    delay: response.delay + offset * reach,
+                };
                 let mut change = build(&shifted, false);
                 for (moved, own) in change.share.iter_mut().zip(&classes.share) {
                     *moved -= own;
@@ -113,7 +123,13 @@ impl Columns {
     }
 }
 
-fn state_shares(activity: &Activity, rows: &Rows, spans: &[StateSpan], count: usize, response: &Response) -> Vec<f64> {
+fn state_shares(
+    activity: &Activity,
+    rows: &Rows,
+    spans: &[StateSpan],
+    count: usize,
+    response: &Response,
+) -> Vec<f64> {
     let mut segments: Vec<Segment> = spans
         .iter()
         .filter(|span| span.state > 0 && span.state < count && span.end > span.start)
@@ -134,8 +150,9 @@ fn state_shares(activity: &Activity, rows: &Rows, spans: &[StateSpan], count: us
     shares
 }
 
-/// Share of a class's own time by which its column must vary on its own, not explained by any other column.
-/// Below it what is left is ripple of a repeating schedule and errors of spans, not independent variation.
+/// Share of a class's own time by which its column must vary on its own, not explained by any other
+/// column. Below it what is left is ripple of a repeating schedule and errors of spans, not
+/// independent variation.
 const LEAST_VARIATION: f64 = 0.03;
 /// Rows over which variation must last to count, in runs long enough for it.
 const LASTING_ROWS: usize = 15;
@@ -173,12 +190,12 @@ pub(crate) struct Structure {
     pub floor_seen: Vec<bool>,
 }
 
-/// Idle time by which a floor must vary on its own, in whole rows. Classes that leave less hide it, and are given
-/// with the floor in them.
+/// Idle time by which a floor must vary on its own, in whole rows. Classes that leave less hide it,
+/// and are given with the floor in them.
 const LEAST_IDLE_ROWS: f64 = 0.05;
 
-/// Joins classes that never vary on their own until every group does. `fitted` says which states' floors are to
-/// be fitted; `present` which classes have any time in the rows.
+/// Joins classes that never vary on their own until every group does. `fitted` says which states'
+/// floors are to be fitted; `present` which classes have any time in the rows.
 pub(crate) fn structure(
     activity: &Activity,
     columns: &Columns,
@@ -190,11 +207,13 @@ pub(crate) fn structure(
     let mut floors: Vec<usize> = (0..columns.state_count).filter(|&s| fitted[s]).collect();
     let floor_columns = floors.clone();
     let (k, n) = (present.len(), present.len() + floors.len());
-    // Idle share of each state instead of its whole share: a class that runs all the time is then no copy of the floor.
+    // Idle share of each state instead of its whole share: a class that runs all the time is then
+    // no copy of the floor.
     let mut gram = DMatrix::<f64>::zeros(n, n);
     let mut mean = vec![0.0; n];
-    // Ripple faster than the response, or beating with the sensor's period, says more of the response than of the
-    // classes: only variation of busy time itself counts, over windows without gaps, that outlasts several rows.
+    // Ripple faster than the response, or beating with the sensor's period, says more of the
+    // response than of the classes: only variation of busy time itself counts, over windows without
+    // gaps, that outlasts several rows.
     let mut windows = rows.rows.clone();
     let mut before = None;
     for row in &mut windows {
@@ -203,7 +222,13 @@ pub(crate) fn structure(
         }
         before = Some(row.to);
     }
-    let busy_time = exact(&activity.segments, activity.classes(), &windows, &Response::default(), activity.uncertain);
+    let busy_time = exact(
+        &activity.segments,
+        activity.classes(),
+        &windows,
+        &Response::default(),
+        activity.uncertain,
+    );
     let lasting = (rows.rows.len() / (4 * n)).clamp(1, LASTING_ROWS);
     let mut table = Vec::with_capacity(rows.rows.len() * n);
     let mut line = vec![0.0; n];
@@ -240,20 +265,26 @@ pub(crate) fn structure(
     let position_of = |state: usize| floor_columns.iter().position(|&s| s == state).unwrap_or(0);
     // Groups as lists of positions in `present`, then the floors, each by itself.
     let position = |class: usize| present.iter().position(|&p| p == class);
-    let mut sets: Vec<Vec<usize>> = start.iter().map(|group| group.iter().filter_map(|&class| position(class)).collect()).collect();
+    let mut sets: Vec<Vec<usize>> = start
+        .iter()
+        .map(|group| group.iter().filter_map(|&class| position(class)).collect())
+        .collect();
     sets.retain(|set: &Vec<usize>| !set.is_empty());
     let mut with_floor = vec![false; sets.len()];
     let own_variation = guarded_inverse(&gram);
     let mut floor_seen: Vec<bool> = fitted.iter().map(|fitted| !fitted).collect();
     floors.retain(|&state| {
         let at = k + position_of(state);
-        floor_seen[state] = gram[(at, at)] > 0.0 && own_variation[(at, at)].recip() >= LEAST_IDLE_ROWS;
+        floor_seen[state] =
+            gram[(at, at)] > 0.0 && own_variation[(at, at)].recip() >= LEAST_IDLE_ROWS;
         floor_seen[state]
     });
     loop {
         let groups = sets.len();
         let size = groups + floors.len();
-        let pick = |g: usize| -> Vec<usize> { if g < groups { sets[g].clone() } else { vec![k + position_of(floors[g - groups])] } };
+        let pick = |g: usize| -> Vec<usize> {
+            if g < groups { sets[g].clone() } else { vec![k + position_of(floors[g - groups])] }
+        };
         let merged = DMatrix::from_fn(size, size, |r, c| {
             let mut sum = 0.0;
             for &a in &pick(r) {
@@ -274,8 +305,13 @@ pub(crate) fn structure(
             .filter(|&(_, variation)| variation < LEAST_VARIATION)
             .min_by(|a, b| a.1.total_cmp(&b.1));
         let Some((g, _)) = weakest else { break };
-        let correlation = |other: usize| inverse[(g, other)] / (inverse[(g, g)] * inverse[(other, other)]).sqrt().max(f64::MIN_POSITIVE);
-        let partner = (0..size).filter(|&o| o != g).min_by(|&a, &b| correlation(a).total_cmp(&correlation(b)));
+        let correlation = |other: usize| {
+            inverse[(g, other)]
+                / (inverse[(g, g)] * inverse[(other, other)]).sqrt().max(f64::MIN_POSITIVE)
+        };
+        let partner = (0..size)
+            .filter(|&o| o != g)
+            .min_by(|&a, &b| correlation(a).total_cmp(&correlation(b)));
         match partner {
             Some(other) if other < groups => {
                 let (keep, gone) = (g.min(other), g.max(other));
@@ -290,6 +326,7 @@ pub(crate) fn structure(
             None => break,
         }
     }
-    let groups = sets.into_iter().map(|set| set.into_iter().map(|p| present[p]).collect()).collect();
+    let groups =
+        sets.into_iter().map(|set| set.into_iter().map(|p| present[p]).collect()).collect();
     Structure { groups, with_floor, floor_seen }
 }

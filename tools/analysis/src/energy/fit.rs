@@ -1,12 +1,14 @@
-//! Owns the regression: rates (watts, or counts a second) of classes from rows of a sensor, with floors, slow
-//! drift and correlated residuals. Refuses to know about joules and launches; that is `attribution`.
+//! Owns the regression: rates (watts, or counts a second) of classes from rows of a sensor, with
+//! floors, slow drift and correlated residuals. Refuses to know about joules and launches; that is
+//! `attribution`.
 //!
-//! Model: `y_i = sum_s F_s state_is + sum_k p_k share_ik`, all times `1 + drift(t_i)`, plus noise. Steps: least
-//! squares with `p, F >= 0`; drift columns from its prediction; for a counter, whose readings err in the moment
-//! of their update so that consecutive rows err in opposite directions, the inverse of that moving average; the
-//! same least squares again; covariance from `variance`. The inverse moving average passes slow variation and
-//! damps fast, so that an error in the response is never amplified; the opposite (differencing away a slow
-//! residual) would amplify it and is left to the drift columns and to the width of the intervals.
+//! Model: `y_i = sum_s F_s state_is + sum_k p_k share_ik`, all times `1 + drift(t_i)`, plus noise.
+//! Steps: least squares with `p, F >= 0`; drift columns from its prediction; for a counter, whose
+//! readings err in the moment of their update so that consecutive rows err in opposite directions,
+//! the inverse of that moving average; the same least squares again; covariance from `variance`.
+//! The inverse moving average passes slow variation and damps fast, so that an error in the
+//! response is never amplified; the opposite (differencing away a slow residual) would amplify it
+//! and is left to the drift columns and to the width of the intervals.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +94,8 @@ pub(crate) struct Solution {
 }
 
 impl Solution {
-    /// Half width of the 95 % interval of a sum of gross rates times `weights` plus floors times `idle`.
+    /// Half width of the 95 % interval of a sum of gross rates times `weights` plus floors times
+    /// `idle`.
     pub(crate) fn half_width(&self, weights: &[f64], idle: &[f64]) -> f64 {
         let mut direction = DVector::zeros(self.covariance.nrows());
         for (gradient, &weight) in self.gradient.iter().zip(weights) {
@@ -144,7 +147,9 @@ impl Table {
     }
 
     fn residuals(&self, x: &DVector<f64>) -> Vec<f64> {
-        self.rows().map(|(line, y)| y - line.iter().zip(x.iter()).map(|(a, b)| a * b).sum::<f64>()).collect()
+        self.rows()
+            .map(|(line, y)| y - line.iter().zip(x.iter()).map(|(a, b)| a * b).sum::<f64>())
+            .collect()
     }
 
     /// Running mean over `length` rows on every column.
@@ -170,7 +175,9 @@ impl Table {
 
 /// Legendre polynomials of degree 1 to `degree` over the run.
 fn polynomials(rows: &Rows, degree: usize) -> Vec<Vec<f64>> {
-    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else {
+        return Vec::new();
+    };
     let (start, length) = (first.to, (last.to - first.to).max(f64::MIN_POSITIVE));
     (1..=degree)
         .map(|d| {
@@ -190,11 +197,13 @@ fn polynomials(rows: &Rows, degree: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to its noise.
+/// Rows needed for a first polynomial, and for each further one, so that a short run is not bent to
+/// its noise.
 const ROWS_TO_DRIFT: usize = 40;
 const ROWS_PER_DEGREE: usize = 100;
 
-/// A change of rates beyond this is no slow drift of a device but a fit bent to something else: it is not used.
+/// A change of rates beyond this is no slow drift of a device but a fit bent to something else: it
+/// is not used.
 const MOST_DRIFT: f64 = 0.2;
 
 /// Rows that say something of the classes: those in which any ran.
@@ -227,15 +236,27 @@ pub(crate) fn solve(
     let solution = steady(columns, &weighted);
     let own = model_error(columns, rows, groups, &solution);
     let Some(beside) = with_company(activity, columns, rows, groups, &solution, response) else {
-        // If powers added up, the two fits would agree but for noise (Hausman, Econometrica 46, 1978); what they differ by is counted in full.
-        let model = own.iter().zip(solution.gross.iter().zip(&plain.gross)).map(|(own, (a, b))| own.max((a - b).powi(2))).collect();
+        // If powers added up, the two fits would agree but for noise (Hausman, Econometrica 46,
+        // 1978); what they differ by is counted in full.
+        let model = own
+            .iter()
+            .zip(solution.gross.iter().zip(&plain.gross))
+            .map(|(own, (a, b))| own.max((a - b).powi(2)))
+            .collect();
         return Solution { model, ..solution };
     };
     let beside = steady(&beside, &weighted);
     between(solution, &beside, &own)
 }
 
-fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftModel, groups: &[Vec<usize>], devices: usize) -> Solution {
+fn solve_with(
+    columns: &Columns,
+    rows: &Rows,
+    floors: &[Floor],
+    drift: DriftModel,
+    groups: &[Vec<usize>],
+    devices: usize,
+) -> Solution {
     let n = rows.rows.len();
     let g = groups.len();
     let fitted: Vec<usize> = (0..floors.len()).filter(|&s| floors[s] == Floor::Fitted).collect();
@@ -248,14 +269,19 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
         })
         .collect();
     let base = g + fitted.len();
-    let group_share = |row: &[f64], group: &[usize]| -> f64 { group.iter().map(|&class| row[class]).sum() };
+    let group_share =
+        |row: &[f64], group: &[usize]| -> f64 { group.iter().map(|&class| row[class]).sum() };
 
     let degree = match drift {
         DriftModel::None => 0,
-        DriftModel::Polynomial(most) => most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT))),
+        DriftModel::Polynomial(most) => {
+            most.min(4).min((n / ROWS_PER_DEGREE).max(usize::from(n >= ROWS_TO_DRIFT)))
+        }
     };
     let shapes = polynomials(rows, degree);
-    let level: Vec<f64> = (0..n).map(|i| known.iter().map(|&(s, rate, _)| rate * columns.state_row(i)[s]).sum()).collect();
+    let level: Vec<f64> = (0..n)
+        .map(|i| known.iter().map(|&(s, rate, _)| rate * columns.state_row(i)[s]).sum())
+        .collect();
     let slopes = columns.directions.len();
     let used = base + degree;
     let width = used + slopes;
@@ -264,14 +290,14 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
     let mut spread: Vec<Vec<f64>> = (0..n)
         .map(|i| {
             let scale = rows.rows[i].scale.powi(2);
-            columns
-                .classes
-                .variance_row(i)
-                .map_or_else(Vec::new, |variance| groups.iter().map(|group| scale * group_share(variance, group)).collect())
+            columns.classes.variance_row(i).map_or_else(Vec::new, |variance| {
+                groups.iter().map(|group| scale * group_share(variance, group)).collect()
+            })
         })
         .collect();
 
-    // The response's directions and the drift multiply rates that are not known yet: Gauss and Newton's rounds.
+    // The response's directions and the drift multiply rates that are not known yet: Gauss and
+    // Newton's rounds.
     let mut bend = vec![0.0; slopes];
     let mut rates = DVector::zeros(base);
     let mut table = Table { width: 0, z: Vec::new(), y: Vec::new() };
@@ -289,7 +315,12 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
             let (shares, states) = (columns.classes.row(i), columns.state_row(i));
             let mut predicted = level[i];
             for (k, group) in groups.iter().enumerate() {
-                let bent: f64 = columns.directions.iter().zip(&bend).map(|((_, d), b)| b * group_share(d.row(i), group)).sum();
+                let bent: f64 = columns
+                    .directions
+                    .iter()
+                    .zip(&bend)
+                    .map(|((_, d), b)| b * group_share(d.row(i), group))
+                    .sum();
                 line[k] = group_share(shares, group) + bent;
             }
             for (slot, &s) in line[g..base].iter_mut().zip(&fitted) {
@@ -301,7 +332,11 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
                     *slot = predicted * shape[i];
                 }
                 for (slot, (_, direction)) in line[used..].iter_mut().zip(&columns.directions) {
-                    *slot = groups.iter().zip(rates.iter()).map(|(group, p)| p * group_share(direction.row(i), group)).sum();
+                    *slot = groups
+                        .iter()
+                        .zip(rates.iter())
+                        .map(|(group, p)| p * group_share(direction.row(i), group))
+                        .sum();
                 }
             }
             table.z.extend(line.iter().map(|value| row.scale * value));
@@ -320,7 +355,8 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
         let mut moment;
         (normal, moment) = table.normal();
         for (j, total) in spread_total(&spread, g).into_iter().enumerate() {
-            // Busy time known with an error makes columns look more varied than they are: take the error's share off.
+            // Busy time known with an error makes columns look more varied than they are: take the
+            // error's share off.
             normal[(j, j)] -= total.min(0.9 * normal[(j, j)]);
         }
         if round > 0 {
@@ -330,12 +366,16 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
                 moment[used + j] -= weight * bend[j];
             }
         }
-        // Where busy time is noisy a slower response would be fitted for averaging the noise: its directions then
-        // stay out of the rates and in the intervals.
+        // Where busy time is noisy a slower response would be fitted for averaging the noise: its
+        // directions then stay out of the rates and in the intervals.
         let solved = if columns.noisy { width.min(used) } else { width };
         x = DVector::zeros(width);
         let part = normal.view((0, 0), (solved, solved)).into_owned();
-        x.rows_mut(0, solved).copy_from(&nonnegative(&part, &moment.rows(0, solved).into_owned(), &bounded[..solved]));
+        x.rows_mut(0, solved).copy_from(&nonnegative(
+            &part,
+            &moment.rows(0, solved).into_owned(),
+            &bounded[..solved],
+        ));
         residuals = plain.residuals(&x);
         let left = table.residuals(&x);
         noise = left.iter().map(|e| e * e).sum::<f64>() / n.saturating_sub(width).max(1) as f64;
@@ -366,8 +406,8 @@ fn solve_with(columns: &Columns, rows: &Rows, floors: &[Floor], drift: DriftMode
     })
 }
 
-/// Rounds of Gauss and Newton: rates alone, then three with everything. The third changes no rate by a hundredth
-/// of its interval.
+/// Rounds of Gauss and Newton: rates alone, then three with everything. The third changes no rate
+/// by a hundredth of its interval.
 const ROUNDS: usize = 4;
 
 fn spread_total(spread: &[Vec<f64>], groups: usize) -> Vec<f64> {
@@ -384,11 +424,14 @@ fn whiten_spread(spread: &mut [Vec<f64>], rows: &Rows, theta: f64) {
     }
 }
 
-/// Parameter of the moving average `v_i = e_i - theta e_(i-1)` that fits the residuals' first correlation;
-/// zero unless neighbours err in opposite directions.
+/// Parameter of the moving average `v_i = e_i - theta e_(i-1)` that fits the residuals' first
+/// correlation; zero unless neighbours err in opposite directions.
 fn moving_average(residuals: &[f64], rows: &Rows) -> f64 {
     let power: f64 = residuals.iter().map(|e| e * e).sum();
-    let product: f64 = (1..residuals.len()).filter(|&i| rows.rows[i].joined).map(|i| residuals[i] * residuals[i - 1]).sum();
+    let product: f64 = (1..residuals.len())
+        .filter(|&i| rows.rows[i].joined)
+        .map(|i| residuals[i] * residuals[i - 1])
+        .sum();
     let r = if power > 0.0 { product / power } else { 0.0 };
     if r >= 0.0 {
         0.0
@@ -400,7 +443,10 @@ fn moving_average(residuals: &[f64], rows: &Rows) -> f64 {
 }
 
 /// Covariance of the coefficients and, after them, of the known floors.
-#[expect(clippy::too_many_arguments, reason = "one formula; its inputs have no life together elsewhere")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one formula; its inputs have no life together elsewhere"
+)]
 fn covariance(
     table: &Table,
     normal: &DMatrix<f64>,
@@ -422,9 +468,14 @@ fn covariance(
         let leverage = columns.smoothed as f64 * (z.transpose() * &inverse * &z)[(0, 0)];
         let leverage = leverage.clamp(0.0, 0.7);
         let e = residuals[i] / (1.0 - leverage);
-        scores.extend(line.iter().enumerate().map(|(j, z)| z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])));
+        scores.extend(
+            line.iter()
+                .enumerate()
+                .map(|(j, z)| z * e + spread[i].get(j).map_or(0.0, |s| s * x[j])),
+        );
     }
-    // Each drift column takes the first cosines' part of the residuals with it, and every other one's by halves.
+    // Each drift column takes the first cosines' part of the residuals with it, and every other
+    // one's by halves.
     let cosines = cosines(active_rows(columns, rows));
     let count = cosines as f64;
     let long = long_run(&scores, width, cosines) * (count / (count - degree as f64 / 2.0));
@@ -434,7 +485,8 @@ fn covariance(
     all.view_mut((0, 0), (width, width)).copy_from(&core);
     for (j, &(state, _, sd)) in known.iter().enumerate() {
         // A floor that is off by one moves every coefficient by this much.
-        let mut column: Vec<f64> = (0..n).map(|i| rows.rows[i].scale * columns.state_row(i)[state]).collect();
+        let mut column: Vec<f64> =
+            (0..n).map(|i| rows.rows[i].scale * columns.state_row(i)[state]).collect();
         if theta > 0.05 {
             for i in 1..n {
                 if rows.rows[i].joined {
@@ -513,7 +565,8 @@ fn finish(f: Finish<'_>) -> Solution {
             }
         }
     }
-    let drift: Vec<f64> = (0..degree).map(|j| f.x[f.normal.nrows() - slopes(f.columns) - degree + j]).collect();
+    let drift: Vec<f64> =
+        (0..degree).map(|j| f.x[f.normal.nrows() - slopes(f.columns) - degree + j]).collect();
     let drift_at = width - slopes(f.columns) - degree;
     let mut gross = Vec::with_capacity(g);
     let mut factor = Vec::with_capacity(g);
@@ -548,9 +601,15 @@ fn finish(f: Finish<'_>) -> Solution {
     let t = t_975(cosines(active).min(active.saturating_sub(width).max(1)) as f64);
     let inverse = guarded_inverse(&f.normal);
     let inflation = (0..g).map(|k| inverse[(k, k)] * f.normal[(k, k)]).collect();
-    let gram = DMatrix::from_fn(g, g, |r, c| (gradient[r].transpose() * &f.covariance * &gradient[c])[(0, 0)]);
-    let correlation = DMatrix::from_fn(g, g, |r, c| gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE));
-    let drift_reach = (0..rows).map(|i| drift.iter().zip(f.shapes).map(|(c, shape)| c * shape[i]).sum::<f64>().abs()).fold(0.0, f64::max);
+    let gram = DMatrix::from_fn(g, g, |r, c| {
+        (gradient[r].transpose() * &f.covariance * &gradient[c])[(0, 0)]
+    });
+    let correlation = DMatrix::from_fn(g, g, |r, c| {
+        gram[(r, c)] / (gram[(r, r)] * gram[(c, c)]).sqrt().max(f64::MIN_POSITIVE)
+    });
+    let drift_reach = (0..rows)
+        .map(|i| drift.iter().zip(f.shapes).map(|(c, shape)| c * shape[i]).sum::<f64>().abs())
+        .fold(0.0, f64::max);
     let drift = (degree > 0).then(|| {
         // P_d(1) - P_d(-1) is 2 for odd degrees and 0 for even ones.
         let relative: f64 = drift.iter().step_by(2).map(|c| 2.0 * c).sum();
@@ -558,7 +617,8 @@ fn finish(f: Finish<'_>) -> Solution {
         for j in (0..degree).step_by(2) {
             direction[drift_at + j] = 2.0;
         }
-        let half_width = t * (direction.transpose() * &f.covariance * &direction)[(0, 0)].max(0.0).sqrt();
+        let half_width =
+            t * (direction.transpose() * &f.covariance * &direction)[(0, 0)].max(0.0).sqrt();
         Drift { relative, half_width, noticed: relative.abs() > half_width.max(1.0 / 300.0) }
     });
     Solution {

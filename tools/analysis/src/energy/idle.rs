@@ -1,5 +1,6 @@
-//! Owns the levels a device shows while nothing runs: the clock it holds for a while after work (the tail), and
-//! deeper states after that. Refuses to fit kernels; its states and floors go into a [`super::Problem`].
+//! Owns the levels a device shows while nothing runs: the clock it holds for a while after work
+//! (the tail), and deeper states after that. Refuses to fit kernels; its states and floors go into
+//! a [`super::Problem`].
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +39,10 @@ impl IdleLevels {
         if self.levels.is_empty() {
             return vec![Floor::Fitted];
         }
-        self.levels.iter().map(|level| Floor::Known { rate: level.watts.0, sd: level.sd.0 }).collect()
+        self.levels
+            .iter()
+            .map(|level| Floor::Known { rate: level.watts.0, sd: level.sd.0 })
+            .collect()
     }
 }
 
@@ -55,17 +59,22 @@ const SAME_LEVEL: f64 = 0.05;
 /// Fewest readings of a level.
 const LEAST_READINGS: usize = 8;
 
-/// Finds the levels in stretches without activity. The first `settle` seconds of each stretch (response of the
-/// sensor) are left out; within a stretch the level may step, at the place that explains the readings best. What is left out counts as
-/// the first level, which is where a device is just after work.
+/// Finds the levels in stretches without activity. The first `settle` seconds of each stretch
+/// (response of the sensor) are left out; within a stretch the level may step, at the place that
+/// explains the readings best. What is left out counts as the first level, which is where a device
+/// is just after work.
 #[must_use]
 pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> IdleLevels {
     let rows = Rows::new(series, activity.origin);
     let mut pieces = Vec::new();
     for (from, to) in stretches(activity, &rows) {
         let start = if from.is_finite() { from + settle.0 } else { from };
-        let inside: Vec<(f64, f64)> =
-            rows.rows.iter().filter(|row| row.from >= start && row.to <= to).map(|row| (row.to, row.mean)).collect();
+        let inside: Vec<(f64, f64)> = rows
+            .rows
+            .iter()
+            .filter(|row| row.from >= start && row.to <= to)
+            .map(|row| (row.to, row.mean))
+            .collect();
         split(&inside, &mut pieces);
     }
     levels(activity, pieces)
@@ -73,7 +82,9 @@ pub fn idle_levels(activity: &Activity, series: &Series, settle: Seconds) -> Idl
 
 /// Idle stretches inside the readings, before the first and after the last command included.
 fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
-    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (rows.rows.first(), rows.rows.last()) else {
+        return Vec::new();
+    };
     let mut idle = Vec::new();
     let mut end = f64::NEG_INFINITY;
     for segment in &activity.segments {
@@ -83,7 +94,9 @@ fn stretches(activity: &Activity, rows: &Rows) -> Vec<(f64, f64)> {
         end = end.max(segment.to);
     }
     idle.push((end, last.to));
-    idle.retain(|&(from, to)| to > first.from && to - from.max(first.from) > LEAST_READINGS as f64 * rows.period);
+    idle.retain(|&(from, to)| {
+        to > first.from && to - from.max(first.from) > LEAST_READINGS as f64 * rows.period
+    });
     idle
 }
 
@@ -102,7 +115,8 @@ fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
         left += point.1;
         let count = (i + 1) as f64;
         if i + 1 >= LEAST_READINGS / 2 {
-            let gain = count * (left / count - mean).powi(2) + (n - count) * ((total - left) / (n - count) - mean).powi(2);
+            let gain = count * (left / count - mean).powi(2)
+                + (n - count) * ((total - left) / (n - count) - mean).powi(2);
             if gain > best.0 {
                 best = (gain, i + 1);
             }
@@ -111,7 +125,8 @@ fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
     let (gain, at) = best;
     if at > 0 && gain > 0.6 * scatter {
         let (before, after) = inside.split_at(at);
-        let average = |part: &[(f64, f64)]| part.iter().map(|p| p.1).sum::<f64>() / part.len() as f64;
+        let average =
+            |part: &[(f64, f64)]| part.iter().map(|p| p.1).sum::<f64>() / part.len() as f64;
         let (a, b) = (average(before), average(after));
         if (a - b).abs() > SAME_LEVEL * a.abs().max(b.abs()) {
             split(before, pieces);
@@ -131,18 +146,26 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
     let mut groups: Vec<Vec<Piece>> = Vec::new();
     for piece in pieces {
         match groups.last_mut() {
-            Some(group) if (group[0].mean - piece.mean).abs() <= SAME_LEVEL * group[0].mean.abs() => group.push(piece),
+            Some(group)
+                if (group[0].mean - piece.mean).abs() <= SAME_LEVEL * group[0].mean.abs() =>
+            {
+                group.push(piece)
+            }
             _ => groups.push(vec![piece]),
         }
     }
     for (state, group) in groups.iter().enumerate() {
-        let values: Vec<f64> = group.iter().flat_map(|piece| piece.values.iter().copied()).collect();
+        let values: Vec<f64> =
+            group.iter().flat_map(|piece| piece.values.iter().copied()).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        // Readings of one level are correlated: the scatter of ten means holds that, the readings' own does not.
+        // Readings of one level are correlated: the scatter of ten means holds that, the readings'
+        // own does not.
         let part = values.len().div_ceil(10).max(1);
-        let means: Vec<f64> = values.chunks(part).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
+        let means: Vec<f64> =
+            values.chunks(part).map(|c| c.iter().sum::<f64>() / c.len() as f64).collect();
         let count = means.len() as f64;
-        let scatter = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
+        let scatter =
+            means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
         result.levels.push(IdleLevel {
             watts: Watts(mean),
             sd: Watts(scatter.sqrt()),
@@ -151,7 +174,11 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
         });
         if state > 0 {
             let stamp = |t: f64| HostNs(activity.origin.0.saturating_add((t * 1e9).round() as i64));
-            result.states.extend(group.iter().map(|piece| StateSpan { state, start: stamp(piece.from), end: stamp(piece.to) }));
+            result.states.extend(group.iter().map(|piece| StateSpan {
+                state,
+                start: stamp(piece.from),
+                end: stamp(piece.to),
+            }));
         }
     }
     result.states.sort_by_key(|span| span.start);
@@ -164,8 +191,8 @@ mod tests {
     use super::super::units::{ClassId, DeviceIndex};
     use super::*;
 
-    /// Work for a second, a tail of ten seconds, a second tail of five, then the bottom: as the operating states of
-    /// desktop GPUs were described (three levels, 10 s and 5 s).
+    /// Work for a second, a tail of ten seconds, a second tail of five, then the bottom: as the
+    /// operating states of desktop GPUs were described (three levels, 10 s and 5 s).
     #[test]
     fn tails_after_work_are_seen_as_levels() {
         let span = Span {
@@ -194,7 +221,11 @@ mod tests {
         assert_eq!(watts, [90.0, 55.0, 30.0]);
         assert_eq!(idle.floors().len(), 3);
         assert!(idle.levels.iter().all(|level| level.sd.0 < 0.5), "{:?}", idle.levels);
-        let states: Vec<(usize, i64)> = idle.states.iter().map(|s| (s.state, (s.start.0 as f64 / 1e9).round() as i64)).collect();
+        let states: Vec<(usize, i64)> = idle
+            .states
+            .iter()
+            .map(|s| (s.state, (s.start.0 as f64 / 1e9).round() as i64))
+            .collect();
         assert_eq!(states, [(2, 0), (1, 13), (2, 18)]);
     }
 

@@ -1,6 +1,6 @@
-//! Energy per kernel: what a slow sensor read, attributed to device work far shorter than its period.
-//! Owns the regression from sensor rows to classes and everything said of its certainty; refuses I/O, clocks
-//! and names: classes are numbers, times are nanoseconds of one host clock.
+//! Energy per kernel: what a slow sensor read, attributed to device work far shorter than its
+//! period. Owns the regression from sensor rows to classes and everything said of its certainty;
+//! refuses I/O, clocks and names: classes are numbers, times are nanoseconds of one host clock.
 //!
 //! | step | where |
 //! |---|---|
@@ -14,14 +14,15 @@
 //! | how sure that is | `variance` |
 //! | joules per launch, verdicts, the rest | [`attribute`] |
 //!
-//! A class's watts are the device's mean power while it runs, floor included; its joules per launch are that
-//! times its mean length. The intervals are for the run that was measured: they hold the noise of the sensor, the
-//! jitter of its updates, the uncertainty of its response and of a known floor, sampled or estimated spans, and
-//! slow variation of the kernels themselves. They do not hold an error of the sensor's gain: no run of the
-//! device alone shows that.
+//! A class's watts are the device's mean power while it runs, floor included; its joules per launch
+//! are that times its mean length. The intervals are for the run that was measured: they hold the
+//! noise of the sensor, the jitter of its updates, the uncertainty of its response and of a known
+//! floor, sampled or estimated spans, and slow variation of the kernels themselves. They do not
+//! hold an error of the sensor's gain: no run of the device alone shows that.
 //!
-//! The same fit serves any quantity whose mean over a window is observed: give a [`Series::WindowMean`] of a
-//! counter, a floor of `Floor::Known { rate: 0.0, sd: 0.0 }`, and read units per second where it says watts.
+//! The same fit serves any quantity whose mean over a window is observed: give a
+//! [`Series::WindowMean`] of a counter, a floor of `Floor::Known { rate: 0.0, sd: 0.0 }`, and read
+//! units per second where it says watts.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +50,10 @@ pub use compare::{plain_integration, second_average};
 pub use design::StateSpan;
 pub use fit::{Drift, DriftModel, Floor};
 pub use idle::{IdleLevel, IdleLevels, idle_levels};
-pub use report::{Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated, IterationEnergy, Method};
+pub use report::{
+    Attribution, ClassEnergy, FloorEnergy, GapCost, GroupEnergy, Identifiability, Integrated,
+    IterationEnergy, Method,
+};
 pub use response::Response;
 pub use sampled::{Launch, Placed, place};
 pub use search::{Parameter, ResponseModel};

@@ -1,5 +1,5 @@
-//! Owns the estimate from replayed launches: one kernel repeated until it spans several updates of the sensor,
-//! several such batches, and their median. Refuses to replay anything itself.
+//! Owns the estimate from replayed launches: one kernel repeated until it spans several updates of
+//! the sensor, several such batches, and their median. Refuses to replay anything itself.
 
 #![forbid(unsafe_code)]
 
@@ -30,11 +30,12 @@ pub struct Replayed {
 /// Fewest batches of which the extremes enclose the median with 95 % (1 - 2 · 2⁻⁶ = 96.9 %).
 const LEAST: usize = 6;
 
-/// Median over batches, with the interval of order statistics that holds for any distribution. `None` with
-/// fewer than six usable batches: no interval of 95 % exists then.
+/// Median over batches, with the interval of order statistics that holds for any distribution.
+/// `None` with fewer than six usable batches: no interval of 95 % exists then.
 #[must_use]
 pub fn median(batches: &[Batch]) -> Option<Replayed> {
-    let usable = || batches.iter().filter(|b| b.launches > 0 && b.length.0 > 0.0 && b.energy.0.is_finite());
+    let usable =
+        || batches.iter().filter(|b| b.launches > 0 && b.length.0 > 0.0 && b.energy.0.is_finite());
     let count = usable().count();
     if count < LEAST {
         return None;
@@ -88,7 +89,8 @@ mod tests {
 
     #[test]
     fn ranks_match_the_tables_of_the_sign_test() {
-        for (count, want) in [(6, 0), (8, 0), (9, 1), (12, 2), (15, 3), (20, 5), (25, 7), (50, 17)] {
+        for (count, want) in [(6, 0), (8, 0), (9, 1), (12, 2), (15, 3), (20, 5), (25, 7), (50, 17)]
+        {
             assert_eq!(rank(count), want, "{count} batches");
         }
     }

@@ -1,4 +1,5 @@
-//! Owns the shape of an attribution's result. Refuses to compute anything but sums of its own fields.
+//! Owns the shape of an attribution's result. Refuses to compute anything but sums of its own
+//! fields.
 
 #![forbid(unsafe_code)]
 
@@ -33,14 +34,16 @@ pub enum Identifiability {
         /// Index into [`Attribution::groups`].
         group: usize,
     },
-    /// It always runs for the same share of the time, and the floor is not known: only their sum is.
+    /// It always runs for the same share of the time, and the floor is not known: only their sum
+    /// is.
     OnlyWithFloor {
         /// Index into [`Attribution::groups`].
         group: usize,
     },
     /// Nothing can be said.
     NotAtAll {
-        /// Length of run for ± 5 % at this mix; `None` when the class did not run while the sensor was read.
+        /// Length of run for ± 5 % at this mix; `None` when the class did not run while the sensor
+        /// was read.
         needed: Option<Seconds>,
     },
 }
@@ -77,8 +80,8 @@ pub struct ClassEnergy {
     pub joules_per_launch: Option<Estimate<Joules>>,
     /// Energy over `covered`, floor included.
     pub joules: Option<Estimate<Joules>>,
-    /// `joules` as what running added (first) and what the floors draw anyway (second). `None` when a floor was
-    /// to be fitted and could not be.
+    /// `joules` as what running added (first) and what the floors draw anyway (second). `None` when
+    /// a floor was to be fitted and could not be.
     pub split: Option<(Joules, Joules)>,
     /// Energy-delay product of one launch, in joule seconds.
     pub energy_delay: Option<f64>,
@@ -88,8 +91,8 @@ pub struct ClassEnergy {
     pub identifiability: Identifiability,
 }
 
-/// Classes with one rate. Each class that can be told apart is a group by itself; groups, floors and the
-/// unattributed rest add up to what was measured.
+/// Classes with one rate. Each class that can be told apart is a group by itself; groups, floors
+/// and the unattributed rest add up to what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupEnergy {
     /// Members, in order.
@@ -143,7 +146,8 @@ pub struct GapCost {
 pub struct IterationEnergy {
     /// Iterations counted.
     pub iterations: usize,
-    /// Mean energy of one, everything included. The interval is the sensor's resolution at either end.
+    /// Mean energy of one, everything included. The interval is the sensor's resolution at either
+    /// end.
     pub joules: Estimate<Joules>,
     /// Mean length of one.
     pub seconds: Seconds,
@@ -176,7 +180,8 @@ pub struct Attribution {
     pub residual: Watts,
     /// Correlation of neighbouring residuals.
     pub residual_correlation: f64,
-    /// Moving-average parameter taken out of a counter's rows: 0 none, near 1 all noise is jitter of its updates.
+    /// Moving-average parameter taken out of a counter's rows: 0 none, near 1 all noise is jitter
+    /// of its updates.
     pub counter_jitter: f64,
     /// Rows used.
     pub readings: usize,

@@ -1,6 +1,7 @@
-//! Owns what a sensor makes of activity: the mean of each class's busy share over each row's window, seen through
-//! a moving average, a first-order lag and a delay. Exact for piecewise constant activity, in time linear in
-//! segments plus rows times classes. Refuses to choose the parameters; that is `search`.
+//! Owns what a sensor makes of activity: the mean of each class's busy share over each row's
+//! window, seen through a moving average, a first-order lag and a delay. Exact for piecewise
+//! constant activity, in time linear in segments plus rows times classes. Refuses to choose the
+//! parameters; that is `search`.
 
 #![forbid(unsafe_code)]
 
@@ -38,10 +39,13 @@ impl Design {
 }
 
 impl Design {
-    /// Whether the uncertainty of busy time is more than a hundredth of any column's signal. Launches placed by their
-    /// neighbours average out over a row; the few that sampling saw do not.
+    /// Whether the uncertainty of busy time is more than a hundredth of any column's signal.
+    /// Launches placed by their neighbours average out over a row; the few that sampling saw do
+    /// not.
     pub(crate) fn noisy(&self) -> bool {
-        let of = |values: &[f64], column: usize| -> Vec<f64> { values.iter().skip(column).step_by(self.columns).copied().collect() };
+        let of = |values: &[f64], column: usize| -> Vec<f64> {
+            values.iter().skip(column).step_by(self.columns).copied().collect()
+        };
         (0..self.columns).any(|column| {
             let shares = of(&self.share, column);
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
@@ -78,8 +82,9 @@ fn queries(rows: &[Row], response: &Response) -> (Vec<f64>, Vec<(usize, usize)>)
     (times, places)
 }
 
-/// One class on its way through time. `lagged` is the first-order response to its share; the integral of the
-/// lagged share is `busy - lag * lagged`, exactly, so that one state serves instants and windows.
+/// One class on its way through time. `lagged` is the first-order response to its share; the
+/// integral of the lagged share is `busy - lag * lagged`, exactly, so that one state serves
+/// instants and windows.
 #[derive(Clone, Copy, Default)]
 struct Lane {
     busy: f64,
@@ -138,7 +143,13 @@ struct Snapshots {
 }
 
 /// Builds the design for `segments` (sorted by start) exactly.
-pub(crate) fn exact(segments: &[Segment], columns: usize, rows: &[Row], response: &Response, uncertain: bool) -> Design {
+pub(crate) fn exact(
+    segments: &[Segment],
+    columns: usize,
+    rows: &[Row],
+    response: &Response,
+    uncertain: bool,
+) -> Design {
     let (times, places) = queries(rows, response);
     let lag = response.lag.max(0.0);
     let start = segments.first().map_or(0.0, |s| s.from).min(times.first().copied().unwrap_or(0.0));
@@ -207,7 +218,8 @@ impl Snapshots {
                 }
                 if uncertain {
                     variance.push(if length > 0.0 {
-                        (self.integral_spread[j] - self.integral_spread[i]).max(0.0) / (length * length)
+                        (self.integral_spread[j] - self.integral_spread[i]).max(0.0)
+                            / (length * length)
                     } else {
                         self.instant_spread[j]
                     });
@@ -218,8 +230,8 @@ impl Snapshots {
     }
 }
 
-/// Activity on a grid, for trying many responses quickly. Shares are constant within a bin, so that a bin much
-/// shorter than the response errs in the second order only.
+/// Activity on a grid, for trying many responses quickly. Shares are constant within a bin, so that
+/// a bin much shorter than the response errs in the second order only.
 pub(crate) struct Binned {
     start: f64,
     width: f64,
@@ -229,7 +241,13 @@ pub(crate) struct Binned {
 }
 
 impl Binned {
-    pub(crate) fn new(segments: &[Segment], columns: usize, from: f64, to: f64, width: f64) -> Self {
+    pub(crate) fn new(
+        segments: &[Segment],
+        columns: usize,
+        from: f64,
+        to: f64,
+        width: f64,
+    ) -> Self {
         let bins = (((to - from) / width).ceil() as usize).max(1);
         let mut share = vec![0.0; bins * columns];
         for segment in segments {
@@ -267,7 +285,9 @@ impl Binned {
         for &time in &times {
             let position = ((time - self.start) / self.width).clamp(0.0, bins as f64);
             while bin < bins && (bin + 1) as f64 <= position {
-                for (column, &s) in self.share[bin * columns..(bin + 1) * columns].iter().enumerate() {
+                for (column, &s) in
+                    self.share[bin * columns..(bin + 1) * columns].iter().enumerate()
+                {
                     busy[column] += s * self.width;
                     lagged[column] = lagged[column] * keep + s * (1.0 - keep);
                 }
@@ -306,7 +326,8 @@ mod tests {
                 .filter(|s| s.class == class && s.from < t)
                 .map(|s| {
                     let end = s.to.min(t);
-                    s.share * ((-(t - end) / response.lag).exp() - (-(t - s.from) / response.lag).exp())
+                    s.share
+                        * ((-(t - end) / response.lag).exp() - (-(t - s.from) / response.lag).exp())
                 })
                 .sum()
         };
@@ -315,7 +336,10 @@ mod tests {
             return lagged(to);
         }
         let n = 20_000;
-        (0..n).map(|i| lagged(from + (to - from) * (f64::from(i) + 0.5) / f64::from(n))).sum::<f64>() / f64::from(n)
+        (0..n)
+            .map(|i| lagged(from + (to - from) * (f64::from(i) + 0.5) / f64::from(n)))
+            .sum::<f64>()
+            / f64::from(n)
     }
 
     #[test]
@@ -329,8 +353,18 @@ mod tests {
             segment(0.07, 0.2, 1, 1.0),
         ];
         segments.sort_by(|a, b| a.from.total_cmp(&b.from));
-        let responses = [Response { window: 0.0, lag: 0.014, delay: 0.003 }, Response { window: 0.025, lag: 0.014, delay: -0.002 }];
-        let rows = [row(0.02, 0.02), row(0.04, 0.04), row(0.04, 0.06), row(0.06, 0.09), row(0.1, 0.1), row(0.22, 0.22)];
+        let responses = [
+            Response { window: 0.0, lag: 0.014, delay: 0.003 },
+            Response { window: 0.025, lag: 0.014, delay: -0.002 },
+        ];
+        let rows = [
+            row(0.02, 0.02),
+            row(0.04, 0.04),
+            row(0.04, 0.06),
+            row(0.06, 0.09),
+            row(0.1, 0.1),
+            row(0.22, 0.22),
+        ];
         for response in &responses {
             let fine = Binned::new(&segments, 2, -0.05, 0.25, 1e-5).design(&rows, response);
             let exact = exact(&segments, 2, &rows, response, false);
@@ -340,7 +374,10 @@ mod tests {
                     let got = exact.row(i)[class as usize];
                     assert!((got - want).abs() < 1e-6, "row {i} class {class}: {got} for {want}");
                     let got = fine.row(i)[class as usize];
-                    assert!((got - want).abs() < 1e-3, "binned row {i} class {class}: {got} for {want}");
+                    assert!(
+                        (got - want).abs() < 1e-3,
+                        "binned row {i} class {class}: {got} for {want}"
+                    );
                 }
             }
         }
@@ -349,7 +386,8 @@ mod tests {
     #[test]
     fn a_window_without_lag_counts_busy_time() {
         let segments = [segment(0.0, 1.0, 0, 1.0), segment(2.0, 3.0, 0, 0.5)];
-        let design = exact(&segments, 1, &[row(0.5, 2.5), row(0.5, 0.5)], &Response::default(), false);
+        let design =
+            exact(&segments, 1, &[row(0.5, 2.5), row(0.5, 0.5)], &Response::default(), false);
         assert!((design.row(0)[0] - 0.375).abs() < 1e-12);
         assert_eq!(design.row(1)[0], 1.0);
     }

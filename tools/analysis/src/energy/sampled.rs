@@ -1,6 +1,7 @@
-//! Owns the placing of launches that were not timed: with sampled device timing every launch is known, in order,
-//! but only some have stamps. Between two timed launches of an in-order queue the others must fit, each about as
-//! long as the timed launches of its class. Refuses queues that run out of order: their launches stay unplaced.
+//! Owns the placing of launches that were not timed: with sampled device timing every launch is
+//! known, in order, but only some have stamps. Between two timed launches of an in-order queue the
+//! others must fit, each about as long as the timed launches of its class. Refuses queues that run
+//! out of order: their launches stay unplaced.
 
 #![forbid(unsafe_code)]
 
@@ -64,9 +65,9 @@ fn alike(launch: &Launch) -> u64 {
 
 /// Places the untimed launches of one in-order queue between its timed ones.
 ///
-/// From one timed launch to the next the others are laid end to end at the mean length of what is alike, none before it
-/// was enqueued. What is too long for the stretch is shrunk to fit, what is left over is spread evenly as gaps.
-/// Launches after the last timed one follow each other.
+/// From one timed launch to the next the others are laid end to end at the mean length of what is
+/// alike, none before it was enqueued. What is too long for the stretch is shrunk to fit, what is
+/// left over is spread evenly as gaps. Launches after the last timed one follow each other.
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
     let mut lengths = Lengths::default();
@@ -83,7 +84,13 @@ pub fn place(launches: &[Launch]) -> Placed {
             Some((start, end)) => {
                 fill(&stretch, &lengths, free_from, Some(start), &mut placed);
                 stretch.clear();
-                placed.spans.push(Span { class: launch.class, device: launch.device, start, end, timing: Timing::Timed });
+                placed.spans.push(Span {
+                    class: launch.class,
+                    device: launch.device,
+                    start,
+                    end,
+                    timing: Timing::Timed,
+                });
                 free_from = Some(end);
             }
             None if lengths.contains_key(&alike(launch)) => stretch.push(*launch),
@@ -95,7 +102,13 @@ pub fn place(launches: &[Launch]) -> Placed {
 }
 
 /// Lays out one stretch between `from` and `until`.
-fn fill(stretch: &[Launch], lengths: &Lengths, from: Option<HostNs>, until: Option<HostNs>, placed: &mut Placed) {
+fn fill(
+    stretch: &[Launch],
+    lengths: &Lengths,
+    from: Option<HostNs>,
+    until: Option<HostNs>,
+    placed: &mut Placed,
+) {
     let Some(first) = stretch.first() else { return };
     // Offsets from here are small enough for f64 to be exact to the nanosecond.
     let origin = from.unwrap_or(first.enqueued).0;
@@ -115,7 +128,9 @@ fn fill(stretch: &[Launch], lengths: &Lengths, from: Option<HostNs>, until: Opti
     // An enqueue bound may be what leaves no room: then lengths shrink to what remains after it.
     let (scale, gap) = match room {
         Some(room) if end > room => (((busy - (end - room)) / busy).clamp(0.01, 1.0), 0.0),
-        Some(room) if end < room && end <= busy * (1.0 + 1e-9) => (1.0, (room - end) / (stretch.len() + 1) as f64),
+        Some(room) if end < room && end <= busy * (1.0 + 1e-9) => {
+            (1.0, (room - end) / (stretch.len() + 1) as f64)
+        }
         _ => (1.0, 0.0),
     };
     walk(scale, gap, &mut |launch, start, length| {
@@ -157,22 +172,40 @@ mod tests {
         let cases: [Case; 4] = [
             (
                 "exact fit",
-                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, None), launch(0, 3, Some((300, 400)))],
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 1, None),
+                    launch(0, 2, None),
+                    launch(0, 3, Some((300, 400))),
+                ],
                 vec![(0, 100), (100, 200), (200, 300), (300, 400)],
             ),
             (
                 "shrunk",
-                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, None), launch(0, 3, Some((200, 300)))],
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 1, None),
+                    launch(0, 2, None),
+                    launch(0, 3, Some((200, 300))),
+                ],
                 vec![(0, 100), (100, 150), (150, 200), (200, 300)],
             ),
             (
                 "spread",
-                vec![launch(0, 0, Some((0, 100))), launch(0, 1, None), launch(0, 2, Some((220, 320)))],
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 1, None),
+                    launch(0, 2, Some((220, 320))),
+                ],
                 vec![(0, 100), (110, 210), (220, 320)],
             ),
             (
                 "not before it was enqueued",
-                vec![launch(0, 0, Some((0, 100))), launch(0, 150, None), launch(0, 160, Some((300, 400)))],
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 150, None),
+                    launch(0, 160, Some((300, 400))),
+                ],
                 vec![(0, 100), (150, 250), (300, 400)],
             ),
         ];

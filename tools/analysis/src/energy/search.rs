@@ -1,5 +1,6 @@
-//! Owns the choice of a sensor's response from the data: the parameters that leave the least residual, found by
-//! golden section on activity binned much finer than the response. Refuses to say what classes cost.
+//! Owns the choice of a sensor's response from the data: the parameters that leave the least
+//! residual, found by golden section on activity binned much finer than the response. Refuses to
+//! say what classes cost.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +16,8 @@ use super::solve::nonnegative;
 pub enum Parameter {
     /// Known, from calibration or by the sensor's nature.
     Fixed(f64),
-    /// To be chosen from the data within a range. `typical` is what is kept when the data say nothing.
+    /// To be chosen from the data within a range. `typical` is what is kept when the data say
+    /// nothing.
     Free {
         /// Least value.
         from: f64,
@@ -58,8 +60,9 @@ pub struct ResponseModel {
     pub lag: Parameter,
     /// Lateness of a reading.
     pub delay: Parameter,
-    /// How far, in seconds, the moment a counter's reading stands for may be from the delay's mean: its update
-    /// period, for one polled at any time. Rows are joined until this is a small part of them.
+    /// How far, in seconds, the moment a counter's reading stands for may be from the delay's mean:
+    /// its update period, for one polled at any time. Rows are joined until this is a small part of
+    /// them.
     pub blur: f64,
 }
 
@@ -75,8 +78,8 @@ impl ResponseModel {
         }
     }
 
-    /// An energy counter that steps every `update` seconds: no lag, and a reading that is late by up to two
-    /// steps (it shows the last one, itself the end of a conversion).
+    /// An energy counter that steps every `update` seconds: no lag, and a reading that is late by
+    /// up to two steps (it shows the last one, itself the end of a conversion).
     #[must_use]
     pub fn counter(update: f64) -> Self {
         Self {
@@ -93,7 +96,11 @@ impl ResponseModel {
         Self {
             window: Parameter::Fixed(0.0),
             lag: Parameter::Free { from: 0.02 * period, to: 3.0 * period, typical: 0.7 * period },
-            delay: Parameter::Free { from: -0.5 * period, to: 2.0 * period, typical: 0.15 * period },
+            delay: Parameter::Free {
+                from: -0.5 * period,
+                to: 2.0 * period,
+                typical: 0.15 * period,
+            },
             blur: 0.0,
         }
     }
@@ -104,7 +111,11 @@ impl ResponseModel {
         Self {
             window: Parameter::Free { from: 0.1 * period, to: longest, typical: period },
             lag: Parameter::Fixed(0.0),
-            delay: Parameter::Free { from: -0.5 * period, to: 2.0 * period, typical: 0.15 * period },
+            delay: Parameter::Free {
+                from: -0.5 * period,
+                to: 2.0 * period,
+                typical: 0.15 * period,
+            },
             blur: 0.0,
         }
     }
@@ -125,7 +136,11 @@ impl ResponseModel {
     }
 
     fn typical(&self) -> Response {
-        Response { window: self.window.typical(), lag: self.lag.typical(), delay: self.delay.typical() }
+        Response {
+            window: self.window.typical(),
+            lag: self.lag.typical(),
+            delay: self.delay.typical(),
+        }
     }
 }
 
@@ -136,8 +151,14 @@ const SEARCH_CLASSES: usize = 8;
 /// Bins per period of the sensor.
 const BINS: f64 = 24.0;
 
-/// The response that explains `rows` best. `level` is the known floor of every row, `None` when it is to be fitted.
-pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, model: &ResponseModel) -> Response {
+/// The response that explains `rows` best. `level` is the known floor of every row, `None` when it
+/// is to be fitted.
+pub(crate) fn choose(
+    activity: &Activity,
+    rows: &Rows,
+    level: Option<&[f64]>,
+    model: &ResponseModel,
+) -> Response {
     let typical = model.typical();
     if model.parameters().iter().all(|p| p.range().is_none()) || rows.rows.len() < 8 {
         return typical;
@@ -145,12 +166,14 @@ pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, mo
     let mut trial = Trial::new(activity, rows, level, model);
     let both = model.lag.range().is_some() && model.window.range().is_some();
     let mut best = (if both { f64::INFINITY } else { trial.cost(&typical) }, typical);
-    // The best of a coarse grid in one shape may lie behind any point of a narrow range of the other: each is refined.
+    // The best of a coarse grid in one shape may lie behind any point of a narrow range of the
+    // other: each is refined.
     let mut of_shapes = Vec::new();
     let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
     for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
         let Some((from, to)) = parameter.range() else { continue };
-        // With both shapes open they are tried one at a time: one sample cannot tell them apart in detail.
+        // With both shapes open they are tried one at a time: one sample cannot tell them apart in
+        // detail.
         let mut start = typical;
         if parameter == model.lag && model.window.range().is_some() {
             start.window = 0.0;
@@ -182,7 +205,9 @@ pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, mo
     if let Some((_, response)) = of_shapes.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)) {
         return response;
     }
-    if let (None, None, Some((from, to))) = (model.lag.range(), model.window.range(), model.delay.range()) {
+    if let (None, None, Some((from, to))) =
+        (model.lag.range(), model.window.range(), model.delay.range())
+    {
         for j in 0..12 {
             let response = Response { delay: from + (to - from) * f64::from(j) / 11.0, ..typical };
             let cost = trial.cost(&response);
@@ -194,7 +219,8 @@ pub(crate) fn choose(activity: &Activity, rows: &Rows, level: Option<&[f64]>, mo
     refine(&mut trial, model, best.1)
 }
 
-/// Golden sections along shape (at a constant mean delay, which is what the data fix best) and along the delay.
+/// Golden sections along shape (at a constant mean delay, which is what the data fix best) and
+/// along the delay.
 fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) -> Response {
     let mut reach = 0.35;
     for _ in 0..4 {
@@ -202,20 +228,37 @@ fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) 
             let width = (to - from) * reach;
             let centre = response.delay;
             response.delay =
-                golden((centre - width).max(from), (centre + width).min(to), |delay| trial.cost(&Response { delay, ..response }));
+                golden((centre - width).max(from), (centre + width).min(to), |delay| {
+                    trial.cost(&Response { delay, ..response })
+                });
         }
         let slides = model.delay.range();
         let slide = |delay: f64| slides.map_or(delay, |(from, to)| delay.clamp(from, to));
         if let Some((from, to)) = model.lag.range().filter(|_| response.lag > 0.0) {
-            let at = |lag: f64| Response { lag, delay: slide(response.delay + response.lag - lag), ..response };
+            let at = |lag: f64| Response {
+                lag,
+                delay: slide(response.delay + response.lag - lag),
+                ..response
+            };
             let width = (to - from) * reach;
-            let lag = golden((response.lag - width).max(from), (response.lag + width).min(to), |lag| trial.cost(&at(lag)));
+            let lag =
+                golden((response.lag - width).max(from), (response.lag + width).min(to), |lag| {
+                    trial.cost(&at(lag))
+                });
             response = at(lag);
         }
         if let Some((from, to)) = model.window.range().filter(|_| response.window > 0.0) {
-            let at = |window: f64| Response { window, delay: slide(response.delay + (response.window - window) / 2.0), ..response };
+            let at = |window: f64| Response {
+                window,
+                delay: slide(response.delay + (response.window - window) / 2.0),
+                ..response
+            };
             let width = (to - from) * reach;
-            let window = golden((response.window - width).max(from), (response.window + width).min(to), |w| trial.cost(&at(w)));
+            let window = golden(
+                (response.window - width).max(from),
+                (response.window + width).min(to),
+                |w| trial.cost(&at(w)),
+            );
             response = at(window);
         }
         reach *= 0.3;
@@ -223,7 +266,8 @@ fn refine(trial: &mut Trial<'_>, model: &ResponseModel, mut response: Response) 
     response
 }
 
-/// Place of the least value of a function with one valley in `[a, b]`, to a thousandth of the range.
+/// Place of the least value of a function with one valley in `[a, b]`, to a thousandth of the
+/// range.
 fn golden(mut a: f64, mut b: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
     const RATIO: f64 = 0.618_033_988_749_895;
     let (mut c, mut d) = (b - RATIO * (b - a), a + RATIO * (b - a));
@@ -242,15 +286,16 @@ fn golden(mut a: f64, mut b: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
     if at_c <= at_d { c } else { d }
 }
 
-/// Rows used when busy time itself is uncertain, and every trial has to go through all spans for its variance.
+/// Rows used when busy time itself is uncertain, and every trial has to go through all spans for
+/// its variance.
 const UNCERTAIN_ROWS: usize = 2000;
 
 /// Everything a trial of one response needs.
 struct Trial<'a> {
     rows: &'a [super::sensor::Row],
     binned: Binned,
-    /// Segments, where their busy time is uncertain: left as it is, that error would be explained best by a
-    /// response slow enough to average it away.
+    /// Segments, where their busy time is uncertain: left as it is, that error would be explained
+    /// best by a response slow enough to average it away.
     uncertain: Vec<Segment>,
     /// Rows with the known floor taken off.
     target: Vec<f64>,
@@ -260,7 +305,12 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn new(activity: &Activity, rows: &'a Rows, level: Option<&[f64]>, model: &'a ResponseModel) -> Self {
+    fn new(
+        activity: &Activity,
+        rows: &'a Rows,
+        level: Option<&[f64]>,
+        model: &'a ResponseModel,
+    ) -> Self {
         let most = if activity.uncertain { UNCERTAIN_ROWS } else { SEARCH_ROWS };
         let skip = rows.rows.len().saturating_sub(most) / 2;
         let used = &rows.rows[skip..(skip + most).min(rows.rows.len())];
@@ -271,9 +321,10 @@ impl<'a> Trial<'a> {
             column[class] = rank.min(SEARCH_CLASSES) as u32;
         }
         let columns = activity.classes().min(SEARCH_CLASSES + 1);
-        let slowest =
-            model.window.range().map_or(model.window.typical(), |r| r.1) + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
-        let margin = slowest + model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
+        let slowest = model.window.range().map_or(model.window.typical(), |r| r.1)
+            + 12.0 * model.lag.range().map_or(model.lag.typical(), |r| r.1);
+        let margin = slowest
+            + model.delay.range().map_or(model.delay.typical().abs(), |r| r.0.abs().max(r.1.abs()));
         let from = used.first().map_or(0.0, |row| row.from) - margin;
         let to = used.last().map_or(0.0, |row| row.to) + margin;
         let near: Vec<Segment> = activity
@@ -282,9 +333,12 @@ impl<'a> Trial<'a> {
             .filter(|s| s.to > from && s.from < to)
             .map(|s| Segment { class: column[s.class as usize], ..*s })
             .collect();
-        let noisy = activity.uncertain && exact(&near, columns, used, &model.typical(), true).noisy();
+        let noisy =
+            activity.uncertain && exact(&near, columns, used, &model.typical(), true).noisy();
         let width = (rows.period / BINS).max((to - from) / 1e6);
-        let target = (skip..skip + used.len()).map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i])).collect();
+        let target = (skip..skip + used.len())
+            .map(|i| rows.rows[i].mean - level.map_or(0.0, |level| level[i]))
+            .collect();
         Self {
             rows: used,
             binned: Binned::new(&near, columns, from, to, width),
@@ -296,8 +350,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Minus twice the logarithm of the likelihood, up to a constant, with the belief held beforehand. Residuals
-    /// are correlated; a quarter of them counts.
+    /// Minus twice the logarithm of the likelihood, up to a constant, with the belief held
+    /// beforehand. Residuals are correlated; a quarter of them counts.
     fn cost(&mut self, response: &Response) -> f64 {
         let design = if self.uncertain.is_empty() {
             self.binned.design(self.rows, response)
@@ -336,14 +390,17 @@ impl<'a> Trial<'a> {
         let x = nonnegative(&gram, &moment, &vec![true; n]);
         let rest = power - 2.0 * x.dot(&moment) + (x.transpose() * &gram * &x)[(0, 0)];
         let rest = rest.max(power * 1e-12).max(f64::MIN_POSITIVE);
-        // Of two shapes that are open the one that is not tried is zero: what is believed of it does not count then.
+        // Of two shapes that are open the one that is not tried is zero: what is believed of it
+        // does not count then.
         let either = self.model.window.range().is_some() && self.model.lag.range().is_some();
         let tried = [!either || response.window > 0.0, !either || response.lag > 0.0, true];
         let belief: f64 = (self.model.parameters().iter())
             .zip([response.window, response.lag, response.delay])
             .zip(tried)
             .filter_map(|(pair, tried)| tried.then_some(pair))
-            .filter_map(|(parameter, value)| Some(((value - parameter.typical()) / parameter.belief()?).powi(2)))
+            .filter_map(|(parameter, value)| {
+                Some(((value - parameter.typical()) / parameter.belief()?).powi(2))
+            })
             .sum();
         self.rows.len() as f64 / 4.0 * rest.ln() + belief
     }

@@ -1,17 +1,19 @@
-//! Owns what a sensor said: readings become rows, each the mean of a quantity over a window of time. Faults of
-//! the series (repeats, disorder, steps backwards, gaps) are dropped here and counted; nothing is filled in.
-//! Refuses to undo wrap-around or units: the sampler did that. The same rows serve power and GPU counters.
+//! Owns what a sensor said: readings become rows, each the mean of a quantity over a window of
+//! time. Faults of the series (repeats, disorder, steps backwards, gaps) are dropped here and
+//! counted; nothing is filled in. Refuses to undo wrap-around or units: the sampler did that. The
+//! same rows serve power and GPU counters.
 
 #![forbid(unsafe_code)]
 
 use super::units::HostNs;
 
-/// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts); the fit works
-/// for any quantity whose mean over a window is observed, such as the counters a GPU snapshots every 100 ms.
+/// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts);
+/// the fit works for any quantity whose mean over a window is observed, such as the counters a GPU
+/// snapshots every 100 ms.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Series {
-    /// Running total (joules since some start) at each stamp. Readings between two steps of the counter repeat
-    /// the old value and are dropped: only changes carry information.
+    /// Running total (joules since some start) at each stamp. Readings between two steps of the
+    /// counter repeat the old value and are dropped: only changes carry information.
     Cumulative(Vec<(HostNs, f64)>),
     /// Value (watts) at each stamp, after the sensor's own response.
     Instant(Vec<(HostNs, f64)>),
@@ -71,10 +73,11 @@ pub(crate) enum RowKind {
 
 const GAP_PERIODS: f64 = 4.0;
 
-/// Windows of a counter are joined until the blur of an edge is this part of them. A blurred edge takes some of a
-/// kernel's energy for its neighbour's, which pulls all rates towards their mean; at 1/40 the pull of schedules
-/// that change within the window is about a percent of their spread, and slower changes are not touched.
-/// (Chosen with the example `attribution_truth`: at 1 ms windows the rates were off by percents.)
+/// Windows of a counter are joined until the blur of an edge is this part of them. A blurred edge
+/// takes some of a kernel's energy for its neighbour's, which pulls all rates towards their mean;
+/// at 1/40 the pull of schedules that change within the window is about a percent of their spread,
+/// and slower changes are not touched. (Chosen with the example `attribution_truth`: at 1 ms
+/// windows the rates were off by percents.)
 const WINDOWS_PER_BLUR: f64 = 40.0;
 /// Nor are they joined beyond this, in seconds: mixes change.
 const LONGEST_JOINED: f64 = 0.05;
@@ -91,7 +94,8 @@ impl Rows {
         for row in &self.rows {
             match joined.last_mut() {
                 Some(last) if row.joined && last.covers < target => {
-                    last.mean = (last.mean * last.covers + row.mean * row.covers) / (last.covers + row.covers);
+                    last.mean = (last.mean * last.covers + row.mean * row.covers)
+                        / (last.covers + row.covers);
                     last.to = row.to;
                     last.covers += row.covers;
                 }
@@ -152,7 +156,8 @@ impl Rows {
         let mut previous_end = f64::NEG_INFINITY;
         for row in &self.rows {
             let (from, to) = match self.kind {
-                // Trapezoids: an instant stands for half the way to either neighbour it is joined to.
+                // Trapezoids: an instant stands for half the way to either neighbour it is joined
+                // to.
                 RowKind::Instant => (if row.joined { previous_end } else { row.to }, row.to),
                 RowKind::Counter | RowKind::Window => (row.from, row.to),
             };
@@ -187,7 +192,8 @@ fn clean(readings: &[(HostNs, f64)], origin: HostNs, faults: &mut SeriesFaults) 
     points
 }
 
-/// Share of repeated values above which a series is taken to be polled faster than its sensor updates.
+/// Share of repeated values above which a series is taken to be polled faster than its sensor
+/// updates.
 const OVERSAMPLED: f64 = 0.3;
 
 fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
@@ -197,7 +203,8 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
     for (i, &(at, total)) in points.iter().enumerate() {
         match steps.last_mut() {
             None => {
-                // Polled faster than it updates, the first reading is somewhere inside a step: start at a change.
+                // Polled faster than it updates, the first reading is somewhere inside a step:
+                // start at a change.
                 let changed = i > 0 && points[i - 1].1 != total;
                 if changed || !oversampled {
                     steps.push((at, total, false));
@@ -213,7 +220,8 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
             Some(_) => steps.push((at, total, true)),
         }
     }
-    let period = median(steps.windows(2).filter(|pair| pair[1].2).map(|pair| pair[1].0 - pair[0].0));
+    let period =
+        median(steps.windows(2).filter(|pair| pair[1].2).map(|pair| pair[1].0 - pair[0].0));
     let mut rows: Vec<Row> = Vec::with_capacity(steps.len());
     for pair in steps.windows(2) {
         let ((from, before, _), (to, after, continues)) = (pair[0], pair[1]);
@@ -288,7 +296,8 @@ mod tests {
 
     #[test]
     fn a_counter_polled_faster_than_it_steps_gives_its_steps() {
-        let polled: Vec<(i64, f64)> = (0..100).map(|ms| (ms, f64::from((ms as i32 + 5) / 10))).collect();
+        let polled: Vec<(i64, f64)> =
+            (0..100).map(|ms| (ms, f64::from((ms as i32 + 5) / 10))).collect();
         let rows = Rows::new(&Series::Cumulative(at(&polled)), HostNs(0));
         assert_eq!(rows.rows.len(), 9, "ten steps, seen from the first change on");
         assert!((rows.period - 0.01).abs() < 1e-12);
@@ -297,7 +306,17 @@ mod tests {
 
     #[test]
     fn faults_are_counted_and_break_nothing() {
-        let series = at(&[(0, 1.0), (1, 2.0), (1, 2.0), (2, 3.0), (1, 9.0), (3, f64::NAN), (4, 1.0), (5, 2.0), (6, 3.0)]);
+        let series = at(&[
+            (0, 1.0),
+            (1, 2.0),
+            (1, 2.0),
+            (2, 3.0),
+            (1, 9.0),
+            (3, f64::NAN),
+            (4, 1.0),
+            (5, 2.0),
+            (6, 3.0),
+        ]);
         let rows = Rows::new(&Series::Cumulative(series), HostNs(0));
         assert_eq!(rows.faults.repeated, 1);
         assert_eq!(rows.faults.unordered, 1);
@@ -310,7 +329,10 @@ mod tests {
 
     #[test]
     fn samples_integrate_as_trapezoids_and_break_at_gaps() {
-        let rows = Rows::new(&Series::Instant(at(&[(0, 1.0), (10, 3.0), (20, 5.0), (200, 5.0), (210, 7.0)])), HostNs(0));
+        let rows = Rows::new(
+            &Series::Instant(at(&[(0, 1.0), (10, 3.0), (20, 5.0), (200, 5.0), (210, 7.0)])),
+            HostNs(0),
+        );
         assert_eq!(rows.faults.gaps, 1);
         assert!((rows.total() - (0.02 + 0.04 + 0.06)).abs() < 1e-12);
         assert!((rows.covered() - 0.03).abs() < 1e-12);

@@ -1,25 +1,31 @@
-//! Owns the small dense algebra of the fit: least squares with some coefficients kept from going negative, a
-//! guarded inverse, and the quantile of Student's t. Refuses to know what a column means.
+//! Owns the small dense algebra of the fit: least squares with some coefficients kept from going
+//! negative, a guarded inverse, and the quantile of Student's t. Refuses to know what a column
+//! means.
 
 #![forbid(unsafe_code)]
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
-/// Eigenvalues of the correlation-scaled normal matrix below this count as directions without information. What
-/// is left of their variance is so large that every verdict rests on it.
+/// Eigenvalues of the correlation-scaled normal matrix below this count as directions without
+/// information. What is left of their variance is so large that every verdict rests on it.
 const NULL_EIGENVALUE: f64 = 1e-10;
 
-/// `min |Z x - y|` given `gram = Z'Z` and `moment = Z'y`, with `x[j] >= 0` wherever `bounded[j]`. Active set of
-/// Lawson and Hanson (Solving Least Squares Problems, ch. 23) on the normal equations, started with every
-/// column in. Columns without any signal stay at zero.
-pub(crate) fn nonnegative(gram: &DMatrix<f64>, moment: &DVector<f64>, bounded: &[bool]) -> DVector<f64> {
+/// `min |Z x - y|` given `gram = Z'Z` and `moment = Z'y`, with `x[j] >= 0` wherever `bounded[j]`.
+/// Active set of Lawson and Hanson (Solving Least Squares Problems, ch. 23) on the normal
+/// equations, started with every column in. Columns without any signal stay at zero.
+pub(crate) fn nonnegative(
+    gram: &DMatrix<f64>,
+    moment: &DVector<f64>,
+    bounded: &[bool],
+) -> DVector<f64> {
     let n = moment.len();
     let usable: Vec<bool> = (0..n).map(|j| gram[(j, j)] > 0.0).collect();
     let mut passive = usable.clone();
     let mut x = DVector::zeros(n);
     let tolerance = 1e-9;
     for _ in 0..4 * n + 8 {
-        // Inner loop: solve on the passive set; step back to the bound as long as something went negative.
+        // Inner loop: solve on the passive set; step back to the bound as long as something went
+        // negative.
         for _ in 0..n + 1 {
             let trial = solve_on(gram, moment, &passive);
             let blocking = (0..n).filter(|&j| bounded[j] && passive[j] && trial[j] <= 0.0);
@@ -44,10 +50,14 @@ pub(crate) fn nonnegative(gram: &DMatrix<f64>, moment: &DVector<f64>, bounded: &
         }
         // Let in the column whose growth would help most.
         let gradient = moment - gram * &x;
-        let best =
-            (0..n).filter(|&j| usable[j] && !passive[j]).map(|j| (j, gradient[j] / gram[(j, j)].sqrt())).max_by(|a, b| a.1.total_cmp(&b.1));
-        let scale =
-            moment.iter().zip(gram.diagonal().iter()).fold(0.0_f64, |m, (b, d)| if *d > 0.0 { m.max(b.abs() / d.sqrt()) } else { m });
+        let best = (0..n)
+            .filter(|&j| usable[j] && !passive[j])
+            .map(|j| (j, gradient[j] / gram[(j, j)].sqrt()))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        let scale = moment
+            .iter()
+            .zip(gram.diagonal().iter())
+            .fold(0.0_f64, |m, (b, d)| if *d > 0.0 { m.max(b.abs() / d.sqrt()) } else { m });
         match best {
             Some((j, gain)) if gain > tolerance * scale => passive[j] = true,
             _ => break,
@@ -65,13 +75,16 @@ fn solve_on(gram: &DMatrix<f64>, moment: &DVector<f64>, passive: &[bool]) -> DVe
     }
     let scale: Vec<f64> = chosen.iter().map(|&j| gram[(j, j)].sqrt().recip()).collect();
     let m = chosen.len();
-    // A ridge far below rounding of the data keeps exactly repeated columns solvable; they share the sum, and
-    // the verdict on them is made from the variance, not from here.
-    let a = DMatrix::from_fn(m, m, |r, c| gram[(chosen[r], chosen[c])] * scale[r] * scale[c] + if r == c { 1e-12 } else { 0.0 });
+    // A ridge far below rounding of the data keeps exactly repeated columns solvable; they share
+    // the sum, and the verdict on them is made from the variance, not from here.
+    let a = DMatrix::from_fn(m, m, |r, c| {
+        gram[(chosen[r], chosen[c])] * scale[r] * scale[c] + if r == c { 1e-12 } else { 0.0 }
+    });
     let b = DVector::from_fn(m, |r, _| moment[chosen[r]] * scale[r]);
     let solution = match a.clone().cholesky() {
         Some(factor) => factor.solve(&b),
-        // Errors in the columns were subtracted beyond what they hold: fall back to the eigenvalues that are left.
+        // Errors in the columns were subtracted beyond what they hold: fall back to the eigenvalues
+        // that are left.
         None => spectral_inverse(&a) * b,
     };
     for (r, &j) in chosen.iter().enumerate() {
@@ -87,11 +100,13 @@ fn spectral_inverse(a: &DMatrix<f64>) -> DMatrix<f64> {
     &eigen.eigenvectors * DMatrix::from_diagonal(&inverted) * eigen.eigenvectors.transpose()
 }
 
-/// Inverse of a normal matrix. Directions without information get an enormous variance instead of a failure;
-/// columns without signal get zero rows.
+/// Inverse of a normal matrix. Directions without information get an enormous variance instead of a
+/// failure; columns without signal get zero rows.
 pub(crate) fn guarded_inverse(gram: &DMatrix<f64>) -> DMatrix<f64> {
     let n = gram.nrows();
-    let scale: Vec<f64> = (0..n).map(|j| if gram[(j, j)] > 0.0 { gram[(j, j)].sqrt().recip() } else { 0.0 }).collect();
+    let scale: Vec<f64> = (0..n)
+        .map(|j| if gram[(j, j)] > 0.0 { gram[(j, j)].sqrt().recip() } else { 0.0 })
+        .collect();
     let scaled = DMatrix::from_fn(n, n, |r, c| match (r == c, scale[r] > 0.0) {
         (true, false) => 1.0,
         _ => gram[(r, c)] * scale[r] * scale[c],
@@ -100,8 +115,9 @@ pub(crate) fn guarded_inverse(gram: &DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_fn(n, n, |r, c| inverse[(r, c)] * scale[r] * scale[c])
 }
 
-/// 97.5 % quantile of Student's t with `freedom` degrees (at least 1): G. W. Hill's expansion about the normal
-/// quantile (Algorithm 396, CACM 13, 1970); within 0.1 % from 3 degrees on, tabled below that.
+/// 97.5 % quantile of Student's t with `freedom` degrees (at least 1): G. W. Hill's expansion about
+/// the normal quantile (Algorithm 396, CACM 13, 1970); within 0.1 % from 3 degrees on, tabled below
+/// that.
 pub(crate) fn t_975(freedom: f64) -> f64 {
     const Z: f64 = 1.959_963_985;
     if freedom < 1.5 {

@@ -1,7 +1,8 @@
-//! Owns the stamps that a driver's thread gives the samples it takes. Such a thread is late now and then: its sample was due, and
-//! taken, a period before the next, which comes when it is due. It also hands out a sample twice. (On an H200 a sixth of the samples
-//! are followed within 18 ms instead of 20, and they fit what ran before their stamps: with this the residual shrinks by 4 %.)
-//! Refuses to touch values.
+//! Owns the stamps that a driver's thread gives the samples it takes. Such a thread is late now and
+//! then: its sample was due, and taken, a period before the next, which comes when it is due. It
+//! also hands out a sample twice. (On an H200 a sixth of the samples are followed within 18 ms
+//! instead of 20, and they fit what ran before their stamps: with this the residual shrinks by 4
+//! %.) Refuses to touch values.
 
 #![forbid(unsafe_code)]
 
@@ -13,8 +14,8 @@ const REPEATED: f64 = 0.1;
 /// Stamps this part of a period before the next are on time.
 const ON_TIME: f64 = 0.975;
 
-/// Samples in order of time at the moments they were due, those handed out twice left out. A series that is not regular comes
-/// back as it is.
+/// Samples in order of time at the moments they were due, those handed out twice left out. A series
+/// that is not regular comes back as it is.
 #[must_use]
 pub fn restamped(samples: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
     let gap = |pair: &[(HostNs, f64)]| (pair[1].0.0 - pair[0].0.0) as f64;
@@ -54,7 +55,9 @@ mod tests {
 
     #[test]
     fn late_stamps_go_where_they_were_due_and_repeats_go() {
-        let series = |times: &[i64]| times.iter().enumerate().map(|(i, t)| (HostNs(*t), i as f64)).collect::<Vec<_>>();
+        let series = |times: &[i64]| {
+            times.iter().enumerate().map(|(i, t)| (HostNs(*t), i as f64)).collect::<Vec<_>>()
+        };
         let due: Vec<i64> = (0..20).map(|i| i * 20_000).collect();
         let mut late = due.clone();
         late[4] += 13_000;
@@ -67,7 +70,8 @@ mod tests {
 
     #[test]
     fn order_is_kept_and_what_is_not_regular_is_left_alone() {
-        let irregular: Vec<_> = (0..40i64).map(|i| (HostNs(i * i * 1000), 1.0 + i as f64)).collect();
+        let irregular: Vec<_> =
+            (0..40i64).map(|i| (HostNs(i * i * 1000), 1.0 + i as f64)).collect();
         assert_eq!(restamped(&irregular), irregular);
         // Three within one period: none may pass another.
         let mut crowded: Vec<_> = (0..40i64).map(|i| (HostNs(i * 20_000), i as f64)).collect();

@@ -1,5 +1,6 @@
 //! Owns the units and ids of the energy module, so that joules, watts and stamps cannot be mixed.
-//! Refuses to know clocks: a [`HostNs`] is a stamp of the one timeline that the caller aligned everything to.
+//! Refuses to know clocks: a [`HostNs`] is a stamp of the one timeline that the caller aligned
+//! everything to.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +37,8 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A class of device work that gets one row of the result: a kernel name (or kernel and NDRange, or call site),
-/// or a transfer direction. Dense: the caller numbers classes from zero.
+/// A class of device work that gets one row of the result: a kernel name (or kernel and NDRange, or
+/// call site), or a transfer direction. Dense: the caller numbers classes from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u32);
 
@@ -51,7 +52,8 @@ impl ClassId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceIndex(pub u16);
 
-/// A value with its 95 % interval. The interval need not be symmetric: it ends at zero where the quantity does.
+/// A value with its 95 % interval. The interval need not be symmetric: it ends at zero where the
+/// quantity does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate<T = f64> {
     /// Best estimate.
@@ -91,7 +93,11 @@ estimates!(Joules, Watts);
 impl<T: From<f64>> Estimate<T> {
     /// `value ± half`, no end below zero: neither energy nor power can be.
     pub(crate) fn around(value: f64, half: f64) -> Self {
-        Self { value: T::from(value), low: T::from((value - half).max(0.0)), high: T::from((value + half).max(0.0)) }
+        Self {
+            value: T::from(value),
+            low: T::from((value - half).max(0.0)),
+            high: T::from((value + half).max(0.0)),
+        }
     }
 }
 
@@ -99,6 +105,10 @@ impl Estimate<Watts> {
     /// Energy of a known length of time at this power.
     #[must_use]
     pub fn over(&self, length: Seconds) -> Estimate<Joules> {
-        Estimate { value: Joules(self.value.0 * length.0), low: Joules(self.low.0 * length.0), high: Joules(self.high.0 * length.0) }
+        Estimate {
+            value: Joules(self.value.0 * length.0),
+            low: Joules(self.low.0 * length.0),
+            high: Joules(self.high.0 * length.0),
+        }
     }
 }

@@ -1,20 +1,22 @@
 //! Owns the uncertainty of a linear fit whose residuals are correlated in time and not of one size.
 //! Refuses to assume what the correlation looks like.
 //!
-//! The covariance is the sandwich `A⁻¹ S A⁻¹` with `A = Z'Z` and `S` the long-run variance of the scores
-//! `z_i e_i`. `S` is the equal-weighted cosine estimate of Lazarus, Lewis, Stock and Watson (HAR inference:
-//! recommendations for practice, JBES 36, 2018): the mean of the squared projections of the scores on the first
-//! `B` cosines over the run. It cannot be negative, and quotients by it follow Student's t with `B` degrees of
-//! freedom, so that short runs get the wider intervals they deserve. A moving-block bootstrap of the same scores
-//! needs some 400 refits to say the same. Scores are divided by `1 - leverage` (HC3), since a fit with a dozen
-//! coefficients on 50 rows bends towards its data.
+//! The covariance is the sandwich `A⁻¹ S A⁻¹` with `A = Z'Z` and `S` the long-run variance of the
+//! scores `z_i e_i`. `S` is the equal-weighted cosine estimate of Lazarus, Lewis, Stock and Watson
+//! (HAR inference: recommendations for practice, JBES 36, 2018): the mean of the squared
+//! projections of the scores on the first `B` cosines over the run. It cannot be negative, and
+//! quotients by it follow Student's t with `B` degrees of freedom, so that short runs get the wider
+//! intervals they deserve. A moving-block bootstrap of the same scores needs some 400 refits to say
+//! the same. Scores are divided by `1 - leverage` (HC3), since a fit with a dozen coefficients on
+//! 50 rows bends towards its data.
 
 #![forbid(unsafe_code)]
 
 use nalgebra::DMatrix;
 
-/// Number of cosines for `rows` residuals: the recommended `0.4 n^(2/3)`, but no more than 32, because what
-/// makes real runs err (temperature, clocks, caches) is slow and shows in the first few only.
+/// Number of cosines for `rows` residuals: the recommended `0.4 n^(2/3)`, but no more than 32,
+/// because what makes real runs err (temperature, clocks, caches) is slow and shows in the first
+/// few only.
 pub(crate) fn cosines(rows: usize) -> usize {
     ((0.4 * (rows as f64).powf(2.0 / 3.0)) as usize).clamp(4, 32)
 }

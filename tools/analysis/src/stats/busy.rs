@@ -1,6 +1,7 @@
-//! Owns the union of device spans in bounded memory: busy time, gaps, and whom each gap is to blame on. Spans come in
-//! the order in which the host saw them complete, nearly that of the device; the newest stretches are kept open for
-//! stragglers, older ones are closed. A span that comes after its stretch was closed is counted, not added.
+//! Owns the union of device spans in bounded memory: busy time, gaps, and whom each gap is to blame
+//! on. Spans come in the order in which the host saw them complete, nearly that of the device; the
+//! newest stretches are kept open for stragglers, older ones are closed. A span that comes after
+//! its stretch was closed is counted, not added.
 
 use super::sketch::Distribution;
 use crate::time::{HostNs, Span};
@@ -14,8 +15,8 @@ const OPEN: usize = 1024;
 pub struct Lead {
     /// When the enqueue call began.
     pub enqueue: HostNs,
-    /// The function in which the enqueuing thread spent most of the time since its last enqueue; `None` if it was
-    /// outside OpenCL for longer.
+    /// The function in which the enqueuing thread spent most of the time since its last enqueue;
+    /// `None` if it was outside OpenCL for longer.
     pub function: Option<u16>,
 }
 
@@ -26,9 +27,11 @@ pub enum IdleCause {
     HostCall(u16),
     /// The host was outside OpenCL before it enqueued the next command.
     Application,
-    /// The next command was enqueued after the device ran dry, and had not begun: the runtime's launch.
+    /// The next command was enqueued after the device ran dry, and had not begun: the runtime's
+    /// launch.
     Launch,
-    /// The next command was enqueued before the device ran dry: its wait list, the runtime, or a missing flush.
+    /// The next command was enqueued before the device ran dry: its wait list, the runtime, or a
+    /// missing flush.
     Queued,
 }
 
@@ -61,7 +64,8 @@ impl Busy {
             return;
         }
         let (mut begin, mut stretch) = (span.begin, Stretch { end: span.end, lead });
-        // Joined with the stretch that reaches it, and with those it reaches. Touching spans leave no gap.
+        // Joined with the stretch that reaches it, and with those it reaches. Touching spans leave
+        // no gap.
         if let Some((b, s)) = self.open.range_mut(..=begin).next_back()
             && s.end >= begin
         {
@@ -95,7 +99,10 @@ impl Busy {
             };
             let host = stretch.lead.enqueue.min(begin).since(end);
             if host > 0 {
-                blame(stretch.lead.function.map_or(IdleCause::Application, IdleCause::HostCall), host);
+                blame(
+                    stretch.lead.function.map_or(IdleCause::Application, IdleCause::HostCall),
+                    host,
+                );
                 blame(IdleCause::Launch, gap - host);
             } else {
                 blame(IdleCause::Queued, gap);
@@ -163,7 +170,15 @@ mod tests {
         busy.add(at(340, 350), lead(190)); // enqueued long before
         busy.finish();
         let causes: Vec<_> = busy.causes.iter().map(|(c, n)| (*c, *n)).collect();
-        assert_eq!(causes, [(IdleCause::HostCall(3), 30), (IdleCause::Application, 50), (IdleCause::Launch, 30), (IdleCause::Queued, 40)]);
+        assert_eq!(
+            causes,
+            [
+                (IdleCause::HostCall(3), 30),
+                (IdleCause::Application, 50),
+                (IdleCause::Launch, 30),
+                (IdleCause::Queued, 40)
+            ]
+        );
     }
 
     #[test]

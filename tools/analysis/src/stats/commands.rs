@@ -1,5 +1,5 @@
-//! Owns the sums over commands of one class: counts, times, bytes, and where sampled timing left some out what stands for all of them.
-//! Refuses to mix what is known with what is estimated.
+//! Owns the sums over commands of one class: counts, times, bytes, and where sampled timing left
+//! some out what stands for all of them. Refuses to mix what is known with what is estimated.
 
 use super::estimate::{Estimate, Sampled};
 use super::pace::Left;
@@ -18,7 +18,8 @@ pub struct CommandSums {
     pub timed_bytes: u64,
     /// What estimates need, for commands of processes that sampled.
     pub sampled: Option<Box<Sampled>>,
-    /// Parts that are estimated by themselves, as transfers of one size are; empty where all is estimated together.
+    /// Parts that are estimated by themselves, as transfers of one size are; empty where all is
+    /// estimated together.
     pub parts: Vec<CommandSums>,
     /// What the timeline says of those left out.
     pub left: Option<Left>,
@@ -88,27 +89,33 @@ impl CommandSums {
         self.sampled.as_deref().filter(|s| s.left_out() > 0)
     }
 
-    /// Time of all launches but those without time for another reason: exact where all were timed, else estimated.
-    /// `None` where nothing is known.
+    /// Time of all launches but those without time for another reason: exact where all were timed,
+    /// else estimated. `None` where nothing is known.
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         match self.estimated() {
             Some(_) if !self.parts.is_empty() => {
                 let known = self.parts.iter().filter(|p| p.covered() > 0);
-                known.map(Self::total).try_fold(Estimate::exact(0.0), |sum, part| Some(sum.plus(part?)))
+                known
+                    .map(Self::total)
+                    .try_fold(Estimate::exact(0.0), |sum, part| Some(sum.plus(part?)))
             }
             Some(sampled) => sampled.total_with(self.left.as_ref()),
             None => (self.time.count() > 0).then(|| Estimate::exact(self.time.total() as f64)),
         }
     }
 
-    /// Whether few launches decide about an estimated total, so that its interval may be wrong ([`Sampled::doubtful`]).
+    /// Whether few launches decide about an estimated total, so that its interval may be wrong
+    /// ([`Sampled::doubtful`]).
     #[must_use]
     pub fn doubtful(&self, preempted: bool) -> bool {
         if !self.parts.is_empty() {
             // A part that hardly counts decides about nothing.
             let much = self.total().map_or(0.0, |t| 0.1 * t.value);
-            return self.parts.iter().any(|p| p.doubtful(preempted) && p.total().is_none_or(|t| t.high > much));
+            return self
+                .parts
+                .iter()
+                .any(|p| p.doubtful(preempted) && p.total().is_none_or(|t| t.high > much));
         }
         self.estimated().is_some_and(|s| s.doubtful(self.left.as_ref(), preempted))
     }
@@ -120,7 +127,8 @@ impl CommandSums {
         Self { parts: if parts.len() > 1 { parts } else { Vec::new() }, ..out }
     }
 
-    /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was measured for all of them.
+    /// Mean span bias of a launch and the half-width of its 95 % interval, nanoseconds, if it was
+    /// measured for all of them.
     #[must_use]
     pub fn span_bias(&self) -> Option<(f64, f64)> {
         let Bias { launches, ns, uncertainty_ns } = self.bias;
@@ -133,13 +141,19 @@ impl CommandSums {
     pub fn corrected(&self) -> Option<Estimate> {
         let total = self.total()?;
         let Bias { launches, ns, uncertainty_ns } = self.bias;
-        (launches > 0 && launches == self.covered())
-            .then(|| total.plus(Estimate { value: -ns, low: -ns - uncertainty_ns, high: -ns + uncertainty_ns }))
+        (launches > 0 && launches == self.covered()).then(|| {
+            total.plus(Estimate {
+                value: -ns,
+                low: -ns - uncertainty_ns,
+                high: -ns + uncertainty_ns,
+            })
+        })
     }
 
     /// Gigabytes (10^9) per second over the timed commands, if they took any time.
     #[must_use]
     pub fn gigabytes_per_second(&self) -> Option<f64> {
-        (self.time.total() > 0 && self.timed_bytes > 0).then(|| self.timed_bytes as f64 / self.time.total() as f64)
+        (self.time.total() > 0 && self.timed_bytes > 0)
+            .then(|| self.timed_bytes as f64 / self.time.total() as f64)
     }
 }

@@ -1,18 +1,21 @@
-//! Owns estimates of what sampled timing did not see: totals, means and percentiles of all launches of a class from
-//! those that were timed, each with its 95 % interval. Refuses to hide that they are estimates, and to guess where not
-//! one launch was timed.
+//! Owns estimates of what sampled timing did not see: totals, means and percentiles of all launches
+//! of a class from those that were timed, each with its 95 % interval. Refuses to hide that they
+//! are estimates, and to guess where not one launch was timed.
 //!
-//! Every launch was chosen by itself, with a probability of its own that the trace tells (Poisson sampling):
+//! Every launch was chosen by itself, with a probability of its own that the trace tells (Poisson
+//! sampling):
 //!
-//! * Launches that were **certain** to be timed (the first of each kernel, rare kernels) are added as they are.
-//! * The rest is estimated by the ratio estimator (Hajek 1971): its known number of launches, times the mean of the timed
-//!   ones weighted by 1/p. Its variance is that of Poisson sampling about the mean: the sum over timed launches of
-//!   (1-p)/p^2 (y - mean)^2 (Sarndal, Swensson, Wretman: Model Assisted Survey Sampling, 5.7 and 5.10).
-//! * Durations are skewed, and so is the estimate: the interval is corrected for its third cumulant by Hall's
-//!   transformation (1992), with Student's quantile at the effective sample size.
-//! * With fewer than [`FEW`] timed launches beside the certain ones the design alone tells too little. Then the
-//!   certain ones count as a sample of the same launches, and the interval is a prediction for the rest
-//!   ([`Basis::Model`]).
+//! * Launches that were **certain** to be timed (the first of each kernel, rare kernels) are added
+//!   as they are.
+//! * The rest is estimated by the ratio estimator (Hajek 1971): its known number of launches, times
+//!   the mean of the timed ones weighted by 1/p. Its variance is that of Poisson sampling about the
+//!   mean: the sum over timed launches of (1-p)/p^2 (y - mean)^2 (Sarndal, Swensson, Wretman: Model
+//!   Assisted Survey Sampling, 5.7 and 5.10).
+//! * Durations are skewed, and so is the estimate: the interval is corrected for its third cumulant
+//!   by Hall's transformation (1992), with Student's quantile at the effective sample size.
+//! * With fewer than [`FEW`] timed launches beside the certain ones the design alone tells too
+//!   little. Then the certain ones count as a sample of the same launches, and the interval is a
+//!   prediction for the rest ([`Basis::Model`]).
 //! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
 
 /// A figure with its 95 % interval.
@@ -69,7 +72,8 @@ impl Estimate {
             return None;
         }
         let value = self.value / whole;
-        // First order: the share rises with the own total by (1 - share), and falls with the others' by the share.
+        // First order: the share rises with the own total by (1 - share), and falls with the
+        // others' by the share.
         let side = |own: f64, other: f64| ((1.0 - value) * own).hypot(value * other) / whole;
         Some(Self {
             value,
@@ -107,7 +111,12 @@ impl Powers {
     fn moved(&self, shift: f64) -> Self {
         let [a, b, c, d] = self.0;
         let s = shift;
-        Self([a, b + a * s, c + 2.0 * b * s + a * s * s, d + 3.0 * c * s + 3.0 * b * s * s + a * s * s * s])
+        Self([
+            a,
+            b + a * s,
+            c + 2.0 * b * s + a * s * s,
+            d + 3.0 * c * s + 3.0 * b * s * s + a * s * s * s,
+        ])
     }
 
     fn plus(&self, other: &Self) -> Self {
@@ -229,7 +238,8 @@ impl Sampled {
         }
     }
 
-    /// Adds timed launches that were certain, from their distribution: its spread is told by the sketch alone.
+    /// Adds timed launches that were certain, from their distribution: its spread is told by the
+    /// sketch alone.
     pub fn merge_certain(&mut self, timed: &Distribution) {
         if self.timed() == 0
             && let Some(first) = timed.min()
@@ -277,7 +287,8 @@ impl Sampled {
         }
     }
 
-    /// Total of all launches; `None` where nothing was timed, or a single launch says nothing of the others' spread.
+    /// Total of all launches; `None` where nothing was timed, or a single launch says nothing of
+    /// the others' spread.
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         let known = self.known();
@@ -290,7 +301,8 @@ impl Sampled {
         Some(Estimate { low: estimate.low.max(known).min(estimate.value), ..estimate })
     }
 
-    /// [`total`](Self::total), with what the timeline says of the launches left out where something is known.
+    /// [`total`](Self::total), with what the timeline says of the launches left out where something
+    /// is known.
     #[must_use]
     pub fn total_with(&self, left: Option<&Left>) -> Option<Estimate> {
         let plain = self.total()?;
@@ -306,29 +318,38 @@ impl Sampled {
         self.certain_total + self.chosen_total
     }
 
-    /// Whether few launches decide about the total, so that its interval may be wrong: the chosen ones are too few, one of
-    /// them decides about much of the total, or the timeline leaves room for long launches that none of them shows. `preempted`:
-    /// whether the device's workers may be interrupted for long, as a CPU's are, so that such launches are to be expected.
+    /// Whether few launches decide about the total, so that its interval may be wrong: the chosen
+    /// ones are too few, one of them decides about much of the total, or the timeline leaves room
+    /// for long launches that none of them shows. `preempted`: whether the device's workers may be
+    /// interrupted for long, as a CPU's are, so that such launches are to be expected.
     #[must_use]
     pub fn doubtful(&self, left: Option<&Left>, preempted: bool) -> bool {
         let Some(total) = self.total_with(left).filter(|_| self.left_out > 0) else { return false };
         let much = 0.1 * total.value;
         self.basis() == Some(Basis::Model)
             || match left {
-                Some(left) => left.heaviest > much || left.unexplained > much || (preempted && left.open > much),
+                Some(left) => {
+                    left.heaviest > much
+                        || left.unexplained > much
+                        || (preempted && left.open > much)
+                }
                 None => preempted || self.longest_decides(much),
             }
     }
 
     /// Whether the longest launches that were chosen stand for so much, and are few.
     fn longest_decides(&self, much: f64) -> bool {
-        // A bin of weights 1/p holds about their sum squared over the sum of their squares, (1-p)/p^2 + 1/p, of launches.
+        // A bin of weights 1/p holds about their sum squared over the sum of their squares,
+        // (1-p)/p^2 + 1/p, of launches.
         let longest = self.bins.iter().enumerate().rev().find(|(_, b)| b.1 > 0.0);
-        longest.is_some_and(|(i, (w, variance))| w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > much)
+        longest.is_some_and(|(i, (w, variance))| {
+            w * w / (variance + w) < 2.5 && middle(self.first_bin + i) * w > much
+        })
     }
 
-    /// Mean duration where the longest twentieth count as the shortest of them, and its standard error, nanoseconds: what
-    /// few very long launches do not change. `None` where nothing was timed.
+    /// Mean duration where the longest twentieth count as the shortest of them, and its standard
+    /// error, nanoseconds: what few very long launches do not change. `None` where nothing was
+    /// timed.
     pub(super) fn typical(&self) -> Option<(f64, f64)> {
         let weight: f64 = self.bins.iter().map(|b| b.0).sum();
         let mut left = weight / 20.0;
@@ -353,14 +374,19 @@ impl Sampled {
         let value = self.certain_total + others * (self.pivot + mean);
         let scale = others / weight;
         let effective = self.second.0[0].powi(2) / self.second_squared;
-        // The mean was taken from the same launches: as for any variance, one degree of freedom goes.
+        // The mean was taken from the same launches: as for any variance, one degree of freedom
+        // goes.
         let correction = effective / (effective - 1.0).max(1.0);
         let variance = scale * scale * self.second.central(mean).0 * correction;
         let sd = variance.sqrt();
         let third = scale.powi(3) * self.third.central(mean).1;
         let skewness = if sd > 0.0 { third / (variance * sd) } else { 0.0 };
         let t = student(effective - 1.0);
-        Estimate { value, low: value - sd * hall(t, skewness), high: value - sd * hall(-t, skewness) }
+        Estimate {
+            value,
+            low: value - sd * hall(t, skewness),
+            high: value - sd * hall(-t, skewness),
+        }
     }
 
     fn by_model(&self) -> Option<Estimate> {
@@ -376,9 +402,17 @@ impl Sampled {
         let value = self.certain_total + self.chosen_total + m * (self.pivot + mean);
         let sd = spread * (m + m * m / n).sqrt();
         // Of the mean's error m/sqrt(n) and the rest's own sqrt(m), skewed to opposite sides.
-        let skewness = if spread > 0.0 { cubes / n / spread.powi(3) * (m.powi(3) / (n * n) - m) / (m + m * m / n).powf(1.5) } else { 0.0 };
+        let skewness = if spread > 0.0 {
+            cubes / n / spread.powi(3) * (m.powi(3) / (n * n) - m) / (m + m * m / n).powf(1.5)
+        } else {
+            0.0
+        };
         let t = student(n - 1.0);
-        Some(Estimate { value, low: value - sd * hall(t, skewness), high: value - sd * hall(-t, skewness) })
+        Some(Estimate {
+            value,
+            low: value - sd * hall(t, skewness),
+            high: value - sd * hall(-t, skewness),
+        })
     }
 
     /// Mean over all launches.
@@ -387,7 +421,8 @@ impl Sampled {
         Some(self.total()?.times(1.0 / self.launches as f64))
     }
 
-    /// The duration below or at which a share `q` of all launches lies. The interval includes the sketch's error.
+    /// The duration below or at which a share `q` of all launches lies. The interval includes the
+    /// sketch's error.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Estimate> {
         self.basis()?;
@@ -409,22 +444,31 @@ impl Sampled {
         let (value, found) = at(q);
         let below: f64 = self.bins.iter().take(found + 1 - self.first_bin).map(|b| b.1).sum();
         let sd = ((1.0 - q).powi(2) * below + q * q * (variance - below).max(0.0)).sqrt() / weight;
-        let effective = if self.second_squared > 0.0 { self.second.0[0].powi(2) / self.second_squared } else { f64::INFINITY };
+        let effective = if self.second_squared > 0.0 {
+            self.second.0[0].powi(2) / self.second_squared
+        } else {
+            f64::INFINITY
+        };
         // Where chance chose next to none, the variance is not known either: no percentile is then.
         if self.basis() == Some(Basis::Model) {
             return Some(Estimate { value, low: middle(self.first_bin), high: f64::INFINITY });
         }
         let side = student(effective - 1.0) * sd;
         let low = at((q - side).max(0.0)).0 * (1.0 - RELATIVE_ERROR);
-        let high = if q + side >= 1.0 && self.left_out > 0 { f64::INFINITY } else { at(q + side).0 * (1.0 + RELATIVE_ERROR) };
+        let high = if q + side >= 1.0 && self.left_out > 0 {
+            f64::INFINITY
+        } else {
+            at(q + side).0 * (1.0 + RELATIVE_ERROR)
+        };
         Some(Estimate { value, low: low.min(value), high })
     }
 }
 
-/// Where Hall's transformed statistic is at `t`: the standardized error below which it lies with that probability.
-/// `skewness` is that of the estimate itself.
+/// Where Hall's transformed statistic is at `t`: the standardized error below which it lies with
+/// that probability. `skewness` is that of the estimate itself.
 pub(super) fn hall(t: f64, skewness: f64) -> f64 {
-    // Beyond this the expansion is not one any more, and the third cumulant of a few launches is mostly noise.
+    // Beyond this the expansion is not one any more, and the third cumulant of a few launches is
+    // mostly noise.
     let a = skewness.clamp(-1.2, 1.2);
     if a.abs() < 1e-6 {
         return t;
@@ -432,8 +476,8 @@ pub(super) fn hall(t: f64, skewness: f64) -> f64 {
     3.0 / a * ((1.0 + a * (t - a / 6.0)).cbrt() - 1.0)
 }
 
-/// 97.5 % quantile of Student's distribution (Cornish-Fisher expansion in 1/df, Abramowitz and Stegun 26.7.5; within 1 %
-/// from three degrees on).
+/// 97.5 % quantile of Student's distribution (Cornish-Fisher expansion in 1/df, Abramowitz and
+/// Stegun 26.7.5; within 1 % from three degrees on).
 pub(super) fn student(df: f64) -> f64 {
     let z = 1.959_964;
     let n = df.max(1.0);
@@ -452,11 +496,16 @@ mod tests {
 
     #[test]
     fn students_quantiles_are_those_of_the_table() {
-        for (df, quantile) in [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)] {
+        for (df, quantile) in
+            [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
+        {
             assert!((student(df) / quantile - 1.0).abs() < 0.02, "{df}: {}", student(df));
         }
         assert!((hall(1.5, 1e-5) - 1.5).abs() < 1e-4, "without skewness nothing is changed");
-        assert!(hall(1.96, 0.5) < 1.96 && hall(-1.96, 0.5) < -1.96, "an estimate skewed to high values is low more often");
+        assert!(
+            hall(1.96, 0.5) < 1.96 && hall(-1.96, 0.5) < -1.96,
+            "an estimate skewed to high values is low more often"
+        );
     }
 
     #[test]
@@ -468,11 +517,18 @@ mod tests {
         let mut all = Sampled::default();
         [3, 5, 9].iter().for_each(|d| all.add(*d, 1.0));
         all.add(7, 0.25);
-        assert_eq!((all.basis(), all.total()), (Some(Basis::Complete), Some(Estimate::exact(24.0))));
+        assert_eq!(
+            (all.basis(), all.total()),
+            (Some(Basis::Complete), Some(Estimate::exact(24.0)))
+        );
         let mut one = Sampled::default();
         one.add(5, 1.0);
         one.leave_out();
-        assert_eq!((one.basis(), one.total()), (Some(Basis::Model), None), "one launch tells no spread");
+        assert_eq!(
+            (one.basis(), one.total()),
+            (Some(Basis::Model), None),
+            "one launch tells no spread"
+        );
     }
 
     #[test]
@@ -483,7 +539,12 @@ mod tests {
         few.add(1_016, 0.01);
         let total = few.total().expect("timed");
         assert_eq!((few.basis(), few.launches(), few.timed()), (Some(Basis::Model), 433, 33));
-        assert!(total.low < 433.0 * 1_016.0 && total.high > 433.0 * 1_016.0 && total.half_width() < 0.05 * total.value, "{total:?}");
+        assert!(
+            total.low < 433.0 * 1_016.0
+                && total.high > 433.0 * 1_016.0
+                && total.half_width() < 0.05 * total.value,
+            "{total:?}"
+        );
     }
 
     proptest! {
@@ -518,7 +579,8 @@ mod tests {
 
     /// A generator whose failures repeat.
     fn random(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -526,8 +588,12 @@ mod tests {
     fn totals_and_medians_lie_inside_their_intervals_about_95_times_in_a_hundred() {
         let mut state = 7;
         // One in eight takes four times as long, and the rest spread by half.
-        let durations: Vec<u64> =
-            (0..4_000).map(|i| ((1.0 + random(&mut state) / 2.0) * if i % 8 == 3 { 20_000.0 } else { 5_000.0 }) as u64).collect();
+        let durations: Vec<u64> = (0..4_000)
+            .map(|i| {
+                ((1.0 + random(&mut state) / 2.0) * if i % 8 == 3 { 20_000.0 } else { 5_000.0 })
+                    as u64
+            })
+            .collect();
         let truth: f64 = durations.iter().map(|d| *d as f64).sum();
         let mut sorted = durations.clone();
         sorted.sort_unstable();
@@ -544,7 +610,8 @@ mod tests {
             totals += u64::from(total.low <= truth && truth <= total.high);
             medians += u64::from(middle.low <= median && median <= middle.high);
         }
-        // Three standard deviations of a binomial count round 95 %; a median's interval is rounded up to whole launches.
+        // Three standard deviations of a binomial count round 95 %; a median's interval is rounded
+        // up to whole launches.
         let off = 3.0 * (0.95 * 0.05 * trials as f64).sqrt();
         assert!((totals as f64 - 0.95 * trials as f64).abs() <= off, "{totals} of {trials}");
         assert!(medians as f64 >= 0.95 * trials as f64 - off, "{medians} of {trials}");

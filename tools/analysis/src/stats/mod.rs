@@ -1,8 +1,9 @@
-//! Owns the sums of a trace: kernels, transfers, API functions, queues, devices, what has no time and why. One pass, in
-//! bounded memory: it grows with the number of kernels, functions and queues, not with events. Durations are exact in
-//! count, total, least and most; percentiles are within [`sketch::RELATIVE_ERROR`]. Launches that sampled timing left
-//! out are estimated beside them, with intervals ([`estimate`]). Refuses to scale or correct in silence: exact sums hold
-//! what was timed and nothing else, and what has no time for another reason is counted, never estimated.
+//! Owns the sums of a trace: kernels, transfers, API functions, queues, devices, what has no time
+//! and why. One pass, in bounded memory: it grows with the number of kernels, functions and queues,
+//! not with events. Durations are exact in count, total, least and most; percentiles are within
+//! [`sketch::RELATIVE_ERROR`]. Launches that sampled timing left out are estimated beside them,
+//! with intervals ([`estimate`]). Refuses to scale or correct in silence: exact sums hold what was
+//! timed and nothing else, and what has no time for another reason is counted, never estimated.
 
 pub mod busy;
 pub mod commands;
@@ -55,7 +56,8 @@ pub struct QueueSums {
     pub execution: Distribution,
     /// Aligned END to when the host knew, nanoseconds.
     pub notice: Distribution,
-    /// Launches that sampled timing left out: busy, idle and gaps are then not known, only estimated.
+    /// Launches that sampled timing left out: busy, idle and gaps are then not known, only
+    /// estimated.
     pub left_out: u64,
 }
 
@@ -75,8 +77,8 @@ pub struct DeviceSums {
 pub struct WaitSums {
     /// Host nanoseconds of every wait.
     pub time: Distribution,
-    /// Nanoseconds of the waits in which timed commands of the process ran, by kernel or kind of command. Commands of
-    /// several queues may run at once: together they may exceed the waits.
+    /// Nanoseconds of the waits in which timed commands of the process ran, by kernel or kind of
+    /// command. Commands of several queues may run at once: together they may exceed the waits.
     pub running: BTreeMap<WaitedFor, u64>,
 }
 
@@ -98,11 +100,12 @@ pub struct NamedWait {
     pub running: BTreeMap<String, u64>,
 }
 
-/// Waits that are remembered for the commands that ran meanwhile, which come soon after: their times are read where a
-/// wait ends.
+/// Waits that are remembered for the commands that ran meanwhile, which come soon after: their
+/// times are read where a wait ends.
 const REMEMBERED_WAITS: usize = 64;
 
-/// Class of a kernel: process, kernel id, queue id, and what else the caller tells launches apart by.
+/// Class of a kernel: process, kernel id, queue id, and what else the caller tells launches apart
+/// by.
 type KernelKey = (ProcessIndex, u32, u32, u32);
 
 /// Class of another command: process, kind, queue id, and size class.
@@ -200,7 +203,8 @@ impl Stats {
         let mut pass = Pass { variant, ..Pass::default() };
         for (index, process) in trace.processes.iter().enumerate() {
             let d = &process.definitions;
-            let sampling = !matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off");
+            let sampling =
+                !matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off");
             for queue in d.queues.values() {
                 let clock = d.clock_device(queue.id).unwrap_or(queue.device);
                 let key = key(ProcessIndex(index as u32), queue.id);
@@ -224,7 +228,12 @@ impl Stats {
         }
         out.tally = events.tally().to_vec();
         out.put_left(trace, pass.windows);
-        for busy in out.queues.values_mut().map(|q| &mut q.busy).chain(out.devices.values_mut().map(|d| &mut d.busy)) {
+        for busy in out
+            .queues
+            .values_mut()
+            .map(|q| &mut q.busy)
+            .chain(out.devices.values_mut().map(|d| &mut d.busy))
+        {
             busy.finish();
         }
         out
@@ -247,15 +256,21 @@ impl Stats {
             let device = d.queues.get(&queue).and_then(|q| d.devices.get(&q.device));
             let preempted = device.is_some_and(|d| d.is_cpu());
             let of_queue = self.kernels.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
-            let kernels = of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?)));
+            let kernels =
+                of_queue.filter_map(|(k, sums)| Some((class(k.1, k.3), sums.estimated()?)));
             let of_queue = self.commands.iter().filter(|(k, _)| k.0 == process && k.2 == queue);
-            let transfers = of_queue.filter_map(|(k, sums)| Some((transfer_class(k.1, k.3), sums.estimated()?)));
+            let transfers = of_queue
+                .filter_map(|(k, sums)| Some((transfer_class(k.1, k.3), sums.estimated()?)));
             let sampled: BTreeMap<u64, &Sampled> = kernels.chain(transfers).collect();
             let left = windows.left(&sampled, preempted);
-            for ((_, kernel, _, variant), sums) in self.kernels.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue) {
+            for ((_, kernel, _, variant), sums) in
+                self.kernels.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue)
+            {
                 sums.left = left.get(&class(*kernel, *variant)).copied();
             }
-            for ((_, kind, _, size), sums) in self.commands.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue) {
+            for ((_, kind, _, size), sums) in
+                self.commands.iter_mut().filter(|(k, _)| k.0 == process && k.2 == queue)
+            {
                 sums.left = left.get(&transfer_class(*kind, *size)).copied();
             }
         }
@@ -290,9 +305,13 @@ impl Stats {
         }
         let thread = pass.threads.entry(thread_key(call.process, call.thread)).or_default();
         if let Some(id) = call.command() {
-            let outside = thread.since.map_or(0, |since| call.span.begin.since(since)).saturating_sub(thread.in_calls);
+            let outside = thread
+                .since
+                .map_or(0, |since| call.span.begin.since(since))
+                .saturating_sub(thread.in_calls);
             let function = thread.longest.filter(|(_, ns)| *ns >= outside).map(|(f, _)| f);
-            pass.leads.insert(wide_key(call.process, id.0), Lead { enqueue: call.span.begin, function });
+            pass.leads
+                .insert(wide_key(call.process, id.0), Lead { enqueue: call.span.begin, function });
             // A blocking enqueue waits itself: what follows it was held up by it.
             let longest = blocking.then_some((call.function, duration));
             *thread = ThreadState { since: Some(call.span.begin), in_calls: duration, longest };
@@ -311,14 +330,21 @@ impl Stats {
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
                     let launch = || match e.record.kind.is_kernel() {
                         true => {
-                            let class = class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
+                            let class =
+                                class(e.record.object, pass.variant.map_or(0, |of| of(&e.record)));
                             Launch { class, geometry: e.record.geometry }
                         }
-                        false => Launch { class: transfer_class(e.record.kind, size_class(e.record.bytes)), geometry: 0 },
+                        false => Launch {
+                            class: transfer_class(e.record.kind, size_class(e.record.bytes)),
+                            geometry: 0,
+                        },
                     };
                     let sampled = e.record.kind.is_sampled();
                     let what = if e.has(flag::TIMED) {
-                        What::Timed(e.record.id, sampled.then(|| (launch(), e.record.probability().unwrap_or(1.0))))
+                        What::Timed(
+                            e.record.id,
+                            sampled.then(|| (launch(), e.record.probability().unwrap_or(1.0))),
+                        )
                     } else if e.has(flag::NOT_SAMPLED) && sampled {
                         What::LeftOut(launch())
                     } else {
@@ -332,7 +358,10 @@ impl Stats {
                 }
             }
             // The queue is its only argument, and an object.
-            Kept::Plain { id, .. } if pass.finish[call.process.0 as usize] == Some(call.function) && call.result == 0 => {
+            Kept::Plain { id, .. }
+                if pass.finish[call.process.0 as usize] == Some(call.function)
+                    && call.result == 0 =>
+            {
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, *id)) {
                     windows.finished(call.span);
                 }
@@ -345,7 +374,10 @@ impl Stats {
         self.command_count += 1;
         let record = &command.enqueued.record;
         let (process, queue) = (command.process, record.queue);
-        let lead = pass.leads.remove(&wide_key(process, record.id)).unwrap_or(Lead { enqueue: command.call.begin, function: None });
+        let lead = pass
+            .leads
+            .remove(&wide_key(process, record.id))
+            .unwrap_or(Lead { enqueue: command.call.begin, function: None });
         let clock_device = pass.queue_devices.get(&key(process, queue)).map_or(0, |d| d.1);
         let time = if let Outcome::Timed(times) = &command.outcome { Some(times) } else { None };
         self.timed += u64::from(time.is_some());
@@ -368,12 +400,15 @@ impl Stats {
                 sums.timed_bytes = sums.timed_bytes.saturating_add(record.bytes);
             }
         };
-        let left_out = matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
+        let left_out =
+            matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
         let sums = if record.kind.is_kernel() {
             let variant = pass.variant.map_or(0, |of| of(record));
             self.kernels.entry((process, record.object, queue, variant)).or_default()
         } else {
-            self.commands.entry((process, record.kind, queue, size_class(record.bytes))).or_default()
+            self.commands
+                .entry((process, record.kind, queue, size_class(record.bytes)))
+                .or_default()
         };
         put(sums);
         if left_out || pass.sampling[process.0 as usize] {
@@ -390,7 +425,8 @@ impl Stats {
                 sampled.leave_out();
             } else if let Some(duration) = duration {
                 let probability = record.probability();
-                self.missing[process.0 as usize].bad_probabilities += u64::from(probability.is_none());
+                self.missing[process.0 as usize].bad_probabilities +=
+                    u64::from(probability.is_none());
                 sampled.add(duration, probability.unwrap_or(1.0));
             }
         }
@@ -408,13 +444,30 @@ impl Stats {
         if let Some(placed) = &times.placed {
             let span = placed.span();
             let what = || {
-                if record.kind.is_kernel() { WaitedFor::Kernel(process, record.object) } else { WaitedFor::Command(record.kind) }
+                if record.kind.is_kernel() {
+                    WaitedFor::Kernel(process, record.object)
+                } else {
+                    WaitedFor::Command(record.kind)
+                }
             };
-            // They come by their ends: one that ended before the command began is followed by no later one.
-            for (_, function, wait) in pass.waited.iter().rev().take_while(|w| w.2.end > span.begin).filter(|w| w.0 == process) {
+            // They come by their ends: one that ended before the command began is followed by no
+            // later one.
+            for (_, function, wait) in pass
+                .waited
+                .iter()
+                .rev()
+                .take_while(|w| w.2.end > span.begin)
+                .filter(|w| w.0 == process)
+            {
                 let ran = span.end.min(wait.end).since(span.begin.max(wait.begin));
                 if ran > 0 {
-                    *self.waits.entry((process, *function)).or_default().running.entry(what()).or_default() += ran;
+                    *self
+                        .waits
+                        .entry((process, *function))
+                        .or_default()
+                        .running
+                        .entry(what())
+                        .or_default() += ran;
                 }
             }
             sums.notice.add(times.observed.since(span.end));
@@ -429,10 +482,13 @@ impl Stats {
     /// Kernels by name and device name, over all processes.
     #[must_use]
     pub fn kernels(&self, trace: &Trace<'_>) -> BTreeMap<(String, String), CommandSums> {
-        self.kernels_by(trace, |process, kernel, _| trace.process(process).definitions.kernel_name(kernel).into_owned())
+        self.kernels_by(trace, |process, kernel, _| {
+            trace.process(process).definitions.kernel_name(kernel).into_owned()
+        })
     }
 
-    /// As [`kernels`](Self::kernels), by names that the caller gives to kernels of a process and what tells their launches apart.
+    /// As [`kernels`](Self::kernels), by names that the caller gives to kernels of a process and
+    /// what tells their launches apart.
     #[must_use]
     pub fn kernels_by(
         &self,
@@ -445,33 +501,47 @@ impl Stats {
             let device = d.queues.get(queue).map_or(0, |q| q.device);
             let mut sums = sums.clone();
             // A sub-device has its own calibration or that of the device it is a part of.
-            let bias = |id: u32| d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id);
+            let bias = |id: u32| {
+                d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == id)
+            };
             if let Some(bias) = bias(device).or_else(|| d.clock_device(*queue).and_then(bias)) {
                 let n = sums.covered();
-                sums.bias = Bias { launches: n, ns: n as f64 * bias.value, uncertainty_ns: n as f64 * bias.uncertainty };
+                sums.bias = Bias {
+                    launches: n,
+                    ns: n as f64 * bias.value,
+                    uncertainty_ns: n as f64 * bias.uncertainty,
+                };
             }
-            out.entry((name(*process, *kernel, *variant), d.device_name(device).into_owned())).or_default().merge(&sums);
+            out.entry((name(*process, *kernel, *variant), d.device_name(device).into_owned()))
+                .or_default()
+                .merge(&sums);
         }
         out
     }
 
-    /// Time in which a queue ran commands, if they did not overlap: the sum of their durations, estimated where
-    /// some were left out. `None` where nothing is known of a class of them.
+    /// Time in which a queue ran commands, if they did not overlap: the sum of their durations,
+    /// estimated where some were left out. `None` where nothing is known of a class of them.
     #[must_use]
     pub fn queue_time(&self, process: ProcessIndex, queue: u32) -> Option<Estimate> {
         let kernels = self.kernels.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
         let others = self.commands.iter().map(|((p, _, q, _), sums)| (*p, *q, sums));
-        let ours = kernels.chain(others).filter(|(p, q, sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
-        ours.map(|(.., sums)| sums.total()).try_fold(Estimate::exact(0.0), |sum, total| Some(sum.plus(total?)))
+        let ours = kernels
+            .chain(others)
+            .filter(|(p, q, sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
+        ours.map(|(.., sums)| sums.total())
+            .try_fold(Estimate::exact(0.0), |sum, total| Some(sum.plus(total?)))
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.
     #[must_use]
     pub fn launches(&self) -> (u64, u64, u64) {
-        self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| (all + s.count, timed + s.time.count(), left + s.left_out()))
+        self.kernels.values().fold((0, 0, 0), |(all, timed, left), s| {
+            (all + s.count, timed + s.time.count(), left + s.left_out())
+        })
     }
 
-    /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times of their own.
+    /// Commands other than kernels by kind. Their parts are estimated one by one: sizes take times
+    /// of their own.
     fn by_kind(&self) -> BTreeMap<CommandKind, CommandSums> {
         let mut parts: BTreeMap<CommandKind, Vec<CommandSums>> = BTreeMap::new();
         for ((_, kind, ..), sums) in &self.commands {
@@ -483,7 +553,10 @@ impl Stats {
     /// Transfers by direction and kind.
     #[must_use]
     pub fn transfers(&self) -> BTreeMap<(Direction, CommandKind), CommandSums> {
-        self.by_kind().into_iter().filter_map(|(kind, sums)| Some(((kind.direction()?, kind), sums))).collect()
+        self.by_kind()
+            .into_iter()
+            .filter_map(|(kind, sums)| Some(((kind.direction()?, kind), sums)))
+            .collect()
     }
 
     /// Commands that neither run kernels nor move bytes: markers, maps, migrations.
@@ -498,7 +571,10 @@ impl Stats {
         let mut out: BTreeMap<String, CallSums> = BTreeMap::new();
         for (process, functions) in trace.processes.iter().zip(&self.functions) {
             for (id, sums) in functions.iter().enumerate().filter(|(_, s)| s.time.count() > 0) {
-                let name = process.definitions.function_name(u16::try_from(id).unwrap_or(u16::MAX)).into_owned();
+                let name = process
+                    .definitions
+                    .function_name(u16::try_from(id).unwrap_or(u16::MAX))
+                    .into_owned();
                 let total = out.entry(name).or_default();
                 total.time.merge(&sums.time);
                 for (code, count) in &sums.errors {
@@ -509,8 +585,8 @@ impl Stats {
         out
     }
 
-    /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking commands), by name, with what
-    /// ran meanwhile.
+    /// Calls in which the host waited for the device (clFinish, clWaitForEvents, blocking
+    /// commands), by name, with what ran meanwhile.
     #[must_use]
     pub fn waits(&self, trace: &Trace<'_>) -> BTreeMap<String, NamedWait> {
         let mut out: BTreeMap<String, NamedWait> = BTreeMap::new();
@@ -520,7 +596,9 @@ impl Stats {
             wait.time.merge(&sums.time);
             for (what, ns) in &sums.running {
                 let name = match what {
-                    WaitedFor::Kernel(p, kernel) => trace.process(*p).definitions.kernel_name(*kernel).into_owned(),
+                    WaitedFor::Kernel(p, kernel) => {
+                        trace.process(*p).definitions.kernel_name(*kernel).into_owned()
+                    }
                     WaitedFor::Command(kind) => kind.name().to_owned(),
                 };
                 *wait.running.entry(name).or_default() += ns;
@@ -537,7 +615,9 @@ impl Stats {
         for ((process, _), device) in self.devices.iter().filter(|(_, d)| d.left_out == 0) {
             for (cause, ns) in &device.busy.causes {
                 let name = match cause {
-                    IdleCause::HostCall(f) => format!("host in {}", trace.process(*process).definitions.function_name(*f)),
+                    IdleCause::HostCall(f) => {
+                        format!("host in {}", trace.process(*process).definitions.function_name(*f))
+                    }
                     IdleCause::Application => "host outside OpenCL".to_owned(),
                     IdleCause::Launch => "launch of the next command".to_owned(),
                     IdleCause::Queued => "next command enqueued but not started".to_owned(),
@@ -558,7 +638,10 @@ impl Stats {
         if self.timed == 0
             && let Some(first) = trace.processes.first()
         {
-            out.push(Issue { subject: first.label.clone(), kind: IssueKind::NoDeviceSpans { why: self.why_no_spans(trace) } });
+            out.push(Issue {
+                subject: first.label.clone(),
+                kind: IssueKind::NoDeviceSpans { why: self.why_no_spans(trace) },
+            });
         }
         out
     }

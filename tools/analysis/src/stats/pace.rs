@@ -1,27 +1,35 @@
-//! Owns the estimate of what the launches of a queue that were left out took together, from the pace at which the queue
-//! went on meanwhile (its [windows](super::windows)). Refuses to take the pace for a duration: what part of it launches
-//! fill is measured on those that were timed, and where none were, the interval reaches to both ends.
+//! Owns the estimate of what the launches of a queue that were left out took together, from the
+//! pace at which the queue went on meanwhile (its [windows](super::windows)). Refuses to take the
+//! pace for a duration: what part of it launches fill is measured on those that were timed, and
+//! where none were, the interval reaches to both ends.
 //!
-//! A window's pace, what its launches would have taken had they filled it, is known for every launch, timed or not: of
-//! a timed one it is that of the two windows beside it and itself, as if it had been left out. Launches are chosen
-//! independently of it, so that totals can be estimated by post-stratified ratios (Sarndal, Swensson, Wretman: Model Assisted
-//! Survey Sampling, 5.6 and 7):
+//! A window's pace, what its launches would have taken had they filled it, is known for every
+//! launch, timed or not: of a timed one it is that of the two windows beside it and itself, as if
+//! it had been left out. Launches are chosen independently of it, so that totals can be estimated
+//! by post-stratified ratios (Sarndal, Swensson, Wretman: Model Assisted Survey Sampling, 5.6 and
+//! 7):
 //!
-//! * Where the **queue was full**, launches are grouped by the binary logarithm of their pace, and a group's total is its pace
-//!   times the ratio of time to pace among its timed launches. Phases, warm-up and waiting show in the pace, and drop out of
-//!   the error. Where it was **open** (may have been empty), the pace only tells groups apart.
-//! * Each geometry of a kernel has a typical duration of its own; pace and groups are relative to it.
-//! * Errors are the residuals', as of Poisson sampling, with the covariance of neighbours, which share a window; the
-//!   interval is Hall's for skewed estimates. Its upper end leaves room for half a further launch like the most influential one
-//!   (after Fay and Feuer 1997; half of it as mid-p intervals do).
-//! * What a window took beyond typical launches is shared among its kernels as what was timed of them; whose it was is as random as
-//!   the shares.
-//! * **Excess**: time in which the queue worked, or may have, that neither the estimate nor what usually passes between launches
-//!   explains may have been launches that nobody timed. The upper end includes it; a total beyond the windows is impossible.
-//! * **Paces that no timed launch had** are filled as the nearest group's were, if the queue was full. On devices whose
-//!   workers are preempted all of their excess may be no launch's, and the lower end says so.
-//! * There, too, a launch longer than all that were timed may hide where the queue was open: with the probability 1/(n+1)
-//!   (Good 1953; n effective launches were timed) each took what its window leaves.
+//! * Where the **queue was full**, launches are grouped by the binary logarithm of their pace, and
+//!   a group's total is its pace times the ratio of time to pace among its timed launches. Phases,
+//!   warm-up and waiting show in the pace, and drop out of the error. Where it was **open** (may
+//!   have been empty), the pace only tells groups apart.
+//! * Each geometry of a kernel has a typical duration of its own; pace and groups are relative to
+//!   it.
+//! * Errors are the residuals', as of Poisson sampling, with the covariance of neighbours, which
+//!   share a window; the interval is Hall's for skewed estimates. Its upper end leaves room for
+//!   half a further launch like the most influential one (after Fay and Feuer 1997; half of it as
+//!   mid-p intervals do).
+//! * What a window took beyond typical launches is shared among its kernels as what was timed of
+//!   them; whose it was is as random as the shares.
+//! * **Excess**: time in which the queue worked, or may have, that neither the estimate nor what
+//!   usually passes between launches explains may have been launches that nobody timed. The upper
+//!   end includes it; a total beyond the windows is impossible.
+//! * **Paces that no timed launch had** are filled as the nearest group's were, if the queue was
+//!   full. On devices whose workers are preempted all of their excess may be no launch's, and the
+//!   lower end says so.
+//! * There, too, a launch longer than all that were timed may hide where the queue was open: with
+//!   the probability 1/(n+1) (Good 1953; n effective launches were timed) each took what its window
+//!   leaves.
 
 use super::estimate::{Estimate, FEW, Sampled, hall, student};
 use super::windows::{Evidence, Window};
@@ -44,12 +52,14 @@ pub struct Left {
     /// Second and third cumulant of its error.
     variance: f64,
     third: f64,
-    /// The variance without covariances, and the sum of squares of its parts over their degrees of freedom.
+    /// The variance without covariances, and the sum of squares of its parts over their degrees of
+    /// freedom.
     plain: f64,
     spread: f64,
     /// Influence of the launch that decides most.
     pub heaviest: f64,
-    /// How far up the excess reaches, above the estimate, and how much of it typical gaps do not explain.
+    /// How far up the excess reaches, above the estimate, and how much of it typical gaps do not
+    /// explain.
     excess: f64,
     /// See there.
     pub unexplained: f64,
@@ -59,7 +69,8 @@ pub struct Left {
     down: f64,
     /// The most that they can have taken; infinite where that is not known.
     pub most: f64,
-    /// Time in which they may have run although their queues may have been empty: a long launch does not show there.
+    /// Time in which they may have run although their queues may have been empty: a long launch
+    /// does not show there.
     pub open: f64,
 }
 
@@ -87,8 +98,14 @@ impl Left {
     #[must_use]
     pub fn interval(&self) -> Estimate {
         let Self { value, variance, third, .. } = *self;
-        let t = student(if self.spread > 0.0 { self.plain * self.plain / self.spread } else { f64::INFINITY });
-        let skewness = |variance: f64, third: f64| if variance > 0.0 { third / variance.powf(1.5) } else { 0.0 };
+        let t = student(if self.spread > 0.0 {
+            self.plain * self.plain / self.spread
+        } else {
+            f64::INFINITY
+        });
+        let skewness = |variance: f64, third: f64| {
+            if variance > 0.0 { third / variance.powf(1.5) } else { 0.0 }
+        };
         let low = value - variance.sqrt() * hall(t, skewness(variance, third));
         let more = self.heaviest / 2.0;
         let (wider, longer) = (variance + more * more, third + more.powi(3));
@@ -152,11 +169,15 @@ impl Queue<'_> {
         if window.tainted {
             return None;
         }
-        let each = window.counts.iter().map(|(launch, n)| Some(n * (self.typical)(launch.class, launch.geometry)?));
+        let each = window
+            .counts
+            .iter()
+            .map(|(launch, n)| Some(n * (self.typical)(launch.class, launch.geometry)?));
         each.sum::<Option<f64>>().filter(|e| *e > 0.0)
     }
 
-    /// What the launches of a class that were left out took, given those timed; `None` if none were.
+    /// What the launches of a class that were left out took, given those timed; `None` if none
+    /// were.
     #[must_use]
     pub fn left(&self, class: u64, sampled: &Sampled) -> Option<Left> {
         let (middle, _) = sampled.typical()?;
@@ -164,14 +185,21 @@ impl Queue<'_> {
         let (mut units, mut lost, mut lost_n, mut out) = (Vec::new(), 0.0, 0.0, Left::default());
         for window in self.windows {
             let of_class = window.counts.iter().filter(|(launch, _)| launch.class == class);
-            let (n, typical) = of_class
-                .fold((0.0, 0.0), |(n, sum), (launch, k)| (n + k, sum + k * (self.typical)(class, launch.geometry).unwrap_or(middle)));
+            let (n, typical) = of_class.fold((0.0, 0.0), |(n, sum), (launch, k)| {
+                (n + k, sum + k * (self.typical)(class, launch.geometry).unwrap_or(middle))
+            });
             if n == 0.0 {
                 continue;
             }
             out.most += window.available;
             match self.expected(window) {
-                Some(expected) => units.push(Unit { n, typical, expected, available: window.available, full: window.full }),
+                Some(expected) => units.push(Unit {
+                    n,
+                    typical,
+                    expected,
+                    available: window.available,
+                    full: window.full,
+                }),
                 None => (lost, lost_n) = (lost + typical, lost_n + n),
             }
         }
@@ -182,7 +210,12 @@ impl Queue<'_> {
             (lost, out.most, out.open) = (lost + rest * middle, f64::INFINITY, f64::INFINITY);
         }
         out.open += units.iter().filter(|u| !u.is_full()).map(|u| u.available).sum::<f64>();
-        let cases: Vec<Case> = self.evidence.iter().filter(|e| e.launch.class == class).filter_map(|e| self.case(e)).collect();
+        let cases: Vec<Case> = self
+            .evidence
+            .iter()
+            .filter(|e| e.launch.class == class)
+            .filter_map(|e| self.case(e))
+            .collect();
         let mut fill: Vec<f64> = vec![1.0; units.len()];
         let few = (cases.len() as u64) < FEW;
         if few {
@@ -201,9 +234,11 @@ impl Queue<'_> {
         out.variance += shared.sum::<f64>();
         let (more, unexplained, gap) = self.excess(&units, &cases, &fill, middle);
         out.unexplained = unexplained;
-        let explained: f64 = units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
+        let explained: f64 =
+            units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
         out.excess = out.excess.max(if few { explained + more - out.value } else { more });
-        // Launches that follow each other faster than their spans last: spans hold more than the launch, and do not fit.
+        // Launches that follow each other faster than their spans last: spans hold more than the
+        // launch, and do not fit.
         if gap.is_none_or(|gap| gap < 0.0) {
             out.most = f64::INFINITY;
         }
@@ -211,7 +246,8 @@ impl Queue<'_> {
             let open = || units.iter().filter(|u| !u.is_full());
             // Longer ones would show.
             let room = |u: &Unit| (u.available - u.full).max(0.0);
-            let (sum, squares) = cases.iter().fold((0.0, 0.0), |(s, q), c| (s + c.weight, q + c.weight * c.weight));
+            let (sum, squares) =
+                cases.iter().fold((0.0, 0.0), |(s, q), c| (s + c.weight, q + c.weight * c.weight));
             let effective = if squares > 0.0 { sum * sum / squares } else { 0.0 };
             let each = open().map(|u| u.n * room(u)).sum::<f64>() / (effective + 1.0);
             out.unseen = each.min(open().map(room).sum());
@@ -223,10 +259,17 @@ impl Queue<'_> {
         let expected = self.expected(&e.window)?;
         let Window { available, full, .. } = e.window;
         let typical = (self.typical)(e.launch.class, e.launch.geometry)?;
-        Some(Case { y: e.duration, weight: e.weight, typical, stretch: available / expected, full: full >= MOSTLY * available })
+        Some(Case {
+            y: e.duration,
+            weight: e.weight,
+            typical,
+            stretch: available / expected,
+            full: full >= MOSTLY * available,
+        })
     }
 
-    /// Estimates the launches group by group; `fill`: what part of its typical time a unit's launches took.
+    /// Estimates the launches group by group; `fill`: what part of its typical time a unit's
+    /// launches took.
     fn groups(&self, units: &[Unit], cases: &[Case], lost: f64, fill: &mut [f64], out: &mut Left) {
         let all_units: Vec<usize> = (0..units.len()).collect();
         let all_cases: Vec<usize> = (0..cases.len()).collect();
@@ -235,13 +278,17 @@ impl Queue<'_> {
         let mut influence = vec![0.0; cases.len()];
         let kinds: &[bool] = if own { &[false, true] } else { &[full * 2 >= cases.len()] };
         for kind in kinds {
-            let of = |all: &[usize], is: &dyn Fn(usize) -> bool| all.iter().copied().filter(|i| !own || is(*i) == *kind).collect();
+            let of = |all: &[usize], is: &dyn Fn(usize) -> bool| {
+                all.iter().copied().filter(|i| !own || is(*i) == *kind).collect()
+            };
             let units_of: Vec<usize> = of(&all_units, &|i| units[i].is_full());
             let cases_of: Vec<usize> = of(&all_cases, &|i| cases[i].full);
             self.kind(*kind, (units, &units_of), (cases, &cases_of), fill, &mut influence, out);
         }
         if lost > 0.0 {
-            let (weight, sum) = cases.iter().fold((0.0, 0.0), |(w, y), c| (w + c.weight * c.typical, y + c.weight * c.y));
+            let (weight, sum) = cases
+                .iter()
+                .fold((0.0, 0.0), |(w, y), c| (w + c.weight * c.typical, y + c.weight * c.y));
             out.value += lost * sum / weight;
             let residuals = |c: &Case| lost / weight * (c.y - sum / weight * c.typical);
             add_errors(cases, &all_cases, residuals, &mut influence, out);
@@ -265,9 +312,14 @@ impl Queue<'_> {
     ) {
         let class = |stretch: f64| (stretch.max(1e-9).log2() + 0.5).floor() as i64;
         let mut by_class: BTreeMap<i64, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
-        units_of.iter().for_each(|i| by_class.entry(class(units[*i].stretch())).or_default().0.push(*i));
-        cases_of.iter().for_each(|i| by_class.entry(class(cases[*i].stretch)).or_default().1.push(*i));
-        // Neighbouring classes are joined until there are cases enough; what is left goes to the last group, up to its last case.
+        units_of
+            .iter()
+            .for_each(|i| by_class.entry(class(units[*i].stretch())).or_default().0.push(*i));
+        cases_of
+            .iter()
+            .for_each(|i| by_class.entry(class(cases[*i].stretch)).or_default().1.push(*i));
+        // Neighbouring classes are joined until there are cases enough; what is left goes to the
+        // last group, up to its last case.
         let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         let mut group: (Vec<usize>, Vec<usize>) = Default::default();
         let mut beyond = Vec::new();
@@ -293,14 +345,21 @@ impl Queue<'_> {
         let usual = gap(cases).unwrap_or(0.0).min(0.0);
         let mut last = (1.0, 1.0);
         for (u, c) in groups.iter().filter(|g| !g.1.is_empty()) {
-            let sum = |of: &dyn Fn(&Case) -> f64| c.iter().map(|i| cases[*i].weight * of(&cases[*i])).sum::<f64>();
+            let sum = |of: &dyn Fn(&Case) -> f64| {
+                c.iter().map(|i| cases[*i].weight * of(&cases[*i])).sum::<f64>()
+            };
             let (typical, pace, time) = (sum(&|c| c.typical), sum(&Case::pace), sum(&|c| c.y));
             last = (time / typical, pace / typical);
             if u.is_empty() {
                 continue;
             }
-            let of_units = |of: &dyn Fn(&Unit) -> f64| u.iter().map(|i| of(&units[*i])).sum::<f64>();
-            let (known, of_cases) = if full { (of_units(&|u| u.stretch() * u.typical), pace) } else { (of_units(&|u| u.typical), typical) };
+            let of_units =
+                |of: &dyn Fn(&Unit) -> f64| u.iter().map(|i| of(&units[*i])).sum::<f64>();
+            let (known, of_cases) = if full {
+                (of_units(&|u| u.stretch() * u.typical), pace)
+            } else {
+                (of_units(&|u| u.typical), typical)
+            };
             let ratio = time / of_cases;
             // They cannot have taken more than there was.
             let room = of_units(&|u| u.available - usual * u.n * u.expected / u.typical);
@@ -309,7 +368,9 @@ impl Queue<'_> {
             for i in u {
                 fill[*i] = value / known * if full { units[*i].stretch() } else { 1.0 };
             }
-            let residual = |c: &Case| known / of_cases * (c.y - ratio * if full { c.pace() } else { c.typical });
+            let residual = |c: &Case| {
+                known / of_cases * (c.y - ratio * if full { c.pace() } else { c.typical })
+            };
             add_errors(cases, c, residual, influence, out);
         }
         for i in beyond {
@@ -323,12 +384,21 @@ impl Queue<'_> {
         }
     }
 
-    /// Time that neither the launches as estimated nor what usually passes between them explains, and what that is.
-    fn excess(&self, units: &[Unit], cases: &[Case], fill: &[f64], middle: f64) -> (f64, f64, Option<f64>) {
+    /// Time that neither the launches as estimated nor what usually passes between them explains,
+    /// and what that is.
+    fn excess(
+        &self,
+        units: &[Unit],
+        cases: &[Case],
+        fill: &[f64],
+        middle: f64,
+    ) -> (f64, f64, Option<f64>) {
         let rest = |(u, f): (&Unit, &f64)| (u.stretch() - f) * u.typical / u.n;
-        let mut rests: Vec<(f64, f64)> = units.iter().zip(fill).map(|unit| (rest(unit), unit.0.n)).collect();
+        let mut rests: Vec<(f64, f64)> =
+            units.iter().zip(fill).map(|unit| (rest(unit), unit.0.n)).collect();
         let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, 0.0, None) };
-        let mut off: Vec<(f64, f64)> = rests.iter().map(|(rest, n)| ((rest - median).abs(), *n)).collect();
+        let mut off: Vec<(f64, f64)> =
+            rests.iter().map(|(rest, n)| ((rest - median).abs(), *n)).collect();
         let noise = 1.4826 * quantile(&mut off, 0.5).unwrap_or(f64::INFINITY);
         let mut gaps = gaps(cases);
         let (gap, low_gap) = match (quantile(&mut gaps, 0.5), quantile(&mut gaps, 0.25)) {
@@ -346,9 +416,16 @@ impl Queue<'_> {
             let more = u.full - (f + median / middle) * u.expected;
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         });
-        // What the full ones show happened at the same rate in open ones, as far as there is room; not that few speak for many.
-        let expected = |full: bool| units.iter().filter(|u| u.is_full() == full).map(|u| u.expected).sum::<f64>();
-        let room = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| (u.available - f * u.expected).max(0.0));
+        // What the full ones show happened at the same rate in open ones, as far as there is room;
+        // not that few speak for many.
+        let expected = |full: bool| {
+            units.iter().filter(|u| u.is_full() == full).map(|u| u.expected).sum::<f64>()
+        };
+        let room = units
+            .iter()
+            .zip(fill)
+            .filter(|(u, _)| !u.is_full())
+            .map(|(u, f)| (u.available - f * u.expected).max(0.0));
         let (full, open) = (expected(true), expected(false));
         let alike = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
         let of_open = of_open.sum::<f64>();
@@ -357,11 +434,20 @@ impl Queue<'_> {
 }
 
 /// Adds the errors of a group's estimate.
-fn add_errors(cases: &[Case], of: &[usize], residual: impl Fn(&Case) -> f64, influence: &mut [f64], out: &mut Left) {
-    // Of weights w = (1-p)/p the error of the sum is 1/p - 1 for a launch that was chosen, and -1 for one that was not: its
-    // variance (1-p)/p is estimated by (1-p)/p^2 = w(w+1), its third cumulant by (1-p)(1-2p)/p^3 = w(w+1)(w-1).
+fn add_errors(
+    cases: &[Case],
+    of: &[usize],
+    residual: impl Fn(&Case) -> f64,
+    influence: &mut [f64],
+    out: &mut Left,
+) {
+    // Of weights w = (1-p)/p the error of the sum is 1/p - 1 for a launch that was chosen, and -1
+    // for one that was not: its variance (1-p)/p is estimated by (1-p)/p^2 = w(w+1), its third
+    // cumulant by (1-p)(1-2p)/p^3 = w(w+1)(w-1).
     let second = |c: &Case| c.weight * (c.weight + 1.0);
-    let (sum, squares) = of.iter().fold((0.0, 0.0), |(s, q), i| (s + second(&cases[*i]), q + second(&cases[*i]).powi(2)));
+    let (sum, squares) = of
+        .iter()
+        .fold((0.0, 0.0), |(s, q), i| (s + second(&cases[*i]), q + second(&cases[*i]).powi(2)));
     let effective = sum * sum / squares;
     // The ratio was taken from the same launches: as for any variance, one degree of freedom goes.
     let correction = effective / (effective - 1.0).max(1.0);

@@ -1,9 +1,10 @@
-//! Owns distributions of durations in bounded memory: count, total, least and most exact, percentiles by a sketch whose
-//! relative error is at most [`RELATIVE_ERROR`]. Two of them merge into what one over all values would be.
+//! Owns distributions of durations in bounded memory: count, total, least and most exact,
+//! percentiles by a sketch whose relative error is at most [`RELATIVE_ERROR`]. Two of them merge
+//! into what one over all values would be.
 //!
-//! The sketch counts values in bins of constant relative width: 128 to each power of two, so that a bin is found from
-//! the bits of the number alone (as HDR histograms do; DDSketch, Masson et al. 2019, gives the same guarantee with
-//! logarithms).
+//! The sketch counts values in bins of constant relative width: 128 to each power of two, so that a
+//! bin is found from the bits of the number alone (as HDR histograms do; DDSketch, Masson et al.
+//! 2019, gives the same guarantee with logarithms).
 
 /// Bits of precision below the leading one.
 const BITS: u32 = 7;
@@ -71,7 +72,11 @@ impl Distribution {
         if other.count == 0 {
             return;
         }
-        (self.min, self.max) = if self.count == 0 { (other.min, other.max) } else { (self.min.min(other.min), self.max.max(other.max)) };
+        (self.min, self.max) = if self.count == 0 {
+            (other.min, other.max)
+        } else {
+            (self.min.min(other.min), self.max.max(other.max))
+        };
         self.count += other.count;
         self.total += other.total;
         for (i, n) in other.bins.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -114,10 +119,12 @@ impl Distribution {
         (self.count > 0).then(|| self.total as f64 / self.count as f64)
     }
 
-    /// The value below or at which a share `q` (0 to 1) of the values lies (nearest rank), within [`RELATIVE_ERROR`].
+    /// The value below or at which a share `q` (0 to 1) of the values lies (nearest rank), within
+    /// [`RELATIVE_ERROR`].
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let rank =
+            ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         if self.count == 0 {
             return None;
         }

@@ -1,9 +1,11 @@
-//! Owns what the timeline proves about launches that sampled timing left out. The commands of an in-order queue run one
-//! after the other, so those between two timed ones fit between END of the first and START of the second, and not before
-//! they were enqueued; a finished queue has run all it was given. Together that is the most that they can have taken,
-//! and where the queue was never empty meanwhile nearly what they did take: few launches that are very long (preempted
-//! workers of a CPU, arguments that ask for more) show there although no sample holds one. Refuses queues that run out of
-//! order or whose enqueues raced, and takes no window for a duration: it also holds what passes between commands.
+//! Owns what the timeline proves about launches that sampled timing left out. The commands of an
+//! in-order queue run one after the other, so those between two timed ones fit between END of the
+//! first and START of the second, and not before they were enqueued; a finished queue has run all
+//! it was given. Together that is the most that they can have taken, and where the queue was never
+//! empty meanwhile nearly what they did take: few launches that are very long (preempted workers of
+//! a CPU, arguments that ask for more) show there although no sample holds one. Refuses queues that
+//! run out of order or whose enqueues raced, and takes no window for a duration: it also holds what
+//! passes between commands.
 
 use super::estimate::Sampled;
 use super::pace::{Left, Queue};
@@ -21,7 +23,8 @@ const MOST_EVIDENCE: usize = 1 << 13;
 const MOST_KINDS: usize = 256;
 /// Timed launches from which a geometry has a typical duration of its own.
 const ENOUGH: u64 = 3;
-/// How far spans of one queue may overlap and it still counts as in order, nanoseconds: alignment moves them a little.
+/// How far spans of one queue may overlap and it still counts as in order, nanoseconds: alignment
+/// moves them a little.
 const OVERLAP_NS: i64 = 5_000;
 
 /// What was enqueued.
@@ -29,7 +32,8 @@ const OVERLAP_NS: i64 = 5_000;
 pub enum What {
     /// A launch that was left out by chance.
     LeftOut(Launch),
-    /// A command that will have a time: its id, and for a launch what it was and the probability with which it was chosen.
+    /// A command that will have a time: its id, and for a launch what it was and the probability
+    /// with which it was chosen.
     Timed(u64, Option<(Launch, f64)>),
     /// A command of which nothing will be known.
     Unknown,
@@ -67,8 +71,8 @@ enum Item {
 pub struct Window {
     /// Time in which they may have run.
     pub available: f64,
-    /// Of it, when the queue was not empty: after the last of them was enqueued, or all of the time but what typical launches
-    /// would have left idle, whichever is more.
+    /// Of it, when the queue was not empty: after the last of them was enqueued, or all of the time
+    /// but what typical launches would have left idle, whichever is more.
     pub full: f64,
     /// How many of each.
     pub counts: Vec<(Launch, f64)>,
@@ -92,7 +96,8 @@ impl Window {
     }
 }
 
-/// A launch that was timed by chance, in the window in which it would have been had it been left out.
+/// A launch that was timed by chance, in the window in which it would have been had it been left
+/// out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// What it was.
@@ -111,7 +116,8 @@ struct Open {
     from: HostNs,
     /// Return of the last enqueue.
     last: HostNs,
-    /// When typical launches would be done, and how long they would have left the queue empty until then.
+    /// When typical launches would be done, and how long they would have left the queue empty until
+    /// then.
     done: HostNs,
     idle: f64,
     window: Window,
@@ -140,7 +146,8 @@ impl Open {
 #[derive(Debug, Clone, Default)]
 pub struct Windows {
     waiting: VecDeque<Item>,
-    /// Spans of timed commands that are not yet passed; `None` for those that got no time after all.
+    /// Spans of timed commands that are not yet passed; `None` for those that got no time after
+    /// all.
     known: IdMap<Option<Timed>>,
     /// The last enqueue.
     last: Option<(ThreadIndex, HostNs)>,
@@ -179,7 +186,8 @@ impl Windows {
         }
     }
 
-    /// A command was enqueued by a call that also waited for its end: it ran within the call, of which nobody knows what part it filled.
+    /// A command was enqueued by a call that also waited for its end: it ran within the call, of
+    /// which nobody knows what part it filled.
     pub fn blocked(&mut self, thread: ThreadIndex, call: Span, what: What) {
         self.enqueued(thread, call, what);
         if !self.unordered {
@@ -194,7 +202,8 @@ impl Windows {
             return;
         }
         self.known.insert(id, span);
-        if matches!(self.waiting.front(), Some(Item::Command(What::Timed(first, _), _)) if *first == id) {
+        if matches!(self.waiting.front(), Some(Item::Command(What::Timed(first, _), _)) if *first == id)
+        {
             self.pass();
         }
     }
@@ -227,7 +236,10 @@ impl Windows {
                     None => return,
                     Some(None) => self.run(call, None),
                     Some(Some(timed)) => {
-                        if self.free_from.is_some_and(|free| timed.start.0 < free.0.saturating_sub(OVERLAP_NS)) {
+                        if self
+                            .free_from
+                            .is_some_and(|free| timed.start.0 < free.0.saturating_sub(OVERLAP_NS))
+                        {
                             self.unordered = true;
                             return self.forget();
                         }
@@ -252,7 +264,8 @@ impl Windows {
     fn run(&mut self, call: Span, launch: Option<Launch>) {
         let from = self.from(call);
         // What was never timed is done at once: then the queue counts as empty sooner.
-        let typical = launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.1);
+        let typical =
+            launch.and_then(|launch| self.kinds.get(&key(launch))).map_or(0, |kind| kind.1);
         let open = self.open.get_or_insert_with(|| Open::new(from));
         open.enqueued(call.end, typical);
         match launch {
@@ -265,7 +278,8 @@ impl Windows {
         self.free_from.map_or(call.begin, |free| free.max(call.begin))
     }
 
-    /// A command with a time: what was before it ended, and if it was chosen by chance, its own window begins there.
+    /// A command with a time: what was before it ended, and if it was chosen by chance, its own
+    /// window begins there.
     fn timed(&mut self, timed: Timed, launch: Option<(Launch, f64)>, call: Span) {
         self.settle(timed.start);
         if let Some((launch, p)) = launch {
@@ -293,7 +307,12 @@ impl Windows {
             own.last = open.last;
             own.idle += open.idle;
         }
-        self.evidence.push(Evidence { launch, duration, weight: weight * self.thinned.max(1.0), window: own.close(end) });
+        self.evidence.push(Evidence {
+            launch,
+            duration,
+            weight: weight * self.thinned.max(1.0),
+            window: own.close(end),
+        });
         if self.evidence.len() > MOST_EVIDENCE {
             self.thinned = 2.0 * self.thinned.max(1.0);
             let mut second = false;
@@ -318,10 +337,15 @@ impl Windows {
         }
     }
 
-    /// What launches that were left out took, class by class, given the timed ones. Classes without an entry: nothing is
-    /// known. `preempted`: whether the device's workers may be interrupted for long, as a CPU's are.
+    /// What launches that were left out took, class by class, given the timed ones. Classes without
+    /// an entry: nothing is known. `preempted`: whether the device's workers may be interrupted for
+    /// long, as a CPU's are.
     #[must_use]
-    pub fn left(mut self, sampled: &BTreeMap<u64, &Sampled>, preempted: bool) -> BTreeMap<u64, Left> {
+    pub fn left(
+        mut self,
+        sampled: &BTreeMap<u64, &Sampled>,
+        preempted: bool,
+    ) -> BTreeMap<u64, Left> {
         while !self.unordered && !self.waiting.is_empty() {
             if let Some(Item::Command(What::Timed(id, _), _)) = self.waiting.front() {
                 self.known.entry(*id).or_insert(None);
@@ -331,14 +355,23 @@ impl Windows {
         if self.unordered {
             return BTreeMap::new();
         }
-        let of_classes: BTreeMap<u64, f64> = sampled.iter().filter_map(|(class, s)| Some((*class, s.typical()?.0.max(1.0)))).collect();
+        let of_classes: BTreeMap<u64, f64> = sampled
+            .iter()
+            .filter_map(|(class, s)| Some((*class, s.typical()?.0.max(1.0))))
+            .collect();
         let own = self.kinds.iter().filter(|(_, s)| s.0.timed() >= ENOUGH);
-        let own: IdMap<f64, u128> = own.filter_map(|(key, s)| Some((*key, s.0.typical()?.0.max(1.0)))).collect();
+        let own: IdMap<f64, u128> =
+            own.filter_map(|(key, s)| Some((*key, s.0.typical()?.0.max(1.0)))).collect();
         let typical = |class, geometry| {
             let launch = Launch { class, geometry };
             own.get(&key(launch)).or_else(|| of_classes.get(&class)).copied()
         };
-        let queue = Queue { windows: &self.windows, evidence: &self.evidence, typical: &typical, preempted };
+        let queue = Queue {
+            windows: &self.windows,
+            evidence: &self.evidence,
+            typical: &typical,
+            preempted,
+        };
         sampled.iter().filter_map(|(class, s)| Some((*class, queue.left(*class, s)?))).collect()
     }
 }
@@ -361,12 +394,14 @@ mod tests {
 
     /// A generator whose failures repeat.
     fn random(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Launches on one queue, all enqueued at the beginning, 100 ns apart on the device; the first ten are timed, then one in
-    /// twenty by chance. The total of those left out as estimated, whether it is doubtful, and the truth.
+    /// Launches on one queue, all enqueued at the beginning, 100 ns apart on the device; the first
+    /// ten are timed, then one in twenty by chance. The total of those left out as estimated,
+    /// whether it is doubtful, and the truth.
     fn stream(lengths: &[i64], seed: u64, preempted: bool) -> (Estimate, bool, f64, Estimate) {
         let (mut windows, mut sampled) = (Windows::default(), Sampled::default());
         let (mut at, mut total, mut timed, mut state) = (1_000_000, 0.0, VecDeque::new(), seed);
@@ -374,12 +409,16 @@ mod tests {
             let id = i as u64 + 1;
             let p = if i < 10 { 1.0 } else { 0.05 };
             let chosen = random(&mut state) < p;
-            let what = if chosen { What::Timed(id, Some((LAUNCH, p))) } else { What::LeftOut(LAUNCH) };
+            let what =
+                if chosen { What::Timed(id, Some((LAUNCH, p))) } else { What::LeftOut(LAUNCH) };
             windows.enqueued(MAIN, span(i as i64, i as i64 + 1), what);
             total += *length as f64;
             if chosen {
                 sampled.add(*length as u64, p);
-                timed.push_back((id, Timed { start: HostNs(at), end: HostNs(at + length), duration: *length as u64 }));
+                timed.push_back((
+                    id,
+                    Timed { start: HostNs(at), end: HostNs(at + length), duration: *length as u64 },
+                ));
             } else {
                 sampled.leave_out();
             }
@@ -399,8 +438,11 @@ mod tests {
 
     #[test]
     fn phases_that_the_queue_shows_drop_out_of_the_error() {
-        // A quarter takes twenty times as long, at once: chance alone does not know by how much that weighs.
-        let lengths: Vec<i64> = (0..4_000).map(|i| if (1_000..2_000).contains(&i) { 100_000 } else { 5_000 } + i % 50).collect();
+        // A quarter takes twenty times as long, at once: chance alone does not know by how much
+        // that weighs.
+        let lengths: Vec<i64> = (0..4_000)
+            .map(|i| if (1_000..2_000).contains(&i) { 100_000 } else { 5_000 } + i % 50)
+            .collect();
         let (mut half, mut by_chance) = (0.0, 0.0);
         for seed in 0..20 {
             let (total, _, truth, plain) = stream(&lengths, seed, false);
@@ -414,17 +456,25 @@ mod tests {
     fn steady_launches_are_known_as_well_as_by_chance() {
         let lengths: Vec<i64> = (0..2_000).map(|i| 4_950 + i % 100).collect();
         let (total, doubtful, truth, _) = stream(&lengths, 3, true);
-        assert!(total.low <= truth && truth <= total.high && total.half() < 0.02 * truth && !doubtful, "{total:?} {truth}");
+        assert!(
+            total.low <= truth && truth <= total.high && total.half() < 0.02 * truth && !doubtful,
+            "{total:?} {truth}"
+        );
     }
 
     #[test]
     fn launches_that_no_sample_shows_are_seen_in_the_windows() {
-        // Three launches of a millisecond are a quarter of all the time; that none of them is timed is as good as certain.
-        let lengths: Vec<i64> = (0..2_000).map(|i| if i % 700 == 613 { 1_000_000 } else { 5_000 }).collect();
+        // Three launches of a millisecond are a quarter of all the time; that none of them is timed
+        // is as good as certain.
+        let lengths: Vec<i64> =
+            (0..2_000).map(|i| if i % 700 == 613 { 1_000_000 } else { 5_000 }).collect();
         for preempted in [false, true] {
             let (total, doubtful, truth, plain) = stream(&lengths, 1, preempted);
             assert!(plain.high < truth, "the sample knows nothing of them: {plain:?} {truth}");
-            assert!(total.low <= truth && truth <= total.high && total.high < 1.2 * truth, "{total:?} {truth}");
+            assert!(
+                total.low <= truth && truth <= total.high && total.high < 1.2 * truth,
+                "{total:?} {truth}"
+            );
             assert!(doubtful || !preempted, "and few launches decide");
         }
     }
@@ -440,7 +490,8 @@ mod tests {
                     phase = 2_000.0 * (3.0 * random(&mut state)).exp();
                 }
                 let skewed = (1.0 - random(&mut state)).ln().abs();
-                (phase * (0.7 + 0.3 * skewed) * if random(&mut state) < 0.01 { 8.0 } else { 1.0 }) as i64
+                (phase * (0.7 + 0.3 * skewed) * if random(&mut state) < 0.01 { 8.0 } else { 1.0 })
+                    as i64
             })
             .collect();
         let trials = 300;
@@ -464,7 +515,10 @@ mod tests {
         let mut overlapping = Windows::default();
         for id in [1, 2] {
             overlapping.enqueued(MAIN, span(id as i64, id as i64 + 1), What::Timed(id, None));
-            overlapping.completed(id, Some(Timed { start: HostNs(1_000), end: HostNs(90_000), duration: 89_000 }));
+            overlapping.completed(
+                id,
+                Some(Timed { start: HostNs(1_000), end: HostNs(90_000), duration: 89_000 }),
+            );
         }
         let mut sampled = Sampled::default();
         [5, 6].iter().for_each(|d| sampled.add(*d, 1.0));
@@ -493,7 +547,10 @@ mod tests {
         }
         let left = windows.left(&BTreeMap::from([(LAUNCH.class, &sampled)]), false)[&LAUNCH.class];
         let total = sampled.total_with(Some(&left)).unwrap();
-        assert!((3.9e6..4.1e6).contains(&total.value) && total.half() < 0.1 * total.value, "{total:?}");
+        assert!(
+            (3.9e6..4.1e6).contains(&total.value) && total.half() < 0.1 * total.value,
+            "{total:?}"
+        );
         assert!(left.most <= 10_000.0 * 4_000.0 + 1.0, "{left:?}");
     }
 
@@ -518,8 +575,13 @@ mod tests {
 
     #[test]
     fn many_windows_and_timed_launches_are_thinned_and_say_the_same() {
-        let lengths: Vec<i64> = (0..30 * MOST_WINDOWS as i64).map(|i| if i % 90_000 < 9_000 { 50_000 } else { 5_000 }).collect();
+        let lengths: Vec<i64> = (0..30 * MOST_WINDOWS as i64)
+            .map(|i| if i % 90_000 < 9_000 { 50_000 } else { 5_000 })
+            .collect();
         let (total, _, truth, _) = stream(&lengths, 5, false);
-        assert!(total.low <= truth && truth <= total.high && total.half() < 0.02 * truth, "{total:?} {truth}");
+        assert!(
+            total.low <= truth && truth <= total.high && total.half() < 0.02 * truth,
+            "{total:?} {truth}"
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Owns synthetic truth for the energy attribution: a device that runs kernels of known power and sensors that
-//! watch it, written apart from the estimator. Refuses to call anything of the estimator but its input types.
+//! Owns synthetic truth for the energy attribution: a device that runs kernels of known power and
+//! sensors that watch it, written apart from the estimator. Refuses to call anything of the
+//! estimator but its input types.
 //!
-//! The device is simulated forward in time, one stretch of constant power after the other; each sensor keeps
-//! its own state (charge of a low pass, an energy counter's last update). Every number comes from a seed.
+//! The device is simulated forward in time, one stretch of constant power after the other; each
+//! sensor keeps its own state (charge of a low pass, an energy counter's last update). Every number
+//! comes from a seed.
 
 #![allow(dead_code, reason = "shared by a test and an example that each use a part")]
 
@@ -84,7 +86,8 @@ pub enum Sensor {
     Moments { period: f64, every: f64, lag: f64, delay: f64, noise: f64 },
 }
 
-pub const RAPL: Sensor = Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
+pub const RAPL: Sensor =
+    Sensor::Counter { update: 0.001, jitter: 2e-5, poll: 0.001, quantum: 61e-6 };
 pub const STEPS: Sensor = Sensor::Counter { update: 0.1, jitter: 1e-3, poll: 0.005, quantum: 1e-3 };
 
 /// One run to be simulated.
@@ -115,7 +118,8 @@ pub struct Run {
     /// All launches, in order, stamps only where timed.
     pub launches: Vec<Launch>,
     pub series: Series,
-    /// Mean watts of each class over the run, but for `piece_spread`, which is a kernel's chance in this run.
+    /// Mean watts of each class over the run, but for `piece_spread`, which is a kernel's chance in
+    /// this run.
     pub watts: Vec<f64>,
     /// Joules of the whole run.
     pub joules: f64,
@@ -153,10 +157,12 @@ impl Watcher {
         let mut random = Random::new(seed ^ 0xABCD);
         let phase = random.uniform();
         let (next_sample, next_update, next_poll) = match sensor {
-            Sensor::Counter { update, poll, .. } => (f64::INFINITY, phase * update, random.uniform() * poll),
-            Sensor::Samples { period, .. } | Sensor::TwoPoles { period, .. } | Sensor::Moments { period, .. } => {
-                (phase * period, f64::INFINITY, f64::INFINITY)
+            Sensor::Counter { update, poll, .. } => {
+                (f64::INFINITY, phase * update, random.uniform() * poll)
             }
+            Sensor::Samples { period, .. }
+            | Sensor::TwoPoles { period, .. }
+            | Sensor::Moments { period, .. } => (phase * period, f64::INFINITY, f64::INFINITY),
         };
         Self {
             sensor,
@@ -169,7 +175,11 @@ impl Watcher {
             update_index: 0,
             shown: 0.0,
             next_poll,
-            next_moment: if let Sensor::Moments { every, .. } = sensor { every } else { f64::INFINITY },
+            next_moment: if let Sensor::Moments { every, .. } = sensor {
+                every
+            } else {
+                f64::INFINITY
+            },
             points: Vec::new(),
             random,
         }
@@ -177,15 +187,18 @@ impl Watcher {
 
     fn pass(&mut self, until: f64, watts: f64) {
         loop {
-            let event = self.next_sample.min(self.next_update).min(self.next_poll).min(self.next_moment);
+            let event =
+                self.next_sample.min(self.next_update).min(self.next_poll).min(self.next_moment);
             let stop = event.min(until);
             if let Sensor::Samples { lag, .. } = self.sensor {
                 self.charge = watts + (self.charge - watts) * (-(stop - self.now) / lag).exp();
             }
             if let Sensor::TwoPoles { first, second, .. } = self.sensor {
-                let (a, b) = ((-(stop - self.now) / first).exp(), (-(stop - self.now) / second).exp());
+                let (a, b) =
+                    ((-(stop - self.now) / first).exp(), (-(stop - self.now) / second).exp());
                 let gap = self.ahead - watts;
-                self.charge = watts + (self.charge - watts) * b + gap * first / (first - second) * (a - b);
+                self.charge =
+                    watts + (self.charge - watts) * b + gap * first / (first - second) * (a - b);
                 self.ahead = watts + gap * a;
             }
             self.energy += watts * (stop - self.now);
@@ -193,7 +206,9 @@ impl Watcher {
             if event > until {
                 return;
             }
-            if let (true, Sensor::Moments { every, lag, .. }) = (self.next_moment <= self.now, self.sensor) {
+            if let (true, Sensor::Moments { every, lag, .. }) =
+                (self.next_moment <= self.now, self.sensor)
+            {
                 self.charge = watts + (self.charge - watts) * (-every / lag).exp();
                 self.next_moment += every;
                 continue;
@@ -210,7 +225,8 @@ impl Watcher {
                 let reading = self.charge + noise * self.random.normal();
                 let chance = self.random.uniform();
                 if chance > 0.01 {
-                    // The value reached the driver `delay` later; a few samples are handed out twice.
+                    // The value reached the driver `delay` later; a few samples are handed out
+                    // twice.
                     let point = (stamp(self.now + delay), (reading * 1e3).round() / 1e3);
                     self.points.push(point);
                     if chance > 0.995 {
@@ -224,7 +240,8 @@ impl Watcher {
                     self.shown = (self.energy / quantum).floor() * quantum;
                     self.update_index += 1;
                     let wobble = jitter * self.random.normal();
-                    self.next_update = (self.next_update + update + wobble).max(self.now + 0.1 * update);
+                    self.next_update =
+                        (self.next_update + update + wobble).max(self.now + 0.1 * update);
                 }
                 if self.next_poll <= self.now {
                     self.points.push((stamp(self.now), self.shown));
@@ -304,8 +321,18 @@ impl Scenario {
                 timed: timed.then_some((stamp(start), stamp(end))),
             });
             if timed {
-                let timing = if self.timed >= 1.0 { Timing::Timed } else { Timing::Sampled { probability: self.timed } };
-                spans.push(Span { class: ClassId(class as u32), device: DeviceIndex(0), start: stamp(start), end: stamp(end), timing });
+                let timing = if self.timed >= 1.0 {
+                    Timing::Timed
+                } else {
+                    Timing::Sampled { probability: self.timed }
+                };
+                spans.push(Span {
+                    class: ClassId(class as u32),
+                    device: DeviceIndex(0),
+                    start: stamp(start),
+                    end: stamp(end),
+                    timing,
+                });
             }
             if self.gap > 0.0 {
                 now += -self.gap * (1.0 - random.uniform()).ln();
@@ -318,7 +345,9 @@ impl Scenario {
         let total: f64 = busy.iter().sum();
         let series = match self.sensor {
             Sensor::Counter { .. } => Series::Cumulative(watcher.points),
-            Sensor::Samples { .. } | Sensor::TwoPoles { .. } | Sensor::Moments { .. } => Series::Instant(watcher.points),
+            Sensor::Samples { .. } | Sensor::TwoPoles { .. } | Sensor::Moments { .. } => {
+                Series::Instant(watcher.points)
+            }
         };
         Run {
             spans,
@@ -332,7 +361,8 @@ impl Scenario {
 
     /// A class drawn so that times, not launches, come in the given shares.
     fn draw(&self, shares: &[f64], random: &mut Random) -> usize {
-        let rates = || shares.iter().zip(&self.kernels).map(|(share, kernel)| share / kernel.length);
+        let rates =
+            || shares.iter().zip(&self.kernels).map(|(share, kernel)| share / kernel.length);
         let mut left = random.uniform() * rates().sum::<f64>();
         for (class, rate) in rates().enumerate() {
             left -= rate;

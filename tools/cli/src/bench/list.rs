@@ -1,9 +1,11 @@
-//! Lists and ranges of sizes on the command line. Owns their notation; refuses empty and endless ones.
+//! Lists and ranges of sizes on the command line. Owns their notation; refuses empty and endless
+//! ones.
 #![forbid(unsafe_code)]
 
 use std::str::FromStr;
 
-/// Sizes in the order given: `8`, `1,2,4`, `1..4` (1 to 3), `1..=4`, `1-4`, each range with `:STEP` behind it.
+/// Sizes in the order given: `8`, `1,2,4`, `1..4` (1 to 3), `1..=4`, `1-4`, each range with `:STEP`
+/// behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes(pub Vec<usize>);
 
@@ -16,15 +18,25 @@ impl FromStr for Sizes {
     fn from_str(text: &str) -> Result<Sizes, String> {
         let mut sizes = Vec::new();
         for part in text.split(',') {
-            let number = |t: &str| t.trim().parse::<usize>().map_err(|_| format!("`{t}` in `{text}` is no number"));
-            let (range, step) = part.split_once(':').map_or(Ok((part, 1)), |(r, s)| number(s).map(|s| (r, s)))?;
-            let bounds = match (range.split_once("..="), range.split_once(".."), range.split_once('-')) {
-                (Some((a, b)), _, _) | (None, None, Some((a, b))) => (number(a)?, number(b)?),
-                (None, Some((a, b)), _) => (number(a)?, number(b)?.saturating_sub(1)),
-                _ => number(range).map(|n| (n, n))?,
+            let number = |t: &str| {
+                t.trim().parse::<usize>().map_err(|_| format!("`{t}` in `{text}` is no number"))
             };
-            if bounds.0 == 0 || step == 0 || bounds.1 < bounds.0 || (bounds.1 - bounds.0) / step >= MOST {
-                return Err(format!("`{part}` holds no sizes: they begin at 1 and ranges go upwards"));
+            let (range, step) =
+                part.split_once(':').map_or(Ok((part, 1)), |(r, s)| number(s).map(|s| (r, s)))?;
+            let bounds =
+                match (range.split_once("..="), range.split_once(".."), range.split_once('-')) {
+                    (Some((a, b)), _, _) | (None, None, Some((a, b))) => (number(a)?, number(b)?),
+                    (None, Some((a, b)), _) => (number(a)?, number(b)?.saturating_sub(1)),
+                    _ => number(range).map(|n| (n, n))?,
+                };
+            if bounds.0 == 0
+                || step == 0
+                || bounds.1 < bounds.0
+                || (bounds.1 - bounds.0) / step >= MOST
+            {
+                return Err(format!(
+                    "`{part}` holds no sizes: they begin at 1 and ranges go upwards"
+                ));
             }
             sizes.extend((bounds.0..=bounds.1).step_by(step));
         }

@@ -1,5 +1,5 @@
-//! `clscope bench`: the microbenchmarks. Owns the command line, the progress bar and what is printed and written; refuses to measure:
-//! that is `clscope-microbench`.
+//! `clscope bench`: the microbenchmarks. Owns the command line, the progress bar and what is
+//! printed and written; refuses to measure: that is `clscope-microbench`.
 
 mod list;
 mod output;
@@ -64,8 +64,8 @@ pub struct Args {
     /// Compare the results of timed launches with the host too, not only those of a short one
     #[arg(short, long)]
     validate: bool,
-    /// Read the device's performance counters (NVIDIA: GPM) while each kernel runs for a second. Intel's: record a run of this command,
-    /// `clscope record --counters oa -- clscope bench ...`
+    /// Read the device's performance counters (NVIDIA: GPM) while each kernel runs for a second.
+    /// Intel's: record a run of this command, `clscope record --counters oa -- clscope bench ...`
     #[arg(long)]
     counters: bool,
     /// All variants and finer sweeps: takes many minutes
@@ -102,8 +102,10 @@ pub struct Args {
 
 /// Where binaries are kept: the user's cache directory (XDG Base Directory Specification).
 fn cache_directory() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let base =
+        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("clscope").join("bench"))
 }
 
@@ -117,7 +119,9 @@ fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Devi
         Ok(number) => all.get(number),
         Err(_) => all.iter().find(|d| d.facts.name.to_lowercase().contains(&wanted.to_lowercase())),
     };
-    found.with_context(|| format!("no device is called {wanted}; `clscope bench --list-devices` names {}", all.len()))
+    found.with_context(|| {
+        format!("no device is called {wanted}; `clscope bench --list-devices` names {}", all.len())
+    })
 }
 
 struct Progress {
@@ -143,7 +147,8 @@ impl Watch for Progress {
     }
 }
 
-/// Runs the subcommand. The exit code is a failure where the device computed wrong results or OpenCL failed.
+/// Runs the subcommand. The exit code is a failure where the device computed wrong results or
+/// OpenCL failed.
 ///
 /// # Errors
 /// Where no device can be opened, an argument names nothing, or results cannot be written.
@@ -157,7 +162,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("there is no suite {unknown}; the suites are {}", names.join(", "));
     }
     let opencl = OpenCl::open(args.opencl.as_deref())?;
-    let all = devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let all =
+        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     if args.list_devices {
         output::devices(&all);
         return Ok(ExitCode::SUCCESS);
@@ -175,7 +181,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         cache: if args.build { None } else { cache_directory() },
         ..Settings::default()
     };
-    let choice = Choice { suites: args.suites.clone(), cases: args.choose.clone(), no_sensors: args.no_sensors, peak: args.peak };
+    let choice = Choice {
+        suites: args.suites.clone(),
+        cases: args.choose.clone(),
+        no_sensors: args.no_sensors,
+        peak: args.peak,
+    };
     let chosen = run::cases(device, &settings, &choice);
     if args.list {
         output::cases(&device.facts, &chosen);
@@ -186,17 +197,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     drop(chosen);
     if let Some(directory) = &args.output {
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     }
     // Before anybody is told that measuring begins: what is measured is kept from then on.
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}") {
+    let bar =
+        if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}")
+    {
         bar.set_style(style);
     }
     let mut progress = Progress { bar, stop };
-    let results = run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
+    let results =
+        run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
     progress.bar.finish_and_clear();
     if results.interrupted {
         say("interrupted: what was measured until then follows");
@@ -210,9 +226,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::write(&results, directory, args.png)?;
         say(format_args!("results are in {}", directory.display()));
     }
-    let bad = results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();
+    let bad =
+        results.cases.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)).count();
     if bad > 0 {
-        bail!("{bad} of {} cases gave wrong results or failed; they have no figures", results.cases.len());
+        bail!(
+            "{bad} of {} cases gave wrong results or failed; they have no figures",
+            results.cases.len()
+        );
     }
     Ok(if results.interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

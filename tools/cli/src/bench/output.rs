@@ -14,7 +14,9 @@ use std::path::Path;
 
 /// The sources of all kernels.
 pub fn kernels() {
-    for source in [Source::Flop, Source::Memory, Source::Classes, Source::Latency, Source::Structure] {
+    for source in
+        [Source::Flop, Source::Memory, Source::Classes, Source::Latency, Source::Structure]
+    {
         println!("// ---- {}\n{}", source.name(), source.text());
     }
 }
@@ -23,7 +25,10 @@ pub fn kernels() {
 pub fn devices(all: &[Device]) {
     for (number, device) in all.iter().enumerate() {
         let f = &device.facts;
-        println!("{number}  {} | {} | {} | {} compute units", f.name, f.platform, f.version, f.compute_units);
+        println!(
+            "{number}  {} | {} | {} | {} compute units",
+            f.name, f.platform, f.version, f.compute_units
+        );
     }
     if all.is_empty() {
         println!("no OpenCL device; `clscope doctor` says why");
@@ -74,7 +79,14 @@ const COLUMNS: [&str; 10] = [
 fn line(case: &CaseResult) -> String {
     let known = COLUMNS.iter().filter_map(|name| case.figure(name));
     let other = || {
-        case.figures.iter().filter(|f| !COLUMNS.contains(&f.name.as_str()) && f.name != "clock" && !f.name.starts_with("counter/")).take(4)
+        case.figures
+            .iter()
+            .filter(|f| {
+                !COLUMNS.contains(&f.name.as_str())
+                    && f.name != "clock"
+                    && !f.name.starts_with("counter/")
+            })
+            .take(4)
     };
     let mut parts: Vec<String> = known
         .map(|f| {
@@ -88,8 +100,13 @@ fn line(case: &CaseResult) -> String {
         })
         .collect();
     // Counters that say that something ran; all of them stand in the files.
-    let busy = case.figures.iter().filter(|f| f.name.starts_with("counter/") && f.unit == "%" && f.estimate.value >= 1.0);
-    let busy = busy.map(|f| format!("{} {:.1} %", f.name.rsplit('/').next().unwrap_or_default(), f.estimate.value));
+    let busy = case
+        .figures
+        .iter()
+        .filter(|f| f.name.starts_with("counter/") && f.unit == "%" && f.estimate.value >= 1.0);
+    let busy = busy.map(|f| {
+        format!("{} {:.1} %", f.name.rsplit('/').next().unwrap_or_default(), f.estimate.value)
+    });
     if parts.is_empty() {
         parts = other().map(|f| format!("{} {}", f.name, shown(f))).collect();
     }
@@ -105,17 +122,26 @@ fn line(case: &CaseResult) -> String {
 pub fn tables(results: &Results) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let f = &results.device;
-    let clock = f.max_clock_mhz.map_or_else(|| "clock not stated".to_owned(), |mhz| format!("{mhz} MHz stated"));
-    writeln!(out, "{} | {} | driver {} | {} compute units, {clock}", f.name, f.platform, f.driver, f.compute_units)?;
+    let clock = f
+        .max_clock_mhz
+        .map_or_else(|| "clock not stated".to_owned(), |mhz| format!("{mhz} MHz stated"));
+    writeln!(
+        out,
+        "{} | {} | driver {} | {} compute units, {clock}",
+        f.name, f.platform, f.driver, f.compute_units
+    )?;
     writeln!(out, "power: {}\nfigures are means with 95 % intervals", results.power_source)?;
     for suite in &SUITES {
-        let ours: Vec<&CaseResult> = results.cases.iter().filter(|c| c.suite == suite.name).collect();
+        let ours: Vec<&CaseResult> =
+            results.cases.iter().filter(|c| c.suite == suite.name).collect();
         if ours.is_empty() {
             continue;
         }
         writeln!(out, "\n{}: {}", suite.name, suite.about)?;
         // Sweeps are for plots and findings; as lines they would bury the rest.
-        let listed = |c: &&&CaseResult| c.parameter("sweep").is_none() && !matches!(suite.name, "transfer" | "latency");
+        let listed = |c: &&&CaseResult| {
+            c.parameter("sweep").is_none() && !matches!(suite.name, "transfer" | "latency")
+        };
         let width = ours.iter().filter(listed).map(|c| c.id.len()).max().unwrap_or(0);
         for case in ours.iter().filter(|c| listed(c) && c.status == Status::Measured) {
             let line = line(case);
@@ -127,23 +153,35 @@ pub fn tables(results: &Results) -> Result<()> {
         for case in ours.iter().filter(|c| c.status == Status::NotAvailable) {
             let reason = case.reason.as_deref().unwrap_or("no reason given");
             // Reasons that differ in their numbers alone are one.
-            let words =
-                |text: &str| text.split(|c: char| c.is_ascii_digit()).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+            let words = |text: &str| {
+                text.split(|c: char| c.is_ascii_digit())
+                    .filter(|w| !w.is_empty())
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
             match missing.iter_mut().find(|(r, _)| words(r) == words(reason)) {
                 Some((_, ids)) => ids.push(&case.id),
                 None => missing.push((reason, vec![&case.id])),
             }
         }
         for (reason, ids) in missing {
-            let rest = if ids.len() > 1 { format!(" and {} more", ids.len() - 1) } else { String::new() };
+            let rest =
+                if ids.len() > 1 { format!(" and {} more", ids.len() - 1) } else { String::new() };
             writeln!(out, "  not available: {}{rest}: {reason}", ids[0])?;
         }
         for case in ours.iter().filter(|c| matches!(c.status, Status::Wrong | Status::Failed)) {
-            writeln!(out, "  ERROR {}: {}", case.id, case.reason.as_deref().unwrap_or("no reason given"))?;
+            writeln!(
+                out,
+                "  ERROR {}: {}",
+                case.id,
+                case.reason.as_deref().unwrap_or("no reason given")
+            )?;
         }
         let prefix = format!("{}/", suite.name);
         for finding in results.findings.iter().filter(|f| f.name.starts_with(&prefix)) {
-            let sure = finding.confidence.map_or_else(String::new, |c| format!(" (confidence {:.1} %)", c * 100.0));
+            let sure = finding
+                .confidence
+                .map_or_else(String::new, |c| format!(" (confidence {:.1} %)", c * 100.0));
             writeln!(out, "  => {}{sure}", finding.text)?;
         }
     }
@@ -167,16 +205,26 @@ pub fn json(results: &Results) -> Result<()> {
 /// # Errors
 /// Where a file cannot be written or a plot cannot be drawn.
 pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
-    write_whole(&directory.join("results.json"), |out| Ok(serde_json::to_writer_pretty(out, results)?))?;
+    write_whole(&directory.join("results.json"), |out| {
+        Ok(serde_json::to_writer_pretty(out, results)?)
+    })?;
     write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))?;
     let plots = plots(results)?;
     let renderer = png.then(Renderer::new).transpose()?;
     for plot in &plots {
         if let Some(renderer) = &renderer {
-            let pixels = renderer.png(&plot.svg).with_context(|| format!("cannot draw the plot {} as PNG", plot.name))?;
-            write_whole(&directory.join(plot.name).with_extension("png"), |out| Ok(out.write_all(&pixels)?))?;
+            let pixels = renderer
+                .png(&plot.svg)
+                .with_context(|| format!("cannot draw the plot {} as PNG", plot.name))?;
+            write_whole(&directory.join(plot.name).with_extension("png"), |out| {
+                Ok(out.write_all(&pixels)?)
+            })?;
         }
-        write_whole(&directory.join(plot.name).with_extension("svg"), |out| Ok(out.write_all(plot.svg.as_bytes())?))?;
+        write_whole(&directory.join(plot.name).with_extension("svg"), |out| {
+            Ok(out.write_all(plot.svg.as_bytes())?)
+        })?;
     }
-    write_whole(&directory.join("index.html"), |out| Ok(out.write_all(page(results, &plots).as_bytes())?))
+    write_whole(&directory.join("index.html"), |out| {
+        Ok(out.write_all(page(results, &plots).as_bytes())?)
+    })
 }

@@ -1,4 +1,5 @@
-//! Plots as pixels. Owns the fonts they are drawn with; refuses to draw without any: a plot without words misleads.
+//! Plots as pixels. Owns the fonts they are drawn with; refuses to draw without any: a plot without
+//! words misleads.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,8 @@ use std::sync::Arc;
 const SCALE: f32 = 2.0;
 
 /// Families that systems come with, in the order of preference.
-const FAMILIES: [&str; 6] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica", "Ubuntu"];
+const FAMILIES: [&str; 6] =
+    ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica", "Ubuntu"];
 
 /// Draws SVG as PNG.
 pub struct Renderer {
@@ -29,10 +31,16 @@ impl Renderer {
     }
 
     fn with(mut fonts: fontdb::Database) -> Result<Renderer> {
-        let has = |name: &&str| fonts.faces().any(|face| face.families.iter().any(|family| family.0 == **name));
+        let has = |name: &&str| {
+            fonts.faces().any(|face| face.families.iter().any(|family| family.0 == **name))
+        };
         let first = || fonts.faces().next().and_then(|face| Some(face.families.first()?.0.clone()));
-        let Some(family) = FAMILIES.iter().find(|name| has(name)).map(|name| (*name).to_owned()).or_else(first) else {
-            bail!("--png needs a font and this system has none; install one such as fonts-dejavu-core, or use the SVG files");
+        let Some(family) =
+            FAMILIES.iter().find(|name| has(name)).map(|name| (*name).to_owned()).or_else(first)
+        else {
+            bail!(
+                "--png needs a font and this system has none; install one such as fonts-dejavu-core, or use the SVG files"
+            );
         };
         fonts.set_sans_serif_family(family);
         Ok(Renderer { options: Options { fontdb: Arc::new(fonts), ..Options::default() } })
@@ -46,7 +54,8 @@ impl Renderer {
         let tree = Tree::from_str(svg, &self.options).context("the SVG cannot be read")?;
         let side = |length: f32| (length * SCALE).ceil() as u32;
         let (width, height) = (side(tree.size().width()), side(tree.size().height()));
-        let mut pixels = Pixmap::new(width, height).with_context(|| format!("no room for {width} x {height} pixels"))?;
+        let mut pixels = Pixmap::new(width, height)
+            .with_context(|| format!("no room for {width} x {height} pixels"))?;
         resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());
         pixels.encode_png().context("the PNG cannot be encoded")
     }
@@ -56,8 +65,7 @@ impl Renderer {
 mod tests {
     use super::*;
 
-    const SVG: &str =
-        r##"<svg width="30" height="10" xmlns="http://www.w3.org/2000/svg"><rect width="30" height="10" fill="#ff0000"/></svg>"##;
+    const SVG: &str = r##"<svg width="30" height="10" xmlns="http://www.w3.org/2000/svg"><rect width="30" height="10" fill="#ff0000"/></svg>"##;
 
     #[test]
     fn a_picture_keeps_its_size_and_its_colours() {
@@ -65,7 +73,11 @@ mod tests {
         let png = renderer.png(SVG).unwrap();
         let back = Pixmap::decode_png(&png).unwrap();
         assert_eq!((back.width(), back.height()), (60, 20));
-        assert!(back.pixels().iter().all(|p| (p.red(), p.green(), p.blue(), p.alpha()) == (255, 0, 0, 255)));
+        assert!(
+            back.pixels()
+                .iter()
+                .all(|p| (p.red(), p.green(), p.blue(), p.alpha()) == (255, 0, 0, 255))
+        );
         assert!(renderer.png("<svg").is_err());
     }
 

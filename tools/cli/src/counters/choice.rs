@@ -1,5 +1,5 @@
-//! Owns what the user asks for: families of counters, their metric set, how often, and programmed EU counters. Refuses to
-//! open anything.
+//! Owns what the user asks for: families of counters, their metric set, how often, and programmed
+//! EU counters. Refuses to open anything.
 
 use clscope_nvml::gpm::{METRICS, Metric};
 use clscope_sensors::oa::flex::Programmed;
@@ -12,7 +12,8 @@ use std::time::Duration;
 pub enum Wanted {
     /// NVIDIA GPUs from Hopper on, through NVML: these metrics, or all where the list is empty.
     Gpm(Vec<Metric>),
-    /// Intel GPUs, through the streams of i915 and xe; the metric set by name or UUID, else what is built in.
+    /// Intel GPUs, through the streams of i915 and xe; the metric set by name or UUID, else what is
+    /// built in.
     Oa(Option<String>),
     /// perf events of the application's threads, for CPU devices.
     Perf,
@@ -23,7 +24,10 @@ pub enum Wanted {
 fn gpm(name: &str) -> Result<Metric, String> {
     clscope_nvml::gpm::by_name(name).ok_or_else(|| {
         let all: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
-        format!("{name:?} is no GPM counter: there are {}; as gpm:fp32+dram-bandwidth", all.join(", "))
+        format!(
+            "{name:?} is no GPM counter: there are {}; as gpm:fp32+dram-bandwidth",
+            all.join(", ")
+        )
     })
 }
 
@@ -49,14 +53,16 @@ impl FromStr for Wanted {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(skip)] // its name is that of the options about sensors
 pub struct Options {
-    /// Hardware counters to read for every kernel: gpm or gpm:NAME+NAME (NVIDIA, Hopper and later), oa or oa:SET (Intel GPUs), perf (CPU
-    /// devices), intel-queue or intel-queue:CONFIGURATION (Intel's own, per command); comma-separated [default: none]
+    /// Hardware counters to read for every kernel: gpm or gpm:NAME+NAME (NVIDIA, Hopper and later),
+    /// oa or oa:SET (Intel GPUs), perf (CPU devices), intel-queue or intel-queue:CONFIGURATION
+    /// (Intel's own, per command); comma-separated [default: none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub counters: Vec<Wanted>,
     /// Directory (or file) with XML of metric sets for oa:SET [default: what is installed]
     #[arg(long, value_name = "DIR")]
     pub metrics: Option<PathBuf>,
-    /// Longest time between two reports of oa, or two readings of perf [default: 1 for oa, 10 for perf]
+    /// Longest time between two reports of oa, or two readings of perf [default: 1 for oa, 10 for
+    /// perf]
     #[arg(long, value_name = "MS", value_parser = parse_period)]
     pub counter_period: Option<Duration>,
     /// What a programmable EU counter of oa counts instead (Gen9): a7=fine:7,coarse:7,inc:0
@@ -74,7 +80,9 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 impl Options {
     /// NVML's metrics, where they are wanted; empty for all. Its sampler of power reads them.
     pub fn gpm(&self) -> Option<Vec<Metric>> {
-        self.counters.iter().find_map(|w| if let Wanted::Gpm(metrics) = w { Some(metrics.clone()) } else { None })
+        self.counters
+            .iter()
+            .find_map(|w| if let Wanted::Gpm(metrics) = w { Some(metrics.clone()) } else { None })
     }
 
     /// Whether any is wanted that has a file of its own.
@@ -82,7 +90,8 @@ impl Options {
         self.counters.iter().any(|w| matches!(w, Wanted::Oa(_) | Wanted::Perf))
     }
 
-    /// What the recorder is to read inside the application, in the terms of its setting; empty if nothing.
+    /// What the recorder is to read inside the application, in the terms of its setting; empty if
+    /// nothing.
     pub fn inside(&self, snapshot: bool) -> String {
         let of = |w: &Wanted| match w {
             Wanted::Perf if snapshot => Some("perf".to_owned()),
@@ -100,9 +109,15 @@ impl Options {
             () if snapshot && self.gpm().is_some() => Some(
                 "--counters gpm cannot be read around commands: NVIDIA's driver takes a snapshot every 100 ms whoever asks, so that no reading is of one command; leave out --snapshot, and kernels are told apart by a fit",
             ),
-            () if !self.counter.is_empty() && !oa => Some("--counter programs a counter of Intel GPUs: add --counters oa"),
-            () if self.metrics.is_some() && !oa => Some("--metrics names sets for Intel GPUs: add --counters oa:SET"),
-            () if self.counter_period.is_some() && !self.windows() => Some("--counter-period is for --counters oa and perf"),
+            () if !self.counter.is_empty() && !oa => {
+                Some("--counter programs a counter of Intel GPUs: add --counters oa")
+            }
+            () if self.metrics.is_some() && !oa => {
+                Some("--metrics names sets for Intel GPUs: add --counters oa:SET")
+            }
+            () if self.counter_period.is_some() && !self.windows() => {
+                Some("--counter-period is for --counters oa and perf")
+            }
             () => None,
         }
     }
@@ -116,7 +131,12 @@ mod tests {
     fn families_and_sets_are_parsed() {
         let table = [
             ("gpm", Wanted::Gpm(Vec::new())),
-            ("gpm:fp32+DRAM-bandwidth", Wanted::Gpm(METRICS.into_iter().filter(|m| [12, 10].contains(&m.id)).rev().collect())),
+            (
+                "gpm:fp32+DRAM-bandwidth",
+                Wanted::Gpm(
+                    METRICS.into_iter().filter(|m| [12, 10].contains(&m.id)).rev().collect(),
+                ),
+            ),
             ("perf", Wanted::Perf),
             ("oa", Wanted::Oa(None)),
             ("oa:ComputeBasic", Wanted::Oa(Some("ComputeBasic".into()))),
@@ -128,16 +148,27 @@ mod tests {
         for bad in ["intel-queue:x", "", "oa:", "gpm:x", "gpm:fp32+", "perf:cycles", "cupti"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }
-        assert!(parse_period("0.5").is_ok() && parse_period("0").is_err() && parse_period("nan").is_err());
+        assert!(
+            parse_period("0.5").is_ok()
+                && parse_period("0").is_err()
+                && parse_period("nan").is_err()
+        );
     }
 
     #[test]
     fn options_that_mean_nothing_are_told() {
-        let of = |counters: &[Wanted]| Options { counters: counters.to_vec(), ..Options::default() };
+        let of =
+            |counters: &[Wanted]| Options { counters: counters.to_vec(), ..Options::default() };
         assert_eq!(of(&[Wanted::Oa(None)]).mistake(false), None);
-        let period = Options { counter_period: Some(Duration::from_millis(1)), ..of(&[Wanted::Gpm(Vec::new())]) };
+        let period = Options {
+            counter_period: Some(Duration::from_millis(1)),
+            ..of(&[Wanted::Gpm(Vec::new())])
+        };
         assert!(period.mistake(false).is_some());
-        let programmed = Options { counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()], ..of(&[Wanted::Perf]) };
+        let programmed = Options {
+            counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()],
+            ..of(&[Wanted::Perf])
+        };
         assert!(of(&[Wanted::Gpm(Vec::new())]).mistake(true).unwrap().contains("100 ms"));
         assert_eq!(of(&[Wanted::Perf, Wanted::Oa(None)]).mistake(true), None);
         assert!(programmed.mistake(false).unwrap().contains("--counters oa"));

@@ -1,5 +1,5 @@
-//! Owns the figures of a recorded source: its metric set, read back from the trace, evaluated over counts. Refuses figures
-//! whose inputs are not known.
+//! Owns the figures of a recorded source: its metric set, read back from the trace, evaluated over
+//! counts. Refuses figures whose inputs are not known.
 
 use clscope_metrics::rpn::Equation;
 use clscope_metrics::set::{Metric, MetricSet, Origin};
@@ -19,26 +19,30 @@ impl Figures {
     /// Of a source as the trace describes it.
     pub fn of(about: &CounterSource) -> Self {
         let layout = Format::by_name(&about.format).map(|f| f.layout(Reading::Tables));
-        let Some(layout) = layout.filter(|l| !about.figures.is_empty() && l.counters().count() + 2 == about.counters.len()) else {
+        let Some(layout) = layout.filter(|l| {
+            !about.figures.is_empty() && l.counters().count() + 2 == about.counters.len()
+        }) else {
             return Self::Plain(about.counters.clone());
         };
         let mut variables = Variables::new();
         for (name, value) in about.variables.iter().zip(&about.values) {
             variables.set(name, *value, Provenance::Recording);
         }
-        let rows = about.figures.iter().zip(&about.units).zip(about.equations.iter().zip(&about.meanings));
-        let metric = |((symbol, unit), (equation, meaning)): ((&String, &String), (&String, &String))| {
-            Some(Metric {
-                symbol: symbol.clone(),
-                name: symbol.clone(),
-                description: meaning.clone(),
-                unit: unit.clone(),
-                group: String::new(),
-                equation: Equation::parse(equation).ok()?,
-                max: None,
-                availability: None,
-            })
-        };
+        let rows =
+            about.figures.iter().zip(&about.units).zip(about.equations.iter().zip(&about.meanings));
+        let metric =
+            |((symbol, unit), (equation, meaning)): ((&String, &String), (&String, &String))| {
+                Some(Metric {
+                    symbol: symbol.clone(),
+                    name: symbol.clone(),
+                    description: meaning.clone(),
+                    unit: unit.clone(),
+                    group: String::new(),
+                    equation: Equation::parse(equation).ok()?,
+                    max: None,
+                    availability: None,
+                })
+            };
         let set = MetricSet {
             symbol: about.set.clone(),
             name: about.set.clone(),
@@ -51,10 +55,13 @@ impl Figures {
         Self::Set { set, layout, variables }
     }
 
-    /// Names and units; whether a figure is a mean by itself, or counts, which are given per second.
+    /// Names and units; whether a figure is a mean by itself, or counts, which are given per
+    /// second.
     pub fn columns(&self) -> Vec<(String, String, bool)> {
         match self {
-            Self::Plain(names) => names.iter().map(|n| (n.clone(), "/s".to_owned(), false)).collect(),
+            Self::Plain(names) => {
+                names.iter().map(|n| (n.clone(), "/s".to_owned(), false)).collect()
+            }
             Self::Set { set, .. } => {
                 let column = |m: &Metric| match m.unit.to_ascii_lowercase().as_str() {
                     "percent" | "%" => (m.symbol.clone(), "%".to_owned(), true),
@@ -69,10 +76,17 @@ impl Figures {
     /// Figures of counts over `seconds`.
     pub fn evaluate(&self, counts: &[u64], known: &[bool], seconds: f64) -> Vec<Option<f64>> {
         match self {
-            Self::Plain(_) => counts.iter().zip(known).map(|(n, known)| known.then_some(*n as f64 / seconds)).collect(),
+            Self::Plain(_) => counts
+                .iter()
+                .zip(known)
+                .map(|(n, known)| known.then_some(*n as f64 / seconds))
+                .collect(),
             Self::Set { set, layout, variables } => {
                 let mut of = Counts::zero(layout);
-                of.set_clocks(counts.first().copied().unwrap_or(0), counts.get(1).copied().unwrap_or(0));
+                of.set_clocks(
+                    counts.first().copied().unwrap_or(0),
+                    counts.get(1).copied().unwrap_or(0),
+                );
                 let names: Vec<Counter> = layout.counters().collect();
                 for (counter, n) in names.iter().zip(counts.iter().skip(2)) {
                     of.set(*counter, *n);

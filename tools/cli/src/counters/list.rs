@@ -1,5 +1,6 @@
-//! `clscope list-counters`: which counters this machine has, what each family needs, and the figures of metric sets. Owns
-//! the printing; refuses to open streams: it looks, and leaves other programs' measurements alone.
+//! `clscope list-counters`: which counters this machine has, what each family needs, and the
+//! figures of metric sets. Owns the printing; refuses to open streams: it looks, and leaves other
+//! programs' measurements alone.
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -94,7 +95,10 @@ fn nvidia(out: &mut String) {
         }
         Err(finding) => line(out, format_args!("  absent: {}", finding.why.unwrap_or_default())),
     }
-    let names: Vec<String> = gpm::METRICS.iter().map(|m| format!("{} ({})", m.name, if m.is_bandwidth { "MiB/s" } else { "%" })).collect();
+    let names: Vec<String> = gpm::METRICS
+        .iter()
+        .map(|m| format!("{} ({})", m.name, if m.is_bandwidth { "MiB/s" } else { "%" }))
+        .collect();
     line(out, format_args!("  counters: {}", names.join(", ")));
 }
 
@@ -112,7 +116,10 @@ fn sets(args: &Args) -> Result<Vec<MetricSet>> {
 
 /// Name of a configuration, where a set or a published list has one.
 fn name_of(uuid: &str, sets: &[MetricSet]) -> Option<String> {
-    let own = sets.iter().find(|s| s.uuid.is_some_and(|u| u.as_str() == uuid)).map(|s| format!("{} of {}", s.symbol, s.chipset));
+    let own = sets
+        .iter()
+        .find(|s| s.uuid.is_some_and(|u| u.as_str() == uuid))
+        .map(|s| format!("{} of {}", s.symbol, s.chipset));
     let published = [Generation::Gen9, Generation::Gen12]
         .into_iter()
         .flat_map(builtin::fitting_configurations)
@@ -129,29 +136,59 @@ fn card(node: &Node, roots: &Roots, sets: &[MetricSet], out: &mut String) {
         Some((g, None)) => format!("no set is built in for {g:?}: name one with --counters oa:SET"),
         None => "no set is built in".to_owned(),
     };
-    line(out, format_args!("  {} ({}, {}): {known}; {built_in}", node.card, node.driver, node.pci.as_deref().unwrap_or("no PCI address")));
+    line(
+        out,
+        format_args!(
+            "  {} ({}, {}): {known}; {built_in}",
+            node.card,
+            node.driver,
+            node.pci.as_deref().unwrap_or("no PCI address")
+        ),
+    );
     let configurations = loaded(&System, roots, &node.card);
     if configurations.is_empty() {
-        line(out, "    no configuration is loaded: record loads what it needs where it has CAP_PERFMON");
+        line(
+            out,
+            "    no configuration is loaded: record loads what it needs where it has CAP_PERFMON",
+        );
     }
     for (uuid, id) in configurations {
-        let name = name_of(uuid.as_str(), sets).unwrap_or_else(|| "of a set that no file describes".to_owned());
+        let name = name_of(uuid.as_str(), sets)
+            .unwrap_or_else(|| "of a set that no file describes".to_owned());
         line(out, format_args!("    loaded: {uuid} (number {}), {name}", id.0));
     }
 }
 
 fn intel(args: &Args, out: &mut String) -> Result<()> {
-    line(out, "oa: Intel GPUs (record --counters oa or oa:SET); counts of intervals, interpolated or by regression; decoded as specified");
+    line(
+        out,
+        "oa: Intel GPUs (record --counters oa or oa:SET); counts of intervals, interpolated or by regression; decoded as specified",
+    );
     let roots = args.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
     let sets = sets(args)?;
     let cards = nodes(&System, &roots);
     if cards.is_empty() {
-        line(out, format_args!("  absent: there is no GPU of the drivers i915 or xe below {}", roots.sys.join("class/drm").display()));
+        line(
+            out,
+            format_args!(
+                "  absent: there is no GPU of the drivers i915 or xe below {}",
+                roots.sys.join("class/drm").display()
+            ),
+        );
     }
     cards.iter().for_each(|node| card(node, &roots, &sets, out));
     for set in &sets {
         let uuid = set.uuid.map_or(String::new(), |u| format!(" {u}"));
-        line(out, format_args!("  set {} ({}, {}):{uuid} {} figures", set.symbol, set.chipset, set.origin, set.metrics.len()));
+        line(
+            out,
+            format_args!(
+                "  set {} ({}, {}):{uuid} {} figures",
+                set.symbol,
+                set.chipset,
+                set.origin,
+                set.metrics.len()
+            ),
+        );
     }
     Ok(())
 }
@@ -159,28 +196,48 @@ fn intel(args: &Args, out: &mut String) -> Result<()> {
 fn figures(args: &Args, out: &mut String) -> Result<()> {
     let Some(wanted) = &args.set else { return Ok(()) };
     let sets = sets(args)?;
-    let named = |s: &&MetricSet| s.symbol.eq_ignore_ascii_case(wanted) || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(wanted));
+    let named = |s: &&MetricSet| {
+        s.symbol.eq_ignore_ascii_case(wanted)
+            || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(wanted))
+    };
     let mut any = false;
     for set in sets.iter().filter(named) {
         any = true;
         line(out, format_args!("{} ({}, {})", set.symbol, set.chipset, set.origin));
         for metric in &set.metrics {
-            line(out, format_args!("  {:<28} {:<9} {}", metric.symbol, metric.unit, metric.description));
+            line(
+                out,
+                format_args!("  {:<28} {:<9} {}", metric.symbol, metric.unit, metric.description),
+            );
         }
     }
     if !any {
         let mut names: Vec<&str> = sets.iter().map(|s| s.symbol.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        bail!("there is no metric set {wanted:?}; there are: {}. --metrics DIR reads others", names.join(", "));
+        bail!(
+            "there is no metric set {wanted:?}; there are: {}. --metrics DIR reads others",
+            names.join(", ")
+        );
     }
     Ok(())
 }
 
 fn perf(out: &mut String) {
-    line(out, "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression");
-    let (works, problems) = match ProcessCounters::open(&System, &Roots::default(), &Kernel::default(), std::process::id(), &EVENTS) {
-        Ok((source, problems)) => (source.counters().iter().map(|c| c.name.clone()).collect(), problems),
+    line(
+        out,
+        "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression",
+    );
+    let (works, problems) = match ProcessCounters::open(
+        &System,
+        &Roots::default(),
+        &Kernel::default(),
+        std::process::id(),
+        &EVENTS,
+    ) {
+        Ok((source, problems)) => {
+            (source.counters().iter().map(|c| c.name.clone()).collect(), problems)
+        }
         Err(error) => (Vec::new(), vec![error]),
     };
     if !works.is_empty() {

@@ -1,5 +1,6 @@
-//! Owns the regression of sources whose windows hold many kernels, NVIDIA's GPM first of all: from windows to means per
-//! kernel, with all that has to be said of them. Refuses to fit by itself: the analysis does.
+//! Owns the regression of sources whose windows hold many kernels, NVIDIA's GPM first of all: from
+//! windows to means per kernel, with all that has to be said of them. Refuses to fit by itself: the
+//! analysis does.
 
 use super::result::{Class, Column, Estimate, Source, Together, Value};
 use crate::energy::activity::Device;
@@ -11,7 +12,8 @@ use clscope_analysis::energy::{Activity, ClassId, HostNs};
 use clscope_trace::sensors::{CounterSource, Quantity};
 use std::collections::BTreeMap;
 
-/// NVIDIA's driver takes a snapshot every 100 ms and hands it out up to 106 ms later (H200): the data say when it was taken.
+/// NVIDIA's driver takes a snapshot every 100 ms and hands it out up to 106 ms later (H200): the
+/// data say when it was taken.
 const DELAY: Delay = Delay::Between { least: 0.0, most: 0.12, typical: 0.016, timer: Some(0.1) };
 
 /// One counter with its windows.
@@ -31,15 +33,23 @@ impl Input {
         let mut windows = Vec::with_capacity(sensor.windows.len());
         let mut before: Option<HostNs> = None;
         for window in &sensor.windows {
-            // A window begins where the one before it ended, if that is the same moment to some microseconds.
-            let begin = before.replace(window.end).filter(|b| (b.0 - window.begin.0).abs() < 10_000).unwrap_or(window.begin);
+            // A window begins where the one before it ended, if that is the same moment to some
+            // microseconds.
+            let begin = before
+                .replace(window.end)
+                .filter(|b| (b.0 - window.begin.0).abs() < 10_000)
+                .unwrap_or(window.begin);
             windows.push((begin, window.end, window.mean));
         }
         Self {
             name: sensor.series.name.rsplit('/').next().unwrap_or_default().to_owned(),
             unit: sensor.series.quantity.unit().to_owned(),
             windows,
-            idle: if sensor.series.quantity == Quantity::Percent { Idle::Zero } else { Idle::Fitted },
+            idle: if sensor.series.quantity == Quantity::Percent {
+                Idle::Zero
+            } else {
+                Idle::Fitted
+            },
         }
     }
 }
@@ -55,23 +65,41 @@ fn estimate(of: counters::Estimate) -> Estimate {
 }
 
 /// All sources of means that speak of a device.
-pub fn of(trace: &Trace<'_>, device: &Device, devices: &[Device], readings: &Readings) -> Vec<Source> {
-    let alone = devices.iter().filter(|d| d.host == device.host && d.kind == device.kind).count() == 1;
+pub fn of(
+    trace: &Trace<'_>,
+    device: &Device,
+    devices: &[Device],
+    readings: &Readings,
+) -> Vec<Source> {
+    let alone =
+        devices.iter().filter(|d| d.host == device.host && d.kind == device.kind).count() == 1;
     let mut sources: BTreeMap<&str, (Vec<Input>, String)> = BTreeMap::new();
-    for sensor in readings.sensors.iter().filter(|s| s.host == device.host && !s.windows.is_empty()) {
+    for sensor in readings.sensors.iter().filter(|s| s.host == device.host && !s.windows.is_empty())
+    {
         if let Some(matched) = own(device, sensor, alone) {
-            sources.entry(&sensor.series.source).or_insert_with(|| (Vec::new(), matched)).0.push(Input::of(sensor));
+            sources
+                .entry(&sensor.series.source)
+                .or_insert_with(|| (Vec::new(), matched))
+                .0
+                .push(Input::of(sensor));
         }
     }
     let one = |(name, (inputs, matched)): (&str, (Vec<Input>, String))| {
         let mut out = Source::new(trace, device, name, matched);
-        regress(&mut out, device, &Activity::new(&device.spans, device.classes.len()), &inputs, DELAY);
+        regress(
+            &mut out,
+            device,
+            &Activity::new(&device.spans, device.classes.len()),
+            &inputs,
+            DELAY,
+        );
         out
     };
     sources.into_iter().map(one).collect()
 }
 
-/// The metric set of a source with where its definition comes from; none where the source has no sets.
+/// The metric set of a source with where its definition comes from; none where the source has no
+/// sets.
 pub fn set(about: &CounterSource) -> Option<String> {
     match (about.set.as_str(), about.origin.as_str()) {
         ("", _) => None,
@@ -85,7 +113,10 @@ impl Source {
     pub fn new(trace: &Trace<'_>, device: &Device, name: &str, matched: String) -> Self {
         let mut notes = vec!["these counters are the whole device's: what other programs ran on it at the same time is in them".to_owned()];
         if device.unplaced > 0 {
-            notes.push(format!("{} commands ran at unknown times: what they did is in the figures of others", device.unplaced));
+            notes.push(format!(
+                "{} commands ran at unknown times: what they did is in the figures of others",
+                device.unplaced
+            ));
         }
         Self {
             device: device.name.clone(),
@@ -108,17 +139,30 @@ impl Source {
 }
 
 /// Fills in columns and classes by the fit.
-pub fn regress(out: &mut Source, device: &Device, activity: &Activity, inputs: &[Input], delay: Delay) {
+pub fn regress(
+    out: &mut Source,
+    device: &Device,
+    activity: &Activity,
+    inputs: &[Input],
+    delay: Delay,
+) {
     let full = |i: &Input| if i.unit == "%" { 100.0 } else { 0.0 };
-    let all: Vec<Counter<'_>> = inputs.iter().map(|i| Counter { windows: &i.windows, idle: i.idle, full: full(i) }).collect();
+    let all: Vec<Counter<'_>> = inputs
+        .iter()
+        .map(|i| Counter { windows: &i.windows, idle: i.idle, full: full(i) })
+        .collect();
     let results = counters::attribute_all(activity, &all, delay);
-    let found = |f: fn(&Attributed) -> f64| results.iter().filter_map(|r| r.as_ref().ok()).map(f).reduce(f64::max);
+    let found = |f: fn(&Attributed) -> f64| {
+        results.iter().filter_map(|r| r.as_ref().ok()).map(f).reduce(f64::max)
+    };
     let most = inputs.iter().map(|i| i.windows.len()).max().unwrap_or(0);
     out.windows = found(|r| r.windows as f64).unwrap_or(0.0) as usize;
     out.left_out = most.saturating_sub(out.windows);
-    let mut lengths: Vec<i64> = inputs.first().map_or_else(Vec::new, |i| i.windows.iter().map(|w| w.1.0 - w.0.0).collect());
+    let mut lengths: Vec<i64> =
+        inputs.first().map_or_else(Vec::new, |i| i.windows.iter().map(|w| w.1.0 - w.0.0).collect());
     let middle = lengths.len() / 2;
-    out.window_seconds = if lengths.is_empty() { 0.0 } else { *lengths.select_nth_unstable(middle).1 as f64 * 1e-9 };
+    out.window_seconds =
+        if lengths.is_empty() { 0.0 } else { *lengths.select_nth_unstable(middle).1 as f64 * 1e-9 };
     if matches!(delay, Delay::Between { .. }) {
         out.delay_seconds = found(|r| r.delay);
     }
@@ -146,11 +190,16 @@ pub fn regress(out: &mut Source, device: &Device, activity: &Activity, inputs: &
         let mut values = BTreeMap::new();
         let mut covered: f64 = 0.0;
         for (column, result) in out.columns.iter().zip(&results) {
-            let Some((result, row)) = result.as_ref().ok().and_then(|r| Some((r, r.classes.get(index)?))) else { continue };
+            let Some((result, row)) =
+                result.as_ref().ok().and_then(|r| Some((r, r.classes.get(index)?)))
+            else {
+                continue;
+            };
             covered = covered.max(row.covered.0);
             values.insert(column.name.clone(), value(device, result, row));
         }
-        let launches = totals.get(index).map_or(0.0, |t| t.launches) * device.launches_per_span(ClassId(index as u32));
+        let launches = totals.get(index).map_or(0.0, |t| t.launches)
+            * device.launches_per_span(ClassId(index as u32));
         out.classes.push(Class {
             name: class.name.clone(),
             kind: if class.kernel { "kernel" } else { "transfer" },
@@ -164,7 +213,8 @@ pub fn regress(out: &mut Source, device: &Device, activity: &Activity, inputs: &
 }
 
 fn value(device: &Device, result: &Attributed, row: &counters::ClassCounter) -> Value {
-    let name = |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
+    let name =
+        |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     let only_with = row.only_with.and_then(|g| result.groups.get(g)).map(|g| Together {
         classes: g.classes.iter().map(name).collect(),
         mean: estimate(g.mean),
@@ -173,7 +223,9 @@ fn value(device: &Device, result: &Attributed, row: &counters::ClassCounter) -> 
     let mean = row.mean.map(estimate);
     let why = match (mean, &only_with, row.vague) {
         (Some(_), ..) | (_, Some(_), _) => None,
-        (_, _, Some(vague)) => Some(format!("it ran for too short a time: {:.3} +- {:.3}", vague.value, vague.half())),
+        (_, _, Some(vague)) => {
+            Some(format!("it ran for too short a time: {:.3} +- {:.3}", vague.value, vague.half()))
+        }
         _ => Some("it did not run while counters were read".to_owned()),
     };
     Value { mean, by: mean.map(|_| "regressed"), only_with, why }

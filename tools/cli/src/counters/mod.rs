@@ -1,7 +1,6 @@
-//! Owns counters per kernel in the command: what is asked for ([`choice`]), opened ([`open`]) and read while an application
-//! runs ([`sampler`]), and what a trace's counters say of its kernels
-//! ([`means`], [`windows`], [`snapshots`]). Refuses to fit anything: the
-//! analysis does that.
+//! Owns counters per kernel in the command: what is asked for ([`choice`]), opened ([`open`]) and
+//! read while an application runs ([`sampler`]), and what a trace's counters say of its kernels
+//! ([`means`], [`windows`], [`snapshots`]). Refuses to fit anything: the analysis does that.
 #![forbid(unsafe_code)]
 
 pub mod choice;
@@ -22,7 +21,8 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use result::Counters;
 
-/// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where nothing else tells.
+/// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where
+/// nothing else tells.
 pub fn of(
     files: &TraceFiles,
     trace: &Trace<'_>,
@@ -33,7 +33,10 @@ pub fn of(
 ) -> Option<Counters> {
     let recorded = windows::read(trace, files.sensors());
     let around = snapshots::read(trace, files.sensors());
-    if readings.sensors.iter().all(|s| s.windows.is_empty()) && recorded.is_empty() && around.is_empty() {
+    if readings.sensors.iter().all(|s| s.windows.is_empty())
+        && recorded.is_empty()
+        && around.is_empty()
+    {
         return None;
     }
     let devices = activity::of(trace, alignment, by);

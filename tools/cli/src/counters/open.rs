@@ -1,5 +1,6 @@
-//! Owns the way from what the user asks for to open sources of counters, each with all that its figures need: metric set,
-//! variables, side effects. Refuses to read them, and to guess a metric set.
+//! Owns the way from what the user asks for to open sources of counters, each with all that its
+//! figures need: metric set, variables, side effects. Refuses to read them, and to guess a metric
+//! set.
 
 use super::choice::{Options, Wanted};
 use crate::output::say;
@@ -13,7 +14,9 @@ use clscope_sensors::oa::cpu::{self, ProcessCounters};
 use clscope_sensors::oa::device::DrmFile;
 use clscope_sensors::oa::i915::I915;
 use clscope_sensors::oa::xe::Xe;
-use clscope_sensors::oa::{CounterSource, Counts, Generation, OaError, OaSampler, Reading, open as oa};
+use clscope_sensors::oa::{
+    CounterSource, Counts, Generation, OaError, OaSampler, Reading, open as oa,
+};
 use clscope_sensors::{Roots, System};
 use clscope_trace::sensors::{self, Finding};
 use std::path::Path;
@@ -49,14 +52,23 @@ impl Found {
     }
 
     fn refused(&mut self, name: String, state: &str, why: String, remedy: Option<String>) {
-        self.findings.push(Finding { name, state: state.to_owned(), why, remedy: remedy.unwrap_or_default() });
+        self.findings.push(Finding {
+            name,
+            state: state.to_owned(),
+            why,
+            remedy: remedy.unwrap_or_default(),
+        });
     }
 }
 
 /// Says what could not be had, since the user asked for it.
 pub fn complain(finding: &Finding) {
     if finding.state != "opened" {
-        let remedy = if finding.remedy.is_empty() { String::new() } else { format!("; to mend: {}", finding.remedy) };
+        let remedy = if finding.remedy.is_empty() {
+            String::new()
+        } else {
+            format!("; to mend: {}", finding.remedy)
+        };
         say(format_args!("warning: no {}: {}{remedy}", finding.name, finding.why));
     }
 }
@@ -82,7 +94,9 @@ struct Plan {
 
 /// The sets a user may mean by a name: those of the directory.
 fn library(metrics: Option<&Path>) -> Result<Vec<MetricSet>, String> {
-    let Some(path) = metrics.map(Path::to_owned).or_else(directory::installed) else { return Ok(Vec::new()) };
+    let Some(path) = metrics.map(Path::to_owned).or_else(directory::installed) else {
+        return Ok(Vec::new());
+    };
     directory::read(&path).map(|l| l.sets).map_err(|e| words(&e))
 }
 
@@ -93,17 +107,26 @@ fn plan(
     variables: &Variables,
     is_loaded: &dyn Fn(&Uuid) -> bool,
 ) -> Result<Plan, String> {
-    let registers = |set: &MetricSet| -> Option<Registers> { if set.lists.is_empty() { None } else { set.registers(variables).ok() } };
+    let registers = |set: &MetricSet| -> Option<Registers> {
+        if set.lists.is_empty() { None } else { set.registers(variables).ok() }
+    };
     let mut plan = match named {
         None => {
             let set = builtin::core(generation).ok_or_else(|| {
                 format!("no metric set is built in for {generation:?}: name one of a directory, --counters oa:SET --metrics DIR")
             })?;
-            let fitting: Vec<Uuid> = builtin::fitting_configurations(generation).iter().filter_map(|(_, u)| u.parse().ok()).collect();
+            let fitting: Vec<Uuid> = builtin::fitting_configurations(generation)
+                .iter()
+                .filter_map(|(_, u)| u.parse().ok())
+                .collect();
             let loaded = fitting.iter().find(|u| is_loaded(u)).copied();
             match (loaded, registers(&set)) {
-                (Some(uuid), _) if options.counter.is_empty() => Plan { set: Some(set), uuid, registers: None },
-                (_, Some(registers)) => Plan { uuid: Uuid::of(&registers), registers: Some(registers), set: Some(set) },
+                (Some(uuid), _) if options.counter.is_empty() => {
+                    Plan { set: Some(set), uuid, registers: None }
+                }
+                (_, Some(registers)) => {
+                    Plan { uuid: Uuid::of(&registers), registers: Some(registers), set: Some(set) }
+                }
                 (_, None) => {
                     let uuid = set.uuid.or(fitting.first().copied());
                     let uuid = uuid.ok_or_else(|| {
@@ -115,16 +138,21 @@ fn plan(
         }
         Some(name) => {
             let sets = library(options.metrics.as_deref())?;
-            let fits =
-                |s: &&MetricSet| s.symbol.eq_ignore_ascii_case(name) || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(name));
+            let fits = |s: &&MetricSet| {
+                s.symbol.eq_ignore_ascii_case(name)
+                    || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(name))
+            };
             let mut found: Vec<&MetricSet> = sets.iter().filter(fits).collect();
-            // A set of one name is there for every GPU: the one whose configuration is loaded is this GPU's.
+            // A set of one name is there for every GPU: the one whose configuration is loaded is
+            // this GPU's.
             if let Some(loaded) = found.iter().position(|s| s.uuid.is_some_and(|u| is_loaded(&u))) {
                 found = vec![found[loaded]];
             }
             match (&found[..], name.parse::<Uuid>()) {
                 ([set], _) => {
-                    let uuid = set.uuid.ok_or_else(|| format!("the set {} names no configuration (UUID)", set.symbol))?;
+                    let uuid = set.uuid.ok_or_else(|| {
+                        format!("the set {} names no configuration (UUID)", set.symbol)
+                    })?;
                     Plan { set: Some((*set).clone()), uuid, registers: registers(set) }
                 }
                 // A configuration by itself: its counts as they come.
@@ -146,7 +174,9 @@ fn plan(
     };
     if !options.counter.is_empty() {
         if generation != Generation::Gen9 {
-            return Err(format!("--counter: the event codes that are published are Gen9's, and this GPU is {generation:?}"));
+            return Err(format!(
+                "--counter: the event codes that are published are Gen9's, and this GPU is {generation:?}"
+            ));
         }
         let registers = plan
             .registers
@@ -159,8 +189,14 @@ fn plan(
     Ok(plan)
 }
 
-/// Writes down a set so that the trace can be evaluated by itself. Figures this GPU has not are left out.
-fn describe(set: &MetricSet, counts: &Counts, variables: &Variables, about: &mut sensors::CounterSource) {
+/// Writes down a set so that the trace can be evaluated by itself. Figures this GPU has not are
+/// left out.
+fn describe(
+    set: &MetricSet,
+    counts: &Counts,
+    variables: &Variables,
+    about: &mut sensors::CounterSource,
+) {
     about.set = set.symbol.clone();
     about.origin = format!("{}, {}", set.chipset, set.origin);
     for (metric, outcome) in set.metrics.iter().zip(set.evaluate_all(counts, variables)) {
@@ -184,7 +220,11 @@ fn variables(
     if let Some(topology) = topology {
         variables.set_topology(topology, generation.0, generation.1, &Provenance::Driver);
     }
-    for (name, value) in [("GpuMinFrequency", range.0), ("GpuMaxFrequency", range.1), ("GpuTimestampFrequency", (hz > 0).then_some(hz))] {
+    for (name, value) in [
+        ("GpuMinFrequency", range.0),
+        ("GpuMaxFrequency", range.1),
+        ("GpuTimestampFrequency", (hz > 0).then_some(hz)),
+    ] {
         if let Some(value) = value {
             variables.set(name, value, Provenance::Driver);
         }
@@ -194,11 +234,23 @@ fn variables(
 }
 
 /// One card's stream.
-fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> Result<Stream, (String, Option<String>)> {
+fn card(
+    options: &Options,
+    named: Option<&str>,
+    node: &Node,
+    roots: &Roots,
+) -> Result<Stream, (String, Option<String>)> {
     let told = |e: OaError| (words(&e), e.remedy());
     let generation = node.device_id.and_then(Generation::of_device);
-    let known =
-        generation.ok_or_else(|| (format!("the generation of the device {:#06x} is not known", node.device_id.unwrap_or(0)), None))?;
+    let known = generation.ok_or_else(|| {
+        (
+            format!(
+                "the generation of the device {:#06x} is not known",
+                node.device_id.unwrap_or(0)
+            ),
+            None,
+        )
+    })?;
     let path = node.path(roots);
     let device = DrmFile::open(&path).map_err(told)?;
     // Lists of registers may depend on what the GPU has.
@@ -211,7 +263,9 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
     let before = variables(known, topology.as_ref(), 0, (None, None));
     let plan = plan(options, named, known.0, &before, &is_loaded).map_err(|why| (why, None))?;
     let wanted = oa::Wanted {
-        period_ns: options.counter_period.map_or(1_000_000, |p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX)),
+        period_ns: options
+            .counter_period
+            .map_or(1_000_000, |p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX)),
         uuid: plan.uuid,
         registers: plan.registers.as_ref(),
         format: None,
@@ -221,7 +275,8 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
     };
     let opened = oa::open(&System, roots, node, Box::new(device), &wanted).map_err(told)?;
     let layout = known.0.widest_format().layout(Reading::Tables);
-    let variables = variables(opened.generation, opened.topology.as_ref(), opened.hz, opened.clock_range_hz);
+    let variables =
+        variables(opened.generation, opened.topology.as_ref(), opened.hz, opened.clock_range_hz);
     let mut about = sensors::CounterSource {
         pci: node.pci.clone(),
         format: layout.name.to_owned(),
@@ -241,16 +296,30 @@ fn card(options: &Options, named: Option<&str>, node: &Node, roots: &Roots) -> R
 
 /// Opens the streams of all Intel GPUs, to be read here.
 pub fn intel(options: &Options, roots: &Roots, found: &mut Found) {
-    let mut take = |found: &mut Found, Stream { sampler, about }| found.sources.push(Open { source: Box::new(sampler), about });
+    let mut take = |found: &mut Found, Stream { sampler, about }| {
+        found.sources.push(Open { source: Box::new(sampler), about })
+    };
     streams(options, roots, found, &mut take);
 }
 
 /// Opens the streams of all Intel GPUs; `take` gets each.
-pub fn streams(options: &Options, roots: &Roots, found: &mut Found, take: &mut dyn FnMut(&mut Found, Stream)) {
-    for named in options.counters.iter().filter_map(|w| if let Wanted::Oa(set) = w { Some(set.as_deref()) } else { None }) {
+pub fn streams(
+    options: &Options,
+    roots: &Roots,
+    found: &mut Found,
+    take: &mut dyn FnMut(&mut Found, Stream),
+) {
+    for named in options
+        .counters
+        .iter()
+        .filter_map(|w| if let Wanted::Oa(set) = w { Some(set.as_deref()) } else { None })
+    {
         let cards = nodes(&System, roots);
         if cards.is_empty() {
-            let why = format!("there is no GPU of the drivers i915 or xe below {}", roots.sys.join("class/drm").display());
+            let why = format!(
+                "there is no GPU of the drivers i915 or xe below {}",
+                roots.sys.join("class/drm").display()
+            );
             found.refused("OA counters of Intel GPUs".to_owned(), "absent", why, None);
         }
         for node in &cards {
@@ -269,11 +338,22 @@ pub fn streams(options: &Options, roots: &Roots, found: &mut Found, take: &mut d
 /// Opens perf events on the threads of a process and on all that they start.
 pub fn perf(pid: u32, found: &mut Found) {
     let name = format!("perf events of process {pid}");
-    match ProcessCounters::open(&System, &Roots::default(), &cpu::Kernel::default(), pid, &cpu::EVENTS) {
+    match ProcessCounters::open(
+        &System,
+        &Roots::default(),
+        &cpu::Kernel::default(),
+        pid,
+        &cpu::EVENTS,
+    ) {
         Ok((source, problems)) => {
             let remedy = problems.iter().find_map(OaError::remedy);
             for (why, events) in cpu::by_reason(&problems) {
-                found.refused(format!("perf events {}", events.join(", ")), "refused", why, remedy.clone());
+                found.refused(
+                    format!("perf events {}", events.join(", ")),
+                    "refused",
+                    why,
+                    remedy.clone(),
+                );
             }
             let about = sensors::CounterSource { pid: Some(pid), ..counter_source(&source) };
             found.opened(name);
@@ -304,7 +384,10 @@ mod tests {
         assert_eq!(got.uuid, Uuid::of(&registers));
         assert!(!registers.flex.is_empty() && registers.mux.is_empty());
         let got = plan(&options, None, Generation::Gen12, &variables, &|_| false).unwrap();
-        assert_eq!((got.uuid.as_str(), got.registers), ("397a46d9-03dd-4696-8196-270362e1c575", None));
+        assert_eq!(
+            (got.uuid.as_str(), got.registers),
+            ("397a46d9-03dd-4696-8196-270362e1c575", None)
+        );
         for (generation, words) in [(Generation::Gen8, "built in"), (Generation::Xe, "--metrics")] {
             let why = plan(&options, None, generation, &variables, &|_| false).unwrap_err();
             assert!(why.contains(words), "{why}");
@@ -313,16 +396,29 @@ mod tests {
 
     #[test]
     fn a_programmed_counter_changes_the_configuration() {
-        let options = Options { counter: vec!["a7=fine:0,coarse:7,inc:7".parse().unwrap()], ..Options::default() };
+        let options = Options {
+            counter: vec!["a7=fine:0,coarse:7,inc:7".parse().unwrap()],
+            ..Options::default()
+        };
         let basic = uuid("12994724-3a5a-4303-bb3c-ba0175d2c200");
-        let plain = plan(&Options::default(), None, Generation::Gen9, &Variables::new(), &|_| false).unwrap();
-        let got = plan(&options, None, Generation::Gen9, &Variables::new(), &|u| *u == basic).unwrap();
+        let plain =
+            plan(&Options::default(), None, Generation::Gen9, &Variables::new(), &|_| false)
+                .unwrap();
+        let got =
+            plan(&options, None, Generation::Gen9, &Variables::new(), &|u| *u == basic).unwrap();
         assert!(got.uuid != basic && got.uuid != plain.uuid);
         // The reference's example: 1904 with its fine filter.
-        let example = Options { counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()], ..Options::default() };
+        let example = Options {
+            counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()],
+            ..Options::default()
+        };
         let got = plan(&example, None, Generation::Gen9, &Variables::new(), &|_| false).unwrap();
         assert_eq!(got.registers.unwrap().flex[0].value & 0xfff, 1904);
-        assert!(plan(&options, None, Generation::Gen12, &Variables::new(), &|_| true).unwrap_err().contains("Gen9"));
+        assert!(
+            plan(&options, None, Generation::Gen12, &Variables::new(), &|_| true)
+                .unwrap_err()
+                .contains("Gen9")
+        );
     }
 
     #[test]
@@ -335,11 +431,16 @@ mod tests {
                 </set></metrics>"#
             )
         };
-        let (one, two) = ("12994724-3a5a-4303-bb3c-ba0175d2c200", "397a46d9-03dd-4696-8196-270362e1c575");
+        let (one, two) =
+            ("12994724-3a5a-4303-bb3c-ba0175d2c200", "397a46d9-03dd-4696-8196-270362e1c575");
         std::fs::write(dir.path().join("oa-kblgt2.xml"), set("KBLGT2", one)).unwrap();
         std::fs::write(dir.path().join("oa-tglgt2.xml"), set("TGLGT2", two)).unwrap();
         let options = Options { metrics: Some(dir.path().to_owned()), ..Options::default() };
-        let ask = |name: &str, loaded: &str| plan(&options, Some(name), Generation::Gen9, &Variables::new(), &|u| u.as_str() == loaded);
+        let ask = |name: &str, loaded: &str| {
+            plan(&options, Some(name), Generation::Gen9, &Variables::new(), &|u| {
+                u.as_str() == loaded
+            })
+        };
         assert_eq!(ask("basic", two).unwrap().uuid, uuid(two));
         assert!(ask("Basic", "").unwrap_err().contains("KBLGT2, TGLGT2"));
         assert!(ask("Other", "").unwrap_err().contains("list-counters"));
@@ -355,6 +456,10 @@ mod tests {
         let mut found = Found::default();
         let options = Options { counters: vec![Wanted::Oa(None)], ..Options::default() };
         intel(&options, &Roots::below(dir.path()), &mut found);
-        assert!(found.sources.is_empty() && found.findings[0].state == "absent" && found.findings[0].why.contains("i915"));
+        assert!(
+            found.sources.is_empty()
+                && found.findings[0].state == "absent"
+                && found.findings[0].why.contains("i915")
+        );
     }
 }

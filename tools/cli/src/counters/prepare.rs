@@ -1,6 +1,7 @@
-//! Owns what is done about counters before an application that reads them itself around its commands (`record --snapshot`)
-//! starts: the metric set is chosen, the stream tried and closed again, the configuration loaded and kept, and the choice
-//! left in the trace directory. Refuses to read anything.
+//! Owns what is done about counters before an application that reads them itself around its
+//! commands (`record --snapshot`) starts: the metric set is chosen, the stream tried and closed
+//! again, the configuration loaded and kept, and the choice left in the trace directory. Refuses to
+//! read anything.
 
 use super::choice::Options;
 use super::open::{self, Found, Stream};
@@ -13,8 +14,8 @@ use clscope_trace::sensors::{self, COUNTER_PLAN};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two reports unless told otherwise: a reading waits for one, and what an application lets pass without a command
-/// must fit the kernel's buffer (65,536 reports on i915).
+/// Between two reports unless told otherwise: a reading waits for one, and what an application lets
+/// pass without a command must fit the kernel's buffer (65,536 reports on i915).
 const PERIOD: Duration = Duration::from_micros(500);
 
 /// What holds until the application has ended.
@@ -33,11 +34,18 @@ impl Drop for Prepared {
 ///
 /// # Errors
 /// If the trace directory does not take the files.
-pub fn prepare(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Result<Option<Prepared>> {
+pub fn prepare(
+    trace: &Path,
+    options: &Options,
+    sysfs_root: Option<&Path>,
+) -> Result<Option<Prepared>> {
     if !options.windows() {
         return Ok(None);
     }
-    let options = Options { counter_period: Some(options.counter_period.unwrap_or(PERIOD)), ..options.clone() };
+    let options = Options {
+        counter_period: Some(options.counter_period.unwrap_or(PERIOD)),
+        ..options.clone()
+    };
     let roots = sysfs_root.map_or_else(Roots::default, Roots::below);
     let mut found = Found::default();
     let (mut payload, mut configurations) = (Vec::new(), Vec::new());
@@ -47,7 +55,8 @@ pub fn prepare(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Re
         configurations.push(sampler.into_configuration());
     });
     let path = trace.join(FILE);
-    let mut told = Blocks::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut told =
+        Blocks::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut findings = Vec::new();
     for finding in found.findings {
         open::complain(&finding);
@@ -55,6 +64,8 @@ pub fn prepare(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Re
     }
     told.append(&findings);
     let plan = trace.join(COUNTER_PLAN);
-    Blocks::create(&plan).with_context(|| format!("cannot write {}", plan.display()))?.append(&payload);
+    Blocks::create(&plan)
+        .with_context(|| format!("cannot write {}", plan.display()))?
+        .append(&payload);
     Ok(Some(Prepared { plan, _configurations: configurations }))
 }

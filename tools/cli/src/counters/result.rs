@@ -1,5 +1,6 @@
-//! Owns counters as data: what `--format json` gives under `counters`, and what tables and timelines show. A value is a
-//! mean while the kernel runs, with the ends of its 95 % interval; what is not known is null and says why.
+//! Owns counters as data: what `--format json` gives under `counters`, and what tables and
+//! timelines show. A value is a mean while the kernel runs, with the ends of its 95 % interval;
+//! what is not known is null and says why.
 
 use clscope_analysis::time::ProcessIndex;
 use serde::Serialize;
@@ -36,7 +37,8 @@ pub struct Source {
     /// Windows used, and their typical length.
     pub windows: usize,
     pub window_seconds: f64,
-    /// Windows left out because their ends were not known well enough, or something was lost inside.
+    /// Windows left out because their ends were not known well enough, or something was lost
+    /// inside.
     pub left_out: usize,
     /// How much later than the work a window was seen.
     pub delay_seconds: Option<f64>,
@@ -56,7 +58,8 @@ pub struct Column {
     pub unit: String,
     /// What it reads while nothing runs; null where that is 0 by its nature, or not known.
     pub idle: Option<Estimate>,
-    /// Root mean square of what the fit leaves of the windows' means; null where nothing was fitted.
+    /// Root mean square of what the fit leaves of the windows' means; null where nothing was
+    /// fitted.
     pub residual: Option<f64>,
     /// Why it has no values; null where it has.
     pub absent: Option<String>,
@@ -107,8 +110,8 @@ pub struct Clocks {
 pub struct Value {
     /// Mean while the class runs.
     pub mean: Option<Estimate>,
-    /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the kernel, or `snapshot`: read
-    /// around each launch.
+    /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the
+    /// kernel, or `snapshot`: read around each launch.
     pub by: Option<&'static str>,
     /// The classes of which only a common mean is known, and that mean.
     pub only_with: Option<Together>,

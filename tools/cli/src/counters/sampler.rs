@@ -1,5 +1,6 @@
-//! Owns the thread that reads counters while an application runs, and their file, `sensors-counters.clt`. Refuses to hold up
-//! the application and to fail because of a counter: what cannot be had is told and noted in the trace.
+//! Owns the thread that reads counters while an application runs, and their file,
+//! `sensors-counters.clt`. Refuses to hold up the application and to fail because of a counter:
+//! what cannot be had is told and noted in the trace.
 
 use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};
@@ -23,9 +24,11 @@ pub const FILE: &str = "sensors-counters.clt";
 const MOST_BYTES: usize = 1 << 20;
 /// Longest time for which windows are only in memory.
 const MOST_NS: u64 = 1_000_000_000;
-/// How long an application may be held up until streams are open, so that its first kernels are counted.
+/// How long an application may be held up until streams are open, so that its first kernels are
+/// counted.
 const OPENING: Duration = Duration::from_secs(2);
-/// How often perf counters are read unless told otherwise: the scheduler's own steps are some milliseconds long.
+/// How often perf counters are read unless told otherwise: the scheduler's own steps are some
+/// milliseconds long.
 const PERF_NS: u64 = 10_000_000;
 
 #[derive(Default)]
@@ -45,15 +48,24 @@ pub struct Running {
 ///
 /// # Errors
 /// If the file cannot be made or the thread not started.
-pub fn start(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Result<Option<Running>> {
+pub fn start(
+    trace: &Path,
+    options: &Options,
+    sysfs_root: Option<&Path>,
+) -> Result<Option<Running>> {
     if !options.windows() {
         return Ok(None);
     }
     let path = trace.join(FILE);
-    let mut file = Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file =
+        Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let shared = Arc::new(Shared::default());
     let (tell, ready) = channel();
-    let (theirs, options, roots) = (Arc::clone(&shared), options.clone(), sysfs_root.map_or_else(Roots::default, Roots::below));
+    let (theirs, options, roots) = (
+        Arc::clone(&shared),
+        options.clone(),
+        sysfs_root.map_or_else(Roots::default, Roots::below),
+    );
     let thread = system::without_signals(|| {
         std::thread::Builder::new().name("counters".to_owned()).spawn(move || {
             let mut found = Found::default();
@@ -65,7 +77,11 @@ pub fn start(trace: &Path, options: &Options, sysfs_root: Option<&Path>) -> Resu
             file.file.failure().map(ToString::to_string)
         })
     });
-    Ok(Some(Running { shared, ready, thread: thread.context("cannot start the thread that reads counters")? }))
+    Ok(Some(Running {
+        shared,
+        ready,
+        thread: thread.context("cannot start the thread that reads counters")?,
+    }))
 }
 
 impl Running {
@@ -86,8 +102,12 @@ impl Running {
         self.thread.thread().unpark();
         match self.thread.join() {
             Ok(None) => {}
-            Ok(Some(why)) => say(format_args!("warning: counters could not be written to the end: {why}")),
-            Err(_) => say("warning: the thread that reads counters failed; counters end where it did"),
+            Ok(Some(why)) => {
+                say(format_args!("warning: counters could not be written to the end: {why}"))
+            }
+            Err(_) => {
+                say("warning: the thread that reads counters failed; counters end where it did")
+            }
         }
     }
 }
@@ -117,9 +137,21 @@ fn take(found: Found, options: &Options, slots: &mut Vec<Slot>, file: &mut Store
         open.about.id = id;
         file.put(&open.about.clone().into());
         let perf = open.about.pid.is_some();
-        let wished = options.counter_period.map(|p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX));
+        let wished =
+            options.counter_period.map(|p| u64::try_from(p.as_nanos()).unwrap_or(u64::MAX));
         let every_ns = if perf { wished.unwrap_or(PERF_NS) } else { open.source.pace().fastest_ns };
-        slots.push(Slot { open, id, every_ns, due: RawNs(0), rows: Vec::new(), reads: 0, failures: 0, cpu_ns: 0, wall_ns: 0, lost: false });
+        slots.push(Slot {
+            open,
+            id,
+            every_ns,
+            due: RawNs(0),
+            rows: Vec::new(),
+            reads: 0,
+            failures: 0,
+            cpu_ns: 0,
+            wall_ns: 0,
+            lost: false,
+        });
     }
 }
 
@@ -142,7 +174,8 @@ fn run(options: &Options, shared: &Shared, mut slots: Vec<Slot>, file: &mut Stor
             slot.read(&mut host, file);
         }
         let now = host.raw();
-        if stop || now.since(written) >= MOST_NS || slots.iter().any(|s| s.rows.len() >= MOST_BYTES) {
+        if stop || now.since(written) >= MOST_NS || slots.iter().any(|s| s.rows.len() >= MOST_BYTES)
+        {
             written = now;
             slots.iter_mut().for_each(|slot| slot.hand_over(file));
             file.flush();
@@ -150,7 +183,8 @@ fn run(options: &Options, shared: &Shared, mut slots: Vec<Slot>, file: &mut Stor
         if stop {
             break;
         }
-        let due = slots.iter().filter(|s| !s.lost).map(|s| s.due.since(now)).min().unwrap_or(50_000_000);
+        let due =
+            slots.iter().filter(|s| !s.lost).map(|s| s.due.since(now)).min().unwrap_or(50_000_000);
         std::thread::park_timeout(Duration::from_nanos(due.min(50_000_000)));
     }
     for slot in &slots {
@@ -164,7 +198,8 @@ impl Slot {
         let cpu = host.thread_cpu_ns();
         let begin = host.raw();
         let rows = &mut self.rows;
-        let result = self.open.source.read(&mut host.0, &mut |window| counter_window(window).put(rows));
+        let result =
+            self.open.source.read(&mut host.0, &mut |window| counter_window(window).put(rows));
         let now = host.raw();
         self.reads += 1;
         self.cpu_ns += host.thread_cpu_ns().saturating_sub(cpu);
@@ -176,7 +211,16 @@ impl Slot {
             if self.failures == 1 || self.lost {
                 let code = if self.lost { "lost" } else { "trouble" };
                 let (time, source) = (now.0, self.open.about.name.clone());
-                file.put(&Event { time, code: code.to_owned(), series: None, source, text: error.to_string() }.into());
+                file.put(
+                    &Event {
+                        time,
+                        code: code.to_owned(),
+                        series: None,
+                        source,
+                        text: error.to_string(),
+                    }
+                    .into(),
+                );
             }
         }
     }

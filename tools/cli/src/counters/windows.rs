@@ -1,6 +1,7 @@
-//! Owns counters that come as counts between two moments (Intel's OA streams, perf events): reading them back, which device
-//! they speak of, figures of the metric set per kernel. Kernels that last many windows have their counts interpolated,
-//! others go into the regression. Refuses figures whose inputs are not known.
+//! Owns counters that come as counts between two moments (Intel's OA streams, perf events): reading
+//! them back, which device they speak of, figures of the metric set per kernel. Kernels that last
+//! many windows have their counts interpolated, others go into the regression. Refuses figures
+//! whose inputs are not known.
 
 use super::figures::Figures;
 use super::means::{Input, regress, set};
@@ -15,7 +16,8 @@ use clscope_trace::sensors::{CounterSource, NO_COUNT, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::BTreeMap;
 
-/// Windows are joined to this length before a regression, ns: kernels are far shorter or interpolated.
+/// Windows are joined to this length before a regression, ns: kernels are far shorter or
+/// interpolated.
 const JOINED_NS: i64 = 10_000_000;
 /// Placed by pairs of clocks, windows lie where they are to some tens of microseconds.
 const PLACED: f64 = 5e-5;
@@ -29,7 +31,8 @@ struct Window {
     broken: bool,
     /// Of the device's context.
     context: Option<u32>,
-    /// [`NO_COUNT`] where not known: half the memory of options, and there are a million windows in a quarter of an hour.
+    /// [`NO_COUNT`] where not known: half the memory of options, and there are a million windows in
+    /// a quarter of an hour.
     counts: Box<[u64]>,
 }
 
@@ -43,7 +46,10 @@ pub struct Recorded {
 }
 
 /// Sources of counts in the files of a trace.
-pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8])>) -> Vec<Recorded> {
+pub fn read<'f>(
+    trace: &Trace<'_>,
+    files: impl Iterator<Item = (&'f str, &'f [u8])>,
+) -> Vec<Recorded> {
     let mut out: Vec<Recorded> = Vec::new();
     for (_, bytes) in files {
         let Ok(header) = FileHeader::decode_as(bytes, FileKind::Sensors) else { continue };
@@ -62,7 +68,9 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
                     out.push(Recorded { host, about, windows: Vec::new(), unplaced: 0 });
                 }
                 Record::CounterWindows(windows) => {
-                    let Some(of) = place.get(&windows.source).and_then(|i| out.get_mut(*i)) else { continue };
+                    let Some(of) = place.get(&windows.source).and_then(|i| out.get_mut(*i)) else {
+                        continue;
+                    };
                     if windows.width as usize != of.about.counters.len() {
                         continue;
                     }
@@ -70,8 +78,15 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
                         let (begin, end) = w.host.map_or((None, None), |(b, e)| (at(b), at(e)));
                         match (begin, end) {
                             (Some(begin), Some(end)) if end > begin => {
-                                let counts = w.counts.iter().map(|n| n.unwrap_or(NO_COUNT)).collect();
-                                of.windows.push(Window { begin, end, broken: w.broken, context: w.context, counts });
+                                let counts =
+                                    w.counts.iter().map(|n| n.unwrap_or(NO_COUNT)).collect();
+                                of.windows.push(Window {
+                                    begin,
+                                    end,
+                                    broken: w.broken,
+                                    context: w.context,
+                                    counts,
+                                });
                             }
                             _ => of.unplaced += 1,
                         }
@@ -87,17 +102,30 @@ pub fn read<'f>(trace: &Trace<'_>, files: impl Iterator<Item = (&'f str, &'f [u8
 
 /// The process that wrote a file of counters, where it is one of the trace's.
 pub fn recorded_in(trace: &Trace<'_>, host: usize, header: &FileHeader) -> Option<usize> {
-    let same = |i: usize, p: &FileHeader| p.pid == header.pid && p.pid_ns == header.pid_ns && trace.timeline.host_of.get(i) == Some(&host);
+    let same = |i: usize, p: &FileHeader| {
+        p.pid == header.pid
+            && p.pid_ns == header.pid_ns
+            && trace.timeline.host_of.get(i) == Some(&host)
+    };
     trace.processes.iter().enumerate().find(|(i, p)| same(*i, &p.header)).map(|(i, _)| i)
 }
 
 /// How a source was matched to a device.
-pub fn matched(about: &CounterSource, host: usize, device: &Device, devices: &[Device], named: Option<&str>) -> Option<String> {
+pub fn matched(
+    about: &CounterSource,
+    host: usize,
+    device: &Device,
+    devices: &[Device],
+    named: Option<&str>,
+) -> Option<String> {
     if host != device.host {
         return None;
     }
     if let Some(name) = named {
-        return device.name.contains(name).then(|| format!("name {name}, as told by --counter-device"));
+        return device
+            .name
+            .contains(name)
+            .then(|| format!("name {name}, as told by --counter-device"));
     }
     if about.pid.is_some() {
         return (device.kind == Kind::Cpu).then(|| "the application's own threads".to_owned());
@@ -105,8 +133,11 @@ pub fn matched(about: &CounterSource, host: usize, device: &Device, devices: &[D
     if let (Some(a), Some(b)) = (&device.pci, about.pci.as_deref().and_then(normal_pci)) {
         return (*a == b).then(|| format!("PCI address {a}"));
     }
-    let intel = |d: &&Device| d.host == host && d.kind == Kind::Gpu && d.vendor.to_lowercase().contains("intel");
-    (intel(&device) && devices.iter().filter(intel).count() == 1).then(|| "the only Intel GPU".to_owned())
+    let intel = |d: &&Device| {
+        d.host == host && d.kind == Kind::Gpu && d.vendor.to_lowercase().contains("intel")
+    };
+    (intel(&device) && devices.iter().filter(intel).count() == 1)
+        .then(|| "the only Intel GPU".to_owned())
 }
 
 /// A length of time in seconds.
@@ -140,8 +171,16 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
 }
 
 /// Counters of a device from all sources that speak of it.
-pub fn of(trace: &Trace<'_>, device: &Device, devices: &[Device], recorded: &[Recorded], named: Option<&str>) -> Vec<Source> {
-    let speak = recorded.iter().filter_map(|r| Some((r, matched(&r.about, r.host, device, devices, named)?)));
+pub fn of(
+    trace: &Trace<'_>,
+    device: &Device,
+    devices: &[Device],
+    recorded: &[Recorded],
+    named: Option<&str>,
+) -> Vec<Source> {
+    let speak = recorded
+        .iter()
+        .filter_map(|r| Some((r, matched(&r.about, r.host, device, devices, named)?)));
     speak.map(|(r, matched)| one(trace, device, r, matched)).collect()
 }
 
@@ -150,23 +189,33 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
     out.set = set(&of.about);
     let oa = !of.about.format.is_empty();
     if oa {
-        out.notes.insert(0, "decoded as specified: this was not checked on hardware of this kind".to_owned());
+        out.notes.insert(
+            0,
+            "decoded as specified: this was not checked on hardware of this kind".to_owned(),
+        );
     } else {
         out.notes = vec!["user mode of all threads of the application and of what it started: the host's own work is in them".to_owned()];
     }
     if !of.about.side_effect.is_empty() {
         out.notes.push(of.about.side_effect.clone());
     }
-    let contexts: std::collections::BTreeSet<u32> = of.windows.iter().filter_map(|w| w.context).collect();
+    let contexts: std::collections::BTreeSet<u32> =
+        of.windows.iter().filter_map(|w| w.context).collect();
     if contexts.len() > 1 {
-        out.notes.push(format!("{} contexts of the GPU ran meanwhile: what others did is in the figures", contexts.len()));
+        out.notes.push(format!(
+            "{} contexts of the GPU ran meanwhile: what others did is in the figures",
+            contexts.len()
+        ));
     }
     let broken = of.windows.iter().filter(|w| w.broken).count();
     if broken > 0 {
         out.notes.push(format!("reports were lost in {broken} windows: their counts are right, and stand for a longer time"));
     }
     if of.unplaced > 0 {
-        out.notes.push(format!("{} windows could not be placed on the host's clock and were left out", of.unplaced));
+        out.notes.push(format!(
+            "{} windows could not be placed on the host's clock and were left out",
+            of.unplaced
+        ));
     }
     let figures = Figures::of(&of.about);
     let width = of.about.counters.len();
@@ -174,10 +223,17 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
     let activity = Activity::new(&device.spans, device.classes.len());
     let mut inputs: Vec<Input> = columns
         .iter()
-        .map(|(name, unit, _)| Input { name: name.clone(), unit: unit.clone(), windows: Vec::new(), idle: Idle::Fitted })
+        .map(|(name, unit, _)| Input {
+            name: name.clone(),
+            unit: unit.clone(),
+            windows: Vec::new(),
+            idle: Idle::Fitted,
+        })
         .collect();
     for (begin, end, counts, known) in joined(&of.windows, width) {
-        for (input, value) in inputs.iter_mut().zip(figures.evaluate(&counts, &known, seconds(begin, end))) {
+        for (input, value) in
+            inputs.iter_mut().zip(figures.evaluate(&counts, &known, seconds(begin, end)))
+        {
             input.windows.extend(value.map(|v| (begin, end, v)));
         }
     }
@@ -196,7 +252,8 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
     out.windows = of.windows.len();
     out.window_seconds = of.about.period_ns as f64 * 1e-9;
     if of.about.period_ns == 0 {
-        out.window_seconds = of.windows.iter().map(|w| seconds(w.begin, w.end)).sum::<f64>() / of.windows.len().max(1) as f64;
+        out.window_seconds = of.windows.iter().map(|w| seconds(w.begin, w.end)).sum::<f64>()
+            / of.windows.len().max(1) as f64;
     }
     if oa {
         interpolate(&mut out, device, of, &figures);
@@ -211,8 +268,10 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
     let time = |at: HostNs| u64::try_from(at.0 - origin).unwrap_or(0);
     let mut series = spans::Series::new(width);
     for w in &of.windows {
-        let counts: Vec<u64> = w.counts.iter().map(|n| if *n == NO_COUNT { 0 } else { *n }).collect();
-        // A window that overlaps the one before it cannot be placed: its counts are missed, and spans over it say so.
+        let counts: Vec<u64> =
+            w.counts.iter().map(|n| if *n == NO_COUNT { 0 } else { *n }).collect();
+        // A window that overlaps the one before it cannot be placed: its counts are missed, and
+        // spans over it say so.
         let _ = series.push(time(w.begin), time(w.end), &counts);
     }
     let all: Vec<(u64, u64)> = device.spans.iter().map(|s| (time(s.start), time(s.end))).collect();
@@ -221,7 +280,10 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
     for (index, class) in out.classes.iter_mut().enumerate() {
         let own = |i: &usize| {
             let span = &device.spans[*i];
-            span.class.0 as usize == index && span.timing == Timing::Timed && (span.end.0 - span.start.0) as f64 >= least && !shared[*i]
+            span.class.0 as usize == index
+                && span.timing == Timing::Timed
+                && (span.end.0 - span.start.0) as f64 >= least
+                && !shared[*i]
         };
         let which: Vec<usize> = (0..all.len()).filter(own).collect();
         let chosen: Vec<(u64, u64)> = which.iter().map(|i| all[*i]).collect();
@@ -248,8 +310,11 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
         let value = figures.evaluate(&counts, &known, of_time);
         // The two windows a span cuts may hold more of it, or less.
         let bound = |sign: bool| {
-            let moved: Vec<u64> =
-                counts.iter().zip(&edges).map(|(n, e)| if sign { n.saturating_add(*e) } else { n.saturating_sub(*e) }).collect();
+            let moved: Vec<u64> = counts
+                .iter()
+                .zip(&edges)
+                .map(|(n, e)| if sign { n.saturating_add(*e) } else { n.saturating_sub(*e) })
+                .collect();
             figures.evaluate(&moved, &known, of_time)
         };
         let (more, less) = (bound(true), bound(false));
@@ -259,7 +324,10 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
             let low = ends.iter().flatten().copied().fold(f64::INFINITY, f64::min).max(0.0);
             let high = ends.iter().flatten().copied().fold(0.0, f64::max);
             let mean = Some(Estimate { value: v, low, high });
-            class.values.insert(column.name.clone(), Value { mean, by: Some("interpolated"), only_with: None, why: None });
+            class.values.insert(
+                column.name.clone(),
+                Value { mean, by: Some("interpolated"), only_with: None, why: None },
+            );
             column.absent = None;
         }
         out.failed = None;

@@ -1,5 +1,6 @@
-//! Owns what doctor says of OpenCL: the loaders that applications can find, the drivers they know, the platforms and
-//! devices behind them. Refuses to call into any of them itself: [`probe`](crate::probe) does, in a child.
+//! Owns what doctor says of OpenCL: the loaders that applications can find, the drivers they know,
+//! the platforms and devices behind them. Refuses to call into any of them itself:
+//! [`probe`](crate::probe) does, in a child.
 #![forbid(unsafe_code)]
 
 use super::{Finding, Status};
@@ -17,8 +18,13 @@ pub fn examine() -> Vec<Finding> {
     let loaders = loaders();
     if loaders.is_empty() {
         out.push(
-            Finding::new("loader", "libOpenCL.so.1", Status::Error, "no OpenCL loader is installed: no application here can use OpenCL")
-                .fix("apt install ocl-icd-libopencl1"),
+            Finding::new(
+                "loader",
+                "libOpenCL.so.1",
+                Status::Error,
+                "no OpenCL loader is installed: no application here can use OpenCL",
+            )
+            .fix("apt install ocl-icd-libopencl1"),
         );
     }
     let mut devices = 0;
@@ -35,12 +41,14 @@ pub fn examine() -> Vec<Finding> {
                 .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
         );
     }
-    out.sort_by_key(|finding| ["loader", "driver", "device"].iter().position(|s| *s == finding.section));
+    out.sort_by_key(|finding| {
+        ["loader", "driver", "device"].iter().position(|s| *s == finding.section)
+    });
     out
 }
 
-/// Loaders by real path, with the names that lead to them. What an application gets by a bare name comes from ld.so
-/// itself, asked in a child; the rest from its cache.
+/// Loaders by real path, with the names that lead to them. What an application gets by a bare name
+/// comes from ld.so itself, asked in a child; the rest from its cache.
 fn loaders() -> BTreeMap<PathBuf, Vec<String>> {
     let mut found: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for name in NAMES {
@@ -58,7 +66,9 @@ fn loaders() -> BTreeMap<PathBuf, Vec<String>> {
 
 /// libOpenCL.so* in ld.so's cache.
 fn cached() -> Vec<PathBuf> {
-    let output = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"].iter().find_map(|p| Command::new(p).arg("-p").output().ok());
+    let output = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"]
+        .iter()
+        .find_map(|p| Command::new(p).arg("-p").output().ok());
     let Some(output) = output else { return Vec::new() };
     let own = if cfg!(target_arch = "aarch64") { "AArch64" } else { "x86-64" };
     String::from_utf8_lossy(&output.stdout)
@@ -70,7 +80,10 @@ fn cached() -> Vec<PathBuf> {
 
 fn in_library_path() -> Vec<PathBuf> {
     let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    std::env::split_paths(&folders).flat_map(|folder| NAMES.map(|name| folder.join(name))).filter(|path| path.is_file()).collect()
+    std::env::split_paths(&folders)
+        .flat_map(|folder| NAMES.map(|name| folder.join(name)))
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 fn contains(path: &Path, text: &[u8]) -> bool {
@@ -82,16 +95,27 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
     let shown = path.display();
     let answer = match probe::ask(&["loader".as_ref(), path.as_os_str()]) {
         Ok(answer) => answer,
-        Err(error) => return (vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))], 0),
+        Err(error) => {
+            return (
+                vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))],
+                0,
+            );
+        }
     };
     if let Some(error) = &answer.error {
         return (vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))], 0);
     }
-    let name = answer.loader.clone().unwrap_or_else(|| "a loader that does not tell its name".to_owned());
+    let name =
+        answer.loader.clone().unwrap_or_else(|| "a loader that does not tell its name".to_owned());
     // Loaders that know layers read this variable.
     let layers = contains(path, b"OPENCL_LAYERS");
-    let ways = if layers { "layers work" } else { "knows no layers: applications that dlopen it are seen through the audit shim only" };
-    let mut out = vec![Finding::new("loader", what, Status::Ok, format!("{shown}: {name}; {ways}"))];
+    let ways = if layers {
+        "layers work"
+    } else {
+        "knows no layers: applications that dlopen it are seen through the audit shim only"
+    };
+    let mut out =
+        vec![Finding::new("loader", what, Status::Ok, format!("{shown}: {name}; {ways}"))];
     let mut devices = 0;
     for platform in &answer.platforms {
         let mut line = format!("{} ({}), {}", platform.name, platform.vendor, platform.version);
@@ -101,8 +125,14 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
         let status = if platform.devices.is_empty() { Status::Info } else { Status::Ok };
         let finding = Finding::new("device", format!("platform, by {what}"), status, line);
         // Mesa's Rusticl shows no device unless it is told which drivers to use.
-        let hidden = platform.devices.is_empty() && platform.name == "rusticl" && std::env::var_os("RUSTICL_ENABLE").is_none();
-        out.push(if hidden { finding.fix("export RUSTICL_ENABLE=iris,radeonsi,llvmpipe") } else { finding });
+        let hidden = platform.devices.is_empty()
+            && platform.name == "rusticl"
+            && std::env::var_os("RUSTICL_ENABLE").is_none();
+        out.push(if hidden {
+            finding.fix("export RUSTICL_ENABLE=iris,radeonsi,llvmpipe")
+        } else {
+            finding
+        });
         for device in &platform.devices {
             devices += 1;
             let detail = format!(
@@ -118,7 +148,12 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
         }
     }
     if let Some(error) = &answer.platforms_error {
-        out.push(Finding::new("device", format!("platforms, by {what}"), Status::Warning, error.clone()));
+        out.push(Finding::new(
+            "device",
+            format!("platforms, by {what}"),
+            Status::Warning,
+            error.clone(),
+        ));
     }
     (out, devices)
 }
@@ -136,9 +171,19 @@ fn drivers() -> Vec<Finding> {
     let source = if vendors.is_some() { "OCL_ICD_VENDORS" } else { "ICD" };
     let mut files: Vec<PathBuf> = Vec::new();
     match std::fs::read_dir(&place) {
-        Ok(entries) => files.extend(entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "icd"))),
+        Ok(entries) => files.extend(
+            entries
+                .flatten()
+                .map(|e| e.path())
+                .filter(|p| p.extension().is_some_and(|e| e == "icd")),
+        ),
         Err(_) if place.is_file() => files.push(place.clone()),
-        Err(error) => out.push(Finding::new("driver", source, Status::Warning, format!("{}: {error}", place.display()))),
+        Err(error) => out.push(Finding::new(
+            "driver",
+            source,
+            Status::Warning,
+            format!("{}: {error}", place.display()),
+        )),
     }
     files.sort();
     for file in files {
@@ -148,13 +193,23 @@ fn drivers() -> Vec<Finding> {
                 Some(name) => out.push(driver(&what, name)),
                 None => out.push(Finding::new("driver", what, Status::Warning, "names no library")),
             },
-            Err(error) => out.push(Finding::new("driver", what, Status::Warning, format!("cannot be read: {error}"))),
+            Err(error) => out.push(Finding::new(
+                "driver",
+                what,
+                Status::Warning,
+                format!("cannot be read: {error}"),
+            )),
         }
     }
     if out.is_empty() {
         out.push(
-            Finding::new("driver", source, Status::Error, format!("{} names no driver", place.display()))
-                .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
+            Finding::new(
+                "driver",
+                source,
+                Status::Error,
+                format!("{} names no driver", place.display()),
+            )
+            .fix("apt install pocl-opencl-icd for the processor, or the driver of your GPU"),
         );
     }
     out
@@ -162,11 +217,16 @@ fn drivers() -> Vec<Finding> {
 
 fn driver(what: &str, library: &str) -> Finding {
     match probe::ask(&["driver", library]) {
-        Ok(Answer { error: None, .. }) => Finding::new("driver", what, Status::Ok, format!("{library} can be loaded")),
-        Ok(Answer { error: Some(error), .. }) => {
-            Finding::new("driver", what, Status::Warning, format!("{library} cannot be loaded: {error}"))
-                .fix("install what is missing, or remove the .icd file")
+        Ok(Answer { error: None, .. }) => {
+            Finding::new("driver", what, Status::Ok, format!("{library} can be loaded"))
         }
+        Ok(Answer { error: Some(error), .. }) => Finding::new(
+            "driver",
+            what,
+            Status::Warning,
+            format!("{library} cannot be loaded: {error}"),
+        )
+        .fix("install what is missing, or remove the .icd file"),
         Err(error) => Finding::new("driver", what, Status::Warning, format!("{library}: {error}")),
     }
 }

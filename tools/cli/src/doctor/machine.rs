@@ -1,5 +1,5 @@
-//! Owns what doctor says of this machine without OpenCL: the recorder's files, the host clock, where traces go. Refuses to
-//! change anything.
+//! Owns what doctor says of this machine without OpenCL: the recorder's files, the host clock,
+//! where traces go. Refuses to change anything.
 #![forbid(unsafe_code)]
 
 use super::{Finding, Status};
@@ -12,13 +12,22 @@ pub fn recorder() -> Vec<Finding> {
     let mut out = Vec::new();
     let section = "recorder";
     match record::find_libraries() {
-        Err(error) => out.push(Finding::new(section, "libclscope.so", Status::Error, format!("{error:#}")).fix("cargo build --release")),
+        Err(error) => out.push(
+            Finding::new(section, "libclscope.so", Status::Error, format!("{error:#}"))
+                .fix("cargo build --release"),
+        ),
         Ok(libraries) => {
-            out.push(Finding::new(section, "libclscope.so", Status::Ok, libraries.recorder.display().to_string()));
+            out.push(Finding::new(
+                section,
+                "libclscope.so",
+                Status::Ok,
+                libraries.recorder.display().to_string(),
+            ));
             if let Err(error) = record::check_path(&libraries.recorder) {
                 out.push(Finding::new(section, "its path", Status::Error, format!("{error:#}")));
             }
-            let build = "cargo build --release --manifest-path tools/audit/Cargo.toml --target-dir target";
+            let build =
+                "cargo build --release --manifest-path tools/audit/Cargo.toml --target-dir target";
             let shim = "libclscope_audit.so";
             out.push(match (libraries.shim, system::glibc_version()) {
                 (Some(path), Some((2, 35..) | (3.., _))) => Finding::new(section, shim, Status::Ok, path.display().to_string()),
@@ -40,14 +49,26 @@ pub fn recorder() -> Vec<Finding> {
     }
     for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS"] {
         if let Some(value) = std::env::var_os(name).filter(|v| !v.is_empty()) {
-            let detail = format!("is set to {}; `clscope record` keeps it and adds the recorder", value.to_string_lossy());
+            let detail = format!(
+                "is set to {}; `clscope record` keeps it and adds the recorder",
+                value.to_string_lossy()
+            );
             out.push(Finding::new(section, name, Status::Info, detail));
         }
     }
     for setting in clscope_trace::settings::SETTINGS {
         if let Some(value) = std::env::var_os(setting.name) {
-            let status = if setting.name == clscope_trace::settings::ENABLE && value == "0" { Status::Warning } else { Status::Info };
-            out.push(Finding::new(section, setting.name, status, format!("is set to {}", value.to_string_lossy())));
+            let status = if setting.name == clscope_trace::settings::ENABLE && value == "0" {
+                Status::Warning
+            } else {
+                Status::Info
+            };
+            out.push(Finding::new(
+                section,
+                setting.name,
+                status,
+                format!("is set to {}", value.to_string_lossy()),
+            ));
         }
     }
     out
@@ -55,11 +76,20 @@ pub fn recorder() -> Vec<Finding> {
 
 /// The host clock.
 pub fn clock() -> Vec<Finding> {
-    let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    let source =
+        std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .unwrap_or_default();
     let source = source.trim();
     vec![match clscope_clock::choose() {
-        Clock::Tsc => Finding::new("clock", "host clock", Status::Ok, format!("TSC, invariant (the kernel's clock source is {source})")),
-        Clock::Cntvct => Finding::new("clock", "host clock", Status::Ok, "the virtual counter CNTVCT"),
+        Clock::Tsc => Finding::new(
+            "clock",
+            "host clock",
+            Status::Ok,
+            format!("TSC, invariant (the kernel's clock source is {source})"),
+        ),
+        Clock::Cntvct => {
+            Finding::new("clock", "host clock", Status::Ok, "the virtual counter CNTVCT")
+        }
         Clock::MonotonicRaw => Finding::new(
             "clock",
             "host clock",
@@ -78,14 +108,30 @@ pub fn files() -> Vec<Finding> {
     let shown = here.display();
     if !system::may_write(&here) {
         let detail = format!("{shown} is not writable, and traces go there by default");
-        return vec![Finding::new("files", what, Status::Warning, detail).fix("clscope record -o /tmp/NAME -- APP")];
+        return vec![
+            Finding::new("files", what, Status::Warning, detail)
+                .fix("clscope record -o /tmp/NAME -- APP"),
+        ];
     }
     vec![match system::free_bytes(&here) {
-        Ok(free) if free < 100 << 20 => {
-            Finding::new("files", what, Status::Warning, format!("{shown} has only {} MB left", free / 1_000_000))
-                .fix("clscope record --max-size 50M -- APP, or -o a place with more room")
-        }
-        Ok(free) => Finding::new("files", what, Status::Ok, format!("{shown} is writable, {} MB free", free / 1_000_000)),
-        Err(error) => Finding::new("files", what, Status::Warning, format!("{shown}: cannot tell the free space: {error}")),
+        Ok(free) if free < 100 << 20 => Finding::new(
+            "files",
+            what,
+            Status::Warning,
+            format!("{shown} has only {} MB left", free / 1_000_000),
+        )
+        .fix("clscope record --max-size 50M -- APP, or -o a place with more room"),
+        Ok(free) => Finding::new(
+            "files",
+            what,
+            Status::Ok,
+            format!("{shown} is writable, {} MB free", free / 1_000_000),
+        ),
+        Err(error) => Finding::new(
+            "files",
+            what,
+            Status::Warning,
+            format!("{shown}: cannot tell the free space: {error}"),
+        ),
     }]
 }

@@ -1,5 +1,6 @@
-//! Owns `clscope doctor`: what works on this machine, what does not, why, and the one command that mends it. Refuses to
-//! load a driver into its own process: drivers are tried in children, so that one that crashes is a finding.
+//! Owns `clscope doctor`: what works on this machine, what does not, why, and the one command that
+//! mends it. Refuses to load a driver into its own process: drivers are tried in children, so that
+//! one that crashes is a finding.
 #![forbid(unsafe_code)]
 
 mod calibrate;
@@ -28,8 +29,9 @@ pub struct Args {
     format: Format,
     #[command(flatten)]
     sensors: crate::energy::sources::Options,
-    /// Measure what a device's own times hold of the runtime's work (spans), and how often sensors update and how late
-    /// they follow (sensors): some seconds, with load. Kept for later runs; `record` puts it into traces
+    /// Measure what a device's own times hold of the runtime's work (spans), and how often sensors
+    /// update and how late they follow (sensors): some seconds, with load. Kept for later runs;
+    /// `record` puts it into traces
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "spans,sensors")]
     calibrate: Vec<calibrate::Part>,
 }
@@ -59,8 +61,8 @@ pub enum Status {
 /// One line of the examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`, `sensor`,
-    /// `calibration`.
+    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`,
+    /// `sensor`, `calibration`.
     pub section: &'static str,
     /// What was looked at.
     pub what: String,
@@ -75,7 +77,12 @@ pub struct Finding {
 
 impl Finding {
     /// A finding without a remedy.
-    pub fn new(section: &'static str, what: impl Into<String>, status: Status, detail: impl Into<String>) -> Self {
+    pub fn new(
+        section: &'static str,
+        what: impl Into<String>,
+        status: Status,
+        detail: impl Into<String>,
+    ) -> Self {
         Self { section, what: what.into(), status, detail: detail.into(), fix: None }
     }
 
@@ -106,7 +113,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        Format::Text => out.write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes()).context("cannot print")?,
+        Format::Text => out
+            .write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes())
+            .context("cannot print")?,
     }
     Ok(if worst == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -142,7 +151,8 @@ mod tests {
     fn lines_say_what_how_and_the_remedy() {
         let findings = [
             Finding::new("loader", "libOpenCL.so.1", Status::Ok, "found"),
-            Finding::new("loader", "libOpenCL.so", Status::Warning, "missing").fix("apt install ocl-icd-opencl-dev"),
+            Finding::new("loader", "libOpenCL.so", Status::Warning, "missing")
+                .fix("apt install ocl-icd-opencl-dev"),
             Finding::new("clock", "host clock", Status::Info, "x"),
         ];
         assert_eq!(
@@ -154,6 +164,10 @@ mod tests {
 
     #[test]
     fn errors_outrank_all() {
-        assert!(Status::Error > Status::Warning && Status::Warning > Status::Info && Status::Info > Status::Ok);
+        assert!(
+            Status::Error > Status::Warning
+                && Status::Warning > Status::Info
+                && Status::Info > Status::Ok
+        );
     }
 }

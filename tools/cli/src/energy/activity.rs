@@ -1,5 +1,6 @@
-//! Owns what devices ran, as the attribution wants it: physical devices across processes, classes of commands, spans.
-//! Launches that were not timed are placed between those that were. Refuses to look at sensors.
+//! Owns what devices ran, as the attribution wants it: physical devices across processes, classes
+//! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
+//! look at sensors.
 
 use super::slices::{self, Shared};
 use crate::sites::Sites;
@@ -50,7 +51,13 @@ impl Grouping<'_> {
     }
 
     /// Name of a kernel's launches of one variant.
-    pub fn name(self, trace: &Trace<'_>, process: ProcessIndex, kernel: u32, variant: u32) -> String {
+    pub fn name(
+        self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        kernel: u32,
+        variant: u32,
+    ) -> String {
         let definitions = &trace.process(process).definitions;
         let name = definitions.kernel_name(kernel).into_owned();
         match self.by {
@@ -129,7 +136,8 @@ pub struct Device {
     pub classes: Vec<Class>,
     /// Executions, in order of their starts.
     pub spans: Vec<Span>,
-    /// Process of each execution, as an index into the trace's; empty where several were joined to save memory.
+    /// Process of each execution, as an index into the trace's; empty where several were joined to
+    /// save memory.
     pub owners: Vec<u32>,
     /// Launches per class that ran, or may have, without a known place.
     pub unplaced: u64,
@@ -178,10 +186,13 @@ impl Device {
         ClassId(id)
     }
 
-    /// Launches that each span of a class stands for on average, where spans were joined to save memory; 1 else.
+    /// Launches that each span of a class stands for on average, where spans were joined to save
+    /// memory; 1 else.
     pub fn launches_per_span(&self, class: ClassId) -> f64 {
         let spans = self.spans.iter().filter(|s| s.class == class).count();
-        self.launches.get(class.0 as usize).map_or(1.0, |n| if spans == 0 { 1.0 } else { *n as f64 / spans as f64 })
+        self.launches
+            .get(class.0 as usize)
+            .map_or(1.0, |n| if spans == 0 { 1.0 } else { *n as f64 / spans as f64 })
     }
 
     fn push(&mut self, span: Span, owner: u32) {
@@ -192,7 +203,8 @@ impl Device {
             self.owners.push(owner);
         }
         self.spans.push(span);
-        // A schedule that joining does not thin is kept as it is: trying again and again would take for ever.
+        // A schedule that joining does not thin is kept as it is: trying again and again would take
+        // for ever.
         if self.spans.len() >= MOST_SPANS && self.spans.len().is_multiple_of(MOST_SPANS / 4) {
             self.compact();
         }
@@ -201,7 +213,11 @@ impl Device {
     /// Takes note of a launch that was repeated; what ran then is activity like any other.
     fn repeated(&mut self, replay: Repeated, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
-            let name = if restores_only { format!("{} (restored)", replay.name) } else { format!("{} (replayed)", replay.name) };
+            let name = if restores_only {
+                format!("{} (restored)", replay.name)
+            } else {
+                format!("{} (replayed)", replay.name)
+            };
             let class = self.class(&name, !restores_only);
             if let Some(n) = self.launches.get_mut(class.0 as usize) {
                 *n += count;
@@ -209,7 +225,13 @@ impl Device {
             if self.owners.len() == self.spans.len() {
                 self.owners.push(owner);
             }
-            self.spans.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed });
+            self.spans.push(Span {
+                class,
+                device: DeviceIndex(0),
+                start,
+                end,
+                timing: Timing::Timed,
+            });
         }
         self.replays.push(replay);
     }
@@ -278,11 +300,13 @@ pub fn normal_pci(text: &str) -> Option<String> {
 /// The digits of a UUID: `GPU-01234567-89ab-...` and `0123456789ab...` are one.
 pub fn normal_uuid(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
-    let digits: String = text.trim_start_matches("gpu-").chars().filter(char::is_ascii_hexdigit).collect();
+    let digits: String =
+        text.trim_start_matches("gpu-").chars().filter(char::is_ascii_hexdigit).collect();
     (digits.len() == 32 && digits.chars().any(|c| c != '0')).then_some(digits)
 }
 
-/// Physical devices of a trace, with nothing on them yet, and which of them each (process, device id) is.
+/// Physical devices of a trace, with nothing on them yet, and which of them each (process, device
+/// id) is.
 fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
     let mut out: Vec<Device> = Vec::new();
     let mut of: HashMap<(u32, u32), usize> = HashMap::new();
@@ -295,7 +319,10 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
                 () if device.is_cpu() => Kind::Cpu,
                 () => Kind::Other,
             };
-            let (pci, uuid) = (device.pci.as_deref().and_then(normal_pci), device.uuid.as_deref().and_then(normal_uuid));
+            let (pci, uuid) = (
+                device.pci.as_deref().and_then(normal_pci),
+                device.uuid.as_deref().and_then(normal_uuid),
+            );
             let nth = *seen.entry(device.name.clone()).and_modify(|n| *n += 1).or_insert(0);
             let same = |d: &Device| {
                 d.host == host
@@ -310,7 +337,13 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
             };
             let at = out.iter().position(same).unwrap_or(out.len());
             if at == out.len() {
-                out.push(Device { host, pci, uuid, nth, ..Device::named(&device.name, &device.vendor, kind) });
+                out.push(Device {
+                    host,
+                    pci,
+                    uuid,
+                    nth,
+                    ..Device::named(&device.name, &device.vendor, kind)
+                });
             }
             out[at].members.push((ProcessIndex(index), device.id));
             of.insert((index, device.id), at);
@@ -320,7 +353,11 @@ fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
 }
 
 /// The class a command belongs to; `None` for commands that do nothing on the device.
-pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>) -> Option<(String, bool)> {
+pub fn class_name(
+    trace: &Trace<'_>,
+    command: &Command<'_>,
+    by: Grouping<'_>,
+) -> Option<(String, bool)> {
     let record = &command.enqueued.record;
     if record.kind.is_kernel() && record.object != 0 {
         let variant = by.variant().map_or(0, |of| of(record));
@@ -334,7 +371,8 @@ pub fn class_name(trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>) ->
     }
 }
 
-/// Reads the events of a trace once and gives each physical device its spans. Devices that ran nothing are left out.
+/// Reads the events of a trace once and gives each physical device its spans. Devices that ran
+/// nothing are left out.
 pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Device> {
     let (mut devices, of) = devices(trace);
     // Queues of which some launches were left out by sampling: all their launches, to be placed.
@@ -350,15 +388,21 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
         // What decides the class, so that names are looked up once.
         let variant = by.variant().map_or(0, |of| of(record));
         let object = if record.kind.is_kernel() { record.object } else { 0 };
-        let class = *names.entry((command.process.0, record.queue, variant, object, record.kind as u8)).or_insert_with(|| {
-            let device = definitions.clock_device(record.queue).and_then(|d| of.get(&(command.process.0, d)).copied())?;
-            let (name, kernel) = class_name(trace, &command, by)?;
-            Some((device, devices[device].class(&name, kernel)))
-        });
+        let class = *names
+            .entry((command.process.0, record.queue, variant, object, record.kind as u8))
+            .or_insert_with(|| {
+                let device = definitions
+                    .clock_device(record.queue)
+                    .and_then(|d| of.get(&(command.process.0, d)).copied())?;
+                let (name, kernel) = class_name(trace, &command, by)?;
+                Some((device, devices[device].class(&name, kernel)))
+            });
         let Some((device, class)) = class else { continue };
         let in_order = definitions.queues.get(&record.queue).is_none_or(|q| !q.is_out_of_order());
-        // Whether some launches may be left out: then all of the queue's are needed, to lay out those between.
-        let may_sample = in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
+        // Whether some launches may be left out: then all of the queue's are needed, to lay out
+        // those between.
+        let may_sample =
+            in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
         let enqueued = HostNs(command.call.begin.0);
         let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
         let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
@@ -367,9 +411,16 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
                 let Some(placed) = times.placed else { continue };
                 let (start, end) = (HostNs(placed.span().begin.0), HostNs(placed.span().end.0));
                 if may_sample {
-                    sampled.entry(key).or_insert_with(|| (device, Vec::new())).1.push(launch(Some((start, end))));
+                    sampled
+                        .entry(key)
+                        .or_insert_with(|| (device, Vec::new()))
+                        .1
+                        .push(launch(Some((start, end))));
                 } else {
-                    devices[device].push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed }, command.process.0);
+                    devices[device].push(
+                        Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed },
+                        command.process.0,
+                    );
                 }
             }
             Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
@@ -390,14 +441,24 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
         let Some(clock) = trace.timeline.clocks.get(index) else { continue };
         let mut at = |ticks: u64| HostNs(clock.at(Ticks(ticks), &mut hint).0);
         for replay in &definitions.replays {
-            let device = definitions.clock_device(replay.queue).and_then(|d| of.get(&(index as u32, d)).copied());
+            let device = definitions
+                .clock_device(replay.queue)
+                .and_then(|d| of.get(&(index as u32, d)).copied());
             let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
             let mut name = definitions.kernel_name(replay.kernel).into_owned();
             if by.by == By::Ndrange {
                 name = sized(&name, &replay.global[..replay.global.len().min(3)]);
             }
-            let batches = replay.batches.iter().map(|b| (at(b.begin), at(b.end), b.count, b.restores_only)).filter(|b| b.1 > b.0).collect();
-            device.repeated(Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches }, index as u32);
+            let batches = replay
+                .batches
+                .iter()
+                .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
+                .filter(|b| b.1 > b.0)
+                .collect();
+            device.repeated(
+                Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches },
+                index as u32,
+            );
         }
     }
     for device in &mut devices {
@@ -432,7 +493,16 @@ mod tests {
         let classes = [d.class("a", true), d.class("b", true)];
         for i in 0..100i64 {
             let (start, class) = (i * 20_000, classes[(i % 2) as usize]);
-            d.push(Span { class, device: DeviceIndex(0), start: HostNs(start), end: HostNs(start + 15_000), timing: Timing::Timed }, 0);
+            d.push(
+                Span {
+                    class,
+                    device: DeviceIndex(0),
+                    start: HostNs(start),
+                    end: HostNs(start + 15_000),
+                    timing: Timing::Timed,
+                },
+                0,
+            );
         }
         assert_eq!(d.launches_per_span(classes[0]), 1.0);
         d.compact();

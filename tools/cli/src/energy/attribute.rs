@@ -1,5 +1,5 @@
-//! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors, the fit, and what has
-//! to be said of it. Refuses to fit by itself: the analysis does.
+//! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors,
+//! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
 use super::activity::{self, By, Device, Grouping};
 use super::power::{self, Power};
@@ -8,7 +8,8 @@ use super::result::{self, DeviceEnergy, Energy, Estimate};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{
-    self as fit, Activity, Attribution, ClassId, DriftModel, Floor, HostNs, Identifiability, Method, Problem, Seconds, Series, StateSpan,
+    self as fit, Activity, Attribution, ClassId, DriftModel, Floor, HostNs, Identifiability,
+    Method, Problem, Seconds, Series, StateSpan,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 use clscope_trace::sensors::Quantity;
@@ -16,7 +17,8 @@ use clscope_trace::sensors::Quantity;
 /// What the user may choose.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
-    /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as recorded, else auto]
+    /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
+    /// recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
     pub gpu_power: Option<Choice>,
     /// What has an energy figure and counters of its own [default: kernel, or as --by says]
@@ -25,7 +27,8 @@ pub struct Options {
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     #[arg(long, value_name = "KERNEL")]
     pub iteration_kernel: Option<String>,
-    /// Floating-point operations of one launch of a kernel, for GFLOP/s/W: KERNEL=2.1e9 (repeat for several kernels)
+    /// Floating-point operations of one launch of a kernel, for GFLOP/s/W: KERNEL=2.1e9 (repeat for
+    /// several kernels)
     #[arg(long, value_name = "KERNEL=COUNT", value_parser = parse_flop)]
     pub flop: Vec<(String, f64)>,
     /// Energy of this part of the run only, in seconds from its beginning: 10..15
@@ -34,7 +37,8 @@ pub struct Options {
     /// Use the sensor of this name (a part of it is enough) instead of the device's best
     #[arg(long, value_name = "NAME")]
     pub energy_sensor: Option<String>,
-    /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the trace's
+    /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
+    /// trace's
     #[arg(long, value_name = "FILE")]
     pub readings: Option<std::path::PathBuf>,
 }
@@ -43,25 +47,35 @@ fn parse_flop(text: &str) -> Result<(String, f64), String> {
     text.rsplit_once('=')
         .and_then(|(name, count)| Some((name.to_owned(), count.trim().parse::<f64>().ok()?)))
         .filter(|(name, count)| !name.is_empty() && count.is_finite() && *count > 0.0)
-        .ok_or_else(|| "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned())
+        .ok_or_else(|| {
+            "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned()
+        })
 }
 
 fn parse_window(text: &str) -> Result<(f64, f64), String> {
     let parse = |s: &str| s.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     text.split_once("..")
-        .and_then(|(a, b)| Some((if a.is_empty() { 0.0 } else { parse(a)? }, if b.is_empty() { 1e9 } else { parse(b)? })))
+        .and_then(|(a, b)| {
+            Some((
+                if a.is_empty() { 0.0 } else { parse(a)? },
+                if b.is_empty() { 1e9 } else { parse(b)? },
+            ))
+        })
         .filter(|(a, b)| a < b)
-        .ok_or_else(|| "expected two times in seconds, the first before the second: 10..15".to_owned())
+        .ok_or_else(|| {
+            "expected two times in seconds, the first before the second: 10..15".to_owned()
+        })
 }
 
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
 
-/// Processes whose commands still overlap for more than this share of the time they did by their stamps are not told apart.
+/// Processes whose commands still overlap for more than this share of the time they did by their
+/// stamps are not told apart.
 const SEPARATED: f64 = 0.3;
 
-/// Half-width, as a share, for what changing over between processes takes; and where turns are not told apart. (Two processes on
-/// an H200: 0.9 to 2.8 %, and 0.3 to 9 %.)
+/// Half-width, as a share, for what changing over between processes takes; and where turns are not
+/// told apart. (Two processes on an H200: 0.9 to 2.8 %, and 0.3 to 9 %.)
 const TURNS: f64 = 0.03;
 const OVERLAP: f64 = 0.10;
 
@@ -100,15 +114,21 @@ pub fn of(
     for device in &devices {
         match power::of(device, &devices, readings, choice, options.energy_sensor.as_deref()) {
             Ok(power) => out.devices.push(measure(trace, device, &power, readings, options)),
-            Err(why) => out.unmeasured.push(result::Unmeasured { device: device.name.clone(), why }),
+            Err(why) => {
+                out.unmeasured.push(result::Unmeasured { device: device.name.clone(), why })
+            }
         }
     }
     if out.devices.is_empty() && out.absent.is_none() {
-        let why: Vec<String> = out.unmeasured.iter().map(|u| format!("{}: {}", u.device, u.why)).collect();
+        let why: Vec<String> =
+            out.unmeasured.iter().map(|u| format!("{}: {}", u.device, u.why)).collect();
         out.absent = Some(if why.is_empty() {
             "no device ran a command with a known time".to_owned()
         } else {
-            format!("no sensor speaks of the devices that ran commands ({}); `clscope doctor` lists sensors", why.join("; "))
+            format!(
+                "no sensor speaks of the devices that ran commands ({}); `clscope doctor` lists sensors",
+                why.join("; ")
+            )
         });
     }
     let (counters, still) = application(readings);
@@ -125,21 +145,41 @@ fn absent(readings: &Readings) -> String {
         return format!("the readings of sensors cannot be used: {why}");
     }
     let remedy = readings.findings.iter().find(|f| f.state == "refused" && !f.remedy.is_empty());
-    let names: Vec<&str> = readings.findings.iter().filter(|f| f.state != "skipped").map(|f| f.name.as_str()).collect();
+    let names: Vec<&str> = readings
+        .findings
+        .iter()
+        .filter(|f| f.state != "skipped")
+        .map(|f| f.name.as_str())
+        .collect();
     match remedy {
         Some(f) => format!("{}: {}; to mend: {}", f.name, f.why, f.remedy),
         None if names.is_empty() => "no sensor was opened".to_owned(),
-        None => format!("this machine has no sensor that could be read (looked for {}); `clscope doctor` says why", names.join(", ")),
+        None => format!(
+            "this machine has no sensor that could be read (looked for {}); `clscope doctor` says why",
+            names.join(", ")
+        ),
     }
 }
 
 fn notes(readings: &Readings) -> Vec<String> {
-    let mut out: Vec<String> = readings.unreadable.iter().map(|why| format!("readings of sensors not used: {why}")).collect();
-    for (name, event) in readings.events.iter().filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead")).take(20) {
+    let mut out: Vec<String> = readings
+        .unreadable
+        .iter()
+        .map(|why| format!("readings of sensors not used: {why}"))
+        .collect();
+    for (name, event) in readings
+        .events
+        .iter()
+        .filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead"))
+        .take(20)
+    {
         out.push(format!("{name} {}: {}", event.code, event.text).trim_start().to_owned());
     }
     if readings.repeated > 0 {
-        out.push(format!("sensors of one host were recorded {} times; each moment is used once", readings.repeated + 1));
+        out.push(format!(
+            "sensors of one host were recorded {} times; each moment is used once",
+            readings.repeated + 1
+        ));
     }
     out
 }
@@ -159,7 +199,12 @@ fn sampler(readings: &Readings) -> Option<result::Sampler> {
         refused: s.refused,
         lost: s.lost,
     });
-    Some(result::Sampler { seconds, cpu_seconds, share: cpu_seconds / seconds.max(1e-9), sources: sources.collect() })
+    Some(result::Sampler {
+        seconds,
+        cpu_seconds,
+        share: cpu_seconds / seconds.max(1e-9),
+        sources: sources.collect(),
+    })
 }
 
 /// Integral of power samples between two times; `None` where they do not reach.
@@ -177,12 +222,19 @@ fn integral(points: &[(HostNs, f64)], from: HostNs, to: HostNs) -> Option<f64> {
     Some(total)
 }
 
-/// Energy of every counter over the application's life: between the last steps before its start and after its end. A
-/// counter that did not move meanwhile has not shown 0 J: why its energy is unknown comes second.
+/// Energy of every counter over the application's life: between the last steps before its start and
+/// after its end. A counter that did not move meanwhile has not shown 0 J: why its energy is
+/// unknown comes second.
 fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>) {
     let (mut out, mut still) = (Vec::new(), Vec::new());
-    for sensor in readings.sensors.iter().filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none()) {
-        let Some((started, ended)) = readings.application.get(&sensor.host).copied() else { continue };
+    for sensor in readings
+        .sensors
+        .iter()
+        .filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none())
+    {
+        let Some((started, ended)) = readings.application.get(&sensor.host).copied() else {
+            continue;
+        };
         let points = &sensor.points;
         let before = points.partition_point(|p| p.0 <= started).saturating_sub(1);
         let after = points.partition_point(|p| p.0 < ended).min(points.len().saturating_sub(1));
@@ -198,7 +250,8 @@ fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>)
             ));
             continue;
         }
-        // The driver's counter steps every 100 ms where it was measured; it is read less often than that.
+        // The driver's counter steps every 100 ms where it was measured; it is read less often than
+        // that.
         let known = sensor.series.source.starts_with("nvml:energy").then_some(0.1);
         let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
         let same = |s: &&super::readings::Sensor| {
@@ -207,7 +260,8 @@ fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>)
                 && s.series.plane == sensor.series.plane
                 && s.series.name == "power-samples"
         };
-        let samples = readings.sensors.iter().find(same).and_then(|s| integral(&s.points, a.0, b.0));
+        let samples =
+            readings.sensors.iter().find(same).and_then(|s| integral(&s.points, a.0, b.0));
         out.push(result::CounterEnergy {
             sensor: format!("{} {}", sensor.series.source, sensor.series.name),
             plane: sensor.series.plane.clone(),
@@ -230,9 +284,13 @@ fn step(points: &[(HostNs, f64)]) -> f64 {
 fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
     let inside = |t: &HostNs| *t >= from && *t <= to;
     match series {
-        Series::Cumulative(p) => Series::Cumulative(p.iter().filter(|p| inside(&p.0)).copied().collect()),
+        Series::Cumulative(p) => {
+            Series::Cumulative(p.iter().filter(|p| inside(&p.0)).copied().collect())
+        }
         Series::Instant(p) => Series::Instant(p.iter().filter(|p| inside(&p.0)).copied().collect()),
-        Series::WindowMean(p) => Series::WindowMean(p.iter().filter(|p| inside(&p.0) && inside(&p.1)).copied().collect()),
+        Series::WindowMean(p) => {
+            Series::WindowMean(p.iter().filter(|p| inside(&p.0) && inside(&p.1)).copied().collect())
+        }
     }
 }
 
@@ -242,7 +300,13 @@ fn floors(activity: &Activity, power: &Power) -> (Vec<Floor>, Vec<StateSpan>) {
     (idle.floors(), idle.states)
 }
 
-fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Readings, options: &Options) -> DeviceEnergy {
+fn measure(
+    trace: &Trace<'_>,
+    device: &Device,
+    power: &Power,
+    readings: &Readings,
+    options: &Options,
+) -> DeviceEnergy {
     let classes = device.classes.len();
     let whole = Activity::new(&device.spans, classes);
     let (floors, states) = floors(&whole, power);
@@ -256,14 +320,22 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Reading
         Some((from, to)) => {
             // What ran shortly before still shows in the first readings.
             let lead = (power.settle.max(10.0 * power.period) * 1e9) as i64;
-            let spans: Vec<_> = device.spans.iter().filter(|s| s.end.0 >= from.0 - lead && s.start <= to).copied().collect();
+            let spans: Vec<_> = device
+                .spans
+                .iter()
+                .filter(|s| s.end.0 >= from.0 - lead && s.start <= to)
+                .copied()
+                .collect();
             (Activity::new(&spans, classes), narrowed(&power.series, from, to))
         }
     };
-    let iterations: Vec<HostNs> = options.iteration_kernel.as_ref().map_or_else(Vec::new, |wanted| {
-        let is = |class: ClassId| device.classes.get(class.0 as usize).is_some_and(|c| c.kernel && c.name == *wanted);
-        device.spans.iter().filter(|s| is(s.class)).map(|s| s.start).collect()
-    });
+    let iterations: Vec<HostNs> =
+        options.iteration_kernel.as_ref().map_or_else(Vec::new, |wanted| {
+            let is = |class: ClassId| {
+                device.classes.get(class.0 as usize).is_some_and(|c| c.kernel && c.name == *wanted)
+            };
+            device.spans.iter().filter(|s| is(s.class)).map(|s| s.start).collect()
+        });
     let problem = Problem {
         activity: &activity,
         series: &series,
@@ -326,7 +398,13 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Reading
     if let Some((series, response)) = power::reference(device, readings) {
         let series = cut.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
         let idle = fit::idle_levels(&activity, &series, Seconds(power.settle));
-        let problem = Problem { series: &series, response, floors: &idle.floors(), states: &idle.states, ..problem };
+        let problem = Problem {
+            series: &series,
+            response,
+            floors: &idle.floors(),
+            states: &idle.states,
+            ..problem
+        };
         if let Ok(result) = fit::attribute(&problem) {
             out.reference_joules = Some(result.measured.0);
             for (row, of) in out.classes.iter_mut().zip(&result.classes) {
@@ -337,7 +415,9 @@ fn measure(trace: &Trace<'_>, device: &Device, power: &Power, readings: &Reading
     out.containment = match power::containment(readings, device.host) {
         _ if power.formula == "nvml" || power.formula == "hwmon" => None,
         Containment::Untested => None,
-        Containment::NotDisproved { windows } => Some(format!("not disproved in {windows} windows: PKG may contain DRAM")),
+        Containment::NotDisproved { windows } => {
+            Some(format!("not disproved in {windows} windows: PKG may contain DRAM"))
+        }
         Containment::Disproved { windows, against, largest_excess } => Some(format!(
             "disproved in {against} of {windows} windows (DRAM exceeds what PKG leaves for it by up to {largest_excess:.2} W): PKG does not contain DRAM, \
              and pkg-pp0-dram is too low by it"
@@ -386,7 +466,9 @@ fn fill(
             busy_seconds: row.busy.0,
             covered_seconds: row.covered.0,
             joules: row.joules.map(|j| estimate(&j, |j| j.0)),
-            joules_per_launch: row.joules_per_launch.map(|j| estimate(&j, |j| j.0).times(1.0 / per_span)),
+            joules_per_launch: row
+                .joules_per_launch
+                .map(|j| estimate(&j, |j| j.0).times(1.0 / per_span)),
             watts: row.watts.map(|w| estimate(&w, |w| w.0)),
             dynamic_joules: row.split.map(|s| s.0.0),
             idle_joules: row.split.map(|s| s.1.0),
@@ -415,20 +497,27 @@ fn fill(
     }
     for class in &mut out.classes {
         // What the run itself cannot tell apart, its replay can.
-        if let (None, Some(replay)) = (class.watts, out.replays.iter().find(|r| r.name == class.name && r.watts.is_some())) {
+        if let (None, Some(replay)) =
+            (class.watts, out.replays.iter().find(|r| r.name == class.name && r.watts.is_some()))
+        {
             (class.watts, class.joules_per_launch) = (replay.watts, replay.joules_per_launch);
             class.method = Some("replayed");
         }
         let flop = options.flop.iter().find(|(name, _)| *name == class.name);
-        class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(|((_, count), joules)| {
-            let per = |joules: f64| count / joules * 1e-9;
-            Estimate { value: per(joules.value), low: per(joules.high), high: per(joules.low) }
-        });
+        class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(
+            |((_, count), joules)| {
+                let per = |joules: f64| count / joules * 1e-9;
+                Estimate { value: per(joules.value), low: per(joules.high), high: per(joules.low) }
+            },
+        );
     }
-    for (name, _) in options.flop.iter().filter(|(name, _)| !out.classes.iter().any(|c| c.name == *name)) {
+    for (name, _) in
+        options.flop.iter().filter(|(name, _)| !out.classes.iter().any(|c| c.name == *name))
+    {
         out.notes.push(format!("--flop {name}: no kernel of that name ran on this device"));
     }
-    let name = |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
+    let name =
+        |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
     out.groups = result
         .groups
         .iter()
@@ -452,11 +541,13 @@ fn fill(
         })
         .collect();
     out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules.0 });
-    out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| result::Iteration {
-        kernel,
-        iterations: i.iterations,
-        joules: estimate(&i.joules, |j| j.0),
-        seconds: i.seconds.0,
+    out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| {
+        result::Iteration {
+            kernel,
+            iterations: i.iterations,
+            joules: estimate(&i.joules, |j| j.0),
+            seconds: i.seconds.0,
+        }
     });
     out.response = Some(result::Response {
         period_seconds: power.period,
@@ -464,7 +555,11 @@ fn fill(
         lag_seconds: result.response.lag,
         delay_seconds: result.response.delay,
     });
-    out.drift = result.drift.map(|d| result::Drift { relative: d.relative, half_width: d.half_width, noticed: d.noticed });
+    out.drift = result.drift.map(|d| result::Drift {
+        relative: d.relative,
+        half_width: d.half_width,
+        noticed: d.noticed,
+    });
     out.residual_watts = Some(result.residual.0);
     out.residual_correlation = Some(result.residual_correlation);
     out.readings = result.readings;
@@ -477,10 +572,16 @@ fn fill(
     }
     let f = &result.faults;
     if f.gaps + f.backwards > 0 {
-        out.notes.push(format!("the sensor's readings have {} gaps and went backwards {} times", f.gaps, f.backwards));
+        out.notes.push(format!(
+            "the sensor's readings have {} gaps and went backwards {} times",
+            f.gaps, f.backwards
+        ));
     }
     if result.rejected_spans > 0 {
-        out.notes.push(format!("{} commands with impossible times were left out", result.rejected_spans));
+        out.notes.push(format!(
+            "{} commands with impossible times were left out",
+            result.rejected_spans
+        ));
     }
     if device.unplaced > 0 {
         out.notes
@@ -535,8 +636,16 @@ mod tests {
                 quantity: Quantity::Energy,
                 ..Default::default()
             };
-            let points = (0..100).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
-            Sensor { host: 0, series, points, windows: Vec::new(), period_ns: Some(1e6), dead: None }
+            let points =
+                (0..100).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
+            Sensor {
+                host: 0,
+                series,
+                points,
+                windows: Vec::new(),
+                period_ns: Some(1e6),
+                dead: None,
+            }
         };
         let application_ran = BTreeMap::from([(0, (HostNs(10_000_000), HostNs(90_000_000)))]);
         let readings = Readings {
@@ -548,6 +657,9 @@ mod tests {
         let (counters, still) = application(&readings);
         let names: Vec<&str> = counters.iter().map(|c| c.sensor.as_str()).collect();
         assert_eq!(names, ["perf pkg"]);
-        assert!(matches!(&still[..], [note] if note.starts_with("perf psys stood still")), "{still:?}");
+        assert!(
+            matches!(&still[..], [note] if note.starts_with("perf psys stood still")),
+            "{still:?}"
+        );
     }
 }

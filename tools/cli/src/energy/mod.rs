@@ -1,6 +1,6 @@
 //! Owns energy in the command: which sensors are opened ([`sources`]), how their readings are read
-//! back ([`readings`]), which of them speak of which device ([`power`]), and joules per kernel ([`attribute`]). Refuses to
-//! fit anything: the analysis does that.
+//! back ([`readings`]), which of them speak of which device ([`power`]), and joules per kernel
+//! ([`attribute`]). Refuses to fit anything: the analysis does that.
 #![forbid(unsafe_code)]
 
 pub mod activity;
@@ -33,12 +33,17 @@ pub fn of(
 ) -> Result<(result::Energy, readings::Readings)> {
     let mut readings = match &options.readings {
         Some(path) => {
-            let replay = Replay::open(path, Pacing::AtOnce).with_context(|| format!("cannot take readings from {}", path.display()))?;
-            readings::Readings::replay(replay).with_context(|| format!("cannot take readings from {}", path.display()))?
+            let replay = Replay::open(path, Pacing::AtOnce)
+                .with_context(|| format!("cannot take readings from {}", path.display()))?;
+            readings::Readings::replay(replay)
+                .with_context(|| format!("cannot take readings from {}", path.display()))?
         }
         None => readings::Readings::of(trace, files.sensors()),
     };
     files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));
-    let recorded: Option<Choice> = files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
+    let recorded: Option<Choice> = files
+        .directories
+        .iter()
+        .find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
     Ok((attribute::of(trace, alignment, &readings, recorded, options, by), readings))
 }

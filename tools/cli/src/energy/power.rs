@@ -1,13 +1,17 @@
-//! Owns the way from a device to the readings that speak of its power: which sensors are its own, which formula forms its
-//! power of them, and the series that results. Refuses to mix planes of different hosts or a card's with a processor's.
+//! Owns the way from a device to the readings that speak of its power: which sensors are its own,
+//! which formula forms its power of them, and the series that results. Refuses to mix planes of
+//! different hosts or a card's with a processor's.
 
 use super::activity::{Device, Kind, normal_pci, normal_uuid};
 use super::readings::{Readings, Sensor};
 use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series, restamped};
-use clscope_sensors::gpu_power::{Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select};
+use clscope_sensors::gpu_power::{
+    Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select,
+};
 use clscope_trace::sensors::Quantity;
 
-/// Windows of combined planes, seconds: long against the millisecond at which each of them steps by itself.
+/// Windows of combined planes, seconds: long against the millisecond at which each of them steps by
+/// itself.
 const WINDOW_S: f64 = 0.05;
 /// Windows of the containment test, seconds.
 const TEST_S: f64 = 1.0;
@@ -40,7 +44,10 @@ pub struct Power {
 
 /// The planes of a host's processor, or a device's own sensors.
 fn usable(readings: &Readings, host: usize) -> impl Iterator<Item = &Sensor> {
-    readings.sensors.iter().filter(move |s| s.host == host && s.dead.is_none() && s.points.len() > 1)
+    readings
+        .sensors
+        .iter()
+        .filter(move |s| s.host == host && s.dead.is_none() && s.points.len() > 1)
 }
 
 fn is_power(sensor: &Sensor) -> bool {
@@ -60,7 +67,8 @@ pub fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
         return (*a == b).then(|| format!("UUID {b}"));
     }
     let name = series.device.as_deref()?;
-    (alone && (device.name.contains(name) || name.contains(&device.name))).then(|| format!("name {name}, the only GPU of it"))
+    (alone && (device.name.contains(name) || name.contains(&device.name)))
+        .then(|| format!("name {name}, the only GPU of it"))
 }
 
 fn name(sensor: &Sensor) -> String {
@@ -88,32 +96,53 @@ fn period(sensor: &Sensor) -> f64 {
     if steps.is_empty() { 0.0 } else { *steps.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }
 
-/// One sensor as a series with its response, as far as its nature or a calibration tells it; the fit finds the rest.
+/// One sensor as a series with its response, as far as its nature or a calibration tells it; the
+/// fit finds the rest.
 fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, f64) {
-    let known = readings.calibrated.get(&(sensor.series.source.clone(), sensor.series.name.clone())).copied().unwrap_or_default();
-    let period = sensor.period_ns.map(|ns| ns * 1e-9).or(known.period.map(|p| p.0)).unwrap_or_else(|| period(sensor));
+    let known = readings
+        .calibrated
+        .get(&(sensor.series.source.clone(), sensor.series.name.clone()))
+        .copied()
+        .unwrap_or_default();
+    let period = sensor
+        .period_ns
+        .map(|ns| ns * 1e-9)
+        .or(known.period.map(|p| p.0))
+        .unwrap_or_else(|| period(sensor));
     let points = sensor.points.clone();
     let (series, mut response, settle) = match sensor.series.quantity {
         Quantity::Energy => {
             let period = if period > 0.0 { period } else { RAPL_PERIOD_S };
-            return (Series::Cumulative(points), ResponseModel::counter(period), period, 3.0 * period);
+            return (
+                Series::Cumulative(points),
+                ResponseModel::counter(period),
+                period,
+                3.0 * period,
+            );
         }
         _ => match sensor.series.window_ns {
             Some(ns) => {
                 let window = ns as f64 * 1e-9;
-                (Series::Instant(points), ResponseModel::averaged_samples(period, window.max(period)), 2.0 * window)
+                (
+                    Series::Instant(points),
+                    ResponseModel::averaged_samples(period, window.max(period)),
+                    2.0 * window,
+                )
             }
             // Samples that a driver's own thread stamps, and may stamp late.
-            None if sensor.series.name == "power-samples" => {
-                (Series::Instant(restamped(&points)), ResponseModel::lagged_samples(period), 6.0 * period)
-            }
+            None if sensor.series.name == "power-samples" => (
+                Series::Instant(restamped(&points)),
+                ResponseModel::lagged_samples(period),
+                6.0 * period,
+            ),
             None => (Series::Instant(points), ResponseModel::lagged_samples(period), 6.0 * period),
         },
     };
     if let (Some(window), None) = (known.window, known.lag) {
-        // A load that comes and goes shows other edges than a mix of kernels: the run decides between the window that was
-        // calibrated and the lag that is usual.
-        response.window = narrowed(Parameter::Free { from: 0.0, to: f64::MAX, typical: window.0 }, Some(window));
+        // A load that comes and goes shows other edges than a mix of kernels: the run decides
+        // between the window that was calibrated and the lag that is usual.
+        response.window =
+            narrowed(Parameter::Free { from: 0.0, to: f64::MAX, typical: window.0 }, Some(window));
         response.delay = ResponseModel::lagged_samples(period).delay;
         return (series, response, period, settle);
     }
@@ -124,9 +153,15 @@ fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, 
 
 /// A parameter within twice the uncertainty of its calibration, and not outside its own range.
 fn narrowed(parameter: Parameter, known: Option<(f64, f64)>) -> Parameter {
-    let (Parameter::Free { from, to, .. }, Some((value, uncertainty))) = (parameter, known) else { return parameter };
+    let (Parameter::Free { from, to, .. }, Some((value, uncertainty))) = (parameter, known) else {
+        return parameter;
+    };
     let (low, high) = ((value - 2.0 * uncertainty).max(from), (value + 2.0 * uncertainty).min(to));
-    if low < high { Parameter::Free { from: low, to: high, typical: value.clamp(low, high) } } else { parameter }
+    if low < high {
+        Parameter::Free { from: low, to: high, typical: value.clamp(low, high) }
+    } else {
+        parameter
+    }
 }
 
 /// Energy since the first reading at any time between readings: linear.
@@ -135,18 +170,28 @@ pub fn at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
     let (after, before) = (points.get(next)?, next.checked_sub(1).and_then(|i| points.get(i)));
     Some(match before {
         _ if after.0 == time => after.1,
-        Some(before) => before.1 + (after.1 - before.1) * (time.0 - before.0.0) as f64 / (after.0.0 - before.0.0) as f64,
+        Some(before) => {
+            before.1
+                + (after.1 - before.1) * (time.0 - before.0.0) as f64
+                    / (after.0.0 - before.0.0) as f64
+        }
         None => return None,
     })
 }
 
 /// Sum of several counters with signs, as means over windows.
 fn combined(terms: &[(f64, &Sensor)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
-    let first = terms.iter().filter_map(|(_, s)| s.points.first()).map(|p| p.0.0).max().unwrap_or(0);
+    let first =
+        terms.iter().filter_map(|(_, s)| s.points.first()).map(|p| p.0.0).max().unwrap_or(0);
     let last = terms.iter().filter_map(|(_, s)| s.points.last()).map(|p| p.0.0).min().unwrap_or(0);
     let step = (window * 1e9) as i64;
     let mut out = Vec::new();
-    let energy = |time: i64| terms.iter().map(|(sign, s)| at(&s.points, HostNs(time)).map(|e| sign * e)).sum::<Option<f64>>();
+    let energy = |time: i64| {
+        terms
+            .iter()
+            .map(|(sign, s)| at(&s.points, HostNs(time)).map(|e| sign * e))
+            .sum::<Option<f64>>()
+    };
     let mut from = first;
     let mut before = energy(from);
     while from + step <= last {
@@ -169,7 +214,11 @@ impl<'r> Processor<'r> {
     fn of(readings: &'r Readings, host: usize) -> Self {
         let rapl = |plane: &str| -> Vec<&Sensor> {
             usable(readings, host)
-                .filter(|s| s.series.quantity == Quantity::Energy && s.series.pci.is_none() && s.series.device.is_none())
+                .filter(|s| {
+                    s.series.quantity == Quantity::Energy
+                        && s.series.pci.is_none()
+                        && s.series.device.is_none()
+                })
                 .filter(|s| s.series.plane == plane)
                 .collect()
         };
@@ -177,14 +226,18 @@ impl<'r> Processor<'r> {
     }
 
     fn get(&self, plane: &str) -> Option<&[&'r Sensor]> {
-        self.planes.iter().find(|(name, sensors)| *name == plane && !sensors.is_empty()).map(|(_, s)| &s[..])
+        self.planes
+            .iter()
+            .find(|(name, sensors)| *name == plane && !sensors.is_empty())
+            .map(|(_, s)| &s[..])
     }
 
     /// All packages' terms of a plane; a plane that some package lacks is no sum.
     fn terms(&self, plane: &str, sign: f64) -> Option<Vec<(f64, &'r Sensor)>> {
         let packages = self.get("PKG").map_or(0, <[_]>::len);
         let sensors = self.get(plane)?;
-        (packages == 0 || plane == "PP1" || sensors.len() == packages).then(|| sensors.iter().map(|s| (sign, *s)).collect())
+        (packages == 0 || plane == "PP1" || sensors.len() == packages)
+            .then(|| sensors.iter().map(|s| (sign, *s)).collect())
     }
 
     fn formula(&self, formula: Formula) -> Option<Vec<(f64, &'r Sensor)>> {
@@ -228,11 +281,19 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
 }
 
 /// The power of a device; `Err` says why there is none. `wanted` narrows its own sensors by name.
-pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choice, wanted: Option<&str>) -> Result<Power, String> {
+pub fn of(
+    device: &Device,
+    devices: &[Device],
+    readings: &Readings,
+    choice: Choice,
+    wanted: Option<&str>,
+) -> Result<Power, String> {
     let processor = Processor::of(readings, device.host);
     let named = |s: &&Sensor| wanted.is_none_or(|w| name(s).contains(w));
     if device.kind == Kind::Cpu {
-        let terms = processor.terms("PKG", 1.0).ok_or("no working counter of the processor package (PKG)")?;
+        let terms = processor
+            .terms("PKG", 1.0)
+            .ok_or("no working counter of the processor package (PKG)")?;
         let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
         if terms.is_empty() {
             return Err("no sensor has the name asked for".to_owned());
@@ -251,21 +312,32 @@ pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choi
             settle,
         });
     }
-    let alone = devices.iter().filter(|d| d.host == device.host && d.kind == Kind::Gpu).count() == 1;
+    let alone =
+        devices.iter().filter(|d| d.host == device.host && d.kind == Kind::Gpu).count() == 1;
     let mut matched = String::new();
     let mut mine: Vec<&Sensor> = Vec::new();
-    for sensor in
-        usable(readings, device.host).filter(|s| is_power(s) && ["GPU", "GPU card", "CPU and GPU"].contains(&s.series.plane.as_str()))
-    {
+    for sensor in usable(readings, device.host).filter(|s| {
+        is_power(s) && ["GPU", "GPU card", "CPU and GPU"].contains(&s.series.plane.as_str())
+    }) {
         // A series without any device, from a recorded file, speaks of the one GPU there is.
-        let anybody = sensor.series.pci.is_none() && sensor.series.uuid.is_none() && sensor.series.device.is_none() && alone;
-        if let Some(how) = own(device, sensor, alone).or_else(|| anybody.then(|| "the only GPU and the only GPU sensor".to_owned())) {
+        let anybody = sensor.series.pci.is_none()
+            && sensor.series.uuid.is_none()
+            && sensor.series.device.is_none()
+            && alone;
+        if let Some(how) = own(device, sensor, alone)
+            .or_else(|| anybody.then(|| "the only GPU and the only GPU sensor".to_owned()))
+        {
             matched = how;
             mine.push(sensor);
         }
     }
-    let nvml: Vec<&Sensor> = mine.iter().copied().filter(|s| s.series.source.starts_with("nvml") || s.series.source == "replay").collect();
-    let hwmon: Vec<&Sensor> = mine.iter().copied().filter(|s| s.series.source.starts_with("hwmon")).collect();
+    let nvml: Vec<&Sensor> = mine
+        .iter()
+        .copied()
+        .filter(|s| s.series.source.starts_with("nvml") || s.series.source == "replay")
+        .collect();
+    let hwmon: Vec<&Sensor> =
+        mine.iter().copied().filter(|s| s.series.source.starts_with("hwmon")).collect();
     let works = |sensors: Option<&[&Sensor]>| sensors.filter(|s| !s.is_empty()).map(|_| 0.0);
     let planes = Planes {
         pkg: works(processor.get("PKG")),
@@ -275,21 +347,36 @@ pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choi
         nvml: works(Some(&nvml)),
         hwmon: works(Some(&hwmon)),
     };
-    let selected = select(choice, place(device, !mine.is_empty()), &planes).map_err(|e| e.to_string())?;
+    let selected =
+        select(choice, place(device, !mine.is_empty()), &planes).map_err(|e| e.to_string())?;
     let formula = selected.formula;
     let (series, response, period, settle, sources, includes) = match formula {
         Formula::Nvml | Formula::Hwmon => {
             let candidates = if formula == Formula::Nvml { &nvml } else { &hwmon };
-            let best = candidates.iter().copied().filter(named).min_by_key(|s| rank(s)).ok_or("no sensor has the name asked for")?;
+            let best = candidates
+                .iter()
+                .copied()
+                .filter(named)
+                .min_by_key(|s| rank(s))
+                .ok_or("no sensor has the name asked for")?;
             let (series, response, period, settle) = single(best, readings);
-            let includes = best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
+            let includes =
+                best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
             (series, response, period, settle, vec![name(best)], includes)
         }
         _ => {
             matched = "the processor's planes, since the GPU is part of it".to_owned();
-            let terms = processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
+            let terms =
+                processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
             let (series, response, period, settle) = of_terms(&terms, readings);
-            (series, response, period, settle, terms.iter().map(|(_, s)| name(s)).collect(), formula.includes().to_owned())
+            (
+                series,
+                response,
+                period,
+                settle,
+                terms.iter().map(|(_, s)| name(s)).collect(),
+                formula.includes().to_owned(),
+            )
         }
     };
     Ok(Power {
@@ -310,7 +397,9 @@ pub fn of(device: &Device, devices: &[Device], readings: &Readings, choice: Choi
 fn rank(sensor: &Sensor) -> u8 {
     match (sensor.series.quantity, sensor.series.window_ns) {
         _ if sensor.series.name == "power-samples" => 0,
-        (Quantity::Energy, _) if sensor.series.source.starts_with("hwmon") => u8::from(sensor.series.plane != "GPU"),
+        (Quantity::Energy, _) if sensor.series.source.starts_with("hwmon") => {
+            u8::from(sensor.series.plane != "GPU")
+        }
         (Quantity::Power, None) => 2,
         (Quantity::Energy, _) => 3,
         _ => 4,
@@ -331,15 +420,20 @@ pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, Respon
 pub fn containment(readings: &Readings, host: usize) -> Containment {
     let processor = Processor::of(readings, host);
     let mut test = ContainmentTest::default();
-    let windows = |plane: &str| processor.terms(plane, 1.0).map(|terms| (combined(&terms, TEST_S), terms));
-    let (Some((pkg, of_pkg)), Some((pp0, _)), Some((dram, _))) = (windows("PKG"), windows("PP0"), windows("DRAM")) else {
+    let windows =
+        |plane: &str| processor.terms(plane, 1.0).map(|terms| (combined(&terms, TEST_S), terms));
+    let (Some((pkg, of_pkg)), Some((pp0, _)), Some((dram, _))) =
+        (windows("PKG"), windows("PP0"), windows("DRAM"))
+    else {
         return test.verdict();
     };
     let pp1 = windows("PP1").map(|w| w.0);
     // Two updates of each plane may be on the wrong side of a window's edge.
     let step = of_pkg.iter().map(|(_, s)| period(s)).fold(RAPL_PERIOD_S, f64::max);
     for (i, (at, _, pkg)) in pkg.iter().enumerate() {
-        let near = |of: &[(HostNs, HostNs, f64)]| of.iter().find(|w| (w.0.0 - at.0).abs() < 100_000_000).map(|w| w.2);
+        let near = |of: &[(HostNs, HostNs, f64)]| {
+            of.iter().find(|w| (w.0.0 - at.0).abs() < 100_000_000).map(|w| w.2)
+        };
         let planes = Planes {
             pkg: Some(*pkg),
             pp0: pp0.get(i).copied().filter(|w| w.0 == *at).map(|w| w.2).or_else(|| near(&pp0)),
@@ -347,7 +441,10 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
             pp1: pp1.as_deref().and_then(near),
             ..Planes::default()
         };
-        test.window(&planes, 4.0 * step / TEST_S * (pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs())));
+        test.window(
+            &planes,
+            4.0 * step / TEST_S * (pkg.abs() + dram.first().map_or(0.0, |w| w.2.abs())),
+        );
     }
     test.verdict()
 }
@@ -379,7 +476,8 @@ mod tests {
     use clscope_trace::sensors::Series as Described;
 
     fn counter(plane: &str, watts: f64) -> Sensor {
-        let points = (0..3000).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
+        let points =
+            (0..3000).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
         let name = format!("package-0/{plane}");
         let series = Described {
             source: "powercap".into(),
@@ -410,21 +508,30 @@ mod tests {
         Readings { sensors, any: true, ..Readings::default() }
     }
 
-    fn formula(device: &Device, readings: &Readings, choice: Choice) -> Result<&'static str, String> {
+    fn formula(
+        device: &Device,
+        readings: &Readings,
+        choice: Choice,
+    ) -> Result<&'static str, String> {
         of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
     }
 
     #[test]
     fn a_card_is_measured_by_its_own_sensor_only() {
         let mut gpu = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
-        let both = readings(vec![counter("PKG", 50.0), counter("PP0", 20.0), samples("0000:06:00.0", "NVIDIA H200")]);
+        let both = readings(vec![
+            counter("PKG", 50.0),
+            counter("PP0", 20.0),
+            samples("0000:06:00.0", "NVIDIA H200"),
+        ]);
         gpu.pci = Some("0000:06:00.0".into());
         let power = of(&gpu, &[gpu.clone()], &both, Choice::Auto, None).unwrap();
         assert_eq!((power.formula, power.matched.as_str()), ("nvml", "PCI address 0000:06:00.0"));
         assert!((power.period - 0.02).abs() < 1e-9);
         gpu.pci = Some("0000:07:00.0".into());
         assert!(formula(&gpu, &both, Choice::Auto).unwrap_err().contains("NVML"));
-        // Where the runtime tells no address, the name of the only GPU will do, and of one of two it will not.
+        // Where the runtime tells no address, the name of the only GPU will do, and of one of two
+        // it will not.
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
         assert!(of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
@@ -434,12 +541,26 @@ mod tests {
     fn a_calibrated_response_narrows_the_search() {
         use crate::calibration::{Entry, Subject};
         let mut all = readings(vec![samples("0000:06:00.0", "NVIDIA H200")]);
-        let subject = || Subject::Sensor { source: "nvml:ring:0".into(), domain: "power-samples".into() };
-        let entry = Entry::new(subject()).with(super::super::readings::LAG, 14e6, Some(1e6)).with(super::super::readings::DELAY, 3e6, None);
+        let subject =
+            || Subject::Sensor { source: "nvml:ring:0".into(), domain: "power-samples".into() };
+        let entry = Entry::new(subject()).with(super::super::readings::LAG, 14e6, Some(1e6)).with(
+            super::super::readings::DELAY,
+            3e6,
+            None,
+        );
         all.calibrate(&[entry]);
         let (_, response, ..) = single(&all.sensors[0], &all);
-        let range = |p: Parameter| if let Parameter::Free { from, to, typical } = p { [from, typical, to] } else { panic!("{p:?}") };
-        for (found, want) in [(range(response.lag), [0.012, 0.014, 0.016]), (range(response.delay), [0.0024, 0.003, 0.0036])] {
+        let range = |p: Parameter| {
+            if let Parameter::Free { from, to, typical } = p {
+                [from, typical, to]
+            } else {
+                panic!("{p:?}")
+            }
+        };
+        for (found, want) in [
+            (range(response.lag), [0.012, 0.014, 0.016]),
+            (range(response.delay), [0.0024, 0.003, 0.0036]),
+        ] {
             assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
         }
         // A window that was calibrated stands beside the lag that is usual: the run decides.
@@ -447,7 +568,12 @@ mod tests {
         all.calibrated.clear();
         all.calibrate(&[windowed]);
         let (_, response, ..) = single(&all.sensors[0], &all);
-        assert!(range(response.window).iter().zip([0.028, 0.030, 0.032]).all(|(a, b)| (a - b).abs() < 1e-9));
+        assert!(
+            range(response.window)
+                .iter()
+                .zip([0.028, 0.030, 0.032])
+                .all(|(a, b)| (a - b).abs() < 1e-9)
+        );
         assert_eq!(response.lag, ResponseModel::lagged_samples(0.02).lag);
         // Of another sensor nothing is known.
         all.sensors[0].series.name = "other".into();
@@ -459,11 +585,14 @@ mod tests {
     fn a_gpu_in_the_processor_is_measured_by_planes() {
         let mut gpu = Device::named("Intel(R) UHD Graphics 620", "Intel(R) Corporation", Kind::Gpu);
         gpu.pci = Some("0000:00:02.0".into());
-        let planes = |names: &[(&str, f64)]| readings(names.iter().map(|(n, w)| counter(n, *w)).collect());
+        let planes =
+            |names: &[(&str, f64)]| readings(names.iter().map(|(n, w)| counter(n, *w)).collect());
         let all = planes(&[("PKG", 20.0), ("PP0", 8.0), ("PP1", 5.0), ("DRAM", 2.0)]);
         assert_eq!(formula(&gpu, &all, Choice::Auto), Ok("pp1"));
         assert_eq!(formula(&gpu, &all, Choice::Fixed(Formula::PkgPp0Dram)), Ok("pkg-pp0-dram"));
-        let Some((Series::WindowMean(rows), _)) = reference(&gpu, &all) else { panic!("its three domains exist") };
+        let Some((Series::WindowMean(rows), _)) = reference(&gpu, &all) else {
+            panic!("its three domains exist")
+        };
         assert!(rows.iter().all(|r| (r.2 - 10.0).abs() < 1e-6), "20 - 8 - 2 W");
         let no_pp1 = planes(&[("PKG", 20.0), ("PP0", 8.0)]);
         assert_eq!(formula(&gpu, &no_pp1, Choice::Auto), Ok("pkg-pp0"));
@@ -476,7 +605,8 @@ mod tests {
 
     #[test]
     fn dram_above_what_pkg_leaves_disproves_containment() {
-        let planes = |dram| readings(vec![counter("PKG", 2.0), counter("PP0", 1.0), counter("DRAM", dram)]);
+        let planes =
+            |dram| readings(vec![counter("PKG", 2.0), counter("PP0", 1.0), counter("DRAM", dram)]);
         assert!(matches!(containment(&planes(3.4), 0), Containment::Disproved { .. }));
         assert!(matches!(containment(&planes(0.4), 0), Containment::NotDisproved { .. }));
         assert_eq!(containment(&readings(vec![counter("PKG", 2.0)]), 0), Containment::Untested);

@@ -1,11 +1,14 @@
-//! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what happened to them, what
-//! was looked for in vain, what sampling cost. A host sampled twice is used once. Refuses to choose among series.
+//! Owns what `sensors.clt` files say, on the trace's timeline: series with their readings, what
+//! happened to them, what was looked for in vain, what sampling cost. A host sampled twice is used
+//! once. Refuses to choose among series.
 
 use crate::calibration::{Entry, Subject};
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
 use clscope_sensors::{Range, Source};
-use clscope_trace::sensors::{Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost};
+use clscope_trace::sensors::{
+    Cost, Event, Finding, Quantity, Reading, Record, Records, Series, SourceCost,
+};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,14 +43,25 @@ pub struct Window {
 }
 
 impl Window {
-    /// Of shares and rates only: power that is a mean over a window is the business of its series' response.
-    fn of(quantity: Quantity, reading: &Reading, at: &mut dyn FnMut(u64) -> Option<HostNs>) -> Option<Self> {
-        if reading.mean_over_us == 0 || !matches!(quantity, Quantity::Percent | Quantity::Bandwidth) {
+    /// Of shares and rates only: power that is a mean over a window is the business of its series'
+    /// response.
+    fn of(
+        quantity: Quantity,
+        reading: &Reading,
+        at: &mut dyn FnMut(u64) -> Option<HostNs>,
+    ) -> Option<Self> {
+        if reading.mean_over_us == 0 || !matches!(quantity, Quantity::Percent | Quantity::Bandwidth)
+        {
             return None;
         }
         let begin = at(reading.time.saturating_sub(u64::from(reading.mean_over_us) * 1000))?;
         let end = at(reading.time)?;
-        Some(Self { begin, end, within_ns: reading.bracket_ns, mean: value(quantity, reading.value) })
+        Some(Self {
+            begin,
+            end,
+            within_ns: reading.bracket_ns,
+            mean: value(quantity, reading.value),
+        })
     }
 }
 
@@ -72,11 +86,13 @@ pub struct Readings {
     pub repeated: usize,
     /// Whether there was any file at all.
     pub any: bool,
-    /// What `clscope doctor --calibrate` found of sensors on the recording host, by source and name.
+    /// What `clscope doctor --calibrate` found of sensors on the recording host, by source and
+    /// name.
     pub calibrated: HashMap<(String, String), Calibrated>,
 }
 
-/// What is known of a sensor before a run: values and the half-widths of their 95 % intervals, in seconds.
+/// What is known of a sensor before a run: values and the half-widths of their 95 % intervals, in
+/// seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Calibrated {
     /// Between updates.
@@ -94,9 +110,18 @@ impl Readings {
     pub fn calibrate(&mut self, entries: &[Entry]) {
         for entry in entries {
             let Subject::Sensor { source, domain } = &entry.subject else { continue };
-            let figure =
-                |name: &str| entry.figures.get(name).map(|f| (f.value * 1e-9, f.uncertainty.unwrap_or(f.value / 10.0).abs() * 1e-9));
-            let found = Calibrated { period: figure("update-period-ns"), lag: figure(LAG), window: figure(WINDOW), delay: figure(DELAY) };
+            let figure = |name: &str| {
+                entry
+                    .figures
+                    .get(name)
+                    .map(|f| (f.value * 1e-9, f.uncertainty.unwrap_or(f.value / 10.0).abs() * 1e-9))
+            };
+            let found = Calibrated {
+                period: figure("update-period-ns"),
+                lag: figure(LAG),
+                window: figure(WINDOW),
+                delay: figure(DELAY),
+            };
             self.calibrated.insert((source.clone(), domain.clone()), found);
         }
     }
@@ -128,7 +153,10 @@ fn value(quantity: Quantity, stored: u64) -> f64 {
 
 fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
     let header = FileHeader::decode_as(bytes, FileKind::Sensors).map_err(|e| e.to_string())?;
-    let host = trace.timeline.host_with_boot(header.boot).ok_or("it was read on a host that no process of the trace ran on")?;
+    let host = trace
+        .timeline
+        .host_with_boot(header.boot)
+        .ok_or("it was read on a host that no process of the trace ran on")?;
     let mut hint = 0;
     let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
     let mut file = File::default();
@@ -140,26 +168,46 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
         match record {
             Record::Series(series) => {
                 place.insert(series.id, file.sensors.len());
-                file.sensors.push(Sensor { host, series, points: Vec::new(), windows: Vec::new(), period_ns: None, dead: None });
+                file.sensors.push(Sensor {
+                    host,
+                    series,
+                    points: Vec::new(),
+                    windows: Vec::new(),
+                    period_ns: None,
+                    dead: None,
+                });
             }
             Record::Readings(readings) => {
-                let Some(sensor) = place.get(&readings.series).and_then(|i| file.sensors.get_mut(*i)) else { continue };
+                let Some(sensor) =
+                    place.get(&readings.series).and_then(|i| file.sensors.get_mut(*i))
+                else {
+                    continue;
+                };
                 let quantity = sensor.series.quantity;
                 let kept = readings.iter().filter(|r| r.time >= header.created);
                 sensor.windows.extend(kept.filter_map(|r| Window::of(quantity, &r, &mut at)));
-                // What a driver's ring holds from before is another program's doing. A mean over a span stands for its middle.
-                let mut time = |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
+                // What a driver's ring holds from before is another program's doing. A mean over a
+                // span stands for its middle.
+                let mut time =
+                    |r: &Reading| at(r.time.saturating_sub(u64::from(r.mean_over_us) * 500));
                 sensor.points.extend(
-                    readings.iter().filter(|r| r.time >= header.created).filter_map(|r| Some((time(&r)?, value(quantity, r.value)))),
+                    readings
+                        .iter()
+                        .filter(|r| r.time >= header.created)
+                        .filter_map(|r| Some((time(&r)?, value(quantity, r.value)))),
                 );
             }
             Record::Updates(updates) => {
-                if let Some(sensor) = place.get(&updates.series).and_then(|i| file.sensors.get_mut(*i)) {
-                    sensor.period_ns = (updates.none.is_empty() && updates.period_ns > 0.0).then_some(updates.period_ns);
+                if let Some(sensor) =
+                    place.get(&updates.series).and_then(|i| file.sensors.get_mut(*i))
+                {
+                    sensor.period_ns = (updates.none.is_empty() && updates.period_ns > 0.0)
+                        .then_some(updates.period_ns);
                 }
             }
             Record::Event(event) => {
-                let sensor = event.series.and_then(|s| place.get(&s)).and_then(|i| file.sensors.get_mut(*i));
+                let sensor =
+                    event.series.and_then(|s| place.get(&s)).and_then(|i| file.sensors.get_mut(*i));
                 let mut name = event.source.clone();
                 if let Some(sensor) = sensor {
                     name = format!("{} {}", sensor.series.source, sensor.series.name);
@@ -212,7 +260,13 @@ impl Readings {
             }
         }
         // The longest series first: what another file has of the same time is then left out.
-        let length = |f: &File| f.sensors.iter().filter_map(|s| Some(s.points.last()?.0.0 - s.points.first()?.0.0)).max().unwrap_or(0);
+        let length = |f: &File| {
+            f.sensors
+                .iter()
+                .filter_map(|s| Some(s.points.last()?.0.0 - s.points.first()?.0.0))
+                .max()
+                .unwrap_or(0)
+        };
         read_files.sort_by_key(|f| std::cmp::Reverse(length(f)));
         for file in read_files {
             out.join(file);
@@ -223,20 +277,27 @@ impl Readings {
     fn join(&mut self, file: File) {
         let mut repeated = false;
         for mut sensor in file.sensors {
-            let key = |s: &Sensor| (s.host, s.series.source.clone(), s.series.name.clone(), s.series.pci.clone());
+            let key = |s: &Sensor| {
+                (s.host, s.series.source.clone(), s.series.name.clone(), s.series.pci.clone())
+            };
             let Some(known) = self.sensors.iter_mut().find(|s| key(s) == key(&sensor)) else {
                 self.sensors.push(sensor);
                 continue;
             };
-            let (Some(first), Some(last)) = (known.points.first().copied(), known.points.last().copied()) else {
+            let (Some(first), Some(last)) =
+                (known.points.first().copied(), known.points.last().copied())
+            else {
                 *known = sensor;
                 continue;
             };
             let before = sensor.points.len();
             sensor.points.retain(|p| p.0 < first.0 || p.0 > last.0);
             repeated |= sensor.points.len() < before;
-            let (start, end) = (known.windows.first().map(|w| w.begin), known.windows.last().map(|w| w.end));
-            sensor.windows.retain(|w| start.is_none_or(|s| w.end <= s) || end.is_none_or(|e| w.begin >= e));
+            let (start, end) =
+                (known.windows.first().map(|w| w.begin), known.windows.last().map(|w| w.end));
+            sensor
+                .windows
+                .retain(|w| start.is_none_or(|s| w.end <= s) || end.is_none_or(|e| w.begin >= e));
             known.windows.append(&mut sensor.windows);
             known.windows.sort_by_key(|w| w.begin);
             known.points.append(&mut sensor.points);
@@ -256,7 +317,8 @@ impl Readings {
         self.sources.extend(file.rest.sources);
     }
 
-    /// From a file of recorded readings, whose times are CLOCK_MONOTONIC_RAW of the trace's first host.
+    /// From a file of recorded readings, whose times are CLOCK_MONOTONIC_RAW of the trace's first
+    /// host.
     ///
     /// # Errors
     /// The source's.
@@ -265,13 +327,24 @@ impl Readings {
         let domains = source.domains().to_vec();
         for (id, domain) in (0u32..).zip(&domains) {
             let series = clscope_readings::series(id, source.name(), domain);
-            out.sensors.push(Sensor { host: 0, series, points: Vec::new(), windows: Vec::new(), period_ns: None, dead: None });
+            out.sensors.push(Sensor {
+                host: 0,
+                series,
+                points: Vec::new(),
+                windows: Vec::new(),
+                period_ns: None,
+                dead: None,
+            });
         }
         let mut accumulators: Vec<_> = domains
             .iter()
             .map(|d| match d.quantity {
                 clscope_sensors::Quantity::Energy { unit, range } => {
-                    let range = if let Range::Wraps(at) = range { Range::Wraps(at) } else { Range::Endless };
+                    let range = if let Range::Wraps(at) = range {
+                        Range::Wraps(at)
+                    } else {
+                        Range::Endless
+                    };
                     Some(clscope_sensors::accumulator::Accumulator::new(unit, range))
                 }
                 _ => None,

@@ -1,5 +1,6 @@
-//! Owns the figures of launches that the recorder repeated (`record --replay`): the mean power of each batch once the sensor has
-//! settled, less what restoring the buffers took, and the median over batches. Refuses batches that the sensor did not follow.
+//! Owns the figures of launches that the recorder repeated (`record --replay`): the mean power of
+//! each batch once the sensor has settled, less what restoring the buffers took, and the median
+//! over batches. Refuses batches that the sensor did not follow.
 
 use super::activity::{Device, Repeated};
 use super::power::Power;
@@ -10,8 +11,9 @@ use clscope_analysis::energy::{HostNs, Joules, Seconds, Series};
 /// Fewest updates of the sensor in a batch.
 const LEAST_UPDATES: usize = 3;
 
-/// Restorations between launches may cost this share more or less than restorations alone do: powers do not add up exactly (on an
-/// H200 mixes of kernels draw up to 2 % less than the same kernels alone).
+/// Restorations between launches may cost this share more or less than restorations alone do:
+/// powers do not add up exactly (on an H200 mixes of kernels draw up to 2 % less than the same
+/// kernels alone).
 const BESIDE: f64 = 0.03;
 
 /// One row per kernel and size that was to be repeated.
@@ -71,7 +73,8 @@ fn one(repeated: &Repeated, power: &Power) -> Replayed {
     };
     let j = median.joules_per_launch;
     out.batches = median.batches;
-    out.joules_per_launch = Some(Estimate { value: j.value.0, low: j.low.0 - slack, high: j.high.0 + slack });
+    out.joules_per_launch =
+        Some(Estimate { value: j.value.0, low: j.low.0 - slack, high: j.high.0 + slack });
     let widen = slack / j.value.0.max(f64::MIN_POSITIVE) * median.watts.value.0;
     let w = median.watts;
     out.watts = Some(Estimate { value: w.value.0, low: w.low.0 - widen, high: w.high.0 + widen });
@@ -91,21 +94,29 @@ fn mean_power(series: &Series, from: HostNs, to: HostNs) -> Option<f64> {
     match series {
         Series::Instant(points) => {
             let inside: Vec<f64> = points.iter().filter(|p| inside(&p.0)).map(|p| p.1).collect();
-            (inside.len() >= LEAST_UPDATES).then(|| inside.iter().sum::<f64>() / inside.len() as f64)
+            (inside.len() >= LEAST_UPDATES)
+                .then(|| inside.iter().sum::<f64>() / inside.len() as f64)
         }
         Series::WindowMean(rows) => {
-            let inside: Vec<f64> = rows.iter().filter(|r| inside(&r.0) && inside(&r.1)).map(|r| r.2).collect();
-            (inside.len() >= LEAST_UPDATES).then(|| inside.iter().sum::<f64>() / inside.len() as f64)
+            let inside: Vec<f64> =
+                rows.iter().filter(|r| inside(&r.0) && inside(&r.1)).map(|r| r.2).collect();
+            (inside.len() >= LEAST_UPDATES)
+                .then(|| inside.iter().sum::<f64>() / inside.len() as f64)
         }
         Series::Cumulative(points) => {
             // From a change to a change: between them the counter was somewhere inside a step.
-            let mut steps = points.windows(2).filter(|p| p[0].1 < p[1].1).map(|p| p[1]).filter(|p| inside(&p.0));
+            let mut steps = points
+                .windows(2)
+                .filter(|p| p[0].1 < p[1].1)
+                .map(|p| p[1])
+                .filter(|p| inside(&p.0));
             let first = steps.next()?;
             let (mut last, mut updates) = (first, 1);
             for step in steps {
                 (last, updates) = (step, updates + 1);
             }
-            (updates > LEAST_UPDATES && last.0 > first.0).then(|| (last.1 - first.1) / ((last.0.0 - first.0.0) as f64 * 1e-9))
+            (updates > LEAST_UPDATES && last.0 > first.0)
+                .then(|| (last.1 - first.1) / ((last.0.0 - first.0.0) as f64 * 1e-9))
         }
     }
 }
@@ -117,18 +128,27 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Batches of 300 ms with 20 launches each: launches of 10 ms at 200 W behind restorations of 5 ms at 50 W; then restorations alone.
+    /// Batches of 300 ms with 20 launches each: launches of 10 ms at 200 W behind restorations of 5
+    /// ms at 50 W; then restorations alone.
     fn stage() -> (Repeated, Vec<(HostNs, f64)>) {
         let mut batches = Vec::new();
         let mut points = Vec::new();
         for i in 0..16i64 {
             let restores = i % 2 == 1;
-            batches.push((HostNs(i * 400 * MS), HostNs((i * 400 + 300) * MS), if restores { 60 } else { 20 }, restores));
+            batches.push((
+                HostNs(i * 400 * MS),
+                HostNs((i * 400 + 300) * MS),
+                if restores { 60 } else { 20 },
+                restores,
+            ));
             // Noise that cancels out over a batch, and the sensor at rest between.
             let level = if restores { 50.0 } else { (200.0 * 10.0 + 50.0 * 5.0) / 15.0 };
             points.extend((0..40).map(|s| {
                 let busy = s > 5 && s <= 30;
-                (HostNs((i * 400 + s * 10) * MS), if busy { level + f64::from(i as i32 % 3) * 0.1 - 0.1 } else { 30.0 })
+                (
+                    HostNs((i * 400 + s * 10) * MS),
+                    if busy { level + f64::from(i as i32 % 3) * 0.1 - 0.1 } else { 30.0 },
+                )
             }));
         }
         (Repeated { name: "k".into(), refused: String::new(), saved: 4096, batches }, points)
@@ -144,7 +164,10 @@ mod tests {
         let found = one(&repeated, &power(Series::Instant(points.clone())));
         assert_eq!(found.failed, None);
         let joules = found.joules_per_launch.unwrap();
-        assert!((joules.value - 2.0).abs() < 0.01 && joules.low < 2.0 && joules.high > 2.0, "{joules:?}");
+        assert!(
+            (joules.value - 2.0).abs() < 0.01 && joules.low < 2.0 && joules.high > 2.0,
+            "{joules:?}"
+        );
         let watts = found.watts.unwrap();
         assert!((watts.value - 200.0).abs() < 1.0, "{watts:?}");
         assert_eq!((found.batches, found.launches), (8, 160));

@@ -1,5 +1,6 @@
-//! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines show. Joules, watts and
-//! seconds; an estimate is a value with the ends of its 95 % interval; what is not known is null.
+//! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines
+//! show. Joules, watts and seconds; an estimate is a value with the ends of its 95 % interval; what
+//! is not known is null.
 
 use serde::Serialize;
 
@@ -20,7 +21,11 @@ impl Estimate {
     /// With a further half-width of this share of the value.
     pub fn widened(&self, share: f64) -> Self {
         let more = |side: f64| side.hypot(share * self.value);
-        Self { value: self.value, low: self.value - more(self.value - self.low), high: self.value + more(self.high - self.value) }
+        Self {
+            value: self.value,
+            low: self.value - more(self.value - self.low),
+            high: self.value + more(self.high - self.value),
+        }
     }
 
     /// `factor` times as much.
@@ -155,7 +160,8 @@ pub struct Shared {
     pub overlap_seconds: f64,
     /// The same once turns are told apart.
     pub left_seconds: f64,
-    /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal share.
+    /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal
+    /// share.
     pub separated: bool,
 }
 
@@ -178,7 +184,8 @@ pub struct Class {
     pub idle_joules: Option<f64>,
     /// Joule seconds of one launch.
     pub energy_delay: Option<f64>,
-    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their number (`--flop`).
+    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their
+    /// number (`--flop`).
     pub gflop_per_joule: Option<Estimate>,
     /// `integrated`, `regressed` or `replayed`.
     pub method: Option<&'static str>,
@@ -202,7 +209,8 @@ pub struct Class {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replayed {
     pub name: String,
-    /// Median over batches, with the interval of order statistics; floor and gaps between launches included.
+    /// Median over batches, with the interval of order statistics; floor and gaps between launches
+    /// included.
     pub joules_per_launch: Option<Estimate>,
     pub watts: Option<Estimate>,
     /// Batches used.
@@ -211,8 +219,8 @@ pub struct Replayed {
     pub launches: u64,
     /// Bytes of buffers that were saved.
     pub saved_bytes: u64,
-    /// What restoring them before each launch took, which is taken off; null where launches leave the same each time, so
-    /// that none was needed.
+    /// What restoring them before each launch took, which is taken off; null where launches leave
+    /// the same each time, so that none was needed.
     pub restored_joules: Option<f64>,
     /// Why there is no figure; null where there is one.
     pub failed: Option<String>,

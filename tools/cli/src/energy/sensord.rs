@@ -1,12 +1,14 @@
-//! `clscope sensord`: a small privileged process that opens the processor's energy counters and hands descriptors of them,
-//! and of nothing else, to members of one group. Owns the socket and the giving up of privilege. Refuses to take any word
-//! from a client: a connection is answered from who it is, never from what it says.
+//! `clscope sensord`: a small privileged process that opens the processor's energy counters and
+//! hands descriptors of them, and of nothing else, to members of one group. Owns the socket and the
+//! giving up of privilege. Refuses to take any word from a client: a connection is answered from
+//! who it is, never from what it says.
 //!
 //! # Threat model
-//! Energy counters are a side channel. PLATYPUS (CVE-2020-8694, -8695, -12912) recovers keys of other processes, of SGX
-//! enclaves and of the kernel from fine-grained RAPL readings, which is why Linux gives them to root alone. Whoever may
-//! use this helper can mount that attack on everything that runs on the machine: put only people into the group who could
-//! be trusted with each other's secrets, and none on machines shared with strangers.
+//! Energy counters are a side channel. PLATYPUS (CVE-2020-8694, -8695, -12912) recovers keys of
+//! other processes, of SGX enclaves and of the kernel from fine-grained RAPL readings, which is why
+//! Linux gives them to root alone. Whoever may use this helper can mount that attack on everything
+//! that runs on the machine: put only people into the group who could be trusted with each other's
+//! secrets, and none on machines shared with strangers.
 //!
 //! | threat | answer |
 //! |---|---|
@@ -18,7 +20,8 @@
 //! | a client that never reads | two seconds, then its connection is closed |
 //! | readings outlive membership | descriptors stay open as long as their holder: stop its processes, too, when a user leaves the group |
 //!
-//! Nothing here is setuid, nothing is written to sysfs, and no permission of any file changes but the socket's.
+//! Nothing here is setuid, nothing is written to sysfs, and no permission of any file changes but
+//! the socket's.
 #![forbid(unsafe_code)]
 
 use crate::output::say;
@@ -91,7 +94,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         say("not started as root: users' clients will refuse this helper");
     }
-    say(format_args!("{} energy counters for group {} ({group}) at {}", offers.len(), args.group, args.socket.display()));
+    say(format_args!(
+        "{} energy counters for group {} ({group}) at {}",
+        offers.len(),
+        args.group,
+        args.socket.display()
+    ));
     let mut left = args.connections.unwrap_or(u64::MAX);
     while left > 0 {
         left -= 1;
@@ -113,7 +121,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let Some(path) = made {
-        // The directory is root's: this fails where privilege was given up, and the next start replaces the socket.
+        // The directory is root's: this fails where privilege was given up, and the next start
+        // replaces the socket.
         let _ = std::fs::remove_file(path);
     }
     Ok(ExitCode::SUCCESS)
@@ -122,7 +131,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn listen(path: &Path, group: u32) -> Result<UnixListener> {
     let shown = path.display();
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
     }
     // What a helper left behind is replaced; anything that is no socket is somebody else's.
     match std::fs::symlink_metadata(path) {
@@ -136,8 +146,10 @@ fn listen(path: &Path, group: u32) -> Result<UnixListener> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).with_context(|| format!("cannot listen at {shown}"))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660)).with_context(|| format!("cannot set the mode of {shown}"))?;
-    std::os::unix::fs::chown(path, None, Some(group)).with_context(|| format!("cannot give {shown} to the group"))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
+        .with_context(|| format!("cannot set the mode of {shown}"))?;
+    std::os::unix::fs::chown(path, None, Some(group))
+        .with_context(|| format!("cannot give {shown} to the group"))?;
     Ok(listener)
 }
 

@@ -1,6 +1,7 @@
-//! Owns telling processes apart that take turns on one device. Runtimes that slice time among contexts stamp a command that was
-//! set aside as if it had run all the while: its span then holds the other process's slice. What ran in between, whole and no
-//! longer than usual, shows whose turn it was. Refuses to touch commands of one process: those may really run side by side.
+//! Owns telling processes apart that take turns on one device. Runtimes that slice time among
+//! contexts stamp a command that was set aside as if it had run all the while: its span then holds
+//! the other process's slice. What ran in between, whole and no longer than usual, shows whose turn
+//! it was. Refuses to touch commands of one process: those may really run side by side.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 const STRETCHED: i64 = 2;
 /// Fewest commands of a class that tell its usual length.
 const LEAST: usize = 4;
-/// Share of the device's busy time in which commands of several processes may overlap without a word.
+/// Share of the device's busy time in which commands of several processes may overlap without a
+/// word.
 const WORTH_SAYING: f64 = 0.01;
 
 /// How processes shared a device.
@@ -25,10 +27,12 @@ pub struct Shared {
     pub left: f64,
 }
 
-/// Usual length of each process's classes: the median of its spans; those seen too rarely are not in it.
+/// Usual length of each process's classes: the median of its spans; those seen too rarely are not
+/// in it.
 fn usual(spans: impl Iterator<Item = (u32, u32, i64)>) -> HashMap<(u32, u32), i64> {
     let mut lengths: HashMap<(u32, u32), Vec<i64>> = HashMap::new();
-    spans.for_each(|(owner, class, length)| lengths.entry((owner, class)).or_default().push(length));
+    spans
+        .for_each(|(owner, class, length)| lengths.entry((owner, class)).or_default().push(length));
     lengths.retain(|_, lengths| lengths.len() >= LEAST);
     lengths
         .into_iter()
@@ -39,7 +43,8 @@ fn usual(spans: impl Iterator<Item = (u32, u32, i64)>) -> HashMap<(u32, u32), i6
         .collect()
 }
 
-/// Seconds in which commands of more than one process run, and how many processes those are of. Spans in order of start.
+/// Seconds in which commands of more than one process run, and how many processes those are of.
+/// Spans in order of start.
 fn overlap(spans: &[Span], owners: &[u32]) -> (f64, usize) {
     let (mut total, mut of) = (0, HashSet::new());
     // The two processes that run longest from here, by their ends.
@@ -47,13 +52,25 @@ fn overlap(spans: &[Span], owners: &[u32]) -> (f64, usize) {
     let mut counted = i64::MIN;
     for (span, &owner) in spans.iter().zip(owners) {
         let (start, end) = (span.start.0, span.end.0);
-        let until = [last, other].into_iter().flatten().filter(|o| o.0 != owner).map(|o| o.1).max().unwrap_or(i64::MIN);
+        let until = [last, other]
+            .into_iter()
+            .flatten()
+            .filter(|o| o.0 != owner)
+            .map(|o| o.1)
+            .max()
+            .unwrap_or(i64::MIN);
         let (from, to) = (start.max(counted), end.min(until));
         if to > from {
             total += to - from;
             counted = to;
             of.insert(owner);
-            of.extend([last, other].into_iter().flatten().filter(|o| o.0 != owner && o.1 > start).map(|o| o.0));
+            of.extend(
+                [last, other]
+                    .into_iter()
+                    .flatten()
+                    .filter(|o| o.0 != owner && o.1 > start)
+                    .map(|o| o.0),
+            );
         }
         match last {
             Some((o, e)) if o == owner => last = Some((o, e.max(end))),
@@ -69,8 +86,9 @@ fn overlap(spans: &[Span], owners: &[u32]) -> (f64, usize) {
     (total as f64 * 1e-9, of.len())
 }
 
-/// Takes off each span that was set aside what another process's whole commands took meanwhile. A span may come out in
-/// several pieces. Spans in order of start, before and after. `None` where processes hardly overlap: nothing was changed then.
+/// Takes off each span that was set aside what another process's whole commands took meanwhile. A
+/// span may come out in several pieces. Spans in order of start, before and after. `None` where
+/// processes hardly overlap: nothing was changed then.
 pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> {
     if spans.len() != owners.len() || owners.iter().all(|o| owners.first() == Some(o)) {
         return None;
@@ -84,11 +102,18 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
     let usual = usual(spans.iter().zip(owners.iter()).map(|(s, &o)| (o, s.class.0, length(s))));
     // Usual length of those that were set aside.
     let aside: Vec<Option<i64>> = (spans.iter().zip(owners.iter()))
-        .map(|(s, o)| usual.get(&(*o, s.class.0)).copied().filter(|&usual| length(s) > STRETCHED * usual.max(1)))
+        .map(|(s, o)| {
+            usual
+                .get(&(*o, s.class.0))
+                .copied()
+                .filter(|&usual| length(s) > STRETCHED * usual.max(1))
+        })
         .collect();
     // Turns: whole commands of one process with nothing of another's between.
     let mut turns: Vec<(u32, i64, i64)> = Vec::new();
-    for ((span, &owner), _) in spans.iter().zip(owners.iter()).zip(&aside).filter(|(_, aside)| aside.is_none()) {
+    for ((span, &owner), _) in
+        spans.iter().zip(owners.iter()).zip(&aside).filter(|(_, aside)| aside.is_none())
+    {
         match turns.last_mut() {
             Some(turn) if turn.0 == owner => turn.2 = turn.2.max(span.end.0),
             _ => turns.push((owner, span.start.0, span.end.0)),
@@ -106,7 +131,10 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
             continue;
         };
         let (mut from, own) = (span.start, pieces.len());
-        for turn in turns[first.saturating_sub(1).min(turns.len())..].iter().take_while(|t| t.1 < span.end.0) {
+        for turn in turns[first.saturating_sub(1).min(turns.len())..]
+            .iter()
+            .take_while(|t| t.1 < span.end.0)
+        {
             if turn.0 == owner || turn.2 <= from.0 {
                 continue;
             }
@@ -118,7 +146,8 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
         if span.end > from {
             pieces.push((Span { start: from, ..*span }, owner));
         }
-        // What is still longer than usual went by while the device changed over: off the ends that face another's turn.
+        // What is still longer than usual went by while the device changed over: off the ends that
+        // face another's turn.
         let mut over = pieces[own..].iter().map(|p| length(&p.0)).sum::<i64>() - usual;
         for (piece, _) in &mut pieces[own..] {
             let less = over.clamp(0, length(piece));
@@ -142,17 +171,25 @@ mod tests {
     use clscope_analysis::energy::{ClassId, DeviceIndex, Timing};
 
     fn span(class: u32, start: i64, end: i64) -> Span {
-        Span { class: ClassId(class), device: DeviceIndex(0), start: HostNs(start), end: HostNs(end), timing: Timing::Timed }
+        Span {
+            class: ClassId(class),
+            device: DeviceIndex(0),
+            start: HostNs(start),
+            end: HostNs(end),
+            timing: Timing::Timed,
+        }
     }
 
-    /// Two processes in turns of 20 commands of 100 ns; the last command of each turn is set aside half done.
+    /// Two processes in turns of 20 commands of 100 ns; the last command of each turn is set aside
+    /// half done.
     fn turns(count: i64) -> (Vec<Span>, Vec<u32>) {
         let (mut spans, mut owners) = (Vec::new(), Vec::new());
         for turn in 0..count {
             let begin = turn * 2000;
             for i in 0..20 {
                 let (from, to) = (begin + i * 100 - 50 * i64::from(i > 0), begin + i * 100 + 50);
-                // The first goes on from the turn before last; the last is seen to end two turns later.
+                // The first goes on from the turn before last; the last is seen to end two turns
+                // later.
                 if i > 0 {
                     spans.push(span((turn % 2) as u32, from, to));
                     owners.push((turn % 2) as u32);
@@ -170,15 +207,26 @@ mod tests {
     fn what_was_set_aside_loses_the_other_process_s_turn() {
         let (mut spans, mut owners) = turns(40);
         let busy = |spans: &[Span], owners: &[u32], of: u32| -> i64 {
-            spans.iter().zip(owners).filter(|(_, o)| **o == of).map(|(s, _)| s.end.0 - s.start.0).sum()
+            spans
+                .iter()
+                .zip(owners)
+                .filter(|(_, o)| **o == of)
+                .map(|(s, _)| s.end.0 - s.start.0)
+                .sum()
         };
         assert!(busy(&spans, &owners, 0) > 20 * 3900);
         let shared = separate(&mut spans, &mut owners).expect("they overlap all the time");
         assert_eq!(shared.processes, 2);
-        assert!(shared.overlap > 39.0 * 1900e-9 && shared.left < 0.1 * shared.overlap, "{shared:?}");
+        assert!(
+            shared.overlap > 39.0 * 1900e-9 && shared.left < 0.1 * shared.overlap,
+            "{shared:?}"
+        );
         for of in [0, 1] {
             let busy = busy(&spans, &owners, of) as f64;
-            assert!((busy / (20.0 * 2000.0) - 1.0).abs() < 0.1, "process {of} was busy for {busy} ns");
+            assert!(
+                (busy / (20.0 * 2000.0) - 1.0).abs() < 0.1,
+                "process {of} was busy for {busy} ns"
+            );
         }
         assert!(spans.is_sorted_by_key(|s| s.start) && spans.len() == owners.len());
     }
@@ -189,14 +237,23 @@ mod tests {
         owners.fill(3);
         let kept = spans.clone();
         assert_eq!(separate(&mut spans, &mut owners), None);
-        let (mut apart, mut of) = ((0..100).map(|i| span(0, i * 100, i * 100 + 90)).collect::<Vec<_>>(), (0..100).collect::<Vec<u32>>());
+        let (mut apart, mut of) = (
+            (0..100).map(|i| span(0, i * 100, i * 100 + 90)).collect::<Vec<_>>(),
+            (0..100).collect::<Vec<u32>>(),
+        );
         assert_eq!(separate(&mut apart, &mut of), None);
         assert_eq!(spans, kept);
     }
 
     #[test]
     fn overlaps_of_three_processes_are_counted_once() {
-        let spans = [span(0, 0, 100), span(0, 10, 50), span(0, 20, 60), span(0, 200, 300), span(0, 250, 350)];
+        let spans = [
+            span(0, 0, 100),
+            span(0, 10, 50),
+            span(0, 20, 60),
+            span(0, 200, 300),
+            span(0, 250, 350),
+        ];
         let (seconds, processes) = overlap(&spans, &[0, 1, 2, 0, 0]);
         assert_eq!(((seconds * 1e9).round(), processes), (50.0, 3));
     }

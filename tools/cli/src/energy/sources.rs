@@ -1,5 +1,5 @@
-//! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each interface. Refuses to
-//! read them.
+//! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each
+//! interface. Refuses to read them.
 
 use anyhow::{Context, Result};
 use clscope_sensors::doctor::{self, Finding, State};
@@ -32,7 +32,8 @@ pub struct Options {
     /// Sensors to read (comma-separated)
     #[arg(long, value_enum, value_delimiter = ',', default_value = "auto", value_name = "LIST")]
     pub sensors: Vec<Family>,
-    /// Whether NVML's hardware counters are read too: not unless asked for, since that costs more than reading power
+    /// Whether NVML's hardware counters are read too: not unless asked for, since that costs more
+    /// than reading power
     #[arg(skip)]
     pub gpm: Option<Vec<clscope_nvml::gpm::Metric>>,
     /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
@@ -48,7 +49,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { sensors: vec![Family::Auto], gpm: None, sysfs_root: None, replay_sensors: None, sensor_socket: SOCKET.into() }
+        Self {
+            sensors: vec![Family::Auto],
+            gpm: None,
+            sysfs_root: None,
+            replay_sensors: None,
+            sensor_socket: SOCKET.into(),
+        }
     }
 }
 
@@ -67,7 +74,10 @@ struct NoPerf;
 
 impl PerfOpener for NoPerf {
     fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
-        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "perf events are the running system's, not those of --sysfs-root"))
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "perf events are the running system's, not those of --sysfs-root",
+        ))
     }
 }
 
@@ -84,24 +94,32 @@ impl Options {
 
     /// What is left to read where the application itself reads the host's sensors (`--snapshot`).
     pub fn beside_snapshots(&self) -> Self {
-        let sensors = if self.sysfs_root.is_none() && self.wants(Family::Nvml) { Family::Nvml } else { Family::Off };
+        let sensors = if self.sysfs_root.is_none() && self.wants(Family::Nvml) {
+            Family::Nvml
+        } else {
+            Family::Off
+        };
         Self { sensors: vec![sensors], ..self.clone() }
     }
 
-    /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to run the application.
+    /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to
+    /// run the application.
     ///
     /// # Errors
     /// If it cannot be read.
     pub fn replay(&self) -> Result<Option<Replay>> {
         let open = |path: &PathBuf| {
-            Replay::open(path, Pacing::Live).with_context(|| format!("cannot take readings from {} (--replay-sensors)", path.display()))
+            Replay::open(path, Pacing::Live).with_context(|| {
+                format!("cannot take readings from {} (--replay-sensors)", path.display())
+            })
         };
         self.replay_sensors.as_ref().map(open).transpose()
     }
 
     /// Opens everything that was chosen and works.
     pub fn open(&self, replay: Option<Replay>) -> Opened {
-        let mut opened = Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
+        let mut opened =
+            Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
         if let Some(replay) = replay {
             opened.add("recorded readings".to_owned(), Box::new(replay));
             return opened;
@@ -112,20 +130,28 @@ impl Options {
         if self.wants(Family::Rapl) || self.wants(Family::Hwmon) {
             self.open_host(&mut opened);
         }
-        // A foreign tree speaks of another machine: its figures and this machine's GPUs do not belong together.
+        // A foreign tree speaks of another machine: its figures and this machine's GPUs do not
+        // belong together.
         let gpm = self.gpm.is_some();
         let named = self.sensors.contains(&Family::Nvml) || gpm;
         let power = self.wants(Family::Nvml);
         if named || (self.sysfs_root.is_none() && power) {
             match clscope_nvml::load(None) {
                 Ok((api, devices)) => {
-                    let (mut sources, mut findings) = clscope_nvml::open(&api, &devices, &clscope_nvml::Wanted { gpm: self.gpm.clone() });
+                    let (mut sources, mut findings) = clscope_nvml::open(
+                        &api,
+                        &devices,
+                        &clscope_nvml::Wanted { gpm: self.gpm.clone() },
+                    );
                     if !power {
                         sources.retain(|s| s.name().starts_with("nvml:gpm"));
                         findings.retain(|f| f.name.contains("GPM"));
                     }
                     // Findings of what opened come in the order of the sources.
-                    let mut places = (opened.findings.len()..).zip(&findings).filter(|(_, f)| f.state == State::Opened).map(|(i, _)| i);
+                    let mut places = (opened.findings.len()..)
+                        .zip(&findings)
+                        .filter(|(_, f)| f.state == State::Opened)
+                        .map(|(i, _)| i);
                     opened.finding_of.extend(sources.iter().map(|_| places.next()));
                     drop(places);
                     opened.sources.extend(sources);
@@ -167,7 +193,11 @@ impl Options {
                 opened.finding_of.push(Some(place));
             }
         }
-        if self.wants(Family::Rapl) && !has_rapl && (refused || self.sensor_socket != Path::new(SOCKET)) && self.sysfs_root.is_none() {
+        if self.wants(Family::Rapl)
+            && !has_rapl
+            && (refused || self.sensor_socket != Path::new(SOCKET))
+            && self.sysfs_root.is_none()
+        {
             self.ask_helper(opened);
         }
     }
@@ -189,8 +219,8 @@ impl Options {
 }
 
 impl Opened {
-    /// Families that were asked for by name and of which nothing could be opened, with the reason: silence would leave the user to
-    /// find out from a report without energy.
+    /// Families that were asked for by name and of which nothing could be opened, with the reason:
+    /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
         use clap::ValueEnum;
         if options.replay_sensors.is_some() || options.is_off() {
@@ -201,15 +231,26 @@ impl Opened {
             () if f.name.starts_with("GPU sensors") => Family::Hwmon,
             () => Family::Nvml,
         };
-        let opened = |wanted: Family| self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened);
-        let asked = options.sensors.iter().filter(|wanted| !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted));
+        let opened = |wanted: Family| {
+            self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened)
+        };
+        let asked = options
+            .sensors
+            .iter()
+            .filter(|wanted| !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted));
         asked
             .map(|wanted| {
-                let of = self.findings.iter().filter(|f| family(f) == *wanted && !matches!(f.state, State::Skipped(_)));
+                let of = self
+                    .findings
+                    .iter()
+                    .filter(|f| family(f) == *wanted && !matches!(f.state, State::Skipped(_)));
                 let why: Vec<&str> = of.filter_map(|f| f.why.as_deref()).collect();
                 let name = wanted.to_possible_value();
                 let name = name.as_ref().map_or("", clap::builder::PossibleValue::get_name);
-                format!("--sensors {name}: none could be opened: {}; `clscope doctor` says what helps", why.join("; "))
+                format!(
+                    "--sensors {name}: none could be opened: {}; `clscope doctor` says what helps",
+                    why.join("; ")
+                )
             })
             .collect()
     }
@@ -229,13 +270,23 @@ mod tests {
     fn only_what_was_named_is_missed() {
         let empty = tempfile::tempdir().unwrap();
         let of = |sensors: &[Family]| {
-            let options = Options { sensors: sensors.to_vec(), sysfs_root: Some(empty.path().to_owned()), ..Options::default() };
+            let options = Options {
+                sensors: sensors.to_vec(),
+                sysfs_root: Some(empty.path().to_owned()),
+                ..Options::default()
+            };
             options.open(None).missing(&options)
         };
         assert!(of(&[Family::Auto]).is_empty() && of(&[Family::Off]).is_empty());
         let missed = of(&[Family::Rapl, Family::Hwmon]);
         assert_eq!(missed.len(), 2, "{missed:?}");
-        assert!(missed[0].starts_with("--sensors rapl: none could be opened: RAPL zone"), "{missed:?}");
-        assert!(missed[1].starts_with("--sensors hwmon: ") && !missed[1].contains("RAPL"), "{missed:?}");
+        assert!(
+            missed[0].starts_with("--sensors rapl: none could be opened: RAPL zone"),
+            "{missed:?}"
+        );
+        assert!(
+            missed[1].starts_with("--sensors hwmon: ") && !missed[1].contains("RAPL"),
+            "{missed:?}"
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! Owns the writing of a timeline in Chrome's trace-event format, one event at a time: memory does not grow with the
-//! trace. Refuses to format JSON by hand and to show anything the trace does not hold.
+//! Owns the writing of a timeline in Chrome's trace-event format, one event at a time: memory does
+//! not grow with the trace. Refuses to format JSON by hand and to show anything the trace does not
+//! hold.
 //!
-//! Times are microseconds with three decimals, which is nanosecond precision. Host calls and device commands are
-//! complete events (`X`), arrows from the enqueue call to the command are flows (`s`, `f`), what belongs to a moment is an
-//! instant (`i`). Commands without an end are instants on their queue: any length drawn for them would be invented.
+//! Times are microseconds with three decimals, which is nanosecond precision. Host calls and device
+//! commands are complete events (`X`), arrows from the enqueue call to the command are flows (`s`,
+//! `f`), what belongs to a moment is an instant (`i`). Commands without an end are instants on
+//! their queue: any length drawn for them would be invented.
 
 use super::layout::{Layout, Named, Track};
 use super::power::{Power, digits};
@@ -13,7 +15,9 @@ use crate::sites::Named as Site;
 use anyhow::Result;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, KeptArgument, Mark, Outcome, Placed};
+use clscope_analysis::event::{
+    Call, Command, Enqueued, Event, Kept, KeptArgument, Mark, Outcome, Placed,
+};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::merge::Tally;
@@ -63,7 +67,12 @@ impl Document<'_, '_> {
     /// # Errors
     /// If `out` cannot be written.
     pub fn write(&self, out: &mut impl Write) -> Result<Summary> {
-        let events = Events { document: self, summary: RefCell::default(), tally: RefCell::default(), missing: RefCell::default() };
+        let events = Events {
+            document: self,
+            summary: RefCell::default(),
+            tally: RefCell::default(),
+            missing: RefCell::default(),
+        };
         let mut serializer = serde_json::Serializer::new(&mut *out);
         let mut document = serializer.serialize_map(None)?;
         document.serialize_entry("displayTimeUnit", "ns")?;
@@ -94,7 +103,8 @@ fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
         "origin_ns": document.trace.origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
         "energy": document.power.told,
-        // Launches without a device span because only a random part was timed; each call says its own.
+        // Launches without a device span because only a random part was timed; each call says its
+        // own.
         "not_sampled": summary.not_sampled,
         "warnings": told,
     })
@@ -155,8 +165,9 @@ impl<'n> Entry<'n> {
     }
 }
 
-/// Microseconds. Division by 1000 gives the double nearest to the decimal with three places, and the serializer prints the
-/// shortest text that reads back as that double: those three places, up to some days of nanoseconds.
+/// Microseconds. Division by 1000 gives the double nearest to the decimal with three places, and
+/// the serializer prints the shortest text that reads back as that double: those three places, up
+/// to some days of nanoseconds.
 fn microseconds(ns: i64) -> f64 {
     ns as f64 / 1000.0
 }
@@ -221,8 +232,12 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     fn new_tracks(&mut self) -> std::result::Result<(), S::Error> {
         for named in self.layout.take_new() {
             let (track, names, name, order) = match named {
-                Named::Group { pid, name, order } => (Track { pid, tid: pid }, ["process_name", "process_sort_index"], name, order),
-                Named::Track { track, name, order } => (track, ["thread_name", "thread_sort_index"], name, order),
+                Named::Group { pid, name, order } => {
+                    (Track { pid, tid: pid }, ["process_name", "process_sort_index"], name, order)
+                }
+                Named::Track { track, name, order } => {
+                    (track, ["thread_name", "thread_sort_index"], name, order)
+                }
             };
             let mut entry = Entry::new("M", track, names[0], "");
             entry.args.insert("name".into(), name.into());
@@ -244,8 +259,10 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         self.new_tracks()?;
         for counter in &power.counters {
             // Readings from before the first call would make the timeline begin with emptiness.
-            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite()) {
-                let mut entry = Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
+            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
+            {
+                let mut entry =
+                    Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
                 entry.ts = self.at(*time);
                 entry.args.insert(counter.unit.into(), digits(*value));
                 self.put(entry)?;
@@ -269,12 +286,18 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 entry.ts = self.at(*begin);
                 entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
                 entry.cname = Some("bad");
-                entry.args.insert("state".into(), "the process ended, or the trace was read, while the thread was in this call".into());
+                entry.args.insert(
+                    "state".into(),
+                    "the process ended, or the trace was read, while the thread was in this call"
+                        .into(),
+                );
                 self.put(entry)
             }
             Event::Mark { process, thread, at, mark } => {
                 let (name, scope) = match mark {
-                    Mark::Dropped { count, reason } => (format!("{count} records dropped: {}", reason.text()), "t"),
+                    Mark::Dropped { count, reason } => {
+                        (format!("{count} records dropped: {}", reason.text()), "t")
+                    }
                     Mark::Paused(true) => ("recording paused".to_owned(), "p"),
                     Mark::Paused(false) => ("recording resumed".to_owned(), "p"),
                     // Rates belong to the totals, and unknown records to the issues.
@@ -304,16 +327,25 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
-            describe(enqueued, definitions, self.by.sites.get(call.process, enqueued.record.site), &mut entry.args);
+            describe(
+                enqueued,
+                definitions,
+                self.by.sites.get(call.process, enqueued.record.site),
+                &mut entry.args,
+            );
             entry.args.insert("blocking".into(), enqueued.has(flag::BLOCKING).into());
             if enqueued.has(flag::NOT_SAMPLED) {
                 // There is no span for it: the call is all that is drawn.
-                entry.args.insert("device_time".into(), "not sampled: the launch was counted, not timed".into());
+                entry.args.insert(
+                    "device_time".into(),
+                    "not sampled: the launch was counted, not timed".into(),
+                );
             }
             if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
                 entry.args.insert("flags".into(), format!("{:#x}", enqueued.record.extra).into());
             }
-            let waits: Vec<Value> = enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();
+            let waits: Vec<Value> =
+                enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();
             if !waits.is_empty() {
                 entry.args.insert("wait_list".into(), waits.into());
             }
@@ -336,7 +368,9 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     fn command(&mut self, command: &Command<'_>) -> std::result::Result<(), S::Error> {
         match &command.outcome {
             Outcome::Timed(times) => match &times.placed {
-                Some(placed) => self.device_span(command, placed, times.raw.map(|s| s.0), times.observed),
+                Some(placed) => {
+                    self.device_span(command, placed, times.raw.map(|s| s.0), times.observed)
+                }
                 None => self.without_time(command, "it could not be placed on the timeline", 0),
             },
             // One line in the settings and in the report says it for all; the call itself is there.
@@ -345,7 +379,9 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 Ok(())
             }
             Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
-            Outcome::Untimed { reason, detail } => self.without_time(command, reason.text(), *detail),
+            Outcome::Untimed { reason, detail } => {
+                self.without_time(command, reason.text(), *detail)
+            }
             Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
         }
     }
@@ -391,8 +427,11 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         args.insert("submit_to_start_ns".into(), start.0.saturating_sub(submit.0).into());
         args.insert("end_to_noticed_ns".into(), observed.0.saturating_sub(span.end.0).into());
         // Text, because readers in JavaScript cut numbers above 2^53.
-        let stamps: Map<String, Value> =
-            ["QUEUED", "SUBMIT", "START", "END"].iter().zip(raw).map(|(name, ns)| ((*name).to_owned(), ns.to_string().into())).collect();
+        let stamps: Map<String, Value> = ["QUEUED", "SUBMIT", "START", "END"]
+            .iter()
+            .zip(raw)
+            .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
+            .collect();
         args.insert("device_clock_ns".into(), stamps.into());
         // As the device told it: the drawn length is corrected for the drift between the clocks.
         args.insert("device_duration_ns".into(), raw[3].saturating_sub(raw[2]).into());
@@ -409,11 +448,17 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Ok(())
     }
 
-    fn without_time(&mut self, command: &Command<'_>, reason: &str, detail: i32) -> std::result::Result<(), S::Error> {
+    fn without_time(
+        &mut self,
+        command: &Command<'_>,
+        reason: &str,
+        detail: i32,
+    ) -> std::result::Result<(), S::Error> {
         let trace = self.trace;
         let definitions = &trace.process(command.process).definitions;
         let moment = Span { begin: command.call.end, end: command.call.end };
-        let track = self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
+        let track =
+            self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
         self.new_tracks()?;
         let name = format!("{} (no device time)", command_name(&command.enqueued, definitions));
         let mut entry = Entry::new("i", track, &name, "device,no device time");
@@ -439,7 +484,12 @@ fn command_name(enqueued: &Enqueued<'_>, definitions: &Definitions) -> String {
 }
 
 /// What a command is.
-fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, site: Option<&Site>, args: &mut Map<String, Value>) {
+fn describe(
+    enqueued: &Enqueued<'_>,
+    definitions: &Definitions,
+    site: Option<&Site>,
+    args: &mut Map<String, Value>,
+) {
     let record = &enqueued.record;
     args.insert("command".into(), record.id.into());
     args.insert("kind".into(), record.kind.name().into());
@@ -454,10 +504,15 @@ fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, site: Option<&Si
     }
     if let Some(geometry) = definitions.geometries.get(&record.geometry) {
         let dimensions = (geometry.dimensions as usize).min(3);
-        let size = |sizes: &[u64; 3]| Value::from(sizes.iter().take(dimensions).copied().collect::<Vec<u64>>());
+        let size = |sizes: &[u64; 3]| {
+            Value::from(sizes.iter().take(dimensions).copied().collect::<Vec<u64>>())
+        };
         args.insert("global_size".into(), size(&geometry.global));
         // Absent means that the runtime chose.
-        args.insert("local_size".into(), geometry.local.as_ref().map_or("chosen by the runtime".into(), size));
+        args.insert(
+            "local_size".into(),
+            geometry.local.as_ref().map_or("chosen by the runtime".into(), size),
+        );
         if let Some(offset) = &geometry.offset {
             args.insert("global_offset".into(), size(offset));
         }
@@ -469,7 +524,10 @@ fn describe(enqueued: &Enqueued<'_>, definitions: &Definitions, site: Option<&Si
         args.insert("sampling_probability".into(), probability.into());
     }
     if let Some(site) = site {
-        args.insert("called_from".into(), site.frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().into());
+        args.insert(
+            "called_from".into(),
+            site.frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().into(),
+        );
     }
 }
 
@@ -479,7 +537,9 @@ fn argument(kept: &KeptArgument<'_>, definitions: &Definitions) -> Value {
         ArgumentKind::Unsigned | ArgumentKind::Bytes | ArgumentKind::Event => value.into(),
         ArgumentKind::Signed => (value as i64).into(),
         ArgumentKind::Flags | ArgumentKind::Pointer => format!("{value:#x}").into(),
-        ArgumentKind::Enum => names::value(value).map_or_else(|| format!("{value:#x}").into(), Into::into),
+        ArgumentKind::Enum => {
+            names::value(value).map_or_else(|| format!("{value:#x}").into(), Into::into)
+        }
         ArgumentKind::Bool => (value != 0).into(),
         ArgumentKind::Object => match u32::try_from(value) {
             Ok(id) if kept.argument.name == "kernel" && definitions.kernels.contains_key(&id) => {
@@ -496,7 +556,8 @@ mod tests {
 
     #[test]
     fn nanoseconds_print_as_three_decimals() {
-        for ns in [0, 1, 10, 999, 1000, 1001, 123_456_789, 86_400_000_000_001, 864_000_000_000_007] {
+        for ns in [0, 1, 10, 999, 1000, 1001, 123_456_789, 86_400_000_000_001, 864_000_000_000_007]
+        {
             let text = serde_json::to_string(&microseconds(ns)).unwrap();
             let (whole, part) = text.split_once('.').unwrap();
             assert!(part.len() <= 3, "{text}");

@@ -1,5 +1,6 @@
-//! Owns the choice of a lane for a span, so that spans drawn on one lane never overlap: viewers take overlap for nesting.
-//! Bounded in memory: a lane remembers only its newest spans, and takes nothing older than those.
+//! Owns the choice of a lane for a span, so that spans drawn on one lane never overlap: viewers
+//! take overlap for nesting. Bounded in memory: a lane remembers only its newest spans, and takes
+//! nothing older than those.
 #![forbid(unsafe_code)]
 
 use clscope_analysis::time::{HostNs, Span};
@@ -23,7 +24,8 @@ struct Lane {
 }
 
 impl Lanes {
-    /// Number of the first lane that is free over the span, counted from 0; lanes are added as needed.
+    /// Number of the first lane that is free over the span, counted from 0; lanes are added as
+    /// needed.
     pub fn place(&mut self, span: Span) -> usize {
         if let Some(free) = self.lanes.iter_mut().position(|lane| lane.take(span)) {
             return free;
@@ -44,9 +46,12 @@ impl Lane {
         } else {
             self.spans.partition_point(|s| (s.begin, s.end) < (span.begin, span.end))
         };
-        let clear =
-            |other: Option<&Span>, before: bool| other.is_none_or(|o| if before { o.end <= span.begin } else { span.end <= o.begin });
-        if !clear(at.checked_sub(1).and_then(|i| self.spans.get(i)), true) || !clear(self.spans.get(at), false) {
+        let clear = |other: Option<&Span>, before: bool| {
+            other.is_none_or(|o| if before { o.end <= span.begin } else { span.end <= o.begin })
+        };
+        if !clear(at.checked_sub(1).and_then(|i| self.spans.get(i)), true)
+            || !clear(self.spans.get(at), false)
+        {
             return false;
         }
         self.spans.insert(at, span);
@@ -65,7 +70,10 @@ mod tests {
 
     fn place(spans: &[(i64, i64)]) -> Vec<usize> {
         let mut lanes = Lanes::default();
-        spans.iter().map(|(begin, end)| lanes.place(Span { begin: HostNs(*begin), end: HostNs(*end) })).collect()
+        spans
+            .iter()
+            .map(|(begin, end)| lanes.place(Span { begin: HostNs(*begin), end: HostNs(*end) }))
+            .collect()
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Owns which track an event is drawn on: ids of processes and threads as viewers want them, and the names and order of
-//! tracks. Refuses to write.
+//! Owns which track an event is drawn on: ids of processes and threads as viewers want them, and
+//! the names and order of tracks. Refuses to write.
 //!
-//! Each process is a group of its threads; each device it uses is a group of its own right below it, with a track per
-//! queue and lane. Real process and thread ids are shown where they are unique over all traces opened together; the rest,
-//! and everything on devices, gets numbers above any real id.
+//! Each process is a group of its threads; each device it uses is a group of its own right below
+//! it, with a track per queue and lane. Real process and thread ids are shown where they are unique
+//! over all traces opened together; the rest, and everything on devices, gets numbers above any
+//! real id.
 #![forbid(unsafe_code)]
 
 use super::lanes::Lanes;
@@ -122,7 +123,12 @@ impl Layout {
     }
 
     /// The track of a host thread.
-    pub fn thread(&mut self, trace: &Trace<'_>, process: ProcessIndex, thread: ThreadIndex) -> Track {
+    pub fn thread(
+        &mut self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        thread: ThreadIndex,
+    ) -> Track {
         if let Some(track) = self.threads.get(&(process.0, thread.0)) {
             return *track;
         }
@@ -131,7 +137,9 @@ impl Layout {
         let known = definitions.threads.get(&thread.0);
         // The main thread has the process's id, and so may have it too.
         let real = known.map_or(0, |t| t.tid);
-        let tid = if real != 0 && real == trace.process(process).header.pid && !self.threads.values().any(|t| *t == Track { pid, tid: pid })
+        let tid = if real != 0
+            && real == trace.process(process).header.pid
+            && !self.threads.values().any(|t| *t == Track { pid, tid: pid })
         {
             pid
         } else {
@@ -149,7 +157,13 @@ impl Layout {
     }
 
     /// The track for a span on a queue: its first lane that is free over the span.
-    pub fn queue(&mut self, trace: &Trace<'_>, process: ProcessIndex, queue: u32, span: Span) -> Track {
+    pub fn queue(
+        &mut self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        queue: u32,
+        span: Span,
+    ) -> Track {
         let key = (process.0, queue);
         if !self.queues.contains_key(&key) {
             let made = self.make_queue(trace, process, queue);
@@ -162,7 +176,11 @@ impl Layout {
             let track = Track { pid: tracks.pid, tid: *next };
             *next = next.saturating_add(1);
             let number = tracks.tracks.len();
-            let name = if number == 0 { tracks.name.clone() } else { format!("{} lane {}", tracks.name, number + 1) };
+            let name = if number == 0 {
+                tracks.name.clone()
+            } else {
+                format!("{} lane {}", tracks.name, number + 1)
+            };
             let order = tracks.order.saturating_add(u32::try_from(number).unwrap_or(u32::MAX));
             self.new.push(Named::Track { track, name, order });
             tracks.tracks.push(track);
@@ -175,20 +193,36 @@ impl Layout {
         let known = definitions.queues.get(&queue);
         let device = known.map_or(0, |q| q.device);
         let in_order = known.is_none_or(|q| !q.is_out_of_order());
-        let count = u32::try_from(self.devices.range((process.0, 0)..=(process.0, u32::MAX)).count()).unwrap_or(0);
+        let count =
+            u32::try_from(self.devices.range((process.0, 0)..=(process.0, u32::MAX)).count())
+                .unwrap_or(0);
         let pid = match self.devices.get(&(process.0, device)) {
             Some(pid) => *pid,
             None => {
                 let pid = self.id(0);
                 self.devices.insert((process.0, device), pid);
                 let executable = program(&definitions.process.executable);
-                let name = format!("{} of {executable} ({})", definitions.device_name(device), trace.process(process).header.pid);
-                self.new.push(Named::Group { pid, name, order: process.0.saturating_mul(100).saturating_add(1 + count) });
+                let name = format!(
+                    "{} of {executable} ({})",
+                    definitions.device_name(device),
+                    trace.process(process).header.pid
+                );
+                self.new.push(Named::Group {
+                    pid,
+                    name,
+                    order: process.0.saturating_mul(100).saturating_add(1 + count),
+                });
                 pid
             }
         };
         let name = format!("queue {queue}{}", if in_order { "" } else { ", out of order" });
-        QueueTracks { pid, order: queue.saturating_mul(1000), name, lanes: Lanes::default(), tracks: Vec::new() }
+        QueueTracks {
+            pid,
+            order: queue.saturating_mul(1000),
+            name,
+            lanes: Lanes::default(),
+            tracks: Vec::new(),
+        }
     }
 }
 

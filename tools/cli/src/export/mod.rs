@@ -1,5 +1,5 @@
-//! Owns `clscope export`: where an exported timeline goes. Files appear whole or not at all. Refuses to know any format:
-//! each has its own module.
+//! Owns `clscope export`: where an exported timeline goes. Files appear whole or not at all.
+//! Refuses to know any format: each has its own module.
 #![forbid(unsafe_code)]
 
 mod chrome;
@@ -45,10 +45,12 @@ struct Chrome {
     /// File to write, `-` for stdout [default: NAME.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by name alone
+    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by
+    /// name alone
     #[arg(long)]
     no_args: bool,
-    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI address
+    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI
+    /// address
     #[arg(long, value_name = "NAME")]
     counter_device: Option<String>,
     #[command(flatten)]
@@ -59,19 +61,38 @@ struct Chrome {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Format::Chrome(args) = &args.format;
     if args.output.as_deref() == Some(Path::new("-")) && std::io::stdout().is_terminal() {
-        bail!("a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout");
+        bail!(
+            "a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout"
+        );
     }
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
     let sites = crate::sites::Sites::of(&trace);
-    let by = crate::energy::activity::Grouping { by: args.energy.energy_by.unwrap_or_default(), sites: &sites };
+    let by = crate::energy::activity::Grouping {
+        by: args.energy.energy_by.unwrap_or_default(),
+        sites: &sites,
+    };
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
-    let counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
+    let counters = crate::counters::of(
+        &files,
+        &trace,
+        &alignment,
+        &readings,
+        by,
+        args.counter_device.as_deref(),
+    );
     let power = power::Power::new(&readings, &energy).with_counters(counters);
     drop(readings);
     let names = files.names();
-    let document = chrome::Document { trace: &trace, alignment: &alignment, power: &power, by, sources: &names, with_args: !args.no_args };
+    let document = chrome::Document {
+        trace: &trace,
+        alignment: &alignment,
+        power: &power,
+        by,
+        sources: &names,
+        with_args: !args.no_args,
+    };
     // A file of nothing would pass for a timeline.
     let write = |mut out: &mut dyn std::io::Write| {
         let summary = document.write(&mut out)?;
@@ -91,13 +112,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let summary = output::write_whole(&target, |out| write(out))?;
         (summary, Some(target))
     };
-    let worst = summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
+    let worst =
+        summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
     if worst > 0 {
         let warnings = if worst == 1 { "warning" } else { "warnings" };
-        say(format_args!("{worst} {warnings} about this trace: `clscope report` tells, and the file holds them"));
+        say(format_args!(
+            "{worst} {warnings} about this trace: `clscope report` tells, and the file holds them"
+        ));
     }
     if summary.not_sampled > 0 {
-        say(format_args!("device time was sampled: {} launches were counted and not timed, and have no device span", summary.not_sampled));
+        say(format_args!(
+            "device time was sampled: {} launches were counted and not timed, and have no device span",
+            summary.not_sampled
+        ));
     }
     if summary.device_spans == 0 && summary.calls > 0 {
         say("there is no device span in this trace; `clscope report` says why");

@@ -1,5 +1,6 @@
-//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks, temperatures and counters, and of
-//! each device span its joules and what its counters read on average while its kernel ran. Refuses to draw power between readings that are missing.
+//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks, temperatures
+//! and counters, and of each device span its joules and what its counters read on average while its
+//! kernel ran. Refuses to draw power between readings that are missing.
 
 use crate::counters::result::Counters;
 use crate::energy::activity::{Grouping, class_name};
@@ -12,7 +13,8 @@ use clscope_trace::sensors::Quantity;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL counter.
+/// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL
+/// counter.
 const STRETCH_NS: i64 = 10_000_000;
 
 /// A track of figures.
@@ -46,9 +48,16 @@ impl Figures {
         let replay = device.replays.iter().find(|r| kernel && r.name == class.name);
         Some(Self {
             watts: class.watts?,
-            gflop: class.gflop_per_joule.zip(class.joules_per_launch).map(|(per, joules)| per.value * joules.value),
+            gflop: class
+                .gflop_per_joule
+                .zip(class.joules_per_launch)
+                .map(|(per, joules)| per.value * joules.value),
             replayed: replay.and_then(|r| r.joules_per_launch),
-            iteration: device.iteration.as_ref().filter(|i| kernel && i.kernel == class.name).map(|i| i.joules),
+            iteration: device
+                .iteration
+                .as_ref()
+                .filter(|i| kernel && i.kernel == class.name)
+                .map(|i| i.joules),
         })
     }
 }
@@ -69,14 +78,23 @@ pub struct Power {
 
 fn counter(sensor: &Sensor) -> Option<Counter> {
     let series = &sensor.series;
-    let plane = if series.plane.is_empty() || series.name.contains(&series.plane) { String::new() } else { format!(" {}", series.plane) };
+    let plane = if series.plane.is_empty() || series.name.contains(&series.plane) {
+        String::new()
+    } else {
+        format!(" {}", series.plane)
+    };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
     if !sensor.windows.is_empty() {
         // A mean holds from the beginning of its window on.
         let unit = series.quantity.unit();
-        let mut points: Vec<(HostNs, f64)> = sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
+        let mut points: Vec<(HostNs, f64)> =
+            sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
         points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
-        return Some(Counter { name: format!("{} {} ({unit})", series.source, series.name), unit, points });
+        return Some(Counter {
+            name: format!("{} {} ({unit})", series.source, series.name),
+            unit,
+            points,
+        });
     }
     let (unit, points) = match series.quantity {
         Quantity::Energy => {
@@ -103,17 +121,29 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         Quantity::Bandwidth => ("MiB/s", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
         _ => return None,
     };
-    Some(Counter { name: format!("{} {}{plane} ({unit})", series.source, series.name), unit, points })
+    Some(Counter {
+        name: format!("{} {}{plane} ({unit})", series.source, series.name),
+        unit,
+        points,
+    })
 }
 
 impl Power {
     /// From a trace's readings and energy.
     pub fn new(readings: &Readings, energy: &Energy) -> Self {
-        let mut out = Self { counters: readings.sensors.iter().filter_map(counter).collect(), ..Self::default() };
+        let mut out = Self {
+            counters: readings.sensors.iter().filter_map(counter).collect(),
+            ..Self::default()
+        };
         let mut told = Vec::new();
         for device in &energy.devices {
-            let figures: HashMap<(String, bool), Figures> =
-                device.classes.iter().filter_map(|c| Some(((c.name.clone(), c.kind == "kernel"), Figures::of(device, c)?))).collect();
+            let figures: HashMap<(String, bool), Figures> = device
+                .classes
+                .iter()
+                .filter_map(|c| {
+                    Some(((c.name.clone(), c.kind == "kernel"), Figures::of(device, c)?))
+                })
+                .collect();
             for (process, id) in &device.members {
                 out.figures.insert((process.0, *id), figures.clone());
             }
@@ -145,23 +175,42 @@ impl Power {
         let Some(counters) = counters else { return self };
         self.commands = counters.commands;
         for source in &counters.sources {
-            let moved: Vec<(&str, String)> = source.moved().map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit))).collect();
+            let moved: Vec<(&str, String)> = source
+                .moved()
+                .map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit)))
+                .collect();
             let figures = |class: &crate::counters::result::Class| -> Vec<(String, Estimate)> {
-                moved.iter().filter_map(|(name, shown)| Some((shown.clone(), class.values.get(*name)?.mean?))).collect()
+                moved
+                    .iter()
+                    .filter_map(|(name, shown)| {
+                        Some((shown.clone(), class.values.get(*name)?.mean?))
+                    })
+                    .collect()
             };
             for (process, id) in &source.members {
                 let known = self.means.entry((process.0, *id)).or_default();
                 for class in &source.classes {
-                    known.entry((class.name.clone(), class.kind == "kernel")).or_default().extend(figures(class));
+                    known
+                        .entry((class.name.clone(), class.kind == "kernel"))
+                        .or_default()
+                        .extend(figures(class));
                 }
             }
         }
         self
     }
 
-    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and watts with half-widths of their 95 %
-    /// intervals, energy-delay product, operations per joule; joules of a replayed launch and of an iteration, where it begins one.
-    pub fn describe(&self, trace: &Trace<'_>, command: &Command<'_>, by: Grouping<'_>, duration_ns: u64, args: &mut Map<String, Value>) {
+    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
+    /// watts with half-widths of their 95 % intervals, energy-delay product, operations per joule;
+    /// joules of a replayed launch and of an iteration, where it begins one.
+    pub fn describe(
+        &self,
+        trace: &Trace<'_>,
+        command: &Command<'_>,
+        by: Grouping<'_>,
+        duration_ns: u64,
+        args: &mut Map<String, Value>,
+    ) {
         if self.figures.is_empty() && self.means.is_empty() && self.commands.is_empty() {
             return;
         }
@@ -174,7 +223,9 @@ impl Power {
             args.insert(name.clone(), digits(mean.value));
         }
         // Its own figures instead of its kernel's, where it was read around.
-        for (name, value) in self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten() {
+        for (name, value) in
+            self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten()
+        {
             args.insert(name.clone(), digits(*value));
         }
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
@@ -197,7 +248,8 @@ impl Power {
     }
 }
 
-/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not known, and `null` in JSON.
+/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not
+/// known, and `null` in JSON.
 pub fn digits(value: f64) -> Value {
     if value == 0.0 || !value.is_finite() {
         return value.into();
@@ -216,8 +268,14 @@ mod tests {
     fn counters_become_watts_and_gaps_in_time_keep_energy() {
         let ns = clscope_analysis::energy::HostNs;
         // 20 W, read every millisecond; then 5 W.
-        let points =
-            (0..100).map(|ms| (ns(ms * 1_000_000), if ms < 50 { ms as f64 * 0.02 } else { 1.0 + (ms - 50) as f64 * 0.005 })).collect();
+        let points = (0..100)
+            .map(|ms| {
+                (
+                    ns(ms * 1_000_000),
+                    if ms < 50 { ms as f64 * 0.02 } else { 1.0 + (ms - 50) as f64 * 0.005 },
+                )
+            })
+            .collect();
         let series = Series {
             quantity: Quantity::Energy,
             source: "powercap".into(),
@@ -225,15 +283,26 @@ mod tests {
             plane: "PKG".into(),
             ..Default::default()
         };
-        let sensor = Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
+        let sensor =
+            Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
         let track = counter(&sensor).unwrap();
         assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
-        assert!((track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6, "{:?}", track.points);
+        assert!(
+            (track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6,
+            "{:?}",
+            track.points
+        );
     }
 
     #[test]
     fn four_digits_are_kept() {
-        for (value, want) in [(123_456.0, 123_500.0), (0.000_123_456, 0.000_123_5), (0.0, 0.0), (-1.23456, -1.235), (1e308, 1e308)] {
+        for (value, want) in [
+            (123_456.0, 123_500.0),
+            (0.000_123_456, 0.000_123_5),
+            (0.0, 0.0),
+            (-1.23456, -1.235),
+            (1e308, 1e308),
+        ] {
             let shown = digits(value).as_f64().unwrap();
             assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
         }

@@ -1,4 +1,5 @@
-//! Recordings and bare reports, synthesised, through the command; what it refuses, and in which words.
+//! Recordings and bare reports, synthesised, through the command; what it refuses, and in which
+//! words.
 
 use super::*;
 use clap::Parser;
@@ -35,7 +36,10 @@ fn reports(layout: &'static clscope_sensors::oa::Layout) -> Vec<Vec<u8>> {
     writer.set_all(u64::MAX - 9999);
     (0..11)
         .map(|i| {
-            let report = writer.report(if i == 5 { switch_id() } else { timer_id() } | 1 << 16, if i < 5 { 7 } else { 8 });
+            let report = writer.report(
+                if i == 5 { switch_id() } else { timer_id() } | 1 << 16,
+                if i < 5 { 7 } else { 8 },
+            );
             writer.advance(8192, 4096);
             writer.add(1, 4096);
             report
@@ -92,10 +96,16 @@ fn intervals_come_as_lines() {
     let csv = run_on(&path, &["--output", "csv", "--counters", "GpuBusy,GpuTime"]).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!((lines.len(), lines[0]), (11, "begin_ticks,host_ns,ticks,complete,GpuBusy,GpuTime"));
-    assert!(lines[1].ends_with(",8192,true,50,682666") && lines[8].contains(",8192,false,"), "{csv}");
+    assert!(
+        lines[1].ends_with(",8192,true,50,682666") && lines[8].contains(",8192,false,"),
+        "{csv}"
+    );
     let json = run_on(&path, &["--output", "json", "--every", "3", "--context", "7"]).unwrap();
     let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!((objects.len(), &objects[0]["ticks"], &objects[0]["GpuBusy"]), (1, &json!(5 * 8192), &json!(50.0)));
+    assert_eq!(
+        (objects.len(), &objects[0]["ticks"], &objects[0]["GpuBusy"]),
+        (1, &json!(5 * 8192), &json!(50.0))
+    );
     assert!(objects[0]["EuThreadOccupancy"].is_number());
 }
 
@@ -107,15 +117,40 @@ fn bare_reports_need_their_facts() {
     assert!(error.contains("--raw"), "{error}");
     let error = run_on(&path, &["--raw"]).unwrap_err().to_string();
     assert!(error.contains("--generation"), "{error}");
-    let text = run_on(&path, &["--raw", "--generation", "gen9", "--format", "a12_b8_c8", "--counters", "EuActive,GpuBusy"]).unwrap();
-    for want in
-        ["note: unresolved", "frequency not known: --hz", "the value of $EuCoresTotalCount is not known", "the report does not hold A0"]
-    {
+    let text = run_on(
+        &path,
+        &[
+            "--raw",
+            "--generation",
+            "gen9",
+            "--format",
+            "a12_b8_c8",
+            "--counters",
+            "EuActive,GpuBusy",
+        ],
+    )
+    .unwrap();
+    for want in [
+        "note: unresolved",
+        "frequency not known: --hz",
+        "the value of $EuCoresTotalCount is not known",
+        "the report does not hold A0",
+    ] {
         assert!(text.contains(want), "{want}\n{text}");
     }
     let text = run_on(
         &path,
-        &["--raw", "--generation", "gen9", "--format", "a12_b8_c8", "--var", "EuCoresTotalCount=24", "--counters", "EuActive"],
+        &[
+            "--raw",
+            "--generation",
+            "gen9",
+            "--format",
+            "a12_b8_c8",
+            "--var",
+            "EuCoresTotalCount=24",
+            "--counters",
+            "EuActive",
+        ],
     )
     .unwrap();
     assert!(text.contains("2.083  percent") && text.contains("given by the user"), "{text}");
@@ -144,7 +179,10 @@ fn wrong_wishes_are_refused() {
     damaged.extend([1, 0, 0, 0, 0, 0, 3, 0]);
     let (_dir, path) = file(&damaged);
     let error = format!("{:#}", run_on(&path, &[]).unwrap_err());
-    assert!(error.contains("decoded up to the damage") && error.contains("claims 3 bytes"), "{error}");
+    assert!(
+        error.contains("decoded up to the damage") && error.contains("claims 3 bytes"),
+        "{error}"
+    );
     let (_dir, path) = file(&record(2, &[]));
     assert!(run_on(&path, &[]).unwrap_err().to_string().contains("holds no report"));
 }
@@ -162,7 +200,8 @@ fn sets_of_a_directory_are_used() {
     let place = dir.path().to_str().unwrap();
     let text = run_on(&path, &["--metrics", place, "--set", "mine"]).unwrap();
     assert!(
-        text.contains("set Mine (KBLGT2, oa-kblgt2.xml)") && text.contains("Twice                                   81920  events"),
+        text.contains("set Mine (KBLGT2, oa-kblgt2.xml)")
+            && text.contains("Twice                                   81920  events"),
         "{text}"
     );
     std::fs::write(dir.path().join("oa-tgl.xml"), set("TGLGT2")).unwrap();

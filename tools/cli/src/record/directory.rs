@@ -1,5 +1,5 @@
-//! Owns the making of the trace directory: its name, and that two recordings never mix. Refuses to delete anything
-//! that is not a trace's own file.
+//! Owns the making of the trace directory: its name, and that two recordings never mix. Refuses to
+//! delete anything that is not a trace's own file.
 #![forbid(unsafe_code)]
 
 use crate::output::shown_path;
@@ -17,7 +17,12 @@ const LEAST_FREE: u64 = 1 << 20;
 const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// Makes the directory and returns its absolute path.
-pub fn create(asked: Option<&OsStr>, program: &Path, force: bool, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
+pub fn create(
+    asked: Option<&OsStr>,
+    program: &Path,
+    force: bool,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf> {
     let path = match asked {
         Some(name) => {
             let path = expand(name, environment)?;
@@ -30,7 +35,8 @@ pub fn create(asked: Option<&OsStr>, program: &Path, force: bool, environment: &
         }
         None => create_default(program, environment)?,
     };
-    let path = std::fs::canonicalize(&path).with_context(|| format!("cannot resolve the trace directory {}", path.display()))?;
+    let path = std::fs::canonicalize(&path)
+        .with_context(|| format!("cannot resolve the trace directory {}", path.display()))?;
     check(&path)?;
     Ok(path)
 }
@@ -38,8 +44,15 @@ pub fn create(asked: Option<&OsStr>, program: &Path, force: bool, environment: &
 fn make(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir(path).with_context(|| match parent.exists() {
-        false => format!("cannot make the trace directory {}: make its parent first, `mkdir -p {}`", path.display(), shown_path(parent)),
-        true => format!("cannot make the trace directory {}; choose another place with -o", path.display()),
+        false => format!(
+            "cannot make the trace directory {}: make its parent first, `mkdir -p {}`",
+            path.display(),
+            shown_path(parent)
+        ),
+        true => format!(
+            "cannot make the trace directory {}; choose another place with -o",
+            path.display()
+        ),
     })
 }
 
@@ -47,7 +60,10 @@ fn make(path: &Path) -> Result<()> {
 fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
     let app = program.file_name().unwrap_or(OsStr::new("app")).to_string_lossy().into_owned();
     let seconds = clscope_clock::realtime().0 / 1_000_000_000;
-    let rank = RANKS.iter().find_map(|name| environment(name)).filter(|rank| rank.bytes().all(|b| b.is_ascii_digit()));
+    let rank = RANKS
+        .iter()
+        .find_map(|name| environment(name))
+        .filter(|rank| rank.bytes().all(|b| b.is_ascii_digit()));
     let stem = format!(
         "{}-{}{}",
         app.replace(|c: char| c.is_control() || c.is_whitespace(), "_"),
@@ -55,7 +71,11 @@ fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) 
         rank.map_or(String::new(), |rank| format!("-r{rank}"))
     );
     for number in 1..1000 {
-        let path = PathBuf::from(if number == 1 { format!("{stem}.clscope") } else { format!("{stem}-{number}.clscope") });
+        let path = PathBuf::from(if number == 1 {
+            format!("{stem}.clscope")
+        } else {
+            format!("{stem}-{number}.clscope")
+        });
         match std::fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -69,8 +89,8 @@ fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) 
     bail!("cannot find a free name for the trace directory beginning with {stem}; name one with -o")
 }
 
-/// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds `.clscope`. Names need not be
-/// UTF-8.
+/// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds
+/// `.clscope`. Names need not be UTF-8.
 fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
     let shown = name.to_string_lossy();
     let (mut out, mut rest) = (Vec::new(), name.as_bytes());
@@ -86,14 +106,24 @@ fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<
         } else if let Some(after) = after.strip_prefix(b"p") {
             out.extend_from_slice(std::process::id().to_string().as_bytes());
             after
-        } else if let (Some(inside), Some(end)) = (after.strip_prefix(b"q{"), after.iter().position(|b| *b == b'}')) {
+        } else if let (Some(inside), Some(end)) =
+            (after.strip_prefix(b"q{"), after.iter().position(|b| *b == b'}'))
+        {
             let variable = String::from_utf8_lossy(&inside[..end - 2]);
             let value = environment(&variable);
-            out.extend_from_slice(value.with_context(|| format!("-o {shown}: the environment variable {variable} is not set"))?.as_bytes());
+            out.extend_from_slice(
+                value
+                    .with_context(|| {
+                        format!("-o {shown}: the environment variable {variable} is not set")
+                    })?
+                    .as_bytes(),
+            );
             &after[end + 1..]
         } else {
             let after = String::from_utf8_lossy(after);
-            bail!("-o {shown}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%");
+            bail!(
+                "-o {shown}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%"
+            );
         };
     }
     out.extend_from_slice(rest);
@@ -106,17 +136,23 @@ fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<
 /// Whether a file name is one that recorder, sampler or this command give.
 fn is_ours(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    name == "meta.json" || name.starts_with(".meta.json.") || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
+    name == "meta.json"
+        || name.starts_with(".meta.json.")
+        || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
 
 fn reuse(path: &Path, force: bool) -> Result<()> {
     let shown = path.display();
-    let entries = std::fs::read_dir(path).with_context(|| format!("cannot use {shown} as the trace directory"))?;
+    let entries = std::fs::read_dir(path)
+        .with_context(|| format!("cannot use {shown} as the trace directory"))?;
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot read the directory {shown}"))?;
         if !is_ours(&entry.file_name()) {
-            bail!("{shown} exists and holds {}, which is no part of a trace; choose another name with -o", entry.path().display());
+            bail!(
+                "{shown} exists and holds {}, which is no part of a trace; choose another name with -o",
+                entry.path().display()
+            );
         }
         files.push(entry.path());
     }
@@ -126,7 +162,8 @@ fn reuse(path: &Path, force: bool) -> Result<()> {
         );
     }
     for file in files {
-        std::fs::remove_file(&file).with_context(|| format!("cannot remove {} of the old trace", file.display()))?;
+        std::fs::remove_file(&file)
+            .with_context(|| format!("cannot remove {} of the old trace", file.display()))?;
     }
     Ok(())
 }
@@ -139,9 +176,12 @@ fn check(path: &Path) -> Result<()> {
     if let Ok(free) = system::free_bytes(path)
         && free < LEAST_FREE
     {
-        // A directory made for nothing would only be in the way; one that was there before is not empty or not ours.
+        // A directory made for nothing would only be in the way; one that was there before is not
+        // empty or not ours.
         let _ = std::fs::remove_dir(path);
-        bail!("the file system of the trace directory {shown} is full ({free} bytes free); make room, or choose another place with -o");
+        bail!(
+            "the file system of the trace directory {shown} is full ({free} bytes free); make room, or choose another place with -o"
+        );
     }
     Ok(())
 }
@@ -156,14 +196,20 @@ mod tests {
 
     #[test]
     fn names_are_expanded() {
-        let expand = |text: &str| expand(OsStr::new(text), &environment).map(|p| p.to_string_lossy().into_owned());
+        let expand = |text: &str| {
+            expand(OsStr::new(text), &environment).map(|p| p.to_string_lossy().into_owned())
+        };
         assert_eq!(expand("run").unwrap(), "run.clscope");
         assert_eq!(expand("a/run.clscope/").unwrap(), "a/run.clscope");
         assert_eq!(expand("r-%q{RANK}-50%%").unwrap(), "r-3-50%.clscope");
         assert_eq!(expand("%p").unwrap(), format!("{}.clscope", std::process::id()));
         let bytes = OsString::from_vec(b"run-\xff%%-%q{RANK}".to_vec());
         let path = super::expand(&bytes, &environment).unwrap();
-        assert_eq!(path.as_os_str().as_bytes(), b"run-\xff%-3.clscope", "a name that is not UTF-8 is a name like others");
+        assert_eq!(
+            path.as_os_str().as_bytes(),
+            b"run-\xff%-3.clscope",
+            "a name that is not UTF-8 is a name like others"
+        );
         for bad in ["%q{NONE}", "%x", "%q{RANK", "%", ""] {
             assert!(expand(bad).is_err(), "{bad}");
         }
@@ -191,7 +237,12 @@ mod tests {
     fn a_missing_parent_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("not there/a.clscope");
-        let error = create(Some(name.as_os_str()), Path::new("app"), false, &environment).unwrap_err();
-        assert!(format!("{error:#}").contains(&format!("mkdir -p '{}'", folder.path().join("not there").display())), "{error:#}");
+        let error =
+            create(Some(name.as_os_str()), Path::new("app"), false, &environment).unwrap_err();
+        assert!(
+            format!("{error:#}")
+                .contains(&format!("mkdir -p '{}'", folder.path().join("not there").display())),
+            "{error:#}"
+        );
     }
 }

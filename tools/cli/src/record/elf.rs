@@ -1,5 +1,6 @@
-//! Owns what an executable file tells about how it will be loaded: linked dynamically or not, by which loader, with
-//! which libraries. Refuses to run anything or to resolve libraries: that is ld.so's.
+//! Owns what an executable file tells about how it will be loaded: linked dynamically or not, by
+//! which loader, with which libraries. Refuses to run anything or to resolve libraries: that is
+//! ld.so's.
 #![forbid(unsafe_code)]
 
 use object::elf;
@@ -46,22 +47,31 @@ impl Elf {
             }
             if let Ok(Some(entries)) = segment.dynamic(endian, bytes) {
                 found.dynamic = true;
-                dynamic.extend(entries.iter().filter_map(|e| Some((e.tag32(endian)?, e.d_val(endian).into()))));
+                dynamic.extend(
+                    entries.iter().filter_map(|e| Some((e.tag32(endian)?, e.d_val(endian).into()))),
+                );
             }
             if segment.p_type(endian) == elf::PT_TLS {
-                let (size, align): (u64, u64) = (segment.p_memsz(endian).into(), segment.p_align(endian).into());
+                let (size, align): (u64, u64) =
+                    (segment.p_memsz(endian).into(), segment.p_align(endian).into());
                 found.tls = size.checked_next_multiple_of(align.max(1)).unwrap_or(0);
             }
         }
         let value = |tag| dynamic.iter().find(|(t, _)| *t == tag).map(|(_, v)| *v);
         if let (Some(address), Some(size)) = (value(elf::DT_STRTAB), value(elf::DT_STRSZ)) {
-            let strings = segments.iter().find_map(|s| s.data_range(endian, bytes, address, size).ok().flatten());
+            let strings = segments
+                .iter()
+                .find_map(|s| s.data_range(endian, bytes, address, size).ok().flatten());
             let text = |at: u64| {
                 let rest = strings?.get(usize::try_from(at).ok()?..)?;
                 let end = rest.iter().position(|b| *b == 0)?;
                 Some(String::from_utf8_lossy(&rest[..end]).into_owned())
             };
-            found.needed = dynamic.iter().filter(|(t, _)| *t == elf::DT_NEEDED).filter_map(|(_, at)| text(*at)).collect();
+            found.needed = dynamic
+                .iter()
+                .filter(|(t, _)| *t == elf::DT_NEEDED)
+                .filter_map(|(_, at)| text(*at))
+                .collect();
         }
         Some(found)
     }
@@ -91,7 +101,10 @@ impl Elf {
             "liblsan.so",
             "libclang_rt.lsan",
         ];
-        self.needed.iter().map(String::as_str).find(|name| RUNTIMES.iter().any(|runtime| name.starts_with(runtime)))
+        self.needed
+            .iter()
+            .map(String::as_str)
+            .find(|name| RUNTIMES.iter().any(|runtime| name.starts_with(runtime)))
     }
 }
 
@@ -140,9 +153,13 @@ mod tests {
 
     #[test]
     fn sanitizers_are_known_by_name() {
-        let with = |name: &str| Elf { needed: vec!["libm.so.6".into(), name.into()], ..Elf::default() };
+        let with =
+            |name: &str| Elf { needed: vec!["libm.so.6".into(), name.into()], ..Elf::default() };
         assert_eq!(with("libasan.so.8").sanitizer(), Some("libasan.so.8"));
-        assert_eq!(with("libclang_rt.asan-x86_64.so").sanitizer(), Some("libclang_rt.asan-x86_64.so"));
+        assert_eq!(
+            with("libclang_rt.asan-x86_64.so").sanitizer(),
+            Some("libclang_rt.asan-x86_64.so")
+        );
         assert_eq!(with("libc.so.6").sanitizer(), None);
     }
 }

@@ -1,5 +1,6 @@
-//! Owns the environment that the application gets: which variables carry the recorder in, in which order. A pure
-//! function of what was there and what is wanted, but for one question put to ld.so. Refuses to start anything.
+//! Owns the environment that the application gets: which variables carry the recorder in, in which
+//! order. A pure function of what was there and what is wanted, but for one question put to ld.so.
+//! Refuses to start anything.
 #![forbid(unsafe_code)]
 
 use super::elf::Elf;
@@ -43,11 +44,17 @@ pub struct Plan {
     pub left_out: Vec<String>,
 }
 
-/// Decides on the ways. `asked` is empty where the user did not choose; `sanitizer` is the runtime the application is
-/// linked to, if any.
-pub fn plan(asked: &[Way], libraries: &Libraries, glibc: Option<(u32, u32)>, sanitizer: Option<&str>) -> Plan {
+/// Decides on the ways. `asked` is empty where the user did not choose; `sanitizer` is the runtime
+/// the application is linked to, if any.
+pub fn plan(
+    asked: &[Way],
+    libraries: &Libraries,
+    glibc: Option<(u32, u32)>,
+    sanitizer: Option<&str>,
+) -> Plan {
     let mut plan = Plan { ways: Vec::new(), refused: Vec::new(), left_out: Vec::new() };
-    let wanted: &[Way] = if asked.is_empty() { &[Way::Preload, Way::Layer, Way::Audit] } else { asked };
+    let wanted: &[Way] =
+        if asked.is_empty() { &[Way::Preload, Way::Layer, Way::Audit] } else { asked };
     for way in [Way::Preload, Way::Layer, Way::Audit] {
         if !wanted.contains(&way) {
             continue;
@@ -61,14 +68,16 @@ pub fn plan(asked: &[Way], libraries: &Libraries, glibc: Option<(u32, u32)>, san
                 Some(format!("auditing needs glibc 2.35, here is {}", glibc.map_or("another C library".into(), |(a, b)| format!("{a}.{b}"))))
             }
             Way::Audit if !wanted.contains(&Way::Preload) => Some("the audit shim sends look-ups to the preloaded recorder: add `preload`".to_owned()),
-            // LeakSanitizer walks ld.so's own tables of thread storage and crashes where any auditor is loaded. Who asks
-            // for it by name gets it.
+            // LeakSanitizer walks ld.so's own tables of thread storage and crashes where any
+            // auditor is loaded. Who asks for it by name gets it.
             Way::Audit if asked.is_empty() => sanitizer.map(|runtime| format!("{runtime} fails in a process that is audited")),
             _ => None,
         };
         match reason {
             None => plan.ways.push(way),
-            Some(reason) if asked.is_empty() => plan.left_out.push(format!("{}: {reason}", way.name())),
+            Some(reason) if asked.is_empty() => {
+                plan.left_out.push(format!("{}: {reason}", way.name()))
+            }
             Some(reason) => plan.refused.push(format!("--inject {}: {reason}", way.name())),
         }
     }
@@ -87,11 +96,12 @@ pub fn variables(
     let recorder = check_path(&libraries.recorder)?;
     let mut preload = existing("LD_PRELOAD").unwrap_or_default();
     if ways.contains(&Way::Preload) {
-        // Ours comes last: a library that the application itself preloads may wrap OpenCL and call the next in line,
-        // and that is then us, not the other way round.
+        // Ours comes last: a library that the application itself preloads may wrap OpenCL and call
+        // the next in line, and that is then us, not the other way round.
         preload = append(&preload, recorder, b" :");
         if let Some(runtime) = elf.and_then(Elf::sanitizer)
-            && !entries(&preload, b" :").any(|entry| file_name(entry).starts_with(runtime.as_bytes()))
+            && !entries(&preload, b" :")
+                .any(|entry| file_name(entry).starts_with(runtime.as_bytes()))
         {
             // A sanitizer's runtime refuses to run behind another library.
             let mut first = OsString::from(runtime);
@@ -102,17 +112,25 @@ pub fn variables(
         set.insert("LD_PRELOAD", preload.clone());
     }
     if ways.contains(&Way::Layer) {
-        set.insert("OPENCL_LAYERS", append(&existing("OPENCL_LAYERS").unwrap_or_default(), recorder, b":"));
+        set.insert(
+            "OPENCL_LAYERS",
+            append(&existing("OPENCL_LAYERS").unwrap_or_default(), recorder, b":"),
+        );
     }
     if let (true, Some(shim)) = (ways.contains(&Way::Audit), &libraries.shim) {
-        set.insert("LD_AUDIT", append(&existing("LD_AUDIT").unwrap_or_default(), check_path(shim)?, b":"));
-        // With an auditor ld.so lays out thread storage before it has loaded the application's libraries, and takes
-        // what those need from a reserve of 512 bytes and some more; a library with a kilobyte of its own fails to load
-        // ("cannot allocate memory in static TLS block"). So the reserve is made as large as they are: threads then
-        // get what they would have got without an auditor.
+        set.insert(
+            "LD_AUDIT",
+            append(&existing("LD_AUDIT").unwrap_or_default(), check_path(shim)?, b":"),
+        );
+        // With an auditor ld.so lays out thread storage before it has loaded the application's
+        // libraries, and takes what those need from a reserve of 512 bytes and some more; a library
+        // with a kilobyte of its own fails to load ("cannot allocate memory in static TLS block").
+        // So the reserve is made as large as they are: threads then get what they would have got
+        // without an auditor.
         let tunables = existing("GLIBC_TUNABLES").unwrap_or_default();
         if !entries(&tunables, b":").any(|entry| entry.starts_with(STATIC_TLS.as_bytes())) {
-            let bytes = DEFAULT_RESERVE + thread_storage(&preload).max(LEAST_STORAGE).next_multiple_of(64);
+            let bytes =
+                DEFAULT_RESERVE + thread_storage(&preload).max(LEAST_STORAGE).next_multiple_of(64);
             set.insert("GLIBC_TUNABLES", append(&tunables, &format!("{STATIC_TLS}={bytes}"), b":"));
         }
     }
@@ -122,12 +140,13 @@ pub fn variables(
 const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
 /// Default of the tunable.
 const DEFAULT_RESERVE: u64 = 512;
-/// Room for children of a shell or an interpreter, whose libraries cannot be known. More would shrink small stacks,
-/// since thread storage lies on them.
+/// Room for children of a shell or an interpreter, whose libraries cannot be known. More would
+/// shrink small stacks, since thread storage lies on them.
 const LEAST_STORAGE: u64 = 3072;
 
-/// Bytes of thread storage that `image` and everything loaded with it need, asked of its own loader, which resolves
-/// the libraries without running any of their code. 0 where it does not answer.
+/// Bytes of thread storage that `image` and everything loaded with it need, asked of its own
+/// loader, which resolves the libraries without running any of their code. 0 where it does not
+/// answer.
 pub fn thread_storage(image: &Path, elf: &Elf, preload: &OsStr) -> u64 {
     let Some(loader) = &elf.interpreter else { return 0 };
     let output = Command::new(loader)
@@ -183,11 +202,20 @@ mod tests {
     use super::*;
 
     fn libraries(shim: bool) -> Libraries {
-        Libraries { recorder: "/opt/l/libclscope.so".into(), shim: shim.then(|| "/opt/l/libclscope_audit.so".into()) }
+        Libraries {
+            recorder: "/opt/l/libclscope.so".into(),
+            shim: shim.then(|| "/opt/l/libclscope_audit.so".into()),
+        }
     }
 
-    fn set(ways: &[Way], elf: &Elf, existing: &[(&str, &str)], storage: u64) -> Vec<(&'static str, String)> {
-        let known = |name: &str| existing.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+    fn set(
+        ways: &[Way],
+        elf: &Elf,
+        existing: &[(&str, &str)],
+        storage: u64,
+    ) -> Vec<(&'static str, String)> {
+        let known =
+            |name: &str| existing.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
         let set = variables(ways, &libraries(true), Some(elf), known, |_| storage).unwrap();
         set.into_iter().map(|(name, value)| (name, value.into_string().unwrap())).collect()
     }
@@ -221,18 +249,31 @@ mod tests {
 
     #[test]
     fn nothing_is_named_twice_and_a_users_tunable_wins() {
-        let existing = [("LD_PRELOAD", "/opt/l/libclscope.so"), ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=9")];
+        let existing = [
+            ("LD_PRELOAD", "/opt/l/libclscope.so"),
+            ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=9"),
+        ];
         let found = set(&[Way::Preload, Way::Audit], &Elf::default(), &existing, 5000);
-        assert_eq!(found, [("LD_AUDIT", "/opt/l/libclscope_audit.so".to_owned()), ("LD_PRELOAD", "/opt/l/libclscope.so".to_owned())]);
+        assert_eq!(
+            found,
+            [
+                ("LD_AUDIT", "/opt/l/libclscope_audit.so".to_owned()),
+                ("LD_PRELOAD", "/opt/l/libclscope.so".to_owned())
+            ]
+        );
     }
 
     #[test]
     fn a_sanitizer_comes_before_everything() {
         let elf = Elf { needed: vec!["libasan.so.8".into()], ..Elf::default() };
-        let first = |existing: &[(&str, &str)]| set(&[Way::Preload], &elf, existing, 0)[0].1.clone();
+        let first =
+            |existing: &[(&str, &str)]| set(&[Way::Preload], &elf, existing, 0)[0].1.clone();
         assert_eq!(first(&[]), "libasan.so.8:/opt/l/libclscope.so");
         assert_eq!(first(&[("LD_PRELOAD", "/j.so")]), "libasan.so.8:/j.so:/opt/l/libclscope.so");
-        assert_eq!(first(&[("LD_PRELOAD", "/usr/lib/libasan.so.8")]), "/usr/lib/libasan.so.8:/opt/l/libclscope.so");
+        assert_eq!(
+            first(&[("LD_PRELOAD", "/usr/lib/libasan.so.8")]),
+            "/usr/lib/libasan.so.8:/opt/l/libclscope.so"
+        );
     }
 
     #[test]
@@ -250,13 +291,22 @@ mod tests {
         assert!(sanitized.left_out[0].contains("libasan.so.8"));
         assert_eq!(plan(&[Way::Layer], &libraries(true), Some((2, 36)), None).ways, [Way::Layer]);
         assert_eq!(plan(&[Way::Audit], &libraries(true), Some((2, 36)), None).refused.len(), 1);
-        assert_eq!(plan(&[Way::Audit, Way::Preload], &libraries(false), Some((2, 36)), None).refused.len(), 1);
+        assert_eq!(
+            plan(&[Way::Audit, Way::Preload], &libraries(false), Some((2, 36)), None).refused.len(),
+            1
+        );
     }
 
     #[test]
     fn lines_of_the_loader_are_read() {
-        assert_eq!(library_path("\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f00)"), Some("/lib/x/libc.so.6"));
-        assert_eq!(library_path("\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)"), Some("/lib64/ld-linux-x86-64.so.2"));
+        assert_eq!(
+            library_path("\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f00)"),
+            Some("/lib/x/libc.so.6")
+        );
+        assert_eq!(
+            library_path("\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)"),
+            Some("/lib64/ld-linux-x86-64.so.2")
+        );
         assert_eq!(library_path("\tlinux-vdso.so.1 (0x00007ffe)"), None);
         assert_eq!(library_path("\tlibx.so => not found"), None);
     }
@@ -265,6 +315,9 @@ mod tests {
     fn thread_storage_of_this_test_is_more_than_its_own() {
         let own = Path::new("/proc/self/exe").canonicalize().unwrap();
         let elf = Elf::parse(&std::fs::read(&own).unwrap()).unwrap();
-        assert!(thread_storage(&own, &elf, OsStr::new("")) > elf.tls, "libc has thread storage of its own");
+        assert!(
+            thread_storage(&own, &elf, OsStr::new("")) > elf.tls,
+            "libc has thread storage of its own"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Owns the application while it runs: starting it with exactly the signal state we were given, passing on the signals
-//! that were meant for it, waiting for its end. Refuses to touch its terminal, its streams or its process group.
+//! Owns the application while it runs: starting it with exactly the signal state we were given,
+//! passing on the signals that were meant for it, waiting for its end. Refuses to touch its
+//! terminal, its streams or its process group.
 #![forbid(unsafe_code)]
 
 use super::program::{NotRunnable, Program};
@@ -11,9 +12,17 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Signals that somebody may send to us and mean the application. SIGTSTP, SIGTTIN and SIGTTOU keep their effect on
-/// us, so that a shell's job control sees the whole job stop.
-const PASSED_ON: [i32; 7] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
+/// Signals that somebody may send to us and mean the application. SIGTSTP, SIGTTIN and SIGTTOU keep
+/// their effect on us, so that a shell's job control sees the whole job stop.
+const PASSED_ON: [i32; 7] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+];
 
 /// The running application.
 #[derive(Debug)]
@@ -22,13 +31,15 @@ pub struct Running {
     held: Held,
 }
 
-/// Starts the application. The inner error says that it cannot be run, with the exit code that shells give for it.
+/// Starts the application. The inner error says that it cannot be run, with the exit code that
+/// shells give for it.
 pub fn start(
     program: &Program,
     arguments: &[OsString],
     set: &BTreeMap<&str, OsString>,
 ) -> Result<std::result::Result<Running, NotRunnable>> {
-    let held = Held::new(&PASSED_ON).context("cannot hold back signals while the application runs")?;
+    let held =
+        Held::new(&PASSED_ON).context("cannot hold back signals while the application runs")?;
     let name = arguments.first().cloned().unwrap_or_default();
     let mut command = Command::new(&program.path);
     command.arg0(&name).args(arguments.iter().skip(1)).envs(set);
@@ -63,14 +74,21 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for the application's end and passes signals on meanwhile. Calls `expired` once when it runs longer than
-    /// `limit`.
-    pub fn wait(mut self, limit: Option<Duration>, expired: impl FnOnce()) -> Result<(ExitStatus, Held)> {
+    /// Waits for the application's end and passes signals on meanwhile. Calls `expired` once when
+    /// it runs longer than `limit`.
+    pub fn wait(
+        mut self,
+        limit: Option<Duration>,
+        expired: impl FnOnce(),
+    ) -> Result<(ExitStatus, Held)> {
         let child = self.child.id();
         // A limit beyond what the clock can tell is none.
-        let mut expiry = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
+        let mut expiry =
+            limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
         loop {
-            if let Some(status) = self.child.try_wait().context("cannot wait for the application")? {
+            if let Some(status) =
+                self.child.try_wait().context("cannot wait for the application")?
+            {
                 return Ok((status, self.held));
             }
             let left = expiry.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
@@ -81,8 +99,8 @@ impl Running {
                 continue;
             }
             let Some(arrived) = self.held.wait(left) else { continue };
-            // What the terminal sends goes to the whole foreground group, the application included; what the
-            // application's own processes send to their group has reached it too.
+            // What the terminal sends goes to the whole foreground group, the application included;
+            // what the application's own processes send to their group has reached it too.
             if let Some(sender) = arrived.sender
                 && arrived.signal != libc::SIGCHLD
                 && !descends_from(sender, child)
@@ -111,7 +129,8 @@ fn descends_from(process: i32, ancestor: u32) -> bool {
 
 fn parent(process: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may hold anything, spaces and parentheses too: fields count from its last parenthesis.
+    // The name may hold anything, spaces and parentheses too: fields count from its last
+    // parenthesis.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
@@ -153,6 +172,9 @@ mod tests {
     fn ends_are_read_from_wait_statuses() {
         assert_eq!(End::of(ExitStatus::from_raw(3 << 8)), End::Code(3));
         assert_eq!(End::of(ExitStatus::from_raw(libc::SIGKILL)), End::Signal(libc::SIGKILL, false));
-        assert_eq!(End::of(ExitStatus::from_raw(libc::SIGSEGV | 0x80)), End::Signal(libc::SIGSEGV, true));
+        assert_eq!(
+            End::of(ExitStatus::from_raw(libc::SIGSEGV | 0x80)),
+            End::Signal(libc::SIGSEGV, true)
+        );
     }
 }

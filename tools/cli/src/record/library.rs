@@ -20,17 +20,25 @@ pub struct Libraries {
 
 /// Finds them, beside this program unless the environment says where.
 pub fn find() -> Result<Libraries> {
-    let own = std::env::current_exe().and_then(std::fs::canonicalize).context("cannot tell where this program lies")?;
+    let own = std::env::current_exe()
+        .and_then(std::fs::canonicalize)
+        .context("cannot tell where this program lies")?;
     find_from(&own, std::env::var_os(LIBRARY).map(PathBuf::from).as_deref())
 }
 
 fn find_from(own: &Path, named: Option<&Path>) -> Result<Libraries> {
     let recorder = match named {
         Some(path) if path.is_file() => path.to_path_buf(),
-        Some(path) => bail!("{LIBRARY} names {}, which is no file; unset it or correct it", path.display()),
+        Some(path) => {
+            bail!("{LIBRARY} names {}, which is no file; unset it or correct it", path.display())
+        }
         None => {
             let folder = own.parent().unwrap_or(Path::new("/"));
-            let places = [folder.join(RECORDER), folder.join("../lib").join(RECORDER), folder.join("../lib/clscope").join(RECORDER)];
+            let places = [
+                folder.join(RECORDER),
+                folder.join("../lib").join(RECORDER),
+                folder.join("../lib/clscope").join(RECORDER),
+            ];
             match places.iter().find(|path| path.is_file()) {
                 Some(path) => path.clone(),
                 None => bail!(
@@ -40,17 +48,21 @@ fn find_from(own: &Path, named: Option<&Path>) -> Result<Libraries> {
             }
         }
     };
-    let recorder = std::fs::canonicalize(&recorder).with_context(|| format!("cannot resolve {}", recorder.display()))?;
+    let recorder = std::fs::canonicalize(&recorder)
+        .with_context(|| format!("cannot resolve {}", recorder.display()))?;
     let shim = recorder.with_file_name(SHIM);
     Ok(Libraries { shim: shim.is_file().then_some(shim), recorder })
 }
 
-/// Refuses a path that the loader's environment variables cannot carry: spaces and colons separate entries there, and
-/// `$` begins a name that ld.so replaces (ld.so(8)).
+/// Refuses a path that the loader's environment variables cannot carry: spaces and colons separate
+/// entries there, and `$` begins a name that ld.so replaces (ld.so(8)).
 pub fn check_path(path: &Path) -> Result<&str> {
-    let text = path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))?;
+    let text =
+        path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))?;
     if let Some(bad) = text.chars().find(|c| c.is_whitespace() || matches!(c, ':' | ';' | '$')) {
-        bail!("the path {text} contains {bad:?}, which LD_PRELOAD cannot carry; copy the library elsewhere and name the copy in {LIBRARY}");
+        bail!(
+            "the path {text} contains {bad:?}, which LD_PRELOAD cannot carry; copy the library elsewhere and name the copy in {LIBRARY}"
+        );
     }
     Ok(text)
 }
@@ -68,16 +80,28 @@ mod tests {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
         let text = format!("{:#}", find_from(&own, None).unwrap_err());
-        for part in ["bin/libclscope.so", "lib/libclscope.so", "lib/clscope/libclscope.so", "cargo build --release", LIBRARY] {
+        for part in [
+            "bin/libclscope.so",
+            "lib/libclscope.so",
+            "lib/clscope/libclscope.so",
+            "cargo build --release",
+            LIBRARY,
+        ] {
             assert!(text.contains(part), "{text}");
         }
         for place in ["lib/clscope/libclscope.so", "lib/libclscope.so", "bin/libclscope.so"] {
             std::fs::write(root.join(place), "").unwrap();
-            assert_eq!(find_from(&own, None).unwrap(), Libraries { recorder: root.join(place), shim: None });
+            assert_eq!(
+                find_from(&own, None).unwrap(),
+                Libraries { recorder: root.join(place), shim: None }
+            );
         }
         std::fs::write(root.join("bin/libclscope_audit.so"), "").unwrap();
         assert_eq!(find_from(&own, None).unwrap().shim, Some(root.join("bin/libclscope_audit.so")));
-        assert_eq!(find_from(&own, Some(&root.join("lib/libclscope.so"))).unwrap().recorder, root.join("lib/libclscope.so"));
+        assert_eq!(
+            find_from(&own, Some(&root.join("lib/libclscope.so"))).unwrap().recorder,
+            root.join("lib/libclscope.so")
+        );
         assert!(find_from(&own, Some(&root.join("none.so"))).is_err());
     }
 

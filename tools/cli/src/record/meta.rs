@@ -1,5 +1,6 @@
-//! Owns meta.json: what was run, when, with what, and how it ended. Written whole under a temporary name and renamed.
-//! Refuses to hold anything that readers need to decode the trace: the files of each process explain themselves.
+//! Owns meta.json: what was run, when, with what, and how it ended. Written whole under a temporary
+//! name and renamed. Refuses to hold anything that readers need to decode the trace: the files of
+//! each process explain themselves.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -20,7 +21,10 @@ pub struct Moment {
 impl Moment {
     /// Now.
     pub fn now() -> Self {
-        Self { realtime_ns: clscope_clock::realtime().0, monotonic_raw_ns: clscope_clock::monotonic_raw().0 }
+        Self {
+            realtime_ns: clscope_clock::realtime().0,
+            monotonic_raw_ns: clscope_clock::monotonic_raw().0,
+        }
     }
 }
 
@@ -55,7 +59,9 @@ pub struct Host {
 impl Host {
     /// This one. What cannot be read is empty.
     pub fn this() -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_default();
+        let read = |path: &str| {
+            std::fs::read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_default()
+        };
         Self {
             name: crate::system::host_name(),
             kernel: read("/proc/sys/kernel/osrelease"),
@@ -86,7 +92,8 @@ pub struct Meta {
     pub host: Host,
     /// Before the application was started.
     pub start: Moment,
-    /// After the last process of the trace ended; absent while it runs, and for ever if `clscope record` was killed.
+    /// After the last process of the trace ended; absent while it runs, and for ever if `clscope
+    /// record` was killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Moment>,
     /// How the application ended.
@@ -98,7 +105,8 @@ pub struct Meta {
     /// How GPU power is to be formed, if the user said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_power: Option<String>,
-    /// What was calibrated on this host before (`clscope doctor --calibrate`); reports take the span bias from here.
+    /// What was calibrated on this host before (`clscope doctor --calibrate`); reports take the
+    /// span bias from here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calibration: Vec<crate::calibration::Entry>,
     /// Why the recorder could not be expected to see the application.
@@ -106,7 +114,8 @@ pub struct Meta {
     pub obstacles: Vec<String>,
 }
 
-/// The file in a trace directory. Room for its last version is taken at once, since an application may fill the disk.
+/// The file in a trace directory. Room for its last version is taken at once, since an application
+/// may fill the disk.
 #[derive(Debug)]
 pub struct MetaFile {
     directory: PathBuf,
@@ -135,12 +144,16 @@ impl MetaFile {
     /// If the directory does not take it.
     pub fn write(&mut self, meta: &Meta) -> Result<()> {
         let path = self.directory.join("meta.json");
-        let temporary = self.reserved.take().unwrap_or_else(|| self.directory.join(format!(".meta.json.{}", std::process::id())));
+        let temporary = self
+            .reserved
+            .take()
+            .unwrap_or_else(|| self.directory.join(format!(".meta.json.{}", std::process::id())));
         let write = || -> std::io::Result<()> {
             let mut text = serde_json::to_vec_pretty(meta)?;
             text.push(b'\n');
             // Written over what is reserved, not after cutting it, which would give the room away.
-            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&temporary)?;
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(false).open(&temporary)?;
             file.write_all(&text)?;
             file.set_len(text.len() as u64)?;
             std::fs::rename(&temporary, &path)
@@ -154,7 +167,8 @@ impl MetaFile {
     /// Takes back what was written, after an application that could not be started.
     pub fn discard(self) {
         let _ = self.reserved.map(std::fs::remove_file);
-        let _ = std::fs::remove_file(self.directory.join("meta.json")).and_then(|()| std::fs::remove_dir(&self.directory));
+        let _ = std::fs::remove_file(self.directory.join("meta.json"))
+            .and_then(|()| std::fs::remove_dir(&self.directory));
     }
 }
 
@@ -185,12 +199,20 @@ mod tests {
             obstacles: Vec::new(),
         };
         let mut file = MetaFile::create(&path, &meta).unwrap();
-        let read = || serde_json::from_slice::<serde_json::Value>(&std::fs::read(path.join("meta.json")).unwrap()).unwrap();
+        let read = || {
+            serde_json::from_slice::<serde_json::Value>(
+                &std::fs::read(path.join("meta.json")).unwrap(),
+            )
+            .unwrap()
+        };
         assert_eq!(read()["command"][0].as_str().map(str::len), Some(3 * RESERVED_BYTES));
         meta.command = vec!["short".into()];
         meta.exit = Some(Exit::Code(3));
         file.write(&meta).unwrap();
-        assert_eq!((read()["command"][0].as_str(), read()["exit"]["code"].as_u64()), (Some("short"), Some(3)));
+        assert_eq!(
+            (read()["command"][0].as_str(), read()["exit"]["code"].as_u64()),
+            (Some("short"), Some(3))
+        );
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
         MetaFile::create(&path, &meta).unwrap().discard();
         assert!(!path.exists());

@@ -1,5 +1,6 @@
-//! Owns `clscope record`: the order of the steps from finding the recorder to the last line on stderr. Refuses to come
-//! between the application and its user: its streams, signals and exit code are its own.
+//! Owns `clscope record`: the order of the steps from finding the recorder to the last line on
+//! stderr. Refuses to come between the application and its user: its streams, signals and exit code
+//! are its own.
 #![forbid(unsafe_code)]
 
 mod directory;
@@ -36,7 +37,8 @@ use std::time::{Duration, Instant};
 pub enum DeviceTiming {
     /// Every command, until that costs more than the budget; from then on as sample
     Auto,
-    /// A random part of the launches and transfers, within the budget; totals are estimates with intervals
+    /// A random part of the launches and transfers, within the budget; totals are estimates with
+    /// intervals
     Sample,
     /// Events are harvested when the application waits
     Event,
@@ -60,8 +62,8 @@ pub enum DeviceTiming {
   mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver"
 )]
 pub struct Args {
-    /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an environment variable
-    /// [default: APP-DATE-TIME.clscope]
+    /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an
+    /// environment variable [default: APP-DATE-TIME.clscope]
     #[arg(short, long, value_name = "NAME")]
     output: Option<OsString>,
     /// Replace the trace that is in the directory
@@ -70,7 +72,8 @@ pub struct Args {
     /// How device times are taken [default: auto]
     #[arg(long, value_name = "METHOD", value_enum)]
     device_timing: Option<DeviceTiming>,
-    /// Share of the application's own time, in percent, that sampled device timing may cost [default: 1]
+    /// Share of the application's own time, in percent, that sampled device timing may cost
+    /// [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     budget: Option<String>,
     /// Ways in which the recorder is brought in, comma-separated [default: all that work]
@@ -79,8 +82,8 @@ pub struct Args {
     /// Record and time only launches of these kernels (comma-separated, * and ? allowed)
     #[arg(long, value_name = "NAMES", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     kernels: Option<String>,
-    /// Record only host calls of these API groups (comma-separated): argument, build, command-buffer, enqueue, object, other, query,
-    /// refcount, wait
+    /// Record only host calls of these API groups (comma-separated): argument, build,
+    /// command-buffer, enqueue, object, other, query, refcount, wait
     #[arg(long, value_name = "NAMES", value_parser = parse_groups)]
     groups: Option<String>,
     /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
@@ -89,23 +92,26 @@ pub struct Args {
     /// Record nothing until `clscope ctl TRACE start`
     #[arg(long)]
     start_paused: bool,
-    /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE start` resumes
+    /// Stop recording so long after APP was started; it runs on unrecorded. `clscope ctl TRACE
+    /// start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Repeat the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of
-    /// 300 ms, or as told, and take the median of their joules
+    /// Repeat the first launch of each kernel and global size, buffers saved and restored, in so
+    /// many batches (6 or more) of 300 ms, or as told, and take the median of their joules
     #[arg(long, value_name = "BATCHES[:MILLISECONDS]", value_parser = parse_replay)]
     replay: Option<String>,
-    /// Record with each enqueue where in the application it was called from: FRAMES return addresses outside of OpenCL, 1 if not given.
-    /// Adds 8 bytes and, for stacks seen before, 30 to 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then tells kernels and joules apart
+    /// Record with each enqueue where in the application it was called from: FRAMES return
+    /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
+    /// 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then
+    /// tells kernels and joules apart
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     call_sites: Option<u8>,
-    /// Enqueue no markers of our own: on NVIDIA's runtime eight follow where APP has waited for a queue, seldom, and halve the bound
-    /// within which device times are placed on the host's clock
+    /// Enqueue no markers of our own: on NVIDIA's runtime eight follow where APP has waited for a
+    /// queue, seldom, and halve the bound within which device times are placed on the host's clock
     #[arg(long)]
     no_clock_markers: bool,
-    /// Read sensors, --counters (oa, perf) and the GPU's clock inside the application before and after each command, and wait for
-    /// it: for long kernels
+    /// Read sensors, --counters (oa, perf) and the GPU's clock inside the application before and
+    /// after each command, and wait for it: for long kernels
     #[arg(long)]
     snapshot: bool,
     /// Wait at most this long for processes that outlive APP and still record
@@ -115,10 +121,12 @@ pub struct Args {
     sensors: crate::energy::sources::Options,
     #[command(flatten)]
     counters: crate::counters::choice::Options,
-    /// Read sensors this long before APP starts and after it has ended, to see what the machine draws at rest
+    /// Read sensors this long before APP starts and after it has ended, to see what the machine
+    /// draws at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     idle_window: Duration,
-    /// How GPU power is formed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: auto]
+    /// How GPU power is formed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
+    /// [default: auto]
     #[arg(long, value_name = "FORMULA")]
     gpu_power: Option<clscope_sensors::gpu_power::Choice>,
     /// No messages of ours on stderr, unless something fails
@@ -132,7 +140,8 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// The recorder keeps eight segments, each of which takes the largest block: it could not keep to less.
+/// The recorder keeps eight segments, each of which takes the largest block: it could not keep to
+/// less.
 const LEAST_SIZE: u64 = 2 << 20;
 
 /// Bytes with an optional K, M or G; handed on as written once it is known to be right.
@@ -154,10 +163,15 @@ fn parse_size(text: &str) -> Result<String, String> {
 
 /// Names or patterns of API groups; handed on as written once each is known to choose one.
 fn parse_groups(text: &str) -> Result<String, String> {
-    let chooses = |pattern: &str| settings::API_GROUPS.iter().any(|group| crate::report::glob(pattern, group));
+    let chooses = |pattern: &str| {
+        settings::API_GROUPS.iter().any(|group| crate::report::glob(pattern, group))
+    };
     match text.split(',').map(str::trim).find(|pattern| !chooses(pattern)) {
         None => Ok(text.to_owned()),
-        Some(unknown) => Err(format!("there is no API group {unknown:?}: there are {}", settings::API_GROUPS.join(", "))),
+        Some(unknown) => Err(format!(
+            "there is no API group {unknown:?}: there are {}",
+            settings::API_GROUPS.join(", ")
+        )),
     }
 }
 
@@ -188,14 +202,18 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 /// A duration of some length.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    parse_seconds(text).ok().filter(|d| !d.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
+    parse_seconds(text)
+        .ok()
+        .filter(|d| !d.is_zero())
+        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
 impl Args {
     /// The recorder's variables, in exactly the terms of the table of settings.
     fn settings(&self, trace: &Path) -> BTreeMap<&'static str, OsString> {
         use clap::ValueEnum;
-        let mut set: BTreeMap<&'static str, OsString> = BTreeMap::from([(settings::TRACE, trace.as_os_str().to_owned())]);
+        let mut set: BTreeMap<&'static str, OsString> =
+            BTreeMap::from([(settings::TRACE, trace.as_os_str().to_owned())]);
         if let Some(method) = self.device_timing.and_then(|m| m.to_possible_value()) {
             set.insert(settings::DEVICE_TIMING, method.get_name().into());
         }
@@ -203,7 +221,9 @@ impl Args {
         set.extend(self.groups.iter().map(|names| (settings::GROUPS, names.into())));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
-        set.extend(self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())));
+        set.extend(
+            self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())),
+        );
         set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());
@@ -212,7 +232,9 @@ impl Args {
         }
         if self.snapshot {
             set.insert(settings::SNAPSHOT, "1".into());
-            set.extend(self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())));
+            set.extend(
+                self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())),
+            );
         }
         let counters = self.counters.inside(self.snapshot);
         if !counters.is_empty() {
@@ -234,18 +256,22 @@ impl Args {
     }
 }
 
-/// Runs the application and says what was recorded. The exit code is the application's; where a signal ended it, this
-/// process ends by the same.
+/// Runs the application and says what was recorded. The exit code is the application's; where a
+/// signal ended it, this process ends by the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Some(name) = args.command.first() else { bail!("name the application: clscope record -- APP") };
+    let Some(name) = args.command.first() else {
+        bail!("name the application: clscope record -- APP")
+    };
     if let Some(mistake) = args.counters.mistake(args.snapshot) {
         bail!("{mistake}");
     }
     let (user, group) = system::credentials();
-    let program = match Program::find(name, std::env::var_os("PATH").as_deref(), Credentials { user, group }) {
-        Ok(program) => program,
-        Err(error) => return Ok(not_runnable(&error)),
-    };
+    let program =
+        match Program::find(name, std::env::var_os("PATH").as_deref(), Credentials { user, group })
+        {
+            Ok(program) => program,
+            Err(error) => return Ok(not_runnable(&error)),
+        };
     let libraries = library::find()?;
     let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
     let plan = environment::plan(&args.inject, &libraries, system::glibc_version(), sanitizer);
@@ -255,16 +281,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.verbose {
         plan.left_out.iter().for_each(|reason| args.tell(format_args!("left out {reason}")));
     }
-    program.obstacles.iter().for_each(|obstacle| args.tell(format_args!("warning: {}", obstacle.text)));
+    program
+        .obstacles
+        .iter()
+        .for_each(|obstacle| args.tell(format_args!("warning: {}", obstacle.text)));
 
-    let trace = directory::create(args.output.as_deref(), &program.path, args.force, &|name| std::env::var(name).ok())?;
+    let trace = directory::create(args.output.as_deref(), &program.path, args.force, &|name| {
+        std::env::var(name).ok()
+    })?;
     let settings = args.settings(&trace);
     let mut set = environment::variables(
         &plan.ways,
         &libraries,
         program.elf.as_ref(),
         |name| std::env::var_os(name),
-        |preload| program.elf.as_ref().map_or(0, |elf| environment::thread_storage(&program.image, elf, preload)),
+        |preload| {
+            program
+                .elf
+                .as_ref()
+                .map_or(0, |elf| environment::thread_storage(&program.image, elf, preload))
+        },
     )?;
     let mut meta = Meta {
         format: clscope_trace::VERSION,
@@ -273,7 +309,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         program: program.path.display().to_string(),
         directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         injection: plan.ways.iter().map(|way| way.name()).collect(),
-        settings: settings.iter().map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned())).collect(),
+        settings: settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.to_string_lossy().into_owned()))
+            .collect(),
         host: Host::this(),
         start: Moment::now(),
         end: None,
@@ -289,7 +328,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
-    let mut sensors = if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
+    let mut sensors =
+        if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
     sensors.gpm = args.counters.gpm();
     let sampler = match sampler::start(&trace, &sensors, args.idle_window) {
         Ok(sampler) => sampler,
@@ -302,8 +342,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
     let root = args.sensors.sysfs_root.as_deref();
     // One reader of a stream: the application, if it reads around its commands, or this process.
-    let prepared = if args.snapshot { crate::counters::prepare::prepare(&trace, &args.counters, root)? } else { None };
-    let counters = if args.snapshot { None } else { crate::counters::sampler::start(&trace, &args.counters, root)? };
+    let prepared = if args.snapshot {
+        crate::counters::prepare::prepare(&trace, &args.counters, root)?
+    } else {
+        None
+    };
+    let counters = if args.snapshot {
+        None
+    } else {
+        crate::counters::sampler::start(&trace, &args.counters, root)?
+    };
     if let Some(counters) = &counters {
         counters.wait_open();
     }
@@ -331,7 +379,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let (status, held) = running.wait(args.duration, || match ctl::stop_all(&trace) {
         Ok(()) => args.tell("recording was stopped as --duration asked; the application runs on"),
-        Err(error) => say(format_args!("recording could not be stopped as --duration asked: {error:#}")),
+        Err(error) => {
+            say(format_args!("recording could not be stopped as --duration asked: {error:#}"))
+        }
     })?;
     let end = End::of(status);
     let contents = settle(&trace, args, &held, &mut meta);
@@ -348,7 +398,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         End::Code(code) => Exit::Code(code),
         End::Signal(number, _) => Exit::Signal { number, name: system::signal_name(number) },
     });
-    // The application has run and its trace is there: from here on nothing may change the exit code.
+    // The application has run and its trace is there: from here on nothing may change the exit
+    // code.
     if let Err(error) = meta_file.write(&meta) {
         say(format_args!("{error:#}"));
     }
@@ -363,7 +414,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// What was calibrated on this host. A file that cannot be read costs the corrected figures, not the recording.
+/// What was calibrated on this host. A file that cannot be read costs the corrected figures, not
+/// the recording.
 fn calibrations(args: &Args) -> Vec<calibration::Entry> {
     let Some(path) = calibration::Store::path() else { return Vec::new() };
     match calibration::Store::load(&path) {
@@ -391,7 +443,9 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::C
         if running.is_empty() || left.is_zero() {
             if !running.is_empty() {
                 let list = running.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                args.tell(format_args!("still recording: process {list}; the trace grows until it ends"));
+                args.tell(format_args!(
+                    "still recording: process {list}; the trace grows until it ends"
+                ));
             } else if told {
                 contents = summary::contents(trace);
             }
@@ -407,7 +461,10 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::C
             ));
         }
         // A signal that is no child's end means: do not wait.
-        if held.wait(Some(left.min(Duration::from_millis(50)))).is_some_and(|arrived| arrived.signal != libc::SIGCHLD) {
+        if held
+            .wait(Some(left.min(Duration::from_millis(50))))
+            .is_some_and(|arrived| arrived.signal != libc::SIGCHLD)
+        {
             meta.still_running = running;
             return contents;
         }
@@ -417,15 +474,23 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::C
 fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &Program, end: End) {
     if let End::Signal(signal, dumped) = end {
         let core = if dumped { ", core dumped" } else { "" };
-        args.tell(format_args!("{} was ended by {}{core}", program.path.display(), system::signal_name(signal)));
+        args.tell(format_args!(
+            "{} was ended by {}{core}",
+            program.path.display(),
+            system::signal_name(signal)
+        ));
     }
     for (text, times) in contents.warnings.values().take(5) {
-        let times = if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
+        let times =
+            if *times > 1 { format!(" ({times} processes or times)") } else { String::new() };
         args.tell(format_args!("warning: {text}{times}"));
     }
     contents.unreadable.iter().take(5).for_each(|text| args.tell(format_args!("warning: {text}")));
     if contents.dropped > 0 {
-        args.tell(format_args!("warning: {} records were dropped; `clscope report` tells why", contents.dropped));
+        args.tell(format_args!(
+            "warning: {} records were dropped; `clscope report` tells why",
+            contents.dropped
+        ));
     }
     let shown = shown_path(trace);
     if contents.processes == 0 {
@@ -451,7 +516,9 @@ fn why_nothing(args: &Args, program: &Program) -> String {
     }
     let image = program.image.display();
     if program.elf.is_none() {
-        return format!("{image} is not an ELF program, so it cannot be told how it loads OpenCL; `clscope doctor` checks the set-up");
+        return format!(
+            "{image} is not an ELF program, so it cannot be told how it loads OpenCL; `clscope doctor` checks the set-up"
+        );
     }
     format!(
         "the application made none, or started the program that does so with a fresh environment or a private OpenCL; \
@@ -490,7 +557,8 @@ mod tests {
     #[test]
     fn device_timing_methods_are_those_of_the_recorder() {
         use clap::ValueEnum;
-        let setting = settings::SETTINGS.iter().find(|s| s.name == settings::DEVICE_TIMING).unwrap();
+        let setting =
+            settings::SETTINGS.iter().find(|s| s.name == settings::DEVICE_TIMING).unwrap();
         let known: Vec<_> = setting.values.split(" | ").collect();
         for method in DeviceTiming::value_variants() {
             let name = method.to_possible_value().unwrap();

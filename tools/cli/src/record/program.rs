@@ -1,5 +1,6 @@
-//! Owns the question what APP is: where it lies, which file is really loaded (a script's interpreter), and why the
-//! recorder will not be loaded into it. Refuses to judge whether it is worth running: that is the user's.
+//! Owns the question what APP is: where it lies, which file is really loaded (a script's
+//! interpreter), and why the recorder will not be loaded into it. Refuses to judge whether it is
+//! worth running: that is the user's.
 #![forbid(unsafe_code)]
 
 use super::elf::{Elf, own_machine};
@@ -46,9 +47,14 @@ impl std::fmt::Display for NotRunnable {
         match self {
             Self::NotFound { name, searched: true } => {
                 let name = Path::new(name).display();
-                write!(f, "{name}: no such program in PATH; give its path, as ./{name}, if it lies elsewhere")
+                write!(
+                    f,
+                    "{name}: no such program in PATH; give its path, as ./{name}, if it lies elsewhere"
+                )
             }
-            Self::NotFound { name, searched: false } => write!(f, "{}: no such file", Path::new(name).display()),
+            Self::NotFound { name, searched: false } => {
+                write!(f, "{}: no such file", Path::new(name).display())
+            }
             Self::NotExecutable { path, reason } => write!(f, "{}: {reason}", path.display()),
         }
     }
@@ -87,7 +93,11 @@ pub struct Credentials {
 
 impl Program {
     /// Finds `name` as execvp(3) would, with `search` as PATH, and looks at the file.
-    pub fn find(name: &OsStr, search: Option<&OsStr>, who: Credentials) -> Result<Self, NotRunnable> {
+    pub fn find(
+        name: &OsStr,
+        search: Option<&OsStr>,
+        who: Credentials,
+    ) -> Result<Self, NotRunnable> {
         let path = locate(name, search)?;
         let (image, elf) = image(&path, search);
         let mut obstacles = Vec::new();
@@ -123,7 +133,9 @@ fn locate(name: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, NotRunnable> 
             None => return Ok(path),
             Some(Missing) => {}
             // execvp goes on searching and reports this only if nothing better comes.
-            Some(Refused(reason)) => drop(refused.get_or_insert(NotRunnable::NotExecutable { path, reason })),
+            Some(Refused(reason)) => {
+                refused.get_or_insert(NotRunnable::NotExecutable { path, reason });
+            }
         }
     }
     Err(refused.unwrap_or(NotRunnable::NotFound { name: name.into(), searched: true }))
@@ -138,14 +150,23 @@ use Why::{Missing, Refused};
 fn reason_not_executable(path: &Path) -> Option<Why> {
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Some(Missing),
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Some(Missing);
+        }
         Err(e) => return Some(Refused(e.to_string())),
     };
     if meta.is_dir() {
         return Some(Refused("is a directory, not a program".into()));
     }
     if meta.mode() & 0o111 == 0 || !crate::system::may_execute(path) {
-        return Some(Refused("not executable; `chmod +x` it, or name its interpreter first".into()));
+        return Some(Refused(
+            "not executable; `chmod +x` it, or name its interpreter first".into(),
+        ));
     }
     None
 }
@@ -213,7 +234,8 @@ fn loading_obstacle(image: &Path, elf: &Elf) -> Option<Obstacle> {
     })
 }
 
-/// A file that changes the credentials runs in secure mode: ld.so ignores LD_PRELOAD and LD_AUDIT then (ld.so(8)).
+/// A file that changes the credentials runs in secure mode: ld.so ignores LD_PRELOAD and LD_AUDIT
+/// then (ld.so(8)).
 fn privilege_obstacle(image: &Path, who: Credentials) -> Option<Obstacle> {
     let meta = std::fs::metadata(image).ok()?;
     let (mode, file) = (meta.mode(), image.display());
@@ -226,7 +248,11 @@ fn privilege_obstacle(image: &Path, who: Credentials) -> Option<Obstacle> {
     } else {
         return None;
     };
-    let what = if bit == "file-capabilities" { "has file capabilities".to_owned() } else { format!("is {bit}") };
+    let what = if bit == "file-capabilities" {
+        "has file capabilities".to_owned()
+    } else {
+        format!("is {bit}")
+    };
     Some(Obstacle {
         code: bit,
         text: format!(
@@ -241,11 +267,16 @@ fn by_name_obstacle(path: &Path) -> Option<Obstacle> {
     let (code, text) = match name {
         "sudo" | "doas" | "su" | "pkexec" | "runuser" => (
             "environment-reset",
-            format!("{name} starts programs with a fresh environment: put it in front, `{name} clscope record -- APP`"),
+            format!(
+                "{name} starts programs with a fresh environment: put it in front, `{name} clscope record -- APP`"
+            ),
         ),
-        "docker" | "podman" | "flatpak" | "snap" => {
-            ("container", format!("{name} starts programs in a container: run clscope inside it (mount it into the container)"))
-        }
+        "docker" | "podman" | "flatpak" | "snap" => (
+            "container",
+            format!(
+                "{name} starts programs in a container: run clscope inside it (mount it into the container)"
+            ),
+        ),
         "ssh" => ("remote", "ssh starts programs on another machine: run clscope there".to_owned()),
         _ => return None,
     };
@@ -294,14 +325,30 @@ mod tests {
     fn scripts_lead_to_their_interpreter() {
         let folder = tempfile::tempdir().unwrap();
         let sh = std::fs::canonicalize("/bin/sh").unwrap();
-        for (name, line) in [("direct", "#!/bin/sh\necho"), ("env", "#!/usr/bin/env sh\n"), ("split", "#! /usr/bin/env -S A=1 sh -x\n")] {
+        for (name, line) in [
+            ("direct", "#!/bin/sh\necho"),
+            ("env", "#!/usr/bin/env sh\n"),
+            ("split", "#! /usr/bin/env -S A=1 sh -x\n"),
+        ] {
             let path = file(folder.path(), name, line, 0o755);
             let found = find(path.to_str().unwrap(), "/bin:/usr/bin").unwrap();
             assert_eq!(std::fs::canonicalize(&found.image).unwrap(), sh, "{name}");
-            assert!(found.elf.is_some() && found.obstacles.is_empty(), "{name}: {:?}", found.obstacles);
+            assert!(
+                found.elf.is_some() && found.obstacles.is_empty(),
+                "{name}: {:?}",
+                found.obstacles
+            );
         }
-        let nested = file(folder.path(), "nested", &format!("#!{}\n", folder.path().join("direct").display()), 0o755);
-        assert_eq!(std::fs::canonicalize(find(nested.to_str().unwrap(), "").unwrap().image).unwrap(), sh);
+        let nested = file(
+            folder.path(),
+            "nested",
+            &format!("#!{}\n", folder.path().join("direct").display()),
+            0o755,
+        );
+        assert_eq!(
+            std::fs::canonicalize(find(nested.to_str().unwrap(), "").unwrap().image).unwrap(),
+            sh
+        );
         // A script that names itself must not be followed for ever.
         let itself = folder.path().join("itself");
         file(folder.path(), "itself", &format!("#!{}\n", itself.display()), 0o755);
@@ -313,7 +360,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = file(folder.path(), "sudo", "", 0o755);
         let found = find(path.to_str().unwrap(), "").unwrap();
-        assert_eq!(found.obstacles.iter().map(|o| o.code).collect::<Vec<_>>(), ["environment-reset"]);
+        assert_eq!(
+            found.obstacles.iter().map(|o| o.code).collect::<Vec<_>>(),
+            ["environment-reset"]
+        );
     }
 
     #[test]
@@ -321,7 +371,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = file(folder.path(), "app", "", 0o4755);
         let owner = std::fs::metadata(&path).unwrap();
-        let codes = |user, group| privilege_obstacle(&path, Credentials { user, group }).map(|o| o.code);
+        let codes =
+            |user, group| privilege_obstacle(&path, Credentials { user, group }).map(|o| o.code);
         assert_eq!(codes(owner.uid(), owner.gid()), None);
         assert_eq!(codes(owner.uid() + 1, owner.gid()), Some("setuid"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o2755)).unwrap();

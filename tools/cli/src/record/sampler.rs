@@ -1,5 +1,6 @@
-//! Owns the sampler's thread while an application runs: opening, reading, storing, ending. Refuses to hold up the
-//! application: it starts while sensors are still being opened, unless an idle window was asked for.
+//! Owns the sampler's thread while an application runs: opening, reading, storing, ending. Refuses
+//! to hold up the application: it starts while sensors are still being opened, unless an idle
+//! window was asked for.
 #![forbid(unsafe_code)]
 
 use crate::energy::sources::Options;
@@ -18,7 +19,8 @@ use std::time::Duration;
 
 /// How long an idle window waits for sensors to be opened at most.
 const OPENING: Duration = Duration::from_secs(5);
-/// Sources that buffer readings themselves show the end of a run this much later: five samples of 20 ms.
+/// Sources that buffer readings themselves show the end of a run this much later: five samples of
+/// 20 ms.
 const TAIL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -36,7 +38,8 @@ pub struct Running {
     idle: Duration,
 }
 
-/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off. Waits only for an idle window.
+/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off. Waits
+/// only for an idle window.
 ///
 /// # Errors
 /// If a replay file cannot be read or the file of readings cannot be made.
@@ -46,7 +49,8 @@ pub fn start(trace: &Path, options: &Options, idle: Duration) -> Result<Option<R
     }
     let replay = options.replay()?;
     let path = trace.join("sensors.clt");
-    let mut store = Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut store =
+        Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let shared = Arc::new(Shared::default());
     let (tell, ready) = channel();
     let (theirs, options) = (Arc::clone(&shared), options.clone());
@@ -61,7 +65,12 @@ pub fn start(trace: &Path, options: &Options, idle: Duration) -> Result<Option<R
             sample(&mut sampler, &mut store, &theirs)
         })
     });
-    let running = Running { shared, ready, thread: thread.context("cannot start the sampler's thread")?, idle };
+    let running = Running {
+        shared,
+        ready,
+        thread: thread.context("cannot start the sampler's thread")?,
+        idle,
+    };
     if !idle.is_zero() {
         let _ = running.ready.recv_timeout(OPENING);
         std::thread::sleep(idle);
@@ -85,7 +94,9 @@ fn sample(sampler: &mut Sampler, store: &mut Store, shared: &Shared) -> Option<S
         }
     }
     sampler.finish(&mut host, store);
-    for (code, time) in [("application-started", &shared.started), ("application-ended", &shared.ended)] {
+    for (code, time) in
+        [("application-started", &shared.started), ("application-ended", &shared.ended)]
+    {
         match time.load(Ordering::Acquire) {
             0 => {}
             time => store.note(time, code, ""),
@@ -116,7 +127,9 @@ impl Running {
         self.thread.thread().unpark();
         match self.thread.join() {
             Ok(None) => {}
-            Ok(Some(why)) => say(format_args!("warning: readings of sensors could not be written to the end: {why}")),
+            Ok(Some(why)) => say(format_args!(
+                "warning: readings of sensors could not be written to the end: {why}"
+            )),
             Err(_) => say("warning: the sampler failed; energy figures end where it did"),
         }
     }

@@ -1,5 +1,6 @@
-//! Owns what is said after a recording: how much was recorded, what the recorder warned of, why nothing was seen, and
-//! what to run next. Counts records without interpreting them; refuses to analyse: that is `report`'s.
+//! Owns what is said after a recording: how much was recorded, what the recorder warned of, why
+//! nothing was seen, and what to run next. Counts records without interpreting them; refuses to
+//! analyse: that is `report`'s.
 #![forbid(unsafe_code)]
 
 use crate::output::count;
@@ -56,7 +57,9 @@ pub fn contents(directory: &Path) -> Contents {
         }
     }
     files.sort();
-    let small = files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>() <= COUNTED_BYTES;
+    let small =
+        files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>()
+            <= COUNTED_BYTES;
     found.calls = small.then_some(0);
     // Blocks of a process in segments, so that a ring's copy is not counted again.
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
@@ -64,7 +67,11 @@ pub fn contents(directory: &Path) -> Contents {
     for (path, _) in files.into_iter().filter(|(_, n)| *n > 0) {
         let kind = match () {
             () if ends_with(&path, ".defs") => FileKind::Defs,
-            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of) == Some(Role::Sensors) => continue,
+            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of)
+                == Some(Role::Sensors) =>
+            {
+                continue;
+            }
             () if ends_with(&path, ".clt") => FileKind::Segment,
             () if ends_with(&path, ".ring") => FileKind::Ring,
             () => continue,
@@ -94,7 +101,9 @@ pub fn contents(directory: &Path) -> Contents {
             FileKind::Ring => {
                 for ring in Rings::new(bytes) {
                     found.dropped += ring.dropped;
-                    if !ring.block.payload.is_empty() && seen.insert((process.clone(), ring.block.thread, ring.block.sequence)) {
+                    if !ring.block.payload.is_empty()
+                        && seen.insert((process.clone(), ring.block.thread, ring.block.sequence))
+                    {
                         ring.block.records().for_each(|(_, record)| found.add_record(&record));
                     }
                 }
@@ -152,8 +161,16 @@ impl Contents {
             None => format!("{processes}, {}", size(self.bytes)),
             Some(calls) => {
                 let commands = count(self.commands, "device command", "device commands");
-                let timed = if self.timed == self.commands { String::new() } else { format!(" ({} timed)", self.timed) };
-                format!("{processes}, {}, {commands}{timed}, {}", count(calls, "OpenCL call", "OpenCL calls"), size(self.bytes))
+                let timed = if self.timed == self.commands {
+                    String::new()
+                } else {
+                    format!(" ({} timed)", self.timed)
+                };
+                format!(
+                    "{processes}, {}, {commands}{timed}, {}",
+                    count(calls, "OpenCL call", "OpenCL calls"),
+                    size(self.bytes)
+                )
             }
         }
     }
@@ -175,13 +192,22 @@ pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
     // Ids of another pid namespace mean nothing here.
     let own = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
     let holds = |pid: &u32| {
-        let in_directory = |path: PathBuf| std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory));
-        let list = |what: &str| std::fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().flatten();
+        let in_directory = |path: PathBuf| {
+            std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory))
+        };
+        let list = |what: &str| {
+            std::fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().flatten()
+        };
         list("map_files").chain(list("fd")).any(|entry| in_directory(entry.path()))
-            || std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(&*directory.to_string_lossy()))
+            || std::fs::read_to_string(format!("/proc/{pid}/maps"))
+                .is_ok_and(|maps| maps.contains(&*directory.to_string_lossy()))
     };
-    let mut running: Vec<u32> =
-        unended.iter().filter(|(_, space)| *space == own || *space == 0).map(|(pid, _)| *pid).filter(holds).collect();
+    let mut running: Vec<u32> = unended
+        .iter()
+        .filter(|(_, space)| *space == own || *space == 0)
+        .map(|(pid, _)| *pid)
+        .filter(holds)
+        .collect();
     running.sort_unstable();
     running.dedup();
     running
@@ -193,11 +219,29 @@ mod tests {
 
     #[test]
     fn lines_read_well() {
-        let one = Contents { processes: 1, calls: Some(1), commands: 1, timed: 1, bytes: 900, ..Contents::default() };
+        let one = Contents {
+            processes: 1,
+            calls: Some(1),
+            commands: 1,
+            timed: 1,
+            bytes: 900,
+            ..Contents::default()
+        };
         assert_eq!(one.line(), "1 process, 1 OpenCL call, 1 device command, 900 bytes");
-        let many = Contents { processes: 2, calls: Some(726), commands: 40, timed: 39, bytes: 123_456, ..Contents::default() };
-        assert_eq!(many.line(), "2 processes, 726 OpenCL calls, 40 device commands (39 timed), 123 kB");
-        let large = Contents { processes: 1, calls: None, bytes: 20_000_000_000, ..Contents::default() };
+        let many = Contents {
+            processes: 2,
+            calls: Some(726),
+            commands: 40,
+            timed: 39,
+            bytes: 123_456,
+            ..Contents::default()
+        };
+        assert_eq!(
+            many.line(),
+            "2 processes, 726 OpenCL calls, 40 device commands (39 timed), 123 kB"
+        );
+        let large =
+            Contents { processes: 1, calls: None, bytes: 20_000_000_000, ..Contents::default() };
         assert_eq!(large.line(), "1 process, 20 GB");
     }
 
@@ -215,7 +259,11 @@ mod tests {
         std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
         let found = contents(folder.path());
         assert_eq!((found.processes, found.unreadable.len()), (0, 1));
-        assert!(found.unreadable[0].starts_with("1-0.defs: not a clscope trace"), "{:?}", found.unreadable);
+        assert!(
+            found.unreadable[0].starts_with("1-0.defs: not a clscope trace"),
+            "{:?}",
+            found.unreadable
+        );
     }
 
     #[test]

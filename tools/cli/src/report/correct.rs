@@ -1,6 +1,6 @@
-//! Owns `--correct-bias`: takes the measured span bias off the times of every kernel launch, in all of a report's figures
-//! of kernels. Refuses to do it unasked, or to kernels whose device was not calibrated; transfers and other commands were
-//! not calibrated and stay as they are.
+//! Owns `--correct-bias`: takes the measured span bias off the times of every kernel launch, in all
+//! of a report's figures of kernels. Refuses to do it unasked, or to kernels whose device was not
+//! calibrated; transfers and other commands were not calibrated and stay as they are.
 #![forbid(unsafe_code)]
 
 use super::data::{Bias, Commands, Estimate, Report, Summary};
@@ -33,7 +33,10 @@ pub fn apply(report: &mut Report) -> Result<()> {
         // The interval moves with the share: to first order the bias changes all totals alike.
         if let Some(e) = kernel.estimate.as_mut().and_then(|e| e.share.as_mut()) {
             let moved = share - e.estimate;
-            *e = Estimate { estimate: share, ci95: e.ci95.map(|end| end.map(|end| (end + moved).clamp(0.0, 1.0))) };
+            *e = Estimate {
+                estimate: share,
+                ci95: e.ci95.map(|end| end.map(|end| (end + moved).clamp(0.0, 1.0))),
+            };
         }
         kernel.share = Some(share);
     }
@@ -47,7 +50,10 @@ fn correct(kernel: &mut Commands) {
     let total = kernel.corrected_total_ns.take();
     let Some(e) = &mut kernel.estimate else { return };
     let n = e.launches as f64;
-    e.mean_ns = total.as_ref().map(|t| Estimate { estimate: t.estimate / n, ci95: t.ci95.map(|end| end.map(|end| end / n)) });
+    e.mean_ns = total.as_ref().map(|t| Estimate {
+        estimate: t.estimate / n,
+        ci95: t.ci95.map(|end| end.map(|end| end / n)),
+    });
     e.total_ns = total;
     for figure in [&mut e.median_ns, &mut e.p95_ns, &mut e.p99_ns].into_iter().flatten() {
         shift(figure, &bias);
@@ -68,8 +74,13 @@ fn summary(s: &mut Summary, bias: f64) {
 
 /// Sides add by squares: the sample and the calibration have nothing to do with each other.
 fn shift(e: &mut Estimate, bias: &Bias) {
-    let side = |end: Option<f64>, sign: f64| end.map(|end| (end - e.estimate).hypot(bias.uncertainty) * sign);
+    let side = |end: Option<f64>, sign: f64| {
+        end.map(|end| (end - e.estimate).hypot(bias.uncertainty) * sign)
+    };
     let (low, high) = (side(e.ci95[0], -1.0), side(e.ci95[1], 1.0));
     let value = (e.estimate - bias.value).max(0.0);
-    *e = Estimate { estimate: value, ci95: [low.map(|s| (value + s).max(0.0)), high.map(|s| value + s)] };
+    *e = Estimate {
+        estimate: value,
+        ci95: [low.map(|s| (value + s).max(0.0)), high.map(|s| value + s)],
+    };
 }

@@ -1,5 +1,5 @@
-//! Owns the section of counters for people: what each kernel's counters read on average while it ran, with 95 % intervals,
-//! and what could not be told.
+//! Owns the section of counters for people: what each kernel's counters read on average while it
+//! ran, with 95 % intervals, and what could not be told.
 
 use super::Shown;
 use super::table::{Table, percent, time};
@@ -18,7 +18,11 @@ fn figure(of: &Estimate) -> String {
         _ => 2,
     };
     if of.value.abs() >= 1e5 {
-        let exact = if of.value > 0.0 { format!("+-{:.1}%", half / of.value * 100.0) } else { String::new() };
+        let exact = if of.value > 0.0 {
+            format!("+-{:.1}%", half / of.value * 100.0)
+        } else {
+            String::new()
+        };
         return format!("{:.3e}{exact}", of.value);
     }
     format!("{:.digits$}+-{half:.digits$}", of.value)
@@ -46,20 +50,31 @@ pub fn render(counters: &Counters, shown: &Shown, out: &mut String) {
 fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
     match shown.counters.as_slice() {
         [] => source.moved().collect(),
-        [all] if all == "all" || all == "clocks" => source.columns.iter().filter(|c| c.absent.is_none()).collect(),
-        names => source.columns.iter().filter(|c| names.iter().any(|n| c.name.eq_ignore_ascii_case(n))).collect(),
+        [all] if all == "all" || all == "clocks" => {
+            source.columns.iter().filter(|c| c.absent.is_none()).collect()
+        }
+        names => source
+            .columns
+            .iter()
+            .filter(|c| names.iter().any(|n| c.name.eq_ignore_ascii_case(n)))
+            .collect(),
     }
 }
 
 fn one(s: &Source, shown: &Shown, out: &mut String) {
     let set = s.set.as_ref().map_or_else(String::new, |set| format!(", set {set}"));
-    let _ = writeln!(out, "\nCounters of {} while each kernel ran: {}{set}, matched by {}", s.device, s.source, s.matched);
+    let _ = writeln!(
+        out,
+        "\nCounters of {} while each kernel ran: {}{set}, matched by {}",
+        s.device, s.source, s.matched
+    );
     if let Some(why) = &s.failed {
         let _ = writeln!(out, "  not attributed: {why}");
         return;
     }
     let columns = chosen(s, shown);
-    let mut rows: Vec<&Class> = s.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
+    let mut rows: Vec<&Class> =
+        s.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
     rows.sort_by(|a, b| b.busy_seconds.total_cmp(&a.busy_seconds));
     let limit = shown.limit(rows.len());
     let busy: f64 = s.classes.iter().map(|c| c.busy_seconds).sum();
@@ -67,7 +82,8 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
         (true, true) => drop(writeln!(out, "  no counter moved")),
         (true, false) => {
             let names: Vec<&str> = s.columns.iter().map(|c| c.name.as_str()).collect();
-            let _ = writeln!(out, "  none of the counters asked for: there are {}", names.join(", "));
+            let _ =
+                writeln!(out, "  none of the counters asked for: there are {}", names.join(", "));
         }
         _ => {}
     }
@@ -92,14 +108,19 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
     if shown.counters.iter().any(|c| c == "clocks") {
         clocks(s, shown, out);
     }
-    let idle: Vec<String> = columns.iter().filter_map(|c| Some(format!("{} {} {}", c.name, figure(c.idle.as_ref()?), c.unit))).collect();
+    let idle: Vec<String> = columns
+        .iter()
+        .filter_map(|c| Some(format!("{} {} {}", c.name, figure(c.idle.as_ref()?), c.unit)))
+        .collect();
     if !idle.is_empty() {
         let _ = writeln!(out, "  while nothing ran: {}", idle.join(", "));
     }
     let still: Vec<&str> = s
         .columns
         .iter()
-        .filter(|c| c.absent.is_none() && c.name != "GpuTime" && !s.moved().any(|m| m.name == c.name))
+        .filter(|c| {
+            c.absent.is_none() && c.name != "GpuTime" && !s.moved().any(|m| m.name == c.name)
+        })
         .map(|c| c.name.as_str())
         .collect();
     if !still.is_empty() && shown.counters.is_empty() {
@@ -108,8 +129,14 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
     for c in s.columns.iter().filter(|c| c.absent.is_some()) {
         let _ = writeln!(out, "  {}: absent: {}", c.name, c.absent.as_deref().unwrap_or_default());
     }
-    let delay = s.delay_seconds.map_or_else(String::new, |d| format!(", seen {} later", time(d * 1e9)));
-    let _ = writeln!(out, "  {} windows of {}{delay}; +- is the 95 % interval", s.windows, time(s.window_seconds * 1e9));
+    let delay =
+        s.delay_seconds.map_or_else(String::new, |d| format!(", seen {} later", time(d * 1e9)));
+    let _ = writeln!(
+        out,
+        "  {} windows of {}{delay}; +- is the 95 % interval",
+        s.windows,
+        time(s.window_seconds * 1e9)
+    );
     for note in &s.notes {
         let _ = writeln!(out, "  note: {note}");
     }
@@ -117,12 +144,24 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
 
 /// The three clocks of kernels long enough to be measured by each.
 fn clocks(s: &Source, shown: &Shown, out: &mut String) {
-    let mut table = Table::new(&["launches", "events", "TIMESTAMP", "GPU_TICKS", "in 32 bits", "wraps", "clock", "kernel"]);
+    let mut table = Table::new(&[
+        "launches",
+        "events",
+        "TIMESTAMP",
+        "GPU_TICKS",
+        "in 32 bits",
+        "wraps",
+        "clock",
+        "kernel",
+    ]);
     let mut any = false;
     for class in &s.classes {
         let Some(c) = &class.clocks else { continue };
         any = true;
-        let clock = c.timestamp_seconds.filter(|t| *t > 0.0).map(|t| format!("{:.1} MHz", c.gpu_ticks as f64 / t * 1e-6));
+        let clock = c
+            .timestamp_seconds
+            .filter(|t| *t > 0.0)
+            .map(|t| format!("{:.1} MHz", c.gpu_ticks as f64 / t * 1e-6));
         table.row(vec![
             c.launches.to_string(),
             time(c.event_seconds * 1e9),
@@ -134,9 +173,11 @@ fn clocks(s: &Source, shown: &Shown, out: &mut String) {
             class.name.clone(),
         ]);
     }
-    let one_by_one = s.classes.iter().flat_map(|c| c.values.values()).any(|v| v.by == Some("snapshot"));
+    let one_by_one =
+        s.classes.iter().flat_map(|c| c.values.values()).any(|v| v.by == Some("snapshot"));
     if any {
-        let which = if one_by_one { "read around one by one" } else { "that last ten windows or more" };
+        let which =
+            if one_by_one { "read around one by one" } else { "that last ten windows or more" };
         let _ = writeln!(out, "  Time by three clocks, of launches {which}");
         out.push_str(&table.render(shown.width));
     } else if !one_by_one {
@@ -147,7 +188,9 @@ fn clocks(s: &Source, shown: &Shown, out: &mut String) {
 /// Classes that ran in one proportion, each once with the counters shown.
 fn sums(s: &Source, columns: &[&Column], out: &mut String) {
     let mut said: Vec<&[String]> = Vec::new();
-    for together in s.classes.iter().flat_map(|c| c.values.values()).filter_map(|v| v.only_with.as_ref()) {
+    for together in
+        s.classes.iter().flat_map(|c| c.values.values()).filter_map(|v| v.only_with.as_ref())
+    {
         if said.contains(&together.classes.as_slice()) {
             continue;
         }
@@ -156,10 +199,21 @@ fn sums(s: &Source, columns: &[&Column], out: &mut String) {
         let Some(class) = s.classes.iter().find(|c| Some(&c.name) == first) else { continue };
         let figures: Vec<String> = columns
             .iter()
-            .filter_map(|c| Some(format!("{} {}", c.name, figure(&class.values.get(&c.name)?.only_with.as_ref()?.mean))))
+            .filter_map(|c| {
+                Some(format!(
+                    "{} {}",
+                    c.name,
+                    figure(&class.values.get(&c.name)?.only_with.as_ref()?.mean)
+                ))
+            })
             .collect();
         let idle = if together.with_idle { " and rest" } else { "" };
-        let _ = writeln!(out, "  only a common mean can be told of {}{idle}: {}", together.classes.join(" + "), figures.join(", "));
+        let _ = writeln!(
+            out,
+            "  only a common mean can be told of {}{idle}: {}",
+            together.classes.join(" + "),
+            figures.join(", ")
+        );
     }
 }
 
@@ -169,7 +223,9 @@ mod tests {
 
     #[test]
     fn digits_follow_the_interval() {
-        let around = |value: f64, half: f64| figure(&Estimate { value, low: value - half, high: value + half });
+        let around = |value: f64, half: f64| {
+            figure(&Estimate { value, low: value - half, high: value + half })
+        };
         for (value, half, text) in [
             (87.74, 0.31, "87.7+-0.3"),
             (0.0, 0.0, "0.0+-0.0"),

@@ -1,7 +1,9 @@
-//! Owns the report as data: what `--format json` prints is these structs, and the tables show nothing that is not in
-//! them. Times are nanoseconds, shares between 0 and 1; what is not known is null.
+//! Owns the report as data: what `--format json` prints is these structs, and the tables show
+//! nothing that is not in them. Times are nanoseconds, shares between 0 and 1; what is not known is
+//! null.
 //!
-//! The schema's version is raised when a field changes its meaning or goes; new fields may come at any time.
+//! The schema's version is raised when a field changes its meaning or goes; new fields may come at
+//! any time.
 
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::stats::estimate::Estimate as Interval;
@@ -85,8 +87,8 @@ pub struct Device {
     pub idle_ns: Option<u64>,
     /// First begin to last end of its timed commands.
     pub extent_ns: u64,
-    /// Time in every span that is the runtime's own work, if it was measured. No figure is corrected for it unless its
-    /// name says so.
+    /// Time in every span that is the runtime's own work, if it was measured. No figure is
+    /// corrected for it unless its name says so.
     pub span_bias_ns: Option<Bias>,
     /// Half-width of the clock band of its spans.
     pub clock_bound_ns: Summary,
@@ -137,11 +139,12 @@ pub struct Estimates {
     /// Launches that the estimates are for: timed, or left out by chance.
     pub launches: u64,
     pub timed: u64,
-    /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if too few were chosen, so
-    /// that the launches always timed stand for the others.
+    /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if
+    /// too few were chosen, so that the launches always timed stand for the others.
     pub basis: Option<&'static str>,
-    /// Whether few launches decide about the total, so that its interval may be wrong: few were chosen, one of them stands for
-    /// much of it, or there was time for long launches that no chosen one shows.
+    /// Whether few launches decide about the total, so that its interval may be wrong: few were
+    /// chosen, one of them stands for much of it, or there was time for long launches that no
+    /// chosen one shows.
     pub doubtful: bool,
     pub total_ns: Option<Estimate>,
     pub mean_ns: Option<Estimate>,
@@ -159,8 +162,8 @@ pub struct Sampling {
     pub left_out: u64,
     /// Budget in percent of the application's own time, as the recorder was set.
     pub budget_percent: Option<f64>,
-    /// Whether launches were left out on a CPU device: few that are preempted for milliseconds may make up most of the time
-    /// there, samples miss them, and intervals are then too narrow.
+    /// Whether launches were left out on a CPU device: few that are preempted for milliseconds may
+    /// make up most of the time there, samples miss them, and intervals are then too narrow.
     pub on_cpu_device: bool,
 }
 
@@ -171,10 +174,11 @@ pub struct Totals {
     pub timed: u64,
     /// Sum of the timed kernels' times.
     pub kernel_ns: u128,
-    /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the timed ones alone.
+    /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the
+    /// timed ones alone.
     pub kernel_estimate_ns: Option<Estimate>,
-    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all; null where
-    /// `bias_corrected`, since the sums above are that.
+    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all;
+    /// null where `bias_corrected`, since the sums above are that.
     pub kernel_corrected_ns: Option<Estimate>,
     /// Sum of the timed transfers' times.
     pub transfer_ns: u128,
@@ -233,14 +237,18 @@ pub struct Commands {
     pub estimate: Option<Estimates>,
     /// What of every launch's time is the runtime's own work; null where it was not measured.
     pub span_bias_ns: Option<Bias>,
-    /// Total (estimated or not) less the measured span bias; null where it was not measured, or where `bias_corrected`.
+    /// Total (estimated or not) less the measured span bias; null where it was not measured, or
+    /// where `bias_corrected`.
     pub corrected_total_ns: Option<Estimate>,
 }
 
 impl Commands {
     /// Total time: of the timed ones, or estimated.
     pub fn total(&self) -> f64 {
-        self.estimate.as_ref().and_then(|e| e.total_ns.as_ref()).map_or(self.time_ns.total as f64, |t| t.estimate)
+        self.estimate
+            .as_ref()
+            .and_then(|e| e.total_ns.as_ref())
+            .map_or(self.time_ns.total as f64, |t| t.estimate)
     }
 
     /// Mean time, likewise; negative where nothing is known.
@@ -263,8 +271,8 @@ pub struct Queue {
     pub busy_ns: Option<u64>,
     /// Between its first and last command; null likewise.
     pub idle_ns: Option<u64>,
-    /// Where launches were left out: the estimated sum of all its commands' times, which is its busy time if they did not
-    /// overlap.
+    /// Where launches were left out: the estimated sum of all its commands' times, which is its
+    /// busy time if they did not overlap.
     pub busy_estimate_ns: Option<Estimate>,
     pub gaps_ns: Summary,
     /// QUEUED to SUBMIT.
@@ -299,8 +307,8 @@ pub struct Wait {
     pub share_of_waits: Option<f64>,
     /// What the process's devices ran meanwhile, most first.
     pub waited_for: Vec<WaitedFor>,
-    /// Time of the waits in which none of them ran: launching, noticing, and what was not timed. Null where launches were
-    /// left out by sampling.
+    /// Time of the waits in which none of them ran: launching, noticing, and what was not timed.
+    /// Null where launches were left out by sampling.
     pub nothing_ns: Option<u64>,
 }
 

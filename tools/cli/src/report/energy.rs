@@ -1,5 +1,5 @@
-//! Owns the energy section of the report for people: joules per kernel with what they rest on, floors, sums, and why
-//! there is none where there is none.
+//! Owns the energy section of the report for people: joules per kernel with what they rest on,
+//! floors, sums, and why there is none where there is none.
 
 use super::Shown;
 use super::table::{Table, percent, time};
@@ -51,13 +51,24 @@ pub fn render(energy: &Energy, shown: &Shown, out: &mut String) {
             let includes = c.includes.as_ref().map_or_else(String::new, |i| format!(": {i}"));
             let differ = dash(c.samples_differ.map(|d| format!("{:+.2}%", d * 100.0)));
             let name = format!("{} ({}{includes})", c.sensor, c.plane);
-            table.row(vec![si(c.joules, "J"), si(c.within, "J"), si(c.joules / c.seconds, "W"), differ, name]);
+            table.row(vec![
+                si(c.joules, "J"),
+                si(c.within, "J"),
+                si(c.joules / c.seconds, "W"),
+                differ,
+                name,
+            ]);
         }
         out.push_str(&table.render(shown.width));
     }
     if let Some(s) = energy.sampler.as_ref().filter(|_| energy.absent.is_none()) {
         let cpu = time(s.cpu_seconds * 1e9);
-        let _ = writeln!(out, "  Sampling took {cpu} of CPU time in {}: {} of a core", time(s.seconds * 1e9), percent(Some(s.share)));
+        let _ = writeln!(
+            out,
+            "  Sampling took {cpu} of CPU time in {}: {} of a core",
+            time(s.seconds * 1e9),
+            percent(Some(s.share))
+        );
     }
     for note in &energy.notes {
         let _ = writeln!(out, "  note: {note}");
@@ -66,8 +77,18 @@ pub fn render(energy: &Energy, shown: &Shown, out: &mut String) {
 
 fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
     let mean = dash(d.mean_watts.map(|w| si(w, "W")));
-    let _ = writeln!(out, "\nEnergy of {}: {} in {}, {mean} mean", d.device, si(d.measured_joules, "J"), time(d.seconds * 1e9));
-    let _ = writeln!(out, "  {} by {} ({}), matched by {}: {}", d.equation, d.formula, d.includes, d.matched, d.reason);
+    let _ = writeln!(
+        out,
+        "\nEnergy of {}: {} in {}, {mean} mean",
+        d.device,
+        si(d.measured_joules, "J"),
+        time(d.seconds * 1e9)
+    );
+    let _ = writeln!(
+        out,
+        "  {} by {} ({}), matched by {}: {}",
+        d.equation, d.formula, d.includes, d.matched, d.reason
+    );
     if let Some(reference) = d.reference_joules {
         let _ = writeln!(out, "  by the reference formula pkg-pp0-dram: {}", si(reference, "J"));
     }
@@ -79,12 +100,14 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
         notes(d, out);
         return;
     }
-    let rows: Vec<&Class> = d.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
+    let rows: Vec<&Class> =
+        d.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)).collect();
     let order = |c: &&Class| c.joules.map_or(-1.0, |j| j.value);
     let mut rows = rows;
     rows.sort_by(|a, b| order(b).total_cmp(&order(a)));
     let reference = rows.iter().any(|c| c.reference_watts.is_some());
-    let mut titles = vec!["share", "energy", "launches", "J/launch", "power", "+-", "dynamic", "idle"];
+    let mut titles =
+        vec!["share", "energy", "launches", "J/launch", "power", "+-", "dynamic", "idle"];
     if reference {
         titles.push("pkg-pp0-dram");
     }
@@ -92,7 +115,8 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for c in &rows[..limit] {
-        let share = c.joules.filter(|_| d.measured_joules > 0.0).map(|j| j.value / d.measured_joules);
+        let share =
+            c.joules.filter(|_| d.measured_joules > 0.0).map(|j| j.value / d.measured_joules);
         let mut cells = vec![
             percent(share),
             dash(c.joules.map(|j| si(j.value, "J"))),
@@ -127,13 +151,31 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
         );
     }
     for f in &d.floors {
-        let level = f.watts.map_or_else(|| "not known".to_owned(), |w| format!("{} +- {}", si(w.value, "W"), si(w.half(), "W")));
-        let _ = writeln!(out, "  floor {}: {level}; idle for {}: {}", f.name, time(f.idle_seconds * 1e9), si(f.joules, "J"));
+        let level = f.watts.map_or_else(
+            || "not known".to_owned(),
+            |w| format!("{} +- {}", si(w.value, "W"), si(w.half(), "W")),
+        );
+        let _ = writeln!(
+            out,
+            "  floor {}: {level}; idle for {}: {}",
+            f.name,
+            time(f.idle_seconds * 1e9),
+            si(f.joules, "J")
+        );
     }
     if let Some(g) = &d.gaps {
-        let _ = writeln!(out, "  gaps between launches: {}, {}", time(g.seconds * 1e9), si(g.joules, "J"));
+        let _ = writeln!(
+            out,
+            "  gaps between launches: {}, {}",
+            time(g.seconds * 1e9),
+            si(g.joules, "J")
+        );
     }
-    let part = if d.measured_joules > 0.0 { percent(Some(d.unattributed_joules / d.measured_joules)) } else { "-".to_owned() };
+    let part = if d.measured_joules > 0.0 {
+        percent(Some(d.unattributed_joules / d.measured_joules))
+    } else {
+        "-".to_owned()
+    };
     let _ = writeln!(out, "  unattributed: {} ({part})", si(d.unattributed_joules, "J"));
     if let Some(i) = &d.iteration {
         let _ = writeln!(
@@ -157,7 +199,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
     }
     let per_watt: Vec<String> = rows
         .iter()
-        .filter_map(|c| c.gflop_per_joule.map(|g| format!("{} {} +- {}", c.name, si(g.value, "GFLOP/s/W"), plus_minus(&g))))
+        .filter_map(|c| {
+            c.gflop_per_joule
+                .map(|g| format!("{} {} +- {}", c.name, si(g.value, "GFLOP/s/W"), plus_minus(&g)))
+        })
         .collect();
     if !per_watt.is_empty() {
         let _ = writeln!(out, "  operations: {}", per_watt.join(", "));
@@ -173,9 +218,17 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
                 si(watts.value, "W"),
                 r.batches,
                 r.launches,
-                r.restored_joules.map_or_else(String::new, |j| format!("; {} for restoring its buffers taken off each", si(j, "J")))
+                r.restored_joules.map_or_else(String::new, |j| format!(
+                    "; {} for restoring its buffers taken off each",
+                    si(j, "J")
+                ))
             ),
-            (why, ..) => writeln!(out, "  not replayed: {}: {}", r.name, why.as_deref().unwrap_or("no figure")),
+            (why, ..) => writeln!(
+                out,
+                "  not replayed: {}: {}",
+                r.name,
+                why.as_deref().unwrap_or("no figure")
+            ),
         };
     }
     if let Some(r) = &d.response {
@@ -195,7 +248,9 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
 
 fn known(c: &Class) -> String {
     match (c.identifiability, c.needed_seconds) {
-        ("weak" | "not-at-all", Some(s)) => format!("{}, needs {}", c.identifiability, time(s * 1e9)),
+        ("weak" | "not-at-all", Some(s)) => {
+            format!("{}, needs {}", c.identifiability, time(s * 1e9))
+        }
         (text, _) => text.to_owned(),
     }
 }

@@ -1,8 +1,9 @@
-//! Owns the way from a trace's sums to the report as data. Refuses to estimate: figures come from the analysis.
+//! Owns the way from a trace's sums to the report as data. Refuses to estimate: figures come from
+//! the analysis.
 
 use super::data::{
-    Bias, Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report, SCHEMA, Sampling, Summary, Totals, Wait,
-    WaitedFor,
+    Bias, Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report,
+    SCHEMA, Sampling, Summary, Totals, Wait, WaitedFor,
 };
 use crate::energy::activity::Grouping;
 use clscope_analysis::Trace;
@@ -28,7 +29,12 @@ fn budget(trace: &Trace<'_>) -> Option<f64> {
     set.flatten().reduce(f64::min)
 }
 
-fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>, preempted: bool) -> Estimates {
+fn estimates(
+    s: &Sampled,
+    sums: &CommandSums,
+    share: Option<Interval>,
+    preempted: bool,
+) -> Estimates {
     let total = sums.total();
     Estimates {
         doubtful: sums.doubtful(preempted),
@@ -48,7 +54,8 @@ fn estimates(s: &Sampled, sums: &CommandSums, share: Option<Interval>, preempted
     }
 }
 
-/// `others` is the total of the other classes of the section; `preempted`: whether the device may be one that is.
+/// `others` is the total of the other classes of the section; `preempted`: whether the device may
+/// be one that is.
 fn commands(name: &str, sums: &CommandSums, others: Interval, preempted: bool) -> Commands {
     let share = sums.total().and_then(|t| t.share(others));
     Commands {
@@ -88,13 +95,25 @@ fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Int
 
 impl Report {
     /// From a trace's sums.
-    pub fn new(names: Vec<String>, trace: &Trace<'_>, alignment: &Alignment, stats: &Stats, by: Grouping<'_>) -> Self {
-        let kernels = stats.kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
+    pub fn new(
+        names: Vec<String>,
+        trace: &Trace<'_>,
+        alignment: &Alignment,
+        stats: &Stats,
+        by: Grouping<'_>,
+    ) -> Self {
+        let kernels = stats
+            .kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
         // Names of CPU devices whose launches were left out.
-        let sampled_devices =
-            stats.devices.iter().filter(|(_, sums)| sums.left_out > 0).map(|((p, id), _)| (&trace.process(*p).definitions, *id));
-        let of_cpus = sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu()));
-        let preempted: BTreeSet<String> = of_cpus.map(|(d, id)| d.device_name(id).into_owned()).collect();
+        let sampled_devices = stats
+            .devices
+            .iter()
+            .filter(|(_, sums)| sums.left_out > 0)
+            .map(|((p, id), _)| (&trace.process(*p).definitions, *id));
+        let of_cpus =
+            sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu()));
+        let preempted: BTreeSet<String> =
+            of_cpus.map(|(d, id)| d.device_name(id).into_owned()).collect();
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
         let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
@@ -102,9 +121,12 @@ impl Report {
         let (transfer_total, transfer_others) = totals(transfers.values());
         let (launches, timed, left_out) = stats.launches();
         let transfers_left_out = transfers.values().any(|t| t.left_out() > 0);
-        let corrected = left_out + timed > 0 && kernels.values().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
+        let corrected = left_out + timed > 0
+            && kernels.values().filter(|k| k.covered() > 0).all(|k| k.corrected().is_some());
         // The biases of all kernels err together: their sides add as they are.
-        let (bias, side) = kernels.values().fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
+        let (bias, side) = kernels
+            .values()
+            .fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
         let kernel_bias = Interval { value: -bias, low: -bias - side, high: -bias + side };
         let functions = stats.functions(trace);
         let call_ns = functions.values().map(|f| f.time.total()).sum();
@@ -113,7 +135,10 @@ impl Report {
         let idle = stats.idle_causes(trace);
         let idle_ns: u64 = idle.iter().map(|(_, ns)| ns).sum();
         let label = |p: clscope_analysis::time::ProcessIndex| trace.process(p).label.clone();
-        let function = |name: &String, time: &Distribution, errors: &std::collections::BTreeMap<i32, u64>, whole: u128| Function {
+        let function = |name: &String,
+                        time: &Distribution,
+                        errors: &std::collections::BTreeMap<i32, u64>,
+                        whole: u128| Function {
             name: name.clone(),
             calls: time.count(),
             errors: errors.values().sum(),
@@ -126,7 +151,12 @@ impl Report {
             traces: names,
             duration_ns: stats.span.map(|s| s.duration()),
             percentile_error: RELATIVE_ERROR,
-            hosts: trace.timeline.hosts.iter().map(|h| Host { name: h.name.clone(), bound_ns: h.bound_ns }).collect(),
+            hosts: trace
+                .timeline
+                .hosts
+                .iter()
+                .map(|h| Host { name: h.name.clone(), bound_ns: h.bound_ns })
+                .collect(),
             processes: trace
                 .processes
                 .iter()
@@ -150,11 +180,16 @@ impl Report {
                 .iter()
                 .map(|((process, id), sums)| {
                     let d = &trace.process(*process).definitions;
-                    let aligned = alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
+                    let aligned =
+                        alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
                     let drift = aligned.and_then(|a| a.drift());
                     let complete = sums.left_out == 0;
                     let extent = sums.busy.extent().map_or(0, |e| e.duration());
-                    let bias = d.calibrations.iter().rev().find(|c| c.name == SPAN_BIAS && c.device == *id);
+                    let bias = d
+                        .calibrations
+                        .iter()
+                        .rev()
+                        .find(|c| c.name == SPAN_BIAS && c.device == *id);
                     Device {
                         process: label(*process),
                         id: *id,
@@ -163,7 +198,8 @@ impl Report {
                         busy_ns: complete.then(|| sums.busy.busy()),
                         idle_ns: complete.then(|| extent - sums.busy.busy()),
                         extent_ns: extent,
-                        span_bias_ns: bias.map(|b| Bias { value: b.value, uncertainty: b.uncertainty }),
+                        span_bias_ns: bias
+                            .map(|b| Bias { value: b.value, uncertainty: b.uncertainty }),
                         clock_bound_ns: Summary::of(&sums.bounds),
                         drift: drift.map(|d| d.0),
                         drift_error: drift.map(|d| d.1),
@@ -188,7 +224,13 @@ impl Report {
                 call_ns,
                 errors: functions.values().flat_map(|f| f.errors.values()).sum(),
             },
-            recording: crate::overhead::Share::of(stats.calls, stats.command_count, stats.timed, stats.span.map(|s| s.duration()), None),
+            recording: crate::overhead::Share::of(
+                stats.calls,
+                stats.command_count,
+                stats.timed,
+                stats.span.map(|s| s.duration()),
+                None,
+            ),
             bias_corrected: false,
             sampling: (left_out > 0 || transfers_left_out).then(|| Sampling {
                 launches,
@@ -229,14 +271,21 @@ impl Report {
                     Queue {
                         process: label(*process),
                         id: *id,
-                        device: queue.map(|q| d.device_name(q.device).into_owned()).unwrap_or_default(),
+                        device: queue
+                            .map(|q| d.device_name(q.device).into_owned())
+                            .unwrap_or_default(),
                         out_of_order: queue.is_some_and(|q| q.is_out_of_order()),
                         commands: q.count,
                         left_out: q.left_out,
                         busy_ns: complete.then(|| q.busy.busy()),
-                        idle_ns: complete.then(|| q.busy.extent().map_or(0, |e| e.duration() - q.busy.busy())),
+                        idle_ns: complete
+                            .then(|| q.busy.extent().map_or(0, |e| e.duration() - q.busy.busy())),
                         busy_estimate_ns: estimate.map(Into::into),
-                        gaps_ns: if complete { Summary::of(&q.busy.gaps) } else { Summary::of(&Distribution::default()) },
+                        gaps_ns: if complete {
+                            Summary::of(&q.busy.gaps)
+                        } else {
+                            Summary::of(&Distribution::default())
+                        },
                         queue_wait_ns: Summary::of(&q.queue_wait),
                         submit_wait_ns: Summary::of(&q.submit_wait),
                         execution_ns: Summary::of(&q.execution),
@@ -245,14 +294,21 @@ impl Report {
                     }
                 })
                 .collect(),
-            functions: functions.iter().map(|(name, f)| function(name, &f.time, &f.errors, call_ns)).collect(),
+            functions: functions
+                .iter()
+                .map(|(name, f)| function(name, &f.time, &f.errors, call_ns))
+                .collect(),
             waits: {
                 let waits = stats.waits(trace);
                 let whole = waits.values().map(|w| w.time.total()).sum();
                 let wait = |(name, w): (&String, &NamedWait)| {
                     let total = w.time.total();
                     let ran: u64 = w.running.values().sum();
-                    let of = |(name, ns): (&String, &u64)| WaitedFor { name: name.clone(), ns: *ns, share: share(u128::from(*ns), total) };
+                    let of = |(name, ns): (&String, &u64)| WaitedFor {
+                        name: name.clone(),
+                        ns: *ns,
+                        share: share(u128::from(*ns), total),
+                    };
                     let mut waited_for: Vec<WaitedFor> = w.running.iter().map(of).collect();
                     waited_for.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
                     Wait {
@@ -265,7 +321,14 @@ impl Report {
                 };
                 waits.iter().map(wait).collect()
             },
-            idle: idle.into_iter().map(|(cause, ns)| Idle { cause, ns, share: share(u128::from(ns), u128::from(idle_ns)) }).collect(),
+            idle: idle
+                .into_iter()
+                .map(|(cause, ns)| Idle {
+                    cause,
+                    ns,
+                    share: share(u128::from(ns), u128::from(idle_ns)),
+                })
+                .collect(),
             energy: None,
             call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
@@ -275,7 +338,9 @@ impl Report {
         for list in [&mut out.kernels, &mut out.transfers, &mut out.other_commands] {
             list.sort_by(|a, b| b.total().total_cmp(&a.total()).then_with(|| a.name.cmp(&b.name)));
         }
-        let by_time = |a: &Function, b: &Function| b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name));
+        let by_time = |a: &Function, b: &Function| {
+            b.time_ns.total.cmp(&a.time_ns.total).then_with(|| a.name.cmp(&b.name))
+        };
         out.functions.sort_by(by_time);
         out.waits.sort_by(|a, b| by_time(&a.function, &b.function));
         out

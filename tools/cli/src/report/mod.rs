@@ -1,5 +1,6 @@
-//! `clscope report`: what a trace sums up to, on stdout; what is wrong with it, on stderr with the next step. Owns the
-//! options, the order of rows and the choice of format. Refuses to compute: figures come from the analysis.
+//! `clscope report`: what a trace sums up to, on stdout; what is wrong with it, on stderr with the
+//! next step. Owns the options, the order of rows and the choice of format. Refuses to compute:
+//! figures come from the analysis.
 #![forbid(unsafe_code)]
 
 mod correct;
@@ -48,16 +49,19 @@ pub struct Args {
     /// Rows per section, 0 for all [default: 15; for json and csv: all]
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word matches anywhere
+    /// Show only kernels and functions whose name matches; * and ? are wildcards, a plain word
+    /// matches anywhere
     #[arg(long, value_name = "PATTERN")]
     pub name: Option<String>,
-    /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an OA stream (comma-separated) [default: those that any kernel moved]
+    /// Counters to show of each kernel: their names, `all`, or `clocks` for the three clocks of an
+    /// OA stream (comma-separated) [default: those that any kernel moved]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub counters: Vec<String>,
     /// Take the span bias that was measured (`clscope doctor --calibrate`) off the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
-    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI address
+    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI
+    /// address
     #[arg(long, value_name = "NAME")]
     pub counter_device: Option<String>,
     /// What has a row of its own among kernels, joules and counters
@@ -123,7 +127,8 @@ struct Shown {
     pattern: Option<String>,
     /// Counters asked for by name.
     counters: Vec<String>,
-    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a file whole.
+    /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a
+    /// file whole.
     width: usize,
 }
 
@@ -151,12 +156,15 @@ impl Shown {
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.pattern.as_deref().is_none_or(|p| if p.contains(['*', '?']) { glob(p, name) } else { name.contains(p) })
+        self.pattern
+            .as_deref()
+            .is_none_or(|p| if p.contains(['*', '?']) { glob(p, name) } else { name.contains(p) })
     }
 }
 
 fn terminal_width() -> usize {
-    terminal_size::terminal_size_of(std::io::stdout()).map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
+    terminal_size::terminal_size_of(std::io::stdout())
+        .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
 }
 
 /// Whether a pattern with `*` and `?` matches a whole name.
@@ -216,13 +224,18 @@ fn sort(report: &mut Report, by: Sort) {
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such trace, or the output cannot be written. Damage inside a trace is told on stderr.
+/// If there is no such trace, or the output cannot be written. Damage inside a trace is told on
+/// stderr.
 pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
     let energy_by = args.energy.energy_by.unwrap_or(args.by);
-    let sites = if args.by == By::CallSite || energy_by == By::CallSite { Sites::of(&trace) } else { Sites::default() };
+    let sites = if args.by == By::CallSite || energy_by == By::CallSite {
+        Sites::of(&trace)
+    } else {
+        Sites::default()
+    };
     let by = Grouping { by: args.by, sites: &sites };
     let stats = Stats::told_apart(&trace, &alignment, by.variant());
     let mut report = Report::new(files.names(), &trace, &alignment, &stats, by);
@@ -236,24 +249,42 @@ pub fn run(args: &Args) -> Result<()> {
     let by = Grouping { by: energy_by, sites: &sites };
     let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
     report.energy = Some(energy);
-    report.counters = crate::counters::of(&files, &trace, &alignment, &readings, by, args.counter_device.as_deref());
+    report.counters = crate::counters::of(
+        &files,
+        &trace,
+        &alignment,
+        &readings,
+        by,
+        args.counter_device.as_deref(),
+    );
     drop(readings);
     let shown = Shown::of(args);
     if !report.kernels.is_empty() || !report.functions.is_empty() {
-        let names = report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
-        if let (Some(pattern), false) = (&args.name, names.into_iter().any(|name| shown.matches(name))) {
-            crate::output::say(format_args!("warning: no kernel and no function has a name that matches --name {pattern}"));
+        let names =
+            report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));
+        if let (Some(pattern), false) =
+            (&args.name, names.into_iter().any(|name| shown.matches(name)))
+        {
+            crate::output::say(format_args!(
+                "warning: no kernel and no function has a name that matches --name {pattern}"
+            ));
         }
     }
     print(&mut report, &shown, args.format).context("could not write the report")?;
-    if report.counters.is_none() && (args.section.contains(&Section::Counters) || !args.counters.is_empty()) {
-        crate::output::say("warning: this trace holds no hardware counters: `clscope record --counters LIST` records them");
+    if report.counters.is_none()
+        && (args.section.contains(&Section::Counters) || !args.counters.is_empty())
+    {
+        crate::output::say(
+            "warning: this trace holds no hardware counters: `clscope record --counters LIST` records them",
+        );
     }
     for (module, why) in &sites.unnamed {
         crate::output::say(format_args!("note: places in {module} have no names: {why}"));
     }
     if args.by == By::CallSite && sites.is_empty() {
-        crate::output::say("warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that");
+        crate::output::say(
+            "warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that",
+        );
     }
     warn(&report.issues);
     Ok(())
@@ -273,7 +304,8 @@ fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Whether a trace of which nothing came out is damaged, which is an error and no empty result; says what is wrong then.
+/// Whether a trace of which nothing came out is damaged, which is an error and no empty result;
+/// says what is wrong then.
 pub fn refuse_unreadable(issues: &[Finding]) -> bool {
     let damaged = issues.iter().any(|issue| issue.severity == "error");
     if damaged {
@@ -306,10 +338,16 @@ pub fn warn(issues: &[Finding]) {
     for (issue, more) in said.iter().take(20) {
         let others = if *more > 0 { format!(" (and {more} more)") } else { String::new() };
         let remedy = issue.remedy.map_or_else(String::new, |r| format!("; {r}"));
-        crate::output::say(format_args!("{}: {}{others}: {}{remedy}", issue.severity, issue.subject, issue.text));
+        crate::output::say(format_args!(
+            "{}: {}{others}: {}{remedy}",
+            issue.severity, issue.subject, issue.text
+        ));
     }
     if said.len() > 20 {
-        crate::output::say(format_args!("and {} more findings: --format json lists them all", said.len() - 20));
+        crate::output::say(format_args!(
+            "and {} more findings: --format json lists them all",
+            said.len() - 20
+        ));
     }
 }
 

@@ -1,12 +1,13 @@
-//! Owns the report as CSV: one header line and one row per entry of a section. Several sections are told apart by their
-//! first column, and each begins with a header of its own after an empty line.
+//! Owns the report as CSV: one header line and one row per entry of a section. Several sections are
+//! told apart by their first column, and each begins with a header of its own after an empty line.
 
 use super::data::{Commands, Estimate, Function, Report, Summary};
 use super::{Section, Shown};
 use anyhow::Result;
 use std::io::Write;
 
-const SUMMARY: [&str; 8] = ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
+const SUMMARY: [&str; 8] =
+    ["timed", "total_ns", "mean_ns", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns"];
 
 /// What estimates and corrections add to the row of a kernel; empty where figures are exact.
 const ESTIMATES: [&str; 15] = [
@@ -28,7 +29,11 @@ const ESTIMATES: [&str; 15] = [
 ];
 
 fn interval(e: Option<&Estimate>) -> [String; 3] {
-    [optional(e.map(|e| e.estimate)), optional(e.and_then(|e| e.ci95[0])), optional(e.and_then(|e| e.ci95[1]))]
+    [
+        optional(e.map(|e| e.estimate)),
+        optional(e.and_then(|e| e.ci95[0])),
+        optional(e.and_then(|e| e.ci95[1])),
+    ]
 }
 
 fn estimates(c: &Commands) -> Vec<String> {
@@ -63,15 +68,32 @@ fn summary(s: &Summary) -> Vec<String> {
 }
 
 fn commands(section: &str, c: &Commands) -> Vec<String> {
-    let mut row = vec![section.to_owned(), c.name.clone(), optional(c.device.clone()), optional(c.direction), c.count.to_string()];
-    row.extend([c.untimed.to_string(), optional(c.share), c.bytes.to_string(), optional(c.gigabytes_per_second)]);
+    let mut row = vec![
+        section.to_owned(),
+        c.name.clone(),
+        optional(c.device.clone()),
+        optional(c.direction),
+        c.count.to_string(),
+    ];
+    row.extend([
+        c.untimed.to_string(),
+        optional(c.share),
+        c.bytes.to_string(),
+        optional(c.gigabytes_per_second),
+    ]);
     row.extend(summary(&c.time_ns));
     row.extend(estimates(c));
     row
 }
 
 fn function(f: &Function) -> Vec<String> {
-    let mut row = vec!["functions".to_owned(), f.name.clone(), f.calls.to_string(), f.errors.to_string(), optional(f.share)];
+    let mut row = vec![
+        "functions".to_owned(),
+        f.name.clone(),
+        f.calls.to_string(),
+        f.errors.to_string(),
+        optional(f.share),
+    ];
     row.extend(summary(&f.time_ns));
     row
 }
@@ -107,13 +129,28 @@ fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>
     let mut rows = Vec::new();
     for device in report.energy.iter().flat_map(|e| &e.devices) {
         for c in device.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)) {
-            let mut row = vec!["energy".to_owned(), c.name.clone(), c.kind.to_owned(), device.device.clone(), device.formula.to_owned()];
+            let mut row = vec![
+                "energy".to_owned(),
+                c.name.clone(),
+                c.kind.to_owned(),
+                device.device.clone(),
+                device.formula.to_owned(),
+            ];
             row.extend([c.launches.to_string(), c.busy_seconds.to_string()]);
             for e in [c.joules, c.joules_per_launch, c.watts] {
-                row.extend([optional(e.map(|e| e.value)), optional(e.map(|e| e.low)), optional(e.map(|e| e.high))]);
+                row.extend([
+                    optional(e.map(|e| e.value)),
+                    optional(e.map(|e| e.low)),
+                    optional(e.map(|e| e.high)),
+                ]);
             }
             row.extend([c.dynamic_joules, c.idle_joules, c.energy_delay].map(optional));
-            row.extend([optional(c.method), c.identifiability.to_owned(), optional(c.needed_seconds), optional(c.group)]);
+            row.extend([
+                optional(c.method),
+                c.identifiability.to_owned(),
+                optional(c.needed_seconds),
+                optional(c.group),
+            ]);
             row.push(optional(c.reference_watts.map(|w| w.value)));
             rows.push(row);
         }
@@ -124,7 +161,13 @@ fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>
             .map(|f| (format!("floor: {}", f.name), f.joules))
             .chain([("unattributed".to_owned(), device.unattributed_joules)])
         {
-            let mut row = vec!["energy".to_owned(), name, "rest".to_owned(), device.device.clone(), device.formula.to_owned()];
+            let mut row = vec![
+                "energy".to_owned(),
+                name,
+                "rest".to_owned(),
+                device.device.clone(),
+                device.formula.to_owned(),
+            ];
             row.extend([String::new(), String::new(), joules.to_string()]);
             row.resize(ENERGY.len(), String::new());
             rows.push(row);
@@ -133,22 +176,56 @@ fn energy(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>
     (ENERGY.to_vec(), rows)
 }
 
-const COUNTERS: [&str; 14] =
-    ["section", "name", "kind", "device", "source", "set", "counter", "unit", "mean", "mean_low", "mean_high", "method", "group", "why"];
+const COUNTERS: [&str; 14] = [
+    "section",
+    "name",
+    "kind",
+    "device",
+    "source",
+    "set",
+    "counter",
+    "unit",
+    "mean",
+    "mean_low",
+    "mean_high",
+    "method",
+    "group",
+    "why",
+];
 
-/// One row for each class and counter; those known as a sum only have the group's mean and its members.
+/// One row for each class and counter; those known as a sum only have the group's mean and its
+/// members.
 fn counters(report: &Report, shown: &Shown) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let mut rows = Vec::new();
     for source in report.counters.iter().flat_map(|c| &c.sources) {
-        for class in source.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name)) {
+        for class in source.classes.iter().filter(|c| c.kind != "kernel" || shown.matches(&c.name))
+        {
             for column in &source.columns {
                 let Some(value) = class.values.get(&column.name) else { continue };
                 let group = value.only_with.as_ref();
                 let mean = value.mean.or(group.map(|g| g.mean));
-                let mut row = vec!["counters".to_owned(), class.name.clone(), class.kind.to_owned(), source.device.clone()];
-                row.extend([source.source.clone(), optional(source.set.clone()), column.name.clone(), column.unit.clone()]);
-                row.extend([optional(mean.map(|m| m.value)), optional(mean.map(|m| m.low)), optional(mean.map(|m| m.high))]);
-                row.extend([optional(value.by), optional(group.map(|g| g.classes.join(" + "))), optional(value.why.clone())]);
+                let mut row = vec![
+                    "counters".to_owned(),
+                    class.name.clone(),
+                    class.kind.to_owned(),
+                    source.device.clone(),
+                ];
+                row.extend([
+                    source.source.clone(),
+                    optional(source.set.clone()),
+                    column.name.clone(),
+                    column.unit.clone(),
+                ]);
+                row.extend([
+                    optional(mean.map(|m| m.value)),
+                    optional(mean.map(|m| m.low)),
+                    optional(mean.map(|m| m.high)),
+                ]);
+                row.extend([
+                    optional(value.by),
+                    optional(group.map(|g| g.classes.join(" + "))),
+                    optional(value.why.clone()),
+                ]);
                 rows.push(row);
             }
         }
@@ -166,45 +243,90 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
             writeln!(out)?;
         }
         let command_header = || {
-            let mut header = vec!["section", "name", "device", "direction", "count", "untimed", "share", "bytes", "gigabytes_per_second"];
+            let mut header = vec![
+                "section",
+                "name",
+                "device",
+                "direction",
+                "count",
+                "untimed",
+                "share",
+                "bytes",
+                "gigabytes_per_second",
+            ];
             header.extend(SUMMARY);
             header.extend(ESTIMATES);
             header
         };
         let (header, rows): (Vec<&str>, Vec<Vec<String>>) = match section {
-            Section::Kernels => {
-                (command_header(), report.kernels.iter().filter(|k| shown.matches(&k.name)).map(|k| commands("kernels", k)).collect())
-            }
+            Section::Kernels => (
+                command_header(),
+                report
+                    .kernels
+                    .iter()
+                    .filter(|k| shown.matches(&k.name))
+                    .map(|k| commands("kernels", k))
+                    .collect(),
+            ),
             Section::Energy => energy(report, shown),
             Section::Counters => counters(report, shown),
             Section::Transfers => {
                 let rows = report.transfers.iter().map(|t| commands("transfers", t));
-                (command_header(), rows.chain(report.other_commands.iter().map(|c| commands("other", c))).collect())
+                (
+                    command_header(),
+                    rows.chain(report.other_commands.iter().map(|c| commands("other", c)))
+                        .collect(),
+                )
             }
             Section::Functions => {
                 let mut header = vec!["section", "name", "calls", "errors", "share"];
                 header.extend(SUMMARY);
-                (header, report.functions.iter().filter(|f| shown.matches(&f.name)).map(function).collect())
+                (
+                    header,
+                    report
+                        .functions
+                        .iter()
+                        .filter(|f| shown.matches(&f.name))
+                        .map(function)
+                        .collect(),
+                )
             }
             Section::Idle => {
-                let rows = report.idle.iter().map(|i| vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]);
+                let rows = report.idle.iter().map(|i| {
+                    vec!["idle".to_owned(), i.cause.clone(), i.ns.to_string(), optional(i.share)]
+                });
                 (vec!["section", "cause", "ns", "share"], rows.collect())
             }
             Section::Waits => {
                 let rows = report.waits.iter().flat_map(|w| {
                     let row = |what: &str, ns: u64, share: Option<f64>| {
                         let f = &w.function;
-                        let waits = [f.name.clone(), f.calls.to_string(), f.time_ns.total.to_string(), what.to_owned(), ns.to_string()];
+                        let waits = [
+                            f.name.clone(),
+                            f.calls.to_string(),
+                            f.time_ns.total.to_string(),
+                            what.to_owned(),
+                            ns.to_string(),
+                        ];
                         let mut row = vec!["waits".to_owned()];
                         row.extend(waits);
                         row.push(optional(share));
                         row
                     };
                     let total = w.function.time_ns.total as f64;
-                    let nothing = w.nothing_ns.map(|ns| row("", ns, (total > 0.0).then(|| ns as f64 / total)));
-                    w.waited_for.iter().map(|r| row(&r.name, r.ns, r.share)).chain(nothing).collect::<Vec<_>>()
+                    let nothing = w
+                        .nothing_ns
+                        .map(|ns| row("", ns, (total > 0.0).then(|| ns as f64 / total)));
+                    w.waited_for
+                        .iter()
+                        .map(|r| row(&r.name, r.ns, r.share))
+                        .chain(nothing)
+                        .collect::<Vec<_>>()
                 });
-                (vec!["section", "function", "waits", "blocked_ns", "running", "ns", "share"], rows.collect())
+                (
+                    vec!["section", "function", "waits", "blocked_ns", "running", "ns", "share"],
+                    rows.collect(),
+                )
             }
             Section::Queues => {
                 let header = vec![
@@ -229,10 +351,26 @@ pub fn write(report: &Report, shown: &Shown, mut out: impl Write) -> Result<()> 
                     "busy_ci95_high_ns",
                 ];
                 let rows = report.queues.iter().map(|q| {
-                    let mut row =
-                        vec!["queues".to_owned(), q.process.clone(), q.id.to_string(), q.device.clone(), q.out_of_order.to_string()];
-                    row.extend([q.commands.to_string(), optional(q.busy_ns), optional(q.idle_ns), q.gaps_ns.count.to_string()]);
-                    let medians = [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns];
+                    let mut row = vec![
+                        "queues".to_owned(),
+                        q.process.clone(),
+                        q.id.to_string(),
+                        q.device.clone(),
+                        q.out_of_order.to_string(),
+                    ];
+                    row.extend([
+                        q.commands.to_string(),
+                        optional(q.busy_ns),
+                        optional(q.idle_ns),
+                        q.gaps_ns.count.to_string(),
+                    ]);
+                    let medians = [
+                        &q.gaps_ns,
+                        &q.queue_wait_ns,
+                        &q.submit_wait_ns,
+                        &q.execution_ns,
+                        &q.notice_ns,
+                    ];
                     row.extend(medians.map(|s| optional(s.median)));
                     row.push(q.late.to_string());
                     row.push(q.left_out.to_string());

@@ -24,7 +24,15 @@ impl Table {
         let length = |s: &str| s.chars().count();
         let last = self.titles.len().saturating_sub(1);
         let widths: Vec<usize> = (0..last)
-            .map(|i| self.rows.iter().filter_map(|r| r.get(i)).map(|c| length(c)).chain([length(&self.titles[i])]).max().unwrap_or(0))
+            .map(|i| {
+                self.rows
+                    .iter()
+                    .filter_map(|r| r.get(i))
+                    .map(|c| length(c))
+                    .chain([length(&self.titles[i])])
+                    .max()
+                    .unwrap_or(0)
+            })
             .collect();
         let left = width.saturating_sub(widths.iter().map(|w| w + 2).sum::<usize>() + 2).max(16);
         let mut out = String::new();
@@ -63,7 +71,11 @@ pub fn time(ns: f64) -> String {
         _ => (ns / 1e9, "s"),
     };
     if unit == "ns" {
-        return if ns.fract() == 0.0 || ns >= 99.95 { format!("{ns:.0}ns") } else { format!("{ns:.1}ns") };
+        return if ns.fract() == 0.0 || ns >= 99.95 {
+            format!("{ns:.0}ns")
+        } else {
+            format!("{ns:.1}ns")
+        };
     }
     format!("{}{unit}", significant(value))
 }
@@ -86,7 +98,11 @@ pub fn bytes(n: u64) -> String {
     let mut value = n as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {
-            return if unit == "B" { format!("{n}B") } else { format!("{}{unit}", significant(value)) };
+            return if unit == "B" {
+                format!("{n}B")
+            } else {
+                format!("{}{unit}", significant(value))
+            };
         }
         value /= 1024.0;
     }
@@ -116,7 +132,10 @@ mod tests {
         for (ns, text) in times {
             assert_eq!(time(ns), text);
         }
-        assert_eq!((bytes(1023).as_str(), bytes(1024).as_str(), bytes(3 << 40).as_str()), ("1023B", "1.00KiB", "3.00TiB"));
+        assert_eq!(
+            (bytes(1023).as_str(), bytes(1024).as_str(), bytes(3 << 40).as_str()),
+            ("1023B", "1.00KiB", "3.00TiB")
+        );
         assert_eq!(shorten("abcdefghij", 7), "ab...ij");
     }
 
@@ -125,7 +144,10 @@ mod tests {
         let mut table = Table::new(&["a", "name"]);
         table.row(vec!["12".into(), "x".repeat(300)]);
         table.row(vec!["1".into(), "y".into()]);
-        assert!(table.render(usize::MAX).lines().any(|l| l.len() > 300), "nothing is cut where there is room");
+        assert!(
+            table.render(usize::MAX).lines().any(|l| l.len() > 300),
+            "nothing is cut where there is room"
+        );
         let text = table.render(100);
         assert!(text.lines().all(|l| l.chars().count() <= 100));
         assert!(text.starts_with("   a  name\n  12  xxx"), "{text}");

@@ -6,16 +6,22 @@ use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessB
 use clscope_trace::Untimed;
 use clscope_trace::record::CommandKind;
 
-/// Two launches and a transfer per round, a failing call, a command without time, one that never ends.
+/// Two launches and a transfer per round, a failing call, a command without time, one that never
+/// ends.
 fn sample() -> ProcessBytes {
     let host = HostModel::default();
     let mut p = ProcessBuilder::standard(host, 4242, 2);
     for i in 0..100u64 {
         let (t, id) = (10_000 + i * 100_000, i * 4 + 1);
-        let stamp = |queued, submit, start, end| [queued, submit, start, end].map(|ns| host.raw + t + ns);
+        let stamp =
+            |queued, submit, start, end| [queued, submit, start, end].map(|ns| host.raw + t + ns);
         p.thread(0)
             .plain(function::SET_ARG, t, t + 120 + i, 1 | (8 << 8), 1)
-            .enqueue(t + 300, t + 1_300, &CommandSpec::transfer(id, 1, CommandKind::WriteBuffer, 1 << 16))
+            .enqueue(
+                t + 300,
+                t + 1_300,
+                &CommandSpec::transfer(id, 1, CommandKind::WriteBuffer, 1 << 16),
+            )
             .enqueue(t + 1_500, t + 2_500, &CommandSpec::kernel(id + 1, 1, 1))
             .enqueue(t + 2_700, t + 3_700, &CommandSpec::kernel(id + 2, 1, 2))
             .plain(function::FINISH, t + 4_000, t + 90_000, 0, 1)
@@ -25,8 +31,16 @@ fn sample() -> ProcessBytes {
     }
     let end = 10_100_000;
     p.thread(1).call(function::CREATE_BUFFER, end, end + 500, -61, &[0, 1, 1 << 40]);
-    p.thread(1).enqueue(end + 600, end + 900, &CommandSpec::kernel(900, 2, 1)).untimed(end + 1_000, 900, Untimed::QueueReleased);
-    p.thread(1).enqueue(end + 1_100, end + 1_400, &CommandSpec::transfer(901, 2, CommandKind::ReadBuffer, 4096));
+    p.thread(1).enqueue(end + 600, end + 900, &CommandSpec::kernel(900, 2, 1)).untimed(
+        end + 1_000,
+        900,
+        Untimed::QueueReleased,
+    );
+    p.thread(1).enqueue(
+        end + 1_100,
+        end + 1_400,
+        &CommandSpec::transfer(901, 2, CommandKind::ReadBuffer, 4096),
+    );
     p.exit(10_200_000, 1);
     p.build()
 }
@@ -35,7 +49,13 @@ fn report(bytes: &ProcessBytes) -> Report {
     let trace = Trace::open(vec![bytes.files("app.clscope/4242-0")]);
     let alignment = trace.align();
     let stats = Stats::of(&trace, &alignment);
-    Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats, Grouping { by: By::Kernel, sites: &Sites::default() })
+    Report::new(
+        vec!["app.clscope".into()],
+        &trace,
+        &alignment,
+        &stats,
+        Grouping { by: By::Kernel, sites: &Sites::default() },
+    )
 }
 
 fn shown(format: Format) -> Shown {
@@ -57,12 +77,14 @@ fn shown(format: Format) -> Shown {
 
 /// Compares with a committed file; writes it only where UPDATE_GOLDENS=1 asks for it.
 fn golden(name: &str, text: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/goldens").join(name);
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/goldens").join(name);
     if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
     }
-    let wanted = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
+    let wanted = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
     assert_eq!(text, wanted, "UPDATE_GOLDENS=1 takes the new text");
 }
 
@@ -72,8 +94,11 @@ fn the_text_is_as_committed_and_fits_100_columns() {
     let text = text::render(&report, &shown(Format::Table));
     golden("report.txt", &text);
     assert!(text.lines().all(|l| l.chars().count() <= 100));
-    let findings: Vec<String> =
-        report.issues.iter().map(|i| format!("{} {} {}\n    {}\n", i.severity, i.code, i.text, i.remedy.unwrap_or("-"))).collect();
+    let findings: Vec<String> = report
+        .issues
+        .iter()
+        .map(|i| format!("{} {} {}\n    {}\n", i.severity, i.code, i.text, i.remedy.unwrap_or("-")))
+        .collect();
     golden("findings.txt", &findings.concat());
 }
 
@@ -91,11 +116,21 @@ fn json_holds_the_figures() {
     let json = serde_json::to_value(report(&sample())).unwrap();
     assert_eq!(json["schema"], data::SCHEMA);
     assert_eq!(json["kernels"][0]["name"], "matmul");
-    assert_eq!((&json["kernels"][0]["count"], &json["kernels"][0]["untimed"]), (&101.into(), &1.into()));
-    assert_eq!(json["kernels"][0]["time_ns"]["total"], (0..100).map(|i| 37_000 + 10 * i).sum::<u64>());
+    assert_eq!(
+        (&json["kernels"][0]["count"], &json["kernels"][0]["untimed"]),
+        (&101.into(), &1.into())
+    );
+    assert_eq!(
+        json["kernels"][0]["time_ns"]["total"],
+        (0..100).map(|i| 37_000 + 10 * i).sum::<u64>()
+    );
     assert_eq!(json["transfers"][0]["bytes"], 6_553_600);
     assert_eq!(json["totals"]["errors"], 1);
-    assert_eq!(json["transfers"][1]["time_ns"]["mean"], serde_json::Value::Null, "what has no time is null, not 0");
+    assert_eq!(
+        json["transfers"][1]["time_ns"]["mean"],
+        serde_json::Value::Null,
+        "what has no time is null, not 0"
+    );
 }
 
 #[test]
@@ -105,7 +140,11 @@ fn rows_are_sorted_and_filtered_as_asked() {
     assert!(r.functions.is_sorted_by(|a, b| a.name <= b.name));
     sort(&mut r, Sort::Count);
     assert!(r.functions.is_sorted_by(|a, b| a.calls >= b.calls));
-    let only = Shown { sections: vec![Section::Kernels, Section::Functions], pattern: Some("mat*".into()), ..shown(Format::Table) };
+    let only = Shown {
+        sections: vec![Section::Kernels, Section::Functions],
+        pattern: Some("mat*".into()),
+        ..shown(Format::Table)
+    };
     let text = text::render(&r, &only);
     assert!(text.contains("matmul") && !text.contains("reduce") && !text.contains("clFinish"));
 }
@@ -118,7 +157,11 @@ fn what_is_missing_is_said_above_the_figures() {
     let mut cut = whole;
     cut.segment.truncate(cut.segment.len() - 100);
     let text = text::render(&report(&cut), &shown(Format::Table));
-    assert!(!text.contains("counts are exact") && text.contains("records are missing: counts and totals are of what is there"), "{text}");
+    assert!(
+        !text.contains("counts are exact")
+            && text.contains("records are missing: counts and totals are of what is there"),
+        "{text}"
+    );
 }
 
 /// No kernel, transfer or gap has a time: their sums are unknown, and no 0.
@@ -132,12 +175,18 @@ fn what_was_not_timed_took_no_0_ns() {
         .untimed(20_000, 2, Untimed::QueueReleased);
     p.exit(50_000, 0);
     let text = text::render(&report(&p.build()), &shown(Format::Table));
-    for wanted in ["Kernels by device time: 1 launch, none timed\n", "Transfers: 4.00KiB, none timed\n"] {
+    for wanted in
+        ["Kernels by device time: 1 launch, none timed\n", "Transfers: 4.00KiB, none timed\n"]
+    {
         assert!(text.contains(wanted), "{text}");
     }
     assert!(!text.contains(" 0ns"), "{text}");
     let queue = text.lines().skip_while(|l| !l.starts_with("Queues")).nth(2).unwrap();
-    assert_eq!(queue.split_whitespace().collect::<Vec<_>>(), ["2", "-", "-", "-", "-", "-", "-", "-", "-", "1"], "{text}");
+    assert_eq!(
+        queue.split_whitespace().collect::<Vec<_>>(),
+        ["2", "-", "-", "-", "-", "-", "-", "-", "-", "1"],
+        "{text}"
+    );
 }
 
 #[test]
@@ -160,12 +209,15 @@ fn an_empty_trace_says_why_it_has_no_spans() {
     let mut p = ProcessBuilder::standard(HostModel::default(), 1, 1);
     p.exit(1_000, 0);
     let r = report(&p.build());
-    assert!(r.issues.iter().any(|i| i.code == "no-device-spans" && i.text.contains("no OpenCL call")));
+    assert!(
+        r.issues.iter().any(|i| i.code == "no-device-spans" && i.text.contains("no OpenCL call"))
+    );
     let text = text::render(&r, &shown(Format::Table));
     assert!(text.starts_with("clscope report of app.clscope\n  command"), "{text}");
 }
 
-/// 2000 launches of one kernel of which some are timed, 30 of another that are all timed; both with a known span bias.
+/// 2000 launches of one kernel of which some are timed, 30 of another that are all timed; both with
+/// a known span bias.
 fn sampled() -> ProcessBytes {
     let host = HostModel::default();
     let mut p = ProcessBuilder::standard(host, 4242, 1);
@@ -173,15 +225,26 @@ fn sampled() -> ProcessBytes {
         process.device_timing = "sample".into();
         process.settings = vec!["CLSCOPE_BUDGET=2".into()];
     }
-    p.define(clscope_trace::defs::Calibration { name: "span-bias-ns".into(), device: 1, value: 1_900.0, uncertainty: 100.0 });
+    p.define(clscope_trace::defs::Calibration {
+        name: "span-bias-ns".into(),
+        device: 1,
+        value: 1_900.0,
+        uncertainty: 100.0,
+    });
     for i in 0..2_000u64 {
         let (t, id) = (10_000 + i * 20_000, i * 2 + 1);
-        let stamps = |at: u64, ns: u64| [at + 200, at + 600, at + 2_000, at + 2_000 + ns].map(|ns| host.raw + ns);
+        let stamps = |at: u64, ns: u64| {
+            [at + 200, at + 600, at + 2_000, at + 2_000 + ns].map(|ns| host.raw + ns)
+        };
         let timed = i < 32 || i % 40 == 7;
         let probability = if i < 32 { 1.0 } else { 0.025 };
         p.thread(0).enqueue(t, t + 900, &CommandSpec::sampled(id, 1, 1, probability, timed));
         if i < 30 {
-            p.thread(0).enqueue(t + 1_000, t + 1_900, &CommandSpec::sampled(id + 1, 1, 2, 1.0, true));
+            p.thread(0).enqueue(
+                t + 1_000,
+                t + 1_900,
+                &CommandSpec::sampled(id + 1, 1, 2, 1.0, true),
+            );
         }
         p.thread(0).plain(function::FINISH, t + 2_000, t + 18_000, 0, 1);
         if timed {
@@ -202,15 +265,31 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
     golden("sampled.txt", &text);
     let json = serde_json::to_value(&report).unwrap();
     let matmul = &json["kernels"][0];
-    assert_eq!((&matmul["name"], &matmul["count"], &matmul["time_ns"]["count"]), (&"matmul".into(), &2000.into(), &81.into()));
+    assert_eq!(
+        (&matmul["name"], &matmul["count"], &matmul["time_ns"]["count"]),
+        (&"matmul".into(), &2000.into(), &81.into())
+    );
     let truth: u64 = (0..2_000).map(|i| 5_000 + 37 * (i % 97)).sum();
     let total = &matmul["estimate"]["total_ns"];
     let (low, high) = (total["ci95"][0].as_f64().unwrap(), total["ci95"][1].as_f64().unwrap());
     assert!(low < truth as f64 && (truth as f64) < high, "{low} {truth} {high}");
-    let (estimate, corrected) = (total["estimate"].as_f64().unwrap(), matmul["corrected_total_ns"]["estimate"].as_f64().unwrap());
-    assert!((estimate - corrected - 2_000.0 * 1_900.0).abs() < 1.0, "the correction stands beside the total, not in it");
-    assert_eq!(json["kernels"][1]["estimate"], serde_json::Value::Null, "what was all timed is exact");
-    assert_eq!((&json["queues"][0]["busy_ns"], &json["queues"][0]["idle_ns"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    let (estimate, corrected) = (
+        total["estimate"].as_f64().unwrap(),
+        matmul["corrected_total_ns"]["estimate"].as_f64().unwrap(),
+    );
+    assert!(
+        (estimate - corrected - 2_000.0 * 1_900.0).abs() < 1.0,
+        "the correction stands beside the total, not in it"
+    );
+    assert_eq!(
+        json["kernels"][1]["estimate"],
+        serde_json::Value::Null,
+        "what was all timed is exact"
+    );
+    assert_eq!(
+        (&json["queues"][0]["busy_ns"], &json["queues"][0]["idle_ns"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
     assert!(json["idle"].as_array().unwrap().is_empty(), "gaps between samples are no idleness");
     let sampling = serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0, "on_cpu_device": false });
     assert_eq!(json["sampling"], sampling);
@@ -221,14 +300,29 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
 fn samples_of_a_cpu_are_warned_of() {
     let mut p = sampled();
     // The last definition of an id counts.
-    clscope_trace::defs::encode(&clscope_trace::defs::Device { id: 1, device_type: 2, ..Default::default() }.into(), &mut p.defs);
+    clscope_trace::defs::encode(
+        &clscope_trace::defs::Device { id: 1, device_type: 2, ..Default::default() }.into(),
+        &mut p.defs,
+    );
     let known = report(&p);
     assert!(known.sampling.as_ref().is_some_and(|s| s.on_cpu_device));
-    assert!(known.kernels[0].estimate.as_ref().is_some_and(|e| !e.doubtful), "each launch was waited for: a long one would show");
-    let queue = clscope_trace::defs::Queue { id: 1, context: 1, device: 1, properties: 1, profiling_added: true };
+    assert!(
+        known.kernels[0].estimate.as_ref().is_some_and(|e| !e.doubtful),
+        "each launch was waited for: a long one would show"
+    );
+    let queue = clscope_trace::defs::Queue {
+        id: 1,
+        context: 1,
+        device: 1,
+        properties: 1,
+        profiling_added: true,
+    };
     clscope_trace::defs::encode(&queue.into(), &mut p.defs);
     let report = report(&p);
-    assert!(report.kernels[0].estimate.as_ref().is_some_and(|e| e.doubtful), "out of order, nothing bounds what was left out");
+    assert!(
+        report.kernels[0].estimate.as_ref().is_some_and(|e| e.doubtful),
+        "out of order, nothing bounds what was left out"
+    );
     assert!(text::render(&report, &shown(Format::Table)).contains("few of them decide"));
 }
 
@@ -240,8 +334,15 @@ fn the_bias_is_taken_off_every_figure_of_kernels_when_asked() {
     for (k, c) in plain.kernels.iter().zip(&less.kernels) {
         let n = k.time_ns.count as f64;
         assert_eq!(k.span_bias_ns.as_ref().map(|b| b.value), Some(1_900.0));
-        assert!((k.time_ns.total as f64 - c.time_ns.total as f64 - 1_900.0 * n).abs() <= 1.0, "{}", k.name);
-        assert!((k.mean() - c.mean() - 1_900.0).abs() < 1e-6 && (k.total() - c.total() - 1_900.0 * k.count as f64).abs() <= 1.0);
+        assert!(
+            (k.time_ns.total as f64 - c.time_ns.total as f64 - 1_900.0 * n).abs() <= 1.0,
+            "{}",
+            k.name
+        );
+        assert!(
+            (k.mean() - c.mean() - 1_900.0).abs() < 1e-6
+                && (k.total() - c.total() - 1_900.0 * k.count as f64).abs() <= 1.0
+        );
         assert_eq!(k.time_ns.min.map(|m| m - 1_900), c.time_ns.min);
         assert!(c.corrected_total_ns.is_none());
     }
@@ -250,7 +351,11 @@ fn the_bias_is_taken_off_every_figure_of_kernels_when_asked() {
     let whole = less.totals.kernel_estimate_ns.as_ref().unwrap().estimate;
     assert!((whole - less.kernels.iter().map(|k| k.total()).sum::<f64>()).abs() <= 1.0);
     let text = text::render(&less, &shown(Format::Table));
-    assert!(text.contains("span bias 1.90us +-100ns was taken off") && !text.contains("without the span bias"), "{text}");
+    assert!(
+        text.contains("span bias 1.90us +-100ns was taken off")
+            && !text.contains("without the span bias"),
+        "{text}"
+    );
     assert!(!text.contains("corrected  "), "{text}");
 }
 
@@ -259,7 +364,11 @@ fn a_bias_that_is_not_known_is_not_taken_off() {
     let host = HostModel::default();
     let mut p = ProcessBuilder::standard(host, 4242, 1);
     p.thread(0).enqueue(10_000, 10_900, &CommandSpec::sampled(1, 1, 1, 1.0, true));
-    p.thread(0).timing(40_000, 1, [10_200, 10_600, 12_000, 20_000].map(|ns| HostModel::default().raw + ns));
+    p.thread(0).timing(
+        40_000,
+        1,
+        [10_200, 10_600, 12_000, 20_000].map(|ns| HostModel::default().raw + ns),
+    );
     p.exit(50_000, 0);
     let mut r = report(&p.build());
     let error = correct::apply(&mut r).unwrap_err().to_string();
@@ -276,20 +385,32 @@ fn waits_name_what_ran_meanwhile() {
         p.thread(0).enqueue(at, at + 900, &CommandSpec::sampled(id, 1, kernel, 1.0, true));
         p.thread(0).plain(function::FINISH, at + 2_000, at + 42_000, 0, 1);
         // The recorder reads the times where the wait ends.
-        p.thread(0).timing(at + 42_000, id, [at + 200, at + 600, at + 10_000, at + 10_000 + ns].map(|t| HostModel::default().raw + t));
+        p.thread(0).timing(
+            at + 42_000,
+            id,
+            [at + 200, at + 600, at + 10_000, at + 10_000 + ns]
+                .map(|t| HostModel::default().raw + t),
+        );
     }
     p.exit(400_000, 0);
     let r = report(&p.build());
     let [wait] = &r.waits[..] else { panic!("{:?}", r.waits) };
-    assert_eq!((wait.function.name.as_str(), wait.function.time_ns.total, wait.share_of_waits), ("clFinish", 80_000, Some(1.0)));
+    assert_eq!(
+        (wait.function.name.as_str(), wait.function.time_ns.total, wait.share_of_waits),
+        ("clFinish", 80_000, Some(1.0))
+    );
     // Where the clocks stand is known to a fraction of a microsecond.
     let near = |ns: u64, truth: u64| ns.abs_diff(truth) <= 200;
     let [long, short] = &wait.waited_for[..] else { panic!("{:?}", wait.waited_for) };
     assert_eq!((long.name.as_str(), short.name.as_str()), ("matmul", "reduce"));
-    assert!(near(long.ns, 20_000) && near(short.ns, 5_000) && near(wait.nothing_ns.unwrap(), 55_000), "{wait:?}");
+    assert!(
+        near(long.ns, 20_000) && near(short.ns, 5_000) && near(wait.nothing_ns.unwrap(), 55_000),
+        "{wait:?}"
+    );
     let text = text::render(&r, &shown(Format::Table));
     assert!(text.contains("clFinish: matmul 25.0%, reduce 6.2%, nothing timed 68.8%"), "{text}");
     let mut csv = Vec::new();
-    rows::write(&r, &Shown { sections: vec![Section::Waits], ..shown(Format::Csv) }, &mut csv).unwrap();
+    rows::write(&r, &Shown { sections: vec![Section::Waits], ..shown(Format::Csv) }, &mut csv)
+        .unwrap();
     assert!(String::from_utf8(csv).unwrap().contains("waits,clFinish,2,80000,matmul,"));
 }

@@ -36,7 +36,10 @@ fn heading(report: &Report, width: usize) -> String {
     let line = |out: &mut String, name: &str, text: &str| {
         let _ = writeln!(out, "  {name:<9} {}", shorten(text, width.saturating_sub(12)));
     };
-    let mut out = format!("clscope report of {}\n", shorten(&report.traces.join(", "), width.saturating_sub(18)));
+    let mut out = format!(
+        "clscope report of {}\n",
+        shorten(&report.traces.join(", "), width.saturating_sub(18))
+    );
     for process in report.processes.iter().take(4) {
         let arguments = match (process.arguments.is_empty(), process.executable.is_empty()) {
             (true, true) => "unknown".to_owned(),
@@ -47,7 +50,14 @@ fn heading(report: &Report, width: usize) -> String {
         line(&mut out, "command", &format!("{arguments} (pid {}{rank})", process.pid));
     }
     if report.processes.len() > 4 {
-        line(&mut out, "", &format!("and {}", count(report.processes.len() as u64 - 4, "more process", "more processes")));
+        line(
+            &mut out,
+            "",
+            &format!(
+                "and {}",
+                count(report.processes.len() as u64 - 4, "more process", "more processes")
+            ),
+        );
     }
     let hosts: Vec<String> = report
         .hosts
@@ -64,35 +74,62 @@ fn heading(report: &Report, width: usize) -> String {
     }
     let threads: usize = report.processes.iter().map(|p| p.threads).sum();
     let length = time_or_dash(report.duration_ns.map(|d| d as f64));
-    let (calls, commands) = (count(report.totals.calls, "call", "calls"), count(report.totals.commands, "command", "commands"));
+    let (calls, commands) = (
+        count(report.totals.calls, "call", "calls"),
+        count(report.totals.commands, "command", "commands"),
+    );
     line(
         &mut out,
         "recorded",
-        &format!("{length}, {}, {calls}, {commands}, {} timed", count(threads as u64, "thread", "threads"), report.totals.timed),
+        &format!(
+            "{length}, {}, {calls}, {commands}, {} timed",
+            count(threads as u64, "thread", "threads"),
+            report.totals.timed
+        ),
     );
     let partial = is_partial(report);
     if partial {
-        line(&mut out, "", "records are missing: counts and totals are of what is there, see the warnings");
+        line(
+            &mut out,
+            "",
+            "records are missing: counts and totals are of what is there, see the warnings",
+        );
     }
     if let Some(share) = report.recording.of_wall {
-        let share = if share < 0.0005 { "less than 0.1%".to_owned() } else { format!("about {}", percent(Some(share))) };
+        let share = if share < 0.0005 {
+            "less than 0.1%".to_owned()
+        } else {
+            format!("about {}", percent(Some(share)))
+        };
         // What timing costs inside of the runtime is not told by counts of records.
-        let text = format!("recording took {share} of that, the runtime's part aside (see `clscope overhead`)");
+        let text = format!(
+            "recording took {share} of that, the runtime's part aside (see `clscope overhead`)"
+        );
         line(&mut out, "", &text);
     }
     for device in report.devices.iter().take(4) {
         let extent = device.extent_ns;
         let busy = match device.busy_ns {
-            Some(busy) => format!("busy {} of {}", percent((extent > 0).then(|| busy as f64 / extent as f64)), time(extent as f64)),
+            Some(busy) => format!(
+                "busy {} of {}",
+                percent((extent > 0).then(|| busy as f64 / extent as f64)),
+                time(extent as f64)
+            ),
             None => format!("in use for {}", time(extent as f64)),
         };
         let process = report.processes.iter().find(|p| p.label == device.process);
         // The same device has a line for each process that used it.
-        let pid = process.filter(|_| report.processes.len() > 1).map_or_else(String::new, |p| format!(", pid {}", p.pid));
+        let pid = process
+            .filter(|_| report.processes.len() > 1)
+            .map_or_else(String::new, |p| format!(", pid {}", p.pid));
         line(&mut out, "device", &format!("{} ({}{pid}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
         let timing = process.map_or("", |p| p.device_timing.as_str());
-        let steps = if device.clock_steps > 0 { format!(", {}", count(device.clock_steps, "step", "steps")) } else { String::new() };
+        let steps = if device.clock_steps > 0 {
+            format!(", {}", count(device.clock_steps, "step", "steps"))
+        } else {
+            String::new()
+        };
         let text = format!(
             "timing {timing}; clock bound {} median, {} at most{steps}",
             time_or_dash(bound.median),
@@ -110,15 +147,30 @@ fn heading(report: &Report, width: usize) -> String {
         }
     }
     if report.devices.len() > 4 {
-        line(&mut out, "", &format!("and {}", count(report.devices.len() as u64 - 4, "more device", "more devices")));
+        line(
+            &mut out,
+            "",
+            &format!(
+                "and {}",
+                count(report.devices.len() as u64 - 4, "more device", "more devices")
+            ),
+        );
     }
     if let Some(sampling) = &report.sampling {
-        let budget = sampling.budget_percent.map_or_else(String::new, |b| format!(" (budget {b} %)"));
+        let budget =
+            sampling.budget_percent.map_or_else(String::new, |b| format!(" (budget {b} %)"));
         let part = percent(Some(sampling.timed as f64 / sampling.launches.max(1) as f64));
-        let text = format!("{} of {} launches timed ({part}), by chance, to keep the cost low{budget}", sampling.timed, sampling.launches);
+        let text = format!(
+            "{} of {} launches timed ({part}), by chance, to keep the cost low{budget}",
+            sampling.timed, sampling.launches
+        );
         line(&mut out, "sampled", &text);
         let exact = if partial { "" } else { "; counts are exact" };
-        line(&mut out, "", &format!("~ marks estimates for all launches, +- their 95 % interval{exact}"));
+        line(
+            &mut out,
+            "",
+            &format!("~ marks estimates for all launches, +- their 95 % interval{exact}"),
+        );
     }
     out
 }
@@ -146,12 +198,21 @@ fn sum_of_all(k: &Commands) -> [String; 3] {
         let [share, total] = sum(k.share, &k.time_ns);
         return [share, total, String::new()];
     };
-    let share = e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.estimate))));
+    let share = e
+        .share
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.estimate))));
     match &e.total_ns {
         // An interval that few launches decide about is only as good as they are typical.
         Some(total) => {
             let doubt = if e.doubtful { "?" } else { "" };
-            [share, estimated(Some(total)), total.relative().map_or_else(String::new, |r| format!("+-{}{doubt}", percent(Some(r))))]
+            [
+                share,
+                estimated(Some(total)),
+                total
+                    .relative()
+                    .map_or_else(String::new, |r| format!("+-{}{doubt}", percent(Some(r)))),
+            ]
         }
         None => [share, "?".to_owned(), String::new()],
     }
@@ -174,7 +235,11 @@ fn spread_of_all(k: &Commands) -> [String; 5] {
 
 /// Share and total, unknown where nothing was timed.
 fn sum(share: Option<f64>, s: &Summary) -> [String; 2] {
-    if s.count == 0 { ["-".to_owned(), "-".to_owned()] } else { [percent(share), time(s.total as f64)] }
+    if s.count == 0 {
+        ["-".to_owned(), "-".to_owned()]
+    } else {
+        [percent(share), time(s.total as f64)]
+    }
 }
 
 /// Mean, median, p95, least and most of a distribution, as cells.
@@ -200,17 +265,25 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
         return;
     }
     let launches = count(rows.iter().map(|k| k.count).sum(), "launch", "launches");
-    let all = in_all(&report.kernels, report.totals.kernel_ns, report.totals.kernel_estimate_ns.as_ref());
+    let all =
+        in_all(&report.kernels, report.totals.kernel_ns, report.totals.kernel_estimate_ns.as_ref());
     let sampled = rows.iter().any(|k| k.left_out > 0);
     let corrected = report.totals.kernel_corrected_ns.as_ref();
-    let less =
-        corrected.map_or_else(String::new, |c| format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.estimate)));
+    let less = corrected.map_or_else(String::new, |c| {
+        format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.estimate))
+    });
     let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
     let untimed = rows.iter().any(|k| k.untimed > k.left_out);
     let corrected = rows.iter().any(|k| k.corrected_total_ns.is_some());
     let mut titles = vec!["share", "total"];
-    let columns = [(sampled, "95%"), (corrected, "corrected"), (true, "launches"), (sampled, "timed"), (untimed, "untimed")];
+    let columns = [
+        (sampled, "95%"),
+        (corrected, "corrected"),
+        (true, "launches"),
+        (sampled, "timed"),
+        (untimed, "untimed"),
+    ];
     titles.extend(columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title));
     titles.extend(["mean", "median", "p95", "min", "max", "kernel"]);
     let mut table = Table::new(&titles);
@@ -218,11 +291,21 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     for k in &rows[..limit] {
         let [share, total, interval] = sum_of_all(k);
         let mark = if k.estimate.is_some() { "~" } else { "" };
-        let corrected = k.corrected_total_ns.as_ref().map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.estimate)));
+        let corrected = k
+            .corrected_total_ns
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.estimate)));
         let mut cells = vec![share, total];
-        let figures =
-            [interval, corrected, k.count.to_string(), k.time_ns.count.to_string(), (k.untimed - k.left_out.min(k.untimed)).to_string()];
-        cells.extend(columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure));
+        let figures = [
+            interval,
+            corrected,
+            k.count.to_string(),
+            k.time_ns.count.to_string(),
+            (k.untimed - k.left_out.min(k.untimed)).to_string(),
+        ];
+        cells.extend(
+            columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure),
+        );
         cells.extend(spread_of_all(k));
         cells.push(match &k.device {
             Some(device) if several => format!("{} on {device}", k.name),
@@ -245,10 +328,15 @@ fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut String) {
 /// The sum of a section's times behind its heading; of nothing timed there is none.
 fn in_all(of: &[Commands], ns: u128, estimate: Option<&Estimate>) -> String {
     if let Some(e) = estimate {
-        let interval = e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
+        let interval =
+            e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
         return format!(" in ~{}{interval}", time(e.estimate));
     }
-    if of.iter().any(|c| c.time_ns.count > 0) { format!(" in {}", time(ns as f64)) } else { ", none timed".to_owned() }
+    if of.iter().any(|c| c.time_ns.count > 0) {
+        format!(" in {}", time(ns as f64))
+    } else {
+        ", none timed".to_owned()
+    }
 }
 
 /// The direction as other tools abbreviate it.
@@ -268,21 +356,52 @@ fn transfers(report: &Report, shown: &Shown, out: &mut String) {
             out,
             "\nTransfers: {}{}",
             bytes(total),
-            in_all(&report.transfers, report.totals.transfer_ns, report.totals.transfer_estimate_ns.as_ref())
+            in_all(
+                &report.transfers,
+                report.totals.transfer_ns,
+                report.totals.transfer_estimate_ns.as_ref()
+            )
         );
         let sampled = report.transfers.iter().any(|t| t.left_out > 0);
-        let columns =
-            [(true, "share"), (true, "total"), (sampled, "95%"), (true, "count"), (sampled, "timed"), (true, "bytes"), (true, "GB/s")];
-        let mut titles: Vec<&str> = columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title).collect();
+        let columns = [
+            (true, "share"),
+            (true, "total"),
+            (sampled, "95%"),
+            (true, "count"),
+            (sampled, "timed"),
+            (true, "bytes"),
+            (true, "GB/s"),
+        ];
+        let mut titles: Vec<&str> =
+            columns.iter().filter(|(on, _)| *on).map(|(_, title)| *title).collect();
         titles.extend(["mean", "median", "p95", "max", "transfer"]);
         let mut table = Table::new(&titles);
         for t in &report.transfers {
             let [mean, median, p95, _, max] = spread_of_all(t);
             let rate = t.gigabytes_per_second.map_or_else(|| "-".to_owned(), |r| format!("{r:.2}"));
             let [share, total, interval] = sum_of_all(t);
-            let figures = [share, total, interval, t.count.to_string(), t.time_ns.count.to_string(), bytes(t.bytes), rate];
-            let mut cells: Vec<String> = columns.iter().zip(figures).filter(|((on, _), _)| *on).map(|(_, figure)| figure).collect();
-            cells.extend([mean, median, p95, max, format!("{}{}", t.name, t.direction.map_or("", short_direction))]);
+            let figures = [
+                share,
+                total,
+                interval,
+                t.count.to_string(),
+                t.time_ns.count.to_string(),
+                bytes(t.bytes),
+                rate,
+            ];
+            let mut cells: Vec<String> = columns
+                .iter()
+                .zip(figures)
+                .filter(|((on, _), _)| *on)
+                .map(|(_, figure)| figure)
+                .collect();
+            cells.extend([
+                mean,
+                median,
+                p95,
+                max,
+                format!("{}{}", t.name, t.direction.map_or("", short_direction)),
+            ]);
             table.row(cells);
         }
         out.push_str(&table.render(shown.width));
@@ -290,7 +409,9 @@ fn transfers(report: &Report, shown: &Shown, out: &mut String) {
     }
     if !report.other_commands.is_empty() {
         out.push_str("\nOther commands\n");
-        let mut table = Table::new(&["share", "total", "count", "mean", "median", "p95", "min", "max", "command"]);
+        let mut table = Table::new(&[
+            "share", "total", "count", "mean", "median", "p95", "min", "max", "command",
+        ]);
         let limit = shown.limit(report.other_commands.len());
         for c in &report.other_commands[..limit] {
             let mut cells = sum(c.share, &c.time_ns).to_vec();
@@ -309,15 +430,33 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
     }
     let several = report.queues.iter().any(|q| q.device != report.queues[0].device);
     out.push_str("\nQueues (medians; idle between first and last command)\n");
-    let mut table = Table::new(&["commands", "busy", "idle", "gaps", "gap", "queued", "submitted", "runs", "noticed", "queue"]);
+    let mut table = Table::new(&[
+        "commands",
+        "busy",
+        "idle",
+        "gaps",
+        "gap",
+        "queued",
+        "submitted",
+        "runs",
+        "noticed",
+        "queue",
+    ]);
     let limit = shown.limit(report.queues.len());
     for q in &report.queues[..limit] {
         let order = if q.out_of_order { ", out of order" } else { "" };
-        let pid = report.processes.iter().find(|p| p.label == q.process).filter(|_| report.processes.len() > 1);
+        let pid = report
+            .processes
+            .iter()
+            .find(|p| p.label == q.process)
+            .filter(|_| report.processes.len() > 1);
         let pid = pid.map_or_else(String::new, |p| format!(", pid {}", p.pid));
         let untimed = q.execution_ns.count == 0;
-        let known = |ns: Option<u64>| ns.filter(|_| !untimed).map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
-        let busy = if q.left_out > 0 { estimated(q.busy_estimate_ns.as_ref()) } else { known(q.busy_ns) };
+        let known = |ns: Option<u64>| {
+            ns.filter(|_| !untimed).map_or_else(|| "-".to_owned(), |ns| time(ns as f64))
+        };
+        let busy =
+            if q.left_out > 0 { estimated(q.busy_estimate_ns.as_ref()) } else { known(q.busy_ns) };
         table.row(vec![
             q.commands.to_string(),
             busy,
@@ -328,7 +467,11 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
             time_or_dash(q.submit_wait_ns.median),
             time_or_dash(q.execution_ns.median),
             time_or_dash(q.notice_ns.median),
-            if several { format!("{} on {}{order}{pid}", q.id, q.device) } else { format!("{}{order}{pid}", q.id) },
+            if several {
+                format!("{} on {}{order}{pid}", q.id, q.device)
+            } else {
+                format!("{}{order}{pid}", q.id)
+            },
         ]);
     }
     out.push_str(&table.render(shown.width));
@@ -359,14 +502,18 @@ fn waits(report: &Report, shown: &Shown, out: &mut String) {
     if waited == 0 {
         return;
     }
-    let _ = writeln!(out, "\nWhat the host waited for, blocked on devices: {}", time(waited as f64));
+    let _ =
+        writeln!(out, "\nWhat the host waited for, blocked on devices: {}", time(waited as f64));
     let mut table = Table::new(&["share", "blocked", "waits", "blocked in, while the device ran"]);
     let limit = shown.limit(report.waits.len());
     for w in &report.waits[..limit] {
         let rest: u64 = w.waited_for.iter().skip(WAITED_FOR).map(|r| r.ns).sum();
         let total = w.function.time_ns.total as f64;
-        let of = |name: &str, ns: u64| format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total)));
-        let mut ran: Vec<String> = w.waited_for.iter().take(WAITED_FOR).map(|r| of(&r.name, r.ns)).collect();
+        let of = |name: &str, ns: u64| {
+            format!("{name} {}", percent((total > 0.0).then(|| ns as f64 / total)))
+        };
+        let mut ran: Vec<String> =
+            w.waited_for.iter().take(WAITED_FOR).map(|r| of(&r.name, r.ns)).collect();
         if rest > 0 {
             ran.push(of("others", rest));
         }
@@ -376,7 +523,12 @@ fn waits(report: &Report, shown: &Shown, out: &mut String) {
             _ => {}
         }
         let f = &w.function;
-        table.row(vec![percent(w.share_of_waits), time(total), f.calls.to_string(), format!("{}: {}", f.name, ran.join(", "))]);
+        table.row(vec![
+            percent(w.share_of_waits),
+            time(total),
+            f.calls.to_string(),
+            format!("{}: {}", f.name, ran.join(", ")),
+        ]);
     }
     out.push_str(&table.render(shown.width));
     more(out, report.waits.len() - limit);
@@ -388,7 +540,11 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
         return;
     }
     let calls = count(report.totals.calls, "call", "calls");
-    let _ = writeln!(out, "\nAPI calls by host time: {calls} in {}", time(report.totals.call_ns as f64));
+    let _ = writeln!(
+        out,
+        "\nAPI calls by host time: {calls} in {}",
+        time(report.totals.call_ns as f64)
+    );
     let errors = rows.iter().any(|f| f.errors > 0);
     let mut titles = vec!["share", "total", "calls"];
     if errors {
@@ -410,10 +566,18 @@ fn functions(report: &Report, shown: &Shown, out: &mut String) {
     more(out, rows.len() - limit);
     let failed: Vec<String> = rows
         .iter()
-        .flat_map(|f| f.error_codes.iter().map(|(code, n)| format!("{} {} ({})", f.name, error(*code), count(*n, "time", "times"))))
+        .flat_map(|f| {
+            f.error_codes.iter().map(|(code, n)| {
+                format!("{} {} ({})", f.name, error(*code), count(*n, "time", "times"))
+            })
+        })
         .collect();
     if !failed.is_empty() {
-        let shortened = if failed.len() > 6 { format!(", and {} more: see --format json", failed.len() - 6) } else { String::new() };
+        let shortened = if failed.len() > 6 {
+            format!(", and {} more: see --format json", failed.len() - 6)
+        } else {
+            String::new()
+        };
         let _ = writeln!(out, "  Errors: {}{shortened}", failed[..failed.len().min(6)].join(", "));
     }
 }

@@ -1,5 +1,6 @@
-//! What the tests of the command share: a folder of their own, tiny C programs, a stand-in for the recorder, and the
-//! command itself. The stand-in is an empty library: these tests are about `clscope`, not about what is recorded.
+//! What the tests of the command share: a folder of their own, tiny C programs, a stand-in for the
+//! recorder, and the command itself. The stand-in is an empty library: these tests are about
+//! `clscope`, not about what is recorded.
 #![allow(dead_code)] // each test file uses its own part
 
 use std::path::{Path, PathBuf};
@@ -31,18 +32,32 @@ impl Stage {
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         let file = self.join(&format!("{}.c", name.replace('/', "_")));
         std::fs::write(&file, source).unwrap();
-        let output = Command::new("gcc").args(["-O1", "-Wall", "-o"]).arg(&target).arg(&file).args(flags).output().unwrap();
+        let output = Command::new("gcc")
+            .args(["-O1", "-Wall", "-o"])
+            .arg(&target)
+            .arg(&file)
+            .args(flags)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
         target
     }
 
-    /// The command, in the folder, with the stand-in as recorder and nothing of the caller's environment that matters.
+    /// The command, in the folder, with the stand-in as recorder and nothing of the caller's
+    /// environment that matters.
     pub fn clscope(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clscope"));
         command.current_dir(self.path()).env("CLSCOPE_LIBRARY", self.join("lib/libclscope.so"));
         // Calibrations of the machine that runs the tests would show in reports.
         command.env("CLSCOPE_CALIBRATION", self.join("calibration.json"));
-        for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS", "GLIBC_TUNABLES", "CLSCOPE_TRACE", "CLSCOPE_ENABLE"] {
+        for name in [
+            "LD_PRELOAD",
+            "LD_AUDIT",
+            "OPENCL_LAYERS",
+            "GLIBC_TUNABLES",
+            "CLSCOPE_TRACE",
+            "CLSCOPE_ENABLE",
+        ] {
             command.env_remove(name);
         }
         command

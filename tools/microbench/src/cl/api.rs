@@ -1,5 +1,5 @@
-//! The OpenCL entry points that measuring needs, opened at run time. Owns the raw signatures and the look-up;
-//! refuses everything else: handles with owners live in the parent module.
+//! The OpenCL entry points that measuring needs, opened at run time. Owns the raw signatures and
+//! the look-up; refuses everything else: handles with owners live in the parent module.
 
 use libloading::Library;
 use std::ffi::{c_char, c_void};
@@ -15,7 +15,8 @@ macro_rules! entry_points {
         /// The entry points, resolved once.
         pub struct Api {
             $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-            // Never closed: the pointers above point into it, and runtimes keep threads of their own that would lose their code.
+            // Never closed: the pointers above point into it, and runtimes keep threads of their
+            // own that would lose their code.
             _library: ManuallyDrop<Library>,
         }
 

@@ -1,5 +1,5 @@
-//! What a device says about itself. Owns the queries and their decoding; refuses to guess: what a device does not say
-//! is absent.
+//! What a device says about itself. Owns the queries and their decoding; refuses to guess: what a
+//! device does not say is absent.
 
 use super::api::{Api, Handle};
 use super::{ClError, OpenCl, checked, info, text};
@@ -102,7 +102,8 @@ impl Query<'_> {
     }
     fn u32s<const N: usize>(&self, what: u32) -> Option<[u32; N]> {
         let bytes = self.bytes(what).ok()?;
-        let mut words = bytes.chunks_exact(4).filter_map(|c| c.try_into().ok().map(u32::from_ne_bytes));
+        let mut words =
+            bytes.chunks_exact(4).filter_map(|c| c.try_into().ok().map(u32::from_ne_bytes));
         let mut out = [0; N];
         for slot in &mut out {
             *slot = words.next()?;
@@ -118,16 +119,24 @@ impl Query<'_> {
             t if t & 2 != 0 => DeviceKind::Cpu,
             _ => DeviceKind::Other,
         };
-        // cl_khr_pci_bus_info gives {domain, bus, device, function}; NVIDIA's own query bus and slot << 3 | function.
-        let khr_pci = || self.u32s::<4>(0x410F).map(|[domain, bus, device, function]| (domain, bus, device, function));
+        // cl_khr_pci_bus_info gives {domain, bus, device, function}; NVIDIA's own query bus and
+        // slot << 3 | function.
+        let khr_pci = || {
+            self.u32s::<4>(0x410F)
+                .map(|[domain, bus, device, function]| (domain, bus, device, function))
+        };
         let nv_pci = || {
             let slot = self.u32(0x4009)?;
             Some((self.u32(0x400A).unwrap_or(0), self.u32(0x4008)?, slot >> 3, slot & 7))
         };
         let has_nv = has("cl_nv_device_attribute_query");
-        let pci = has("cl_khr_pci_bus_info").then(khr_pci).flatten().or_else(|| has_nv.then(nv_pci).flatten());
-        let intel_units =
-            has("cl_intel_device_attribute_query").then(|| Some(self.u32(0x4252)? * self.u32(0x4253)? * self.u32(0x4254)?)).flatten();
+        let pci = has("cl_khr_pci_bus_info")
+            .then(khr_pci)
+            .flatten()
+            .or_else(|| has_nv.then(nv_pci).flatten());
+        let intel_units = has("cl_intel_device_attribute_query")
+            .then(|| Some(self.u32(0x4252)? * self.u32(0x4253)? * self.u32(0x4254)?))
+            .flatten();
         DeviceFacts {
             name: self.text(0x102B),
             vendor: self.text(0x102C),
@@ -147,7 +156,9 @@ impl Query<'_> {
             has_fma: self.u64(0x101B).is_some_and(|config| config & (1 << 5) != 0),
             preferred_float_width: self.u32(0x100A).unwrap_or(1),
             shares_host_memory: self.u32(0x1035).unwrap_or(0) != 0,
-            pci: pci.map(|(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function}")),
+            pci: pci.map(|(domain, bus, device, function)| {
+                format!("{domain:04x}:{bus:02x}:{device:02x}.{function}")
+            }),
             nv_capability: has_nv.then(|| Some((self.u32(0x4000)?, self.u32(0x4001)?))).flatten(),
             nv_warp: has_nv.then(|| self.u32(0x4003)).flatten(),
             intel_units,
@@ -164,10 +175,14 @@ pub fn list(cl: &OpenCl) -> Result<Vec<Device>, ClError> {
     let api = &cl.0;
     let mut count = 0;
     // SAFETY: only the count is asked for.
-    checked("clGetPlatformIDs", "the loader", unsafe { (api.get_platform_ids)(0, std::ptr::null_mut(), &mut count) })?;
+    checked("clGetPlatformIDs", "the loader", unsafe {
+        (api.get_platform_ids)(0, std::ptr::null_mut(), &mut count)
+    })?;
     let mut platforms = vec![std::ptr::null_mut(); count as usize];
     // SAFETY: room for `count` handles.
-    checked("clGetPlatformIDs", "the loader", unsafe { (api.get_platform_ids)(count, platforms.as_mut_ptr(), std::ptr::null_mut()) })?;
+    checked("clGetPlatformIDs", "the loader", unsafe {
+        (api.get_platform_ids)(count, platforms.as_mut_ptr(), std::ptr::null_mut())
+    })?;
     let mut devices = Vec::new();
     for platform in platforms {
         let name = info("clGetPlatformInfo", "a platform", |size, value, needed| {
@@ -178,12 +193,15 @@ pub fn list(cl: &OpenCl) -> Result<Vec<Device>, ClError> {
         const ALL: u64 = 0xFFFF_FFFF;
         let mut count = 0;
         // SAFETY: only the count is asked for.
-        if unsafe { (api.get_device_ids)(platform, ALL, 0, std::ptr::null_mut(), &mut count) } != 0 {
+        if unsafe { (api.get_device_ids)(platform, ALL, 0, std::ptr::null_mut(), &mut count) } != 0
+        {
             continue; // CL_DEVICE_NOT_FOUND: a driver without its hardware
         }
         let mut ids = vec![std::ptr::null_mut(); count as usize];
         // SAFETY: room for `count` handles.
-        let code = unsafe { (api.get_device_ids)(platform, ALL, count, ids.as_mut_ptr(), std::ptr::null_mut()) };
+        let code = unsafe {
+            (api.get_device_ids)(platform, ALL, count, ids.as_mut_ptr(), std::ptr::null_mut())
+        };
         checked("clGetDeviceIDs", &name, code)?;
         for id in ids {
             let facts = Query { api, id }.facts(&name);

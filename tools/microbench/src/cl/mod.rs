@@ -1,5 +1,6 @@
-//! OpenCL objects with owners: opened at run time, released when dropped, every failure an error that names the call,
-//! its code and its object. Owns all unsafe code of this crate; refuses to measure or to judge.
+//! OpenCL objects with owners: opened at run time, released when dropped, every failure an error
+//! that names the call, its code and its object. Owns all unsafe code of this crate; refuses to
+//! measure or to judge.
 
 mod api;
 mod device;
@@ -15,7 +16,9 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum ClError {
     /// No OpenCL library could be opened.
-    #[error("cannot open OpenCL ({tried}): {why}; install an OpenCL loader such as ocl-icd-libopencl1")]
+    #[error(
+        "cannot open OpenCL ({tried}): {why}; install an OpenCL loader such as ocl-icd-libopencl1"
+    )]
     NoLibrary {
         /// The names tried.
         tried: String,
@@ -45,10 +48,12 @@ pub enum ClError {
 }
 
 impl ClError {
-    /// Whether this device lacks the memory or registers for what was asked, as opposed to being broken.
+    /// Whether this device lacks the memory or registers for what was asked, as opposed to being
+    /// broken.
     #[must_use]
     pub fn is_lack_of_resources(&self) -> bool {
-        // MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY, INVALID_BUFFER_SIZE, INVALID_WORK_GROUP_SIZE
+        // MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY, INVALID_BUFFER_SIZE,
+        // INVALID_WORK_GROUP_SIZE
         matches!(self, ClError::Call { code: -4 | -5 | -6 | -61 | -54, .. })
     }
 }
@@ -87,7 +92,11 @@ fn checked(call: &'static str, object: impl fmt::Display, code: Status) -> Resul
 }
 
 /// Calls an info query twice: for the size, then for the bytes.
-fn info(call: &'static str, what: &str, mut query: impl FnMut(usize, *mut c_void, *mut usize) -> Status) -> Result<Vec<u8>, ClError> {
+fn info(
+    call: &'static str,
+    what: &str,
+    mut query: impl FnMut(usize, *mut c_void, *mut usize) -> Status,
+) -> Result<Vec<u8>, ClError> {
     let mut size = 0usize;
     checked(call, what, query(0, std::ptr::null_mut(), &mut size))?;
     let mut bytes = vec![0u8; size];
@@ -114,7 +123,8 @@ impl OpenCl {
     /// # Errors
     /// [`ClError::NoLibrary`] if nothing can be opened or entry points are missing.
     pub fn open(path: Option<&str>) -> Result<OpenCl, ClError> {
-        let names: Vec<&str> = path.map_or_else(|| vec!["libOpenCL.so.1", "libOpenCL.so"], |p| vec![p]);
+        let names: Vec<&str> =
+            path.map_or_else(|| vec!["libOpenCL.so.1", "libOpenCL.so"], |p| vec![p]);
         let mut why = String::new();
         for name in &names {
             match Api::open(name) {
@@ -143,7 +153,16 @@ impl Session {
         let api = Arc::clone(&device.api);
         let mut code = 0;
         // SAFETY: one valid device id; no properties and no callback.
-        let context = unsafe { (api.create_context)(std::ptr::null(), 1, &device.id, None, std::ptr::null_mut(), &mut code) };
+        let context = unsafe {
+            (api.create_context)(
+                std::ptr::null(),
+                1,
+                &device.id,
+                None,
+                std::ptr::null_mut(),
+                &mut code,
+            )
+        };
         checked("clCreateContext", &device.facts.name, code)?;
         const PROFILING: u64 = 1 << 1;
         // SAFETY: the context was just made with this device.
@@ -162,7 +181,8 @@ impl Session {
         &self.device.facts
     }
 
-    /// A buffer of `bytes`; `pinned` asks for host memory that the device reaches directly (CL_MEM_ALLOC_HOST_PTR).
+    /// A buffer of `bytes`; `pinned` asks for host memory that the device reaches directly
+    /// (CL_MEM_ALLOC_HOST_PTR).
     ///
     /// # Errors
     /// What the runtime returned.
@@ -170,7 +190,15 @@ impl Session {
         let flags: u64 = 1 | if pinned { 1 << 4 } else { 0 };
         let mut code = 0;
         // SAFETY: the context is alive; no host pointer is given.
-        let handle = unsafe { (self.api.create_buffer)(self.context, flags, bytes.max(1), std::ptr::null_mut(), &mut code) };
+        let handle = unsafe {
+            (self.api.create_buffer)(
+                self.context,
+                flags,
+                bytes.max(1),
+                std::ptr::null_mut(),
+                &mut code,
+            )
+        };
         checked("clCreateBuffer", format_args!("{bytes} bytes"), code)?;
         Ok(Buffer { api: Arc::clone(&self.api), handle, bytes })
     }
@@ -184,7 +212,8 @@ impl Session {
         let length = source.len();
         let mut code = 0;
         // SAFETY: one string with its length; both outlive the call.
-        let handle = unsafe { (self.api.create_program)(self.context, 1, &pointer, &length, &mut code) };
+        let handle =
+            unsafe { (self.api.create_program)(self.context, 1, &pointer, &length, &mut code) };
         checked("clCreateProgramWithSource", name, code)?;
         self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
     }
@@ -197,26 +226,64 @@ impl Session {
         let (length, pointer) = (binary.len(), binary.as_ptr());
         let (mut status, mut code) = (0, 0);
         // SAFETY: one device, one binary with its length; all outlive the call.
-        let handle =
-            unsafe { (self.api.create_program_binary)(self.context, 1, &self.device.id, &length, &pointer, &mut status, &mut code) };
+        let handle = unsafe {
+            (self.api.create_program_binary)(
+                self.context,
+                1,
+                &self.device.id,
+                &length,
+                &pointer,
+                &mut status,
+                &mut code,
+            )
+        };
         checked("clCreateProgramWithBinary", name, if code != 0 { code } else { status })?;
         self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
     }
 
-    fn finish_build(&self, program: Program, name: &str, options: &str) -> Result<Program, ClError> {
-        let invalid = || ClError::Call { call: "clBuildProgram", object: name.to_owned(), code: -43 };
+    fn finish_build(
+        &self,
+        program: Program,
+        name: &str,
+        options: &str,
+    ) -> Result<Program, ClError> {
+        let invalid =
+            || ClError::Call { call: "clBuildProgram", object: name.to_owned(), code: -43 };
         let options = CString::new(options).map_err(|_| invalid())?;
-        // SAFETY: the program and device are alive; the options end in NUL; no callback, so the call blocks.
-        let code = unsafe { (self.api.build_program)(program.handle, 1, &self.device.id, options.as_ptr(), None, std::ptr::null_mut()) };
+        // SAFETY: the program and device are alive; the options end in NUL; no callback, so the
+        // call blocks.
+        let code = unsafe {
+            (self.api.build_program)(
+                program.handle,
+                1,
+                &self.device.id,
+                options.as_ptr(),
+                None,
+                std::ptr::null_mut(),
+            )
+        };
         if code == 0 {
             return Ok(program);
         }
         const BUILD_LOG: u32 = 0x1183;
         let log = info("clGetProgramBuildInfo", name, |size, value, needed| {
             // SAFETY: `value` has room for `size` bytes.
-            unsafe { (self.api.get_build_info)(program.handle, self.device.id, BUILD_LOG, size, value, needed) }
+            unsafe {
+                (self.api.get_build_info)(
+                    program.handle,
+                    self.device.id,
+                    BUILD_LOG,
+                    size,
+                    value,
+                    needed,
+                )
+            }
         });
-        Err(ClError::Build { program: name.to_owned(), code, log: log.map(text).unwrap_or_default() })
+        Err(ClError::Build {
+            program: name.to_owned(),
+            code,
+            log: log.map(text).unwrap_or_default(),
+        })
     }
 
     /// A kernel of a built program.
@@ -224,27 +291,52 @@ impl Session {
     /// # Errors
     /// What the runtime returned.
     pub fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, ClError> {
-        let entry = CString::new(name).map_err(|_| ClError::Call { call: "clCreateKernel", object: name.to_owned(), code: -46 })?;
+        let entry = CString::new(name).map_err(|_| ClError::Call {
+            call: "clCreateKernel",
+            object: name.to_owned(),
+            code: -46,
+        })?;
         let mut code = 0;
         // SAFETY: the program is built and alive; the name ends in NUL.
         let handle = unsafe { (self.api.create_kernel)(program.handle, entry.as_ptr(), &mut code) };
         checked("clCreateKernel", name, code)?;
-        let mut kernel = Kernel { api: Arc::clone(&self.api), handle, name: name.to_owned(), largest_group: 1, private_bytes: None };
+        let mut kernel = Kernel {
+            api: Arc::clone(&self.api),
+            handle,
+            name: name.to_owned(),
+            largest_group: 1,
+            private_bytes: None,
+        };
         const WORK_GROUP_SIZE: u32 = 0x11B0;
         const PRIVATE_MEM_SIZE: u32 = 0x11B4;
         let query = |what: u32| {
             info("clGetKernelWorkGroupInfo", name, |size, value, needed| {
                 // SAFETY: `value` has room for `size` bytes.
-                unsafe { (self.api.get_work_group_info)(handle, self.device.id, what, size, value, needed) }
+                unsafe {
+                    (self.api.get_work_group_info)(
+                        handle,
+                        self.device.id,
+                        what,
+                        size,
+                        value,
+                        needed,
+                    )
+                }
             })
         };
         let bytes = query(WORK_GROUP_SIZE)?;
         kernel.largest_group = bytes.try_into().map_or(1, usize::from_ne_bytes);
-        kernel.private_bytes = query(PRIVATE_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
+        kernel.private_bytes =
+            query(PRIVATE_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
         Ok(kernel)
     }
 
-    fn timed(&self, call: &'static str, object: &str, enqueue: impl FnOnce(*mut Handle) -> Status) -> Result<Event, ClError> {
+    fn timed(
+        &self,
+        call: &'static str,
+        object: &str,
+        enqueue: impl FnOnce(*mut Handle) -> Status,
+    ) -> Result<Event, ClError> {
         let mut event = std::ptr::null_mut();
         checked(call, object, enqueue(&mut event))?;
         Ok(Event { api: Arc::clone(&self.api), handle: event })
@@ -258,7 +350,17 @@ impl Session {
         self.timed("clEnqueueNDRangeKernel", &kernel.name, |event| {
             // SAFETY: one dimension; sizes outlive the call; the kernel's arguments are set.
             unsafe {
-                (self.api.enqueue_kernel)(self.queue, kernel.handle, 1, std::ptr::null(), &global, &local, 0, std::ptr::null(), event)
+                (self.api.enqueue_kernel)(
+                    self.queue,
+                    kernel.handle,
+                    1,
+                    std::ptr::null(),
+                    &global,
+                    &local,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
             }
         })
     }
@@ -267,11 +369,26 @@ impl Session {
     ///
     /// # Errors
     /// What the runtime returned.
-    pub fn launch_untimed(&self, kernel: &Kernel, global: usize, local: usize) -> Result<(), ClError> {
+    pub fn launch_untimed(
+        &self,
+        kernel: &Kernel,
+        global: usize,
+        local: usize,
+    ) -> Result<(), ClError> {
         let none = std::ptr::null_mut();
         // SAFETY: as in `launch`; no event is asked for.
         let code = unsafe {
-            (self.api.enqueue_kernel)(self.queue, kernel.handle, 1, std::ptr::null(), &global, &local, 0, std::ptr::null(), none)
+            (self.api.enqueue_kernel)(
+                self.queue,
+                kernel.handle,
+                1,
+                std::ptr::null(),
+                &global,
+                &local,
+                0,
+                std::ptr::null(),
+                none,
+            )
         };
         checked("clEnqueueNDRangeKernel", &kernel.name, code)
     }
@@ -309,7 +426,17 @@ impl Session {
         self.timed("clEnqueueWriteBuffer", "a buffer", |event| {
             // SAFETY: the range lies in the buffer; the call blocks until `from` was read.
             unsafe {
-                (self.api.enqueue_write)(self.queue, buffer.handle, 1, offset, from.len(), from.as_ptr().cast(), 0, std::ptr::null(), event)
+                (self.api.enqueue_write)(
+                    self.queue,
+                    buffer.handle,
+                    1,
+                    offset,
+                    from.len(),
+                    from.as_ptr().cast(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
             }
         })
     }
@@ -323,18 +450,32 @@ impl Session {
         to.holds("clEnqueueCopyBuffer", 0, bytes)?;
         self.timed("clEnqueueCopyBuffer", "a buffer", |event| {
             // SAFETY: both ranges lie in their buffers, which are not the same object.
-            unsafe { (self.api.enqueue_copy)(self.queue, from.handle, to.handle, 0, 0, bytes, 0, std::ptr::null(), event) }
+            unsafe {
+                (self.api.enqueue_copy)(
+                    self.queue,
+                    from.handle,
+                    to.handle,
+                    0,
+                    0,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
         })
     }
 
-    /// Fills the first `bytes` of `buffer` with `pattern` (a power of two, up to 128 bytes) and waits.
+    /// Fills the first `bytes` of `buffer` with `pattern` (a power of two, up to 128 bytes) and
+    /// waits.
     ///
     /// # Errors
     /// As for [`Session::read`].
     pub fn fill(&self, buffer: &Buffer, pattern: &[u8], bytes: usize) -> Result<(), ClError> {
         buffer.holds("clEnqueueFillBuffer", 0, bytes)?;
         self.timed("clEnqueueFillBuffer", "a buffer", |event| {
-            // SAFETY: the runtime copies the pattern before it returns; the range lies in the buffer.
+            // SAFETY: the runtime copies the pattern before it returns; the range lies in the
+            // buffer.
             unsafe {
                 (self.api.enqueue_fill)(
                     self.queue,
@@ -356,19 +497,47 @@ impl Session {
     ///
     /// # Errors
     /// As for [`Session::read`].
-    pub fn map<T>(&self, buffer: &Buffer, write: bool, bytes: usize, use_it: impl FnOnce(&mut [u8]) -> T) -> Result<T, ClError> {
+    pub fn map<T>(
+        &self,
+        buffer: &Buffer,
+        write: bool,
+        bytes: usize,
+        use_it: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, ClError> {
         buffer.holds("clEnqueueMapBuffer", 0, bytes)?;
         let flags: u64 = if write { 1 << 1 } else { 1 };
         let mut code = 0;
-        // SAFETY: the range lies in the buffer; the call blocks, so the pointer is usable when it returns.
+        // SAFETY: the range lies in the buffer; the call blocks, so the pointer is usable when it
+        // returns.
         let pointer = unsafe {
-            (self.api.enqueue_map)(self.queue, buffer.handle, 1, flags, 0, bytes, 0, std::ptr::null(), std::ptr::null_mut(), &mut code)
+            (self.api.enqueue_map)(
+                self.queue,
+                buffer.handle,
+                1,
+                flags,
+                0,
+                bytes,
+                0,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+                &mut code,
+            )
         };
         checked("clEnqueueMapBuffer", format_args!("{bytes} bytes"), code)?;
-        // SAFETY: the mapping has `bytes` bytes and nobody else uses them until the unmapping below.
+        // SAFETY: the mapping has `bytes` bytes and nobody else uses them until the unmapping
+        // below.
         let result = use_it(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), bytes) });
         // SAFETY: the pointer came from the mapping above and is not used afterwards.
-        let code = unsafe { (self.api.enqueue_unmap)(self.queue, buffer.handle, pointer, 0, std::ptr::null(), std::ptr::null_mut()) };
+        let code = unsafe {
+            (self.api.enqueue_unmap)(
+                self.queue,
+                buffer.handle,
+                pointer,
+                0,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+            )
+        };
         checked("clEnqueueUnmapMemObject", format_args!("{bytes} bytes"), code)?;
         self.finish()?;
         Ok(result)
@@ -395,7 +564,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: both handles are ours; buffers and programs keep the context alive by their own references.
+        // SAFETY: both handles are ours; buffers and programs keep the context alive by their own
+        // references.
         unsafe {
             (self.api.finish)(self.queue);
             (self.api.release_queue)(self.queue);
@@ -437,7 +607,11 @@ impl Buffer {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             return Ok(());
         }
-        Err(ClError::Call { call, object: format!("bytes {offset} to {offset}+{bytes} of a buffer of {}", self.bytes), code: -30 })
+        Err(ClError::Call {
+            call,
+            object: format!("bytes {offset} to {offset}+{bytes} of a buffer of {}", self.bytes),
+            code: -30,
+        })
     }
 }
 
@@ -456,7 +630,13 @@ impl Program {
         let mut size = 0usize;
         // SAFETY: the program has one device, so one size is written.
         let code = unsafe {
-            (self.api.get_program_info)(self.handle, BINARY_SIZES, size_of::<usize>(), (&raw mut size).cast(), std::ptr::null_mut())
+            (self.api.get_program_info)(
+                self.handle,
+                BINARY_SIZES,
+                size_of::<usize>(),
+                (&raw mut size).cast(),
+                std::ptr::null_mut(),
+            )
         };
         if code != 0 || size == 0 {
             return None;
@@ -465,7 +645,13 @@ impl Program {
         let mut pointer = binary.as_mut_ptr();
         // SAFETY: one pointer to `size` bytes, as asked for one device.
         let code = unsafe {
-            (self.api.get_program_info)(self.handle, BINARIES, size_of::<*mut u8>(), (&raw mut pointer).cast(), std::ptr::null_mut())
+            (self.api.get_program_info)(
+                self.handle,
+                BINARIES,
+                size_of::<*mut u8>(),
+                (&raw mut pointer).cast(),
+                std::ptr::null_mut(),
+            )
         };
         (code == 0).then_some(binary)
     }
@@ -487,7 +673,8 @@ impl Kernel {
         self.largest_group
     }
 
-    /// Bytes of private memory per work-item as the runtime states them: more than 0 says that registers spilled.
+    /// Bytes of private memory per work-item as the runtime states them: more than 0 says that
+    /// registers spilled.
     #[must_use]
     pub fn private_bytes(&self) -> Option<u64> {
         self.private_bytes
@@ -503,7 +690,8 @@ impl Kernel {
             Argument::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
             Argument::Local(bytes) => (*bytes, std::ptr::null()),
         };
-        // SAFETY: `pointer` holds `size` bytes for the time of the call, or is null for local memory.
+        // SAFETY: `pointer` holds `size` bytes for the time of the call, or is null for local
+        // memory.
         let code = unsafe { (self.api.set_kernel_arg)(self.handle, index, size, pointer) };
         checked("clSetKernelArg", format_args!("argument {index} of {}", self.name), code)
     }
@@ -545,7 +733,15 @@ impl Event {
     fn stamp(&self, which: u32) -> Result<u64, ClError> {
         let mut value = 0u64;
         // SAFETY: a stamp is 8 bytes.
-        let code = unsafe { (self.api.get_profiling)(self.handle, which, size_of::<u64>(), (&raw mut value).cast(), std::ptr::null_mut()) };
+        let code = unsafe {
+            (self.api.get_profiling)(
+                self.handle,
+                which,
+                size_of::<u64>(),
+                (&raw mut value).cast(),
+                std::ptr::null_mut(),
+            )
+        };
         checked("clGetEventProfilingInfo", "a command", code)?;
         Ok(value)
     }

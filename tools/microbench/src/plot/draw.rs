@@ -1,4 +1,5 @@
-//! Drawing: axes, lines with their intervals, bars. Owns how a plot looks; refuses to know what it shows.
+//! Drawing: axes, lines with their intervals, bars. Owns how a plot looks; refuses to know what it
+//! shows.
 #![forbid(unsafe_code)]
 
 use plotters::coord::ranged1d::SegmentValue;
@@ -57,7 +58,8 @@ pub(super) struct Axes<'a> {
     pub marks: Vec<f64>,
 }
 
-/// Colours that people with the common kinds of colour blindness can tell apart (Okabe and Ito 2008), without yellow.
+/// Colours that people with the common kinds of colour blindness can tell apart (Okabe and Ito
+/// 2008), without yellow.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -88,7 +90,8 @@ pub(super) fn short(value: &f64) -> String {
     }
 }
 
-/// As [`short`] for 1, 2 and 5 times powers of ten, and nothing for the marks between: their labels would run into each other.
+/// As [`short`] for 1, 2 and 5 times powers of ten, and nothing for the marks between: their labels
+/// would run into each other.
 fn short_of_decades(value: &f64) -> String {
     let mantissa = value / 10f64.powf(value.log10().floor());
     let told = [1.0, 2.0, 5.0, 10.0].iter().any(|m| (mantissa - m).abs() < 1e-6);
@@ -113,9 +116,12 @@ fn short_of_two(value: &f64) -> String {
     }
 }
 
-/// What an axis shows. `room` is the share of it that is left free at its upper end, for the legend.
+/// What an axis shows. `room` is the share of it that is left free at its upper end, for the
+/// legend.
 fn range(values: impl Iterator<Item = f64>, scale: Scale, room: f64) -> Range<f64> {
-    let (low, high) = values.filter(|v| v.is_finite()).fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+    let (low, high) = values
+        .filter(|v| v.is_finite())
+        .fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
     if low > high {
         return 0.1..1.0;
     }
@@ -144,7 +150,12 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
         root.fill(&WHITE).map_err(|e| failed(&e))?;
         titles(&root, axes.title, axes.subtitle).map_err(|e| failed(&e))?;
         let mut builder = ChartBuilder::on(&root);
-        builder.margin(12).margin_top(52).margin_right(24).x_label_area_size(44).y_label_area_size(68);
+        builder
+            .margin(12)
+            .margin_top(52)
+            .margin_right(24)
+            .x_label_area_size(44)
+            .y_label_area_size(68);
         // The four kinds of axes are four types; what is drawn on them is the same.
         macro_rules! on {
             ($x:expr, $y:expr) => {{
@@ -161,25 +172,35 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
                     .draw()
                     .map_err(|e| failed(&e))?;
                 for &at in axes.marks.iter().filter(|x| xs.contains(x)) {
-                    let dashed = DashedLineSeries::new([(at, ys.start), (at, ys.end)], 5, 4, GREY.stroke_width(1));
+                    let dashed = DashedLineSeries::new(
+                        [(at, ys.start), (at, ys.end)],
+                        5,
+                        4,
+                        GREY.stroke_width(1),
+                    );
                     chart.draw_series(dashed).map_err(|e| failed(&e))?;
                 }
                 for (index, line) in lines.iter().enumerate() {
                     let colour = COLOURS[index % COLOURS.len()];
-                    let series = LineSeries::new(line.points.iter().map(|p| (p.x, p.y)), colour.stroke_width(2));
-                    chart
-                        .draw_series(series)
-                        .map_err(|e| failed(&e))?
-                        .label(&line.name)
-                        .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)));
+                    let series = LineSeries::new(
+                        line.points.iter().map(|p| (p.x, p.y)),
+                        colour.stroke_width(2),
+                    );
+                    chart.draw_series(series).map_err(|e| failed(&e))?.label(&line.name).legend(
+                        move |(x, y)| {
+                            PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))
+                        },
+                    );
                     if !line.bare {
-                        let whiskers = line
-                            .points
-                            .iter()
-                            .filter(|p| p.low < p.high)
-                            .map(|p| PathElement::new([(p.x, inside(p.low)), (p.x, inside(p.high))], colour.mix(0.55).stroke_width(1)));
+                        let whiskers = line.points.iter().filter(|p| p.low < p.high).map(|p| {
+                            PathElement::new(
+                                [(p.x, inside(p.low)), (p.x, inside(p.high))],
+                                colour.mix(0.55).stroke_width(1),
+                            )
+                        });
                         chart.draw_series(whiskers).map_err(|e| failed(&e))?;
-                        let dots = line.points.iter().map(|p| Circle::new((p.x, p.y), 3, colour.filled()));
+                        let dots =
+                            line.points.iter().map(|p| Circle::new((p.x, p.y), 3, colour.filled()));
                         chart.draw_series(dots).map_err(|e| failed(&e))?;
                     }
                 }
@@ -207,7 +228,8 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
     Ok(svg)
 }
 
-/// Bars that lie on their sides, each with its interval; `bars` holds names and points whose x is not looked at.
+/// Bars that lie on their sides, each with its interval; `bars` holds names and points whose x is
+/// not looked at.
 pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, PlotError> {
     let mut svg = String::new();
     let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
@@ -220,11 +242,20 @@ pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, 
         // A segment for each number, the last one too.
         let rows = (0..bars.len().saturating_sub(1)).into_segmented();
         let mut builder = ChartBuilder::on(&root);
-        builder.margin(12).margin_top(52).margin_right(24).x_label_area_size(36).y_label_area_size(150);
+        builder
+            .margin(12)
+            .margin_top(52)
+            .margin_right(24)
+            .x_label_area_size(36)
+            .y_label_area_size(150);
         let mut chart = builder.build_cartesian_2d(xs.clone(), rows).map_err(|e| failed(&e))?;
         let name = |row: &SegmentValue<usize>| match row {
             // The first bar stands at the top.
-            SegmentValue::CenterOf(n) => bars.len().checked_sub(n + 1).and_then(|n| bars.get(n)).map_or_else(String::new, |b| b.0.clone()),
+            SegmentValue::CenterOf(n) => bars
+                .len()
+                .checked_sub(n + 1)
+                .and_then(|n| bars.get(n))
+                .map_or_else(String::new, |b| b.0.clone()),
             _ => String::new(),
         };
         chart
@@ -240,13 +271,16 @@ pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, 
             .draw()
             .map_err(|e| failed(&e))?;
         for (row, (_, p)) in bars.iter().rev().enumerate() {
-            let mut bar =
-                Rectangle::new([(0.0, SegmentValue::Exact(row)), (p.y, SegmentValue::Exact(row + 1))], COLOURS[0].mix(0.75).filled());
+            let mut bar = Rectangle::new(
+                [(0.0, SegmentValue::Exact(row)), (p.y, SegmentValue::Exact(row + 1))],
+                COLOURS[0].mix(0.75).filled(),
+            );
             bar.set_margin(4, 4, 0, 0);
             chart.draw_series(std::iter::once(bar)).map_err(|e| failed(&e))?;
             let middle = SegmentValue::CenterOf(row);
             let (low, high) = (p.low.max(xs.start), p.high.min(xs.end));
-            let whisker = PathElement::new([(low, middle.clone()), (high, middle)], GREY.stroke_width(2));
+            let whisker =
+                PathElement::new([(low, middle.clone()), (high, middle)], GREY.stroke_width(2));
             chart.draw_series(std::iter::once(whisker)).map_err(|e| failed(&e))?;
         }
         root.present().map_err(|e| failed(&e))?;
@@ -285,7 +319,9 @@ mod tests {
         }
         assert_eq!(short_of_two(&1_048_576.0), "1 Mi");
         assert_eq!(short_of_two(&16.0), "16");
-        for (value, want) in [(20_000.0, "20 k"), (0.5, "0.5"), (1000.0, "1000"), (30.0, ""), (900.0, "")] {
+        for (value, want) in
+            [(20_000.0, "20 k"), (0.5, "0.5"), (1000.0, "1000"), (30.0, ""), (900.0, "")]
+        {
             assert_eq!(short_of_decades(&value), want);
         }
     }

@@ -1,5 +1,5 @@
-//! The way from NVML to watts, over a driver by script: two boards, a load in the middle of a quiet time, a driver without the ring of
-//! samples. Owns the script; refuses to read any real sensor.
+//! The way from NVML to watts, over a driver by script: two boards, a load in the middle of a quiet
+//! time, a driver without the ring of samples. Owns the script; refuses to read any real sensor.
 
 use super::*;
 use clscope_nvml::api::{ClockDomain, Field, GpmSample, PowerSample, Scope, Utilisation};
@@ -50,12 +50,18 @@ impl Api for Fake {
     }
     fn power_samples(&self, device: Index, after_us: u64) -> Result<Vec<PowerSample>, NvmlError> {
         if !self.ring {
-            return Err(NvmlError::Call { call: "ring", code: code::NOT_SUPPORTED, words: String::new() });
+            return Err(NvmlError::Call {
+                call: "ring",
+                code: code::NOT_SUPPORTED,
+                words: String::new(),
+            });
         }
         let last = self.now() / (20 * MS);
         let all = (last.saturating_sub(119)..last).map(|k| k * 20 * MS);
-        let sample =
-            |at: u64| PowerSample { stamp_us: (WALL + at) / 1000, milliwatts: u32::try_from(Fake::watts(device, at) * 1000).unwrap_or(0) };
+        let sample = |at: u64| PowerSample {
+            stamp_us: (WALL + at) / 1000,
+            milliwatts: u32::try_from(Fake::watts(device, at) * 1000).unwrap_or(0),
+        };
         Ok(all.map(sample).filter(|s| s.stamp_us > after_us).collect())
     }
     fn total_energy_mj(&self, device: Index) -> Result<u64, NvmlError> {
@@ -95,7 +101,12 @@ impl Api for Fake {
     fn gpm_get(&self, _: Index, _: &mut GpmSample) -> Result<(), NvmlError> {
         Err(NvmlError::NoFunction { call: "gpm_get" })
     }
-    fn gpm_metrics(&self, _: &GpmSample, _: &GpmSample, _: &[u32]) -> Result<Vec<Option<f64>>, NvmlError> {
+    fn gpm_metrics(
+        &self,
+        _: &GpmSample,
+        _: &GpmSample,
+        _: &[u32],
+    ) -> Result<Vec<Option<f64>>, NvmlError> {
         Err(NvmlError::NoFunction { call: "gpm_metrics" })
     }
 }
@@ -160,7 +171,11 @@ fn a_load_gets_its_watts_its_clock_and_what_held_it_back() {
     // Addresses are written in several ways.
     for pci in ["0000:d8:00.0", "0000:D8:00.0", "00000000:D8:00.0"] {
         let power = sampled(true, Some(pci));
-        assert!(power.source().contains("nvml") && power.source().contains("power-samples"), "{}", power.source());
+        assert!(
+            power.source().contains("nvml") && power.source().contains("power-samples"),
+            "{}",
+            power.source()
+        );
         let load = window(LOAD.start, LOAD.end);
         assert_eq!(power.watts(load).map(|e| e.value), Some(400.0));
         assert_eq!(power.watts(window(4_500 * MS, 5_700 * MS)).map(|e| e.value), Some(100.0));
@@ -190,7 +205,8 @@ fn anothers_sensor_is_never_taken() {
     assert_eq!(power.clock_mhz(window(LOAD.start, LOAD.end)), None);
 }
 
-/// A counter's reading is a mean over the time before it: one that began before the load says nothing about it.
+/// A counter's reading is a mean over the time before it: one that began before the load says
+/// nothing about it.
 #[test]
 fn counters_are_means_of_whole_readings() {
     use clscope_sensors::source::{DeviceKey, DomainId};
@@ -205,13 +221,20 @@ fn counters_are_means_of_whole_readings() {
             let busy = LOAD.contains(&(at.0 - 1)) && n == 0;
             let reading = source::Reading {
                 mean_over_ns: Some(100 * MS),
-                ..source::Reading::now(DomainId(0), Stamp { before: at, after: at }, Value::Percent(if busy { 96.0 } else { 2.0 }))
+                ..source::Reading::now(
+                    DomainId(0),
+                    Stamp { before: at, after: at },
+                    Value::Percent(if busy { 96.0 } else { 2.0 }),
+                )
             };
             readings.reading(SeriesId(n), &reading);
         }
     }
     let power = Power::new(readings, &gpu(Some("0000:d8:00.0")), &[]);
     let load = window(LOAD.start - 30 * MS, LOAD.end + 30 * MS);
-    assert_eq!(power.counters(load), [("gpm/fp32".to_owned(), "%", Estimate::symmetric(96.0, 0.0))]);
+    assert_eq!(
+        power.counters(load),
+        [("gpm/fp32".to_owned(), "%", Estimate::symmetric(96.0, 0.0))]
+    );
     assert_eq!(power.counters(window(LOAD.start, LOAD.start + 90 * MS)), [], "too short for any");
 }

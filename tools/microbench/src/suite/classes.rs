@@ -1,6 +1,7 @@
-//! Energy per instruction by class (kernels/classes.cl): 500 statements a turn of arithmetic, division, special functions, compare and
-//! branch, global and local memory; power against working groups and lanes (seeds/004 table 6.1 and figure 6.4). Owns the variants, their
-//! host references and the lines through the power figures.
+//! Energy per instruction by class (kernels/classes.cl): 500 statements a turn of arithmetic,
+//! division, special functions, compare and branch, global and local memory; power against working
+//! groups and lanes (seeds/004 table 6.1 and figure 6.4). Owns the variants, their host references
+//! and the lines through the power figures.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, geometry};
@@ -118,17 +119,20 @@ impl Variant {
         let size = self.scalar.bytes();
         let steps = f64::from(trips) * f64::from(STATEMENTS);
         let memory = matches!(self.class, Class::Global | Class::Local);
-        let ulp = if self.scalar == Scalar::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let ulp =
+            if self.scalar == Scalar::Double { f64::EPSILON } else { f64::from(f32::EPSILON) };
         let tolerance = match self.class {
             _ if self.scalar == Scalar::Int || memory => 0.0,
             Class::Division => 2.5 * steps * ulp,
-            // Every root halves the relative error it is given, so 2 ulp a step never become more than 4; the reference's own
-            // rounding comes on top.
+            // Every root halves the relative error it is given, so 2 ulp a step never become more
+            // than 4; the reference's own rounding comes on top.
             Class::Special => 8.0 * ulp,
             _ => 0.0,
         };
         let long = !memory && steps > 4e6 || self.class == Class::Division && tolerance > 0.01;
-        let wanted: Vec<f64> = (0..4).map(|e| if long { f64::NAN } else { self.reference(self.seed(e), trips) }).collect();
+        let wanted: Vec<f64> = (0..4)
+            .map(|e| if long { f64::NAN } else { self.reference(self.seed(e), trips) })
+            .collect();
         let some = outcome.geometry.items().min(1 << 16);
         let bytes = outcome.read(0, 0, some * size)?;
         for (i, bytes) in bytes.chunks_exact(size).enumerate() {
@@ -144,9 +148,15 @@ impl Variant {
                     _ => wanted[i % 4],
                 }
             };
-            let right = if want.is_nan() { got.is_finite() } else { got == want || (got - want).abs() <= tolerance * want.abs() };
+            let right = if want.is_nan() {
+                got.is_finite()
+            } else {
+                got == want || (got - want).abs() <= tolerance * want.abs()
+            };
             if !right {
-                return Ok(Some(format!("item {i} has {got} where the host gets {want} after {steps} statements")));
+                return Ok(Some(format!(
+                    "item {i} has {got} where the host gets {want} after {steps} statements"
+                )));
             }
         }
         Ok(None)
@@ -170,7 +180,13 @@ impl Variant {
         let mut fills = vec![Fill::Pattern { buffer: 0, pattern: seeds, bytes }];
         if self.class == Class::Global {
             let args = vec![Arg::Buffer(1), Arg::uint(self.hop())];
-            fills.push(Fill::Kernel { source: Source::Classes, entry: "link", defines: defines.clone(), args, items: self.table_words });
+            fills.push(Fill::Kernel {
+                source: Source::Classes,
+                entry: "link",
+                defines: defines.clone(),
+                args,
+                items: self.table_words,
+            });
         }
         let [p, q] = self.constants().map(|c| Arg::Value(self.scalar.encode(c)));
         let mut needs = vec![Need::Type(self.scalar)];
@@ -186,9 +202,20 @@ impl Variant {
             groups: self.groups,
             group: self.group,
             may_shrink: true,
-            buffers: vec![bytes, if self.class == Class::Global { 4 * self.table_words } else { 64 }],
+            buffers: vec![
+                bytes,
+                if self.class == Class::Global { 4 * self.table_words } else { 64 },
+            ],
             fills,
-            args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Trips, p, q, Arg::uint(self.lanes), Arg::Local(scratch)],
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Trips,
+                p,
+                q,
+                Arg::uint(self.lanes),
+                Arg::Local(scratch),
+            ],
             trips: Trips::Lasting(settings.launch_ns()),
             check_trips: 2,
             check: Box::new(move |outcome| self.compare(outcome)),
@@ -198,11 +225,19 @@ impl Variant {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } = bench.measure(&variant.job(&bench.settings), true)?;
-    let lanes = (0..geometry.group).filter(|l| l % 32 < variant.lanes as usize).count() * geometry.groups;
+    let Measured { timing, geometry, span, windows } =
+        bench.measure(&variant.job(&bench.settings), true)?;
+    let lanes =
+        (0..geometry.group).filter(|l| l % 32 < variant.lanes as usize).count() * geometry.groups;
     let instructions = f64::from(geometry.trips) * f64::from(STATEMENTS) * lanes as f64;
     let rate = Figure::new("rate", "Ginstr/s", timing.time_ns.mean.reciprocal(instructions));
-    Ok(Gave { timing: Some(timing), figures: vec![rate], span: Some(span), windows, notes: Vec::new() })
+    Ok(Gave {
+        timing: Some(timing),
+        figures: vec![rate],
+        span: Some(span),
+        windows,
+        notes: Vec::new(),
+    })
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
@@ -212,33 +247,68 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         (_, DeviceKind::Gpu) => 1 << 26,
         _ => 1 << 24,
     };
-    let table_words = 1usize << wanted.min((device.largest_buffer / 4).max(1 << 12) as usize).ilog2();
-    let base = Variant { class: Class::Arithmetic, scalar: Scalar::Float, groups, group, lanes: 32, table_words };
+    let table_words =
+        1usize << wanted.min((device.largest_buffer / 4).max(1 << 12) as usize).ilog2();
+    let base = Variant {
+        class: Class::Arithmetic,
+        scalar: Scalar::Float,
+        groups,
+        group,
+        lanes: 32,
+        table_words,
+    };
     let mut cases = Vec::new();
     let mut add = |id: String, variant: Variant, extra: Option<(&'static str, usize)>| {
-        let mut parameters = BTreeMap::from([("class", json!(variant.class.name())), ("type", json!(variant.scalar.name()))]);
+        let mut parameters = BTreeMap::from([
+            ("class", json!(variant.class.name())),
+            ("type", json!(variant.scalar.name())),
+        ]);
         if let Some((axis, value)) = extra {
             parameters.extend([("sweep", json!(axis)), (axis, json!(value))]);
         }
-        cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
+        cases.push(Case {
+            id,
+            suite: SUITE.name,
+            parameters,
+            run: Box::new(move |bench| run(bench, variant)),
+        });
     };
     for scalar in [Scalar::Int, Scalar::Float, Scalar::Double] {
         for class in [Class::Arithmetic, Class::Division, Class::Special, Class::Other] {
-            add(format!("classes/{}/{}", scalar.name(), class.name()), Variant { class, scalar, ..base }, None);
+            add(
+                format!("classes/{}/{}", scalar.name(), class.name()),
+                Variant { class, scalar, ..base },
+                None,
+            );
         }
     }
     for class in [Class::Global, Class::Local] {
-        add(format!("classes/memory/{}", class.name()), Variant { class, scalar: Scalar::Int, ..base }, None);
+        add(
+            format!("classes/memory/{}", class.name()),
+            Variant { class, scalar: Scalar::Int, ..base },
+            None,
+        );
     }
     let units = device.compute_units as usize;
-    let mut counts: Vec<usize> =
-        if settings.blocks.len() > 1 { settings.blocks.clone() } else { (1..=4).map(|quarter| (units * quarter / 4).max(1)).collect() };
+    let mut counts: Vec<usize> = if settings.blocks.len() > 1 {
+        settings.blocks.clone()
+    } else {
+        (1..=4).map(|quarter| (units * quarter / 4).max(1)).collect()
+    };
     counts.dedup();
     for groups in counts {
-        add(format!("classes/groups/{groups}"), Variant { groups, ..base }, Some(("groups", groups)));
+        add(
+            format!("classes/groups/{groups}"),
+            Variant { groups, ..base },
+            Some(("groups", groups)),
+        );
     }
     for lanes in [1, 8, 16, 24, 32] {
-        add(format!("classes/lanes/{lanes}"), Variant { lanes, ..base }, Some(("lanes", lanes as usize)));
+        add(
+            format!("classes/lanes/{lanes}"),
+            Variant { lanes, ..base },
+            Some(("lanes", lanes as usize)),
+        );
     }
     cases.push(super::floor_case(SUITE.name));
     cases
@@ -249,7 +319,9 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (axis, what) in [("groups", "working group"), ("lanes", "working lane of 32")] {
         let ours = results.iter().filter(|r| r.parameter("sweep") == Some(axis));
-        let points: Vec<(f64, f64)> = ours.filter_map(|r| Some((r.number(axis)?, r.figure("power")?.estimate.value))).collect();
+        let points: Vec<(f64, f64)> = ours
+            .filter_map(|r| Some((r.number(axis)?, r.figure("power")?.estimate.value)))
+            .collect();
         if let Some(line) = fit::line(&points, false) {
             let text = format!(
                 "power grows by {:.3} W (±{:.3}) for each {what}, from {:.1} W",
@@ -257,8 +329,17 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 line.slope.half(),
                 line.intercept.value
             );
-            let figures = vec![Figure::new("slope", "W", line.slope), Figure::new("intercept", "W", line.intercept)];
-            findings.push(Finding { name: format!("classes/{axis}"), text, figures, confidence: None, method: "least squares" });
+            let figures = vec![
+                Figure::new("slope", "W", line.slope),
+                Figure::new("intercept", "W", line.intercept),
+            ];
+            findings.push(Finding {
+                name: format!("classes/{axis}"),
+                text,
+                figures,
+                confidence: None,
+                method: "least squares",
+            });
         }
     }
     findings
@@ -270,10 +351,18 @@ mod tests {
 
     #[test]
     fn references_by_table() {
-        let v = |class, scalar| Variant { class, scalar, groups: 1, group: 32, lanes: 32, table_words: 64 };
+        let v = |class, scalar| Variant {
+            class,
+            scalar,
+            groups: 1,
+            group: 32,
+            lanes: 32,
+            table_words: 64,
+        };
         assert_eq!(v(Class::Arithmetic, Scalar::Float).reference(1.0, 1), 1.0 + 250.0 * 0.25);
         assert!((v(Class::Special, Scalar::Double).reference(1.75, 1) - 1.0).abs() < 1e-12);
-        // popcount(2) + 5 = 6, popcount(6) + 3 = 5, then popcount(5) + 5 = 7, popcount(7) + 3 = 6: a fixed point.
+        // popcount(2) + 5 = 6, popcount(6) + 3 = 5, then popcount(5) + 5 = 7, popcount(7) + 3 = 6:
+        // a fixed point.
         assert_eq!(v(Class::Special, Scalar::Int).reference(2.0, 1), 6.0);
         assert_eq!(v(Class::Global, Scalar::Int).walk(5, 3), (5 + 96) & 63);
     }

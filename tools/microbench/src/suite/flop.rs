@@ -1,5 +1,5 @@
-//! Arithmetic throughput (kernels/flop.cl): four shapes, five widths, six operations, four types. Owns the variants, their
-//! host references and the counting of operations.
+//! Arithmetic throughput (kernels/flop.cl): four shapes, five widths, six operations, four types.
+//! Owns the variants, their host references and the counting of operations.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, geometry};
@@ -13,8 +13,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The suite.
-pub const SUITE: Suite =
-    Suite { name: "flop", about: "arithmetic throughput by shape, operation, type and SIMD width", wants_power: true, cases, conclude };
+pub const SUITE: Suite = Suite {
+    name: "flop",
+    about: "arithmetic throughput by shape, operation, type and SIMD width",
+    wants_power: true,
+    cases,
+    conclude,
+};
 
 /// Statements of one turn of the kernels' loops.
 pub const STATEMENTS: u32 = 64;
@@ -59,13 +64,15 @@ impl Op {
         if matches!(self, Op::Mad | Op::Fma) { 2.0 } else { 1.0 }
     }
 
-    /// The constants of timed launches and of the checked one, which must tell how many steps were made.
+    /// The constants of timed launches and of the checked one, which must tell how many steps were
+    /// made.
     fn constants(self, scalar: Scalar) -> ([f64; 2], [f64; 2]) {
         match (self, scalar) {
             (Op::Mad, Scalar::Int) => ([3.0, 1.0], [3.0, 1.0]),
-            (Op::Div, Scalar::Int) => {
-                ([f64::from(1 << 30), f64::from((1 << 30) + 12345)], [f64::from(1 << 30), f64::from((1 << 30) + 12345)])
-            }
+            (Op::Div, Scalar::Int) => (
+                [f64::from(1 << 30), f64::from((1 << 30) + 12345)],
+                [f64::from(1 << 30), f64::from((1 << 30) + 12345)],
+            ),
             (Op::Add | Op::Sub | Op::Mul, Scalar::Int) => ([5.0, 3.0], [5.0, 3.0]),
             (Op::Add | Op::Sub, _) => ([0.5, -0.25], [0.5, -0.25]),
             (Op::Mul, _) => ([1.25, 0.8], [1.25, 0.8]),
@@ -131,14 +138,19 @@ impl Variant {
     /// Its name.
     #[must_use]
     pub fn id(&self) -> String {
-        let width = if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
+        let width =
+            if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
         format!("flop/{}/{}/{}/{width}", self.shape.name(), self.scalar.name(), self.op.name())
     }
 
     /// Operations of one work-item in `trips` turns.
     #[must_use]
     pub fn operations(&self, trips: u32) -> f64 {
-        let statements = if self.shape == Shape::Single { 1.0 } else { f64::from(trips) * f64::from(STATEMENTS) };
+        let statements = if self.shape == Shape::Single {
+            1.0
+        } else {
+            f64::from(trips) * f64::from(STATEMENTS)
+        };
         statements * self.op.operations() * self.width as f64
     }
 
@@ -153,7 +165,8 @@ impl Variant {
     /// What the statements make of `seed` on the host: exact but for division.
     #[must_use]
     pub fn reference(&self, seed: f64, trips: u32, constants: [f64; 2], contract: bool) -> f64 {
-        let steps = if self.shape == Shape::Single { 1 } else { u64::from(trips) * u64::from(STATEMENTS) };
+        let steps =
+            if self.shape == Shape::Single { 1 } else { u64::from(trips) * u64::from(STATEMENTS) };
         if self.scalar == Scalar::Int {
             return f64::from(self.integer(seed as i32, steps, constants.map(|c| c as i32)));
         }
@@ -192,8 +205,16 @@ impl Variant {
         for step in 0..steps {
             let even = step % 2 == 0;
             match self.op {
-                Op::Mad | Op::Fma => x = x.wrapping_mul(p).wrapping_add(if self.shape == Shape::Private { q } else { 1 }),
-                Op::Div if self.shape == Shape::Private => x = (if even { p } else { q }).wrapping_div(x.max(1)),
+                Op::Mad | Op::Fma => {
+                    x = x.wrapping_mul(p).wrapping_add(if self.shape == Shape::Private {
+                        q
+                    } else {
+                        1
+                    })
+                }
+                Op::Div if self.shape == Shape::Private => {
+                    x = (if even { p } else { q }).wrapping_div(x.max(1))
+                }
                 // The loops over memory take 1 from memory.
                 Op::Div => {}
                 _ if self.shape != Shape::Private => {
@@ -216,29 +237,47 @@ impl Variant {
         x
     }
 
-    fn compare(&self, outcome: &Outcome<'_>, constants: [f64; 2], contract: bool) -> Result<Option<String>, ClError> {
+    fn compare(
+        &self,
+        outcome: &Outcome<'_>,
+        constants: [f64; 2],
+        contract: bool,
+    ) -> Result<Option<String>, ClError> {
         let trips = outcome.geometry.trips;
         let steps = self.operations(trips) / self.width as f64;
         let size = self.scalar.bytes();
         let elements = outcome.geometry.items() * self.width;
         let exact = self.op != Op::Div || self.scalar == Scalar::Int;
-        // Long launches of inexact or endless chains are only asked to be finite: the short one has shown that the work is done.
+        // Long launches of inexact or endless chains are only asked to be finite: the short one has
+        // shown that the work is done.
         let long = steps > 4e6 || (!exact && steps > 1e4);
         let seeds: Vec<f64> = (0..4).map(|e| self.seed(e)).collect();
-        let wanted: Vec<f64> = seeds.iter().map(|&s| if long { f64::NAN } else { self.reference(s, trips, constants, contract) }).collect();
-        // 2.5 ulp a step (OpenCL C, table of relative errors), which the alternation of k / x keeps from growing faster.
+        let wanted: Vec<f64> = seeds
+            .iter()
+            .map(|&s| if long { f64::NAN } else { self.reference(s, trips, constants, contract) })
+            .collect();
+        // 2.5 ulp a step (OpenCL C, table of relative errors), which the alternation of k / x keeps
+        // from growing faster.
         let tolerance = if exact { 0.0 } else { 2.5 * steps * ulp(self.scalar) };
         // Pieces from the front, the middle and the end; a small result whole.
         const PIECE: usize = 1 << 21;
         let total = elements * size;
-        let starts = if total <= 3 * PIECE { vec![0] } else { vec![0, total / 2 / 128 * 128, total - PIECE] };
+        let starts = if total <= 3 * PIECE {
+            vec![0]
+        } else {
+            vec![0, total / 2 / 128 * 128, total - PIECE]
+        };
         let length = if starts.len() == 1 { total } else { PIECE };
         for start in starts {
             let piece = outcome.read(0, start, length)?;
             for (k, bytes) in piece.chunks_exact(size).enumerate() {
                 let e = start / size + k;
                 let (got, want) = (self.scalar.decode(bytes).unwrap_or(f64::NAN), wanted[e % 4]);
-                let right = if want.is_nan() { got.is_finite() } else { got == want || (got - want).abs() <= tolerance * want.abs() };
+                let right = if want.is_nan() {
+                    got.is_finite()
+                } else {
+                    got == want || (got - want).abs() <= tolerance * want.abs()
+                };
                 if !right {
                     return Ok(Some(format!(
                         "element {e} is {got} where the host gets {want} after {steps} statements from {}",
@@ -282,7 +321,13 @@ impl Variant {
             may_shrink: true,
             buffers: vec![bytes, if private { self.width * 8 } else { bytes }],
             fills,
-            args: vec![Arg::Buffer(0), Arg::Buffer(1), Arg::Trips, Arg::Value(encode(timed[0])), Arg::Value(encode(timed[1]))],
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Trips,
+                Arg::Value(encode(timed[0])),
+                Arg::Value(encode(timed[1])),
+            ],
             trips: if single { Trips::Fixed(1) } else { Trips::Lasting(settings.launch_ns()) },
             check_trips,
             check: Box::new(move |outcome| {
@@ -303,13 +348,25 @@ fn ulp(scalar: Scalar) -> f64 {
 }
 
 /// Runs a variant and counts its operations.
-pub(super) fn run(bench: &mut Bench<'_>, variant: Variant, groups: usize, group: usize, power: bool) -> Result<Gave, CaseError> {
+pub(super) fn run(
+    bench: &mut Bench<'_>,
+    variant: Variant,
+    groups: usize,
+    group: usize,
+    power: bool,
+) -> Result<Gave, CaseError> {
     let job = variant.job(groups, group, &bench.settings);
     let Measured { timing, geometry, span, windows } = bench.measure(&job, power)?;
     let operations = variant.operations(geometry.trips) * geometry.items() as f64;
     let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
     let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
-    Ok(Gave { timing: Some(timing), figures: vec![rate], span: Some(span), windows, notes: Vec::new() })
+    Ok(Gave {
+        timing: Some(timing),
+        figures: vec![rate],
+        span: Some(span),
+        windows,
+        notes: Vec::new(),
+    })
 }
 
 fn variants(settings: &Settings) -> Vec<Variant> {
@@ -327,8 +384,10 @@ fn variants(settings: &Settings) -> Vec<Variant> {
                         }
                         _ => width == 1 && op == Op::Mad && scalar == Scalar::Float,
                     };
-                    // fma() is for floating point; the compiler may fold a loop of integer sums over memory.
-                    let exists = scalar != Scalar::Int || op != Op::Fma && (shape == Shape::Private || op == Op::Mad);
+                    // fma() is for floating point; the compiler may fold a loop of integer sums
+                    // over memory.
+                    let exists = scalar != Scalar::Int
+                        || op != Op::Fma && (shape == Shape::Private || op == Op::Mad);
                     if exists && (settings.full || settings.tiny || quick) {
                         variants.push(Variant { shape, scalar, op, width });
                     }
@@ -339,7 +398,8 @@ fn variants(settings: &Settings) -> Vec<Variant> {
     variants
 }
 
-/// The numbers of work-groups of the sweep: every one up to three rounds of the compute units, if the user names none.
+/// The numbers of work-groups of the sweep: every one up to three rounds of the compute units, if
+/// the user names none.
 fn sweep(device: &DeviceFacts, settings: &Settings) -> Vec<usize> {
     if settings.blocks.len() > 1 {
         return settings.blocks.clone();
@@ -351,7 +411,10 @@ fn sweep(device: &DeviceFacts, settings: &Settings) -> Vec<usize> {
     let last = 3 * units + 2;
     let step = if settings.full { 1 } else { last.div_ceil(48) };
     // Quick: a coarse walk, and both sides of every round, where the saw-tooth falls.
-    let mut groups: Vec<usize> = (1..=last).step_by(step).chain((1..=3).flat_map(|round| [round * units, round * units + 1])).collect();
+    let mut groups: Vec<usize> = (1..=last)
+        .step_by(step)
+        .chain((1..=3).flat_map(|round| [round * units, round * units + 1]))
+        .collect();
     groups.sort_unstable();
     groups.dedup();
     groups
@@ -374,9 +437,18 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
     for group in sizes {
         for groups in sweep(device, settings) {
-            let parameters = BTreeMap::from([("sweep", json!("groups")), ("groups", json!(groups)), ("group_size", json!(group))]);
+            let parameters = BTreeMap::from([
+                ("sweep", json!("groups")),
+                ("groups", json!(groups)),
+                ("group_size", json!(group)),
+            ]);
             let run = move |bench: &mut Bench<'_>| run(bench, variant, groups, group, false);
-            cases.push(Case { id: format!("flop/sweep/{group}/{groups}"), suite: SUITE.name, parameters, run: Box::new(run) });
+            cases.push(Case {
+                id: format!("flop/sweep/{group}/{groups}"),
+                suite: SUITE.name,
+                parameters,
+                run: Box::new(run),
+            });
         }
     }
     cases
@@ -387,10 +459,20 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scalar in Scalar::ALL {
         // A single statement is a test of memory and overheads, not of arithmetic.
-        let of_type = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()) && r.parameter("shape") != Some("single"));
-        let best = of_type.filter_map(|r| Some((r, r.figure("rate")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
+        let of_type = results.iter().filter(|r| {
+            r.parameter("type") == Some(scalar.name()) && r.parameter("shape") != Some("single")
+        });
+        let best = of_type
+            .filter_map(|r| Some((r, r.figure("rate")?)))
+            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
         if let Some((case, rate)) = best {
-            let text = format!("best {} rate {:.1} {} ({})", scalar.name(), rate.estimate.value, rate.unit, case.id);
+            let text = format!(
+                "best {} rate {:.1} {} ({})",
+                scalar.name(),
+                rate.estimate.value,
+                rate.unit,
+                case.id
+            );
             let figures = vec![rate.clone()];
             findings.push(Finding {
                 name: format!("flop/best/{}", scalar.name()),
@@ -413,7 +495,8 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             "throughput over work-groups repeats every {} groups; the device states {} compute units",
             found.after, device.compute_units
         );
-        let period = Figure::new("period", "groups", crate::stats::Estimate::symmetric(found.after, 0.0));
+        let period =
+            Figure::new("period", "groups", crate::stats::Estimate::symmetric(found.after, 0.0));
         findings.push(Finding {
             name: "flop/saw_tooth".to_owned(),
             text,
@@ -454,7 +537,10 @@ mod tests {
         assert_eq!(fibonacci, f64::from(a as i32));
         // Contraction shows where the product is not exact.
         let mad = v(p, Scalar::Float, Op::Mad);
-        assert_ne!(mad.reference(1.0, 1, [1.1, 0.7], false), mad.reference(1.0, 1, [1.1, 0.7], true));
+        assert_ne!(
+            mad.reference(1.0, 1, [1.1, 0.7], false),
+            mad.reference(1.0, 1, [1.1, 0.7], true)
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Latency hiding (kernels/latency.cl): chains of dependent instructions at every occupancy that local memory and the size of groups can
-//! set. Owns the levels, the check that as many groups were resident as meant, and the tables of latency, peak throughput and concurrency
-//! needed (seeds/001 tables 6.1 to 6.4).
+//! Latency hiding (kernels/latency.cl): chains of dependent instructions at every occupancy that
+//! local memory and the size of groups can set. Owns the levels, the check that as many groups were
+//! resident as meant, and the tables of latency, peak throughput and concurrency needed (seeds/001
+//! tables 6.1 to 6.4).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite};
@@ -46,7 +47,8 @@ const KINDS: [(Kind, &str); 6] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Level {
     group: usize,
-    /// Launch as many groups as are resident at once, limited by local memory; else one group for each compute unit.
+    /// Launch as many groups as are resident at once, limited by local memory; else one group for
+    /// each compute unit.
     fill_units: bool,
 }
 
@@ -116,30 +118,46 @@ impl Variant {
 
     fn compare(&self, outcome: &Outcome<'_>, hop: u32) -> Result<Option<String>, ClError> {
         let geometry = outcome.geometry;
-        // A chain of hundreds of thousands of links takes the host as long as the device; a few items speak for all.
+        // A chain of hundreds of thousands of links takes the host as long as the device; a few
+        // items speak for all.
         let some = if geometry.trips > 64 { 4 } else { 512 }.min(geometry.items());
         let words = outcome.read(0, 0, 4 * some)?;
         for (i, bytes) in words.chunks_exact(4).enumerate() {
             let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
             let want = self.reference(i as u32, geometry, hop);
-            let close = || self.kind == Kind::Special && (f32::from_bits(got) / f32::from_bits(want) - 1.0).abs() < 1e-5;
+            let close = || {
+                self.kind == Kind::Special
+                    && (f32::from_bits(got) / f32::from_bits(want) - 1.0).abs() < 1e-5
+            };
             if got != want && !close() {
-                return Ok(Some(format!("item {i} ended at {got:#x} where the host ends at {want:#x} after {} turns", geometry.trips)));
+                return Ok(Some(format!(
+                    "item {i} ended at {got:#x} where the host ends at {want:#x} after {} turns",
+                    geometry.trips
+                )));
             }
         }
         Ok(None)
     }
 
-    /// Bytes of local memory to try, largest first. All that a group may have lets as few groups as possible fit beside each other, but some
-    /// runtimes keep a part of what they state for themselves.
+    /// Bytes of local memory to try, largest first. All that a group may have lets as few groups as
+    /// possible fit beside each other, but some runtimes keep a part of what they state for
+    /// themselves.
     fn pads(&self, device: &DeviceFacts) -> Vec<usize> {
         let own = 4 * self.local_words as usize;
         if !self.level.fill_units {
             return vec![own];
         }
         let all = device.local_bytes as usize / 256 * 256;
-        let mut pads: Vec<usize> =
-            [all, all.saturating_sub(256), all.saturating_sub(1024), all / 16 * 15, all / 4 * 3, all / 2].map(|pad| pad.max(own)).to_vec();
+        let mut pads: Vec<usize> = [
+            all,
+            all.saturating_sub(256),
+            all.saturating_sub(1024),
+            all / 16 * 15,
+            all / 4 * 3,
+            all / 2,
+        ]
+        .map(|pad| pad.max(own))
+        .to_vec();
         pads.dedup();
         pads
     }
@@ -150,8 +168,11 @@ impl Variant {
             Kind::LocalConflict => "LOCAL",
             kind => KINDS.iter().find(|k| k.0 == kind).map_or("ADD", |k| k.1),
         };
-        let mut defines =
-            vec![format!("-DKIND_{}", name.to_uppercase()), format!("-DILP={}", self.ilp), format!("-DCONFLICT={}", self.conflict())];
+        let mut defines = vec![
+            format!("-DKIND_{}", name.to_uppercase()),
+            format!("-DILP={}", self.ilp),
+            format!("-DCONFLICT={}", self.conflict()),
+        ];
         if self.alpha.is_some() {
             defines.push("-DALPHA".to_owned());
         }
@@ -159,8 +180,15 @@ impl Variant {
         let mut fills = Vec::new();
         if self.is_global() {
             let random = u32::from(self.kind == Kind::Random);
-            let args = vec![Arg::Buffer(1), Arg::uint(self.mask()), Arg::uint(hop), Arg::uint(random)];
-            fills.push(Fill::Kernel { source: Source::Latency, entry: "lay", defines: defines.clone(), args, items: table });
+            let args =
+                vec![Arg::Buffer(1), Arg::uint(self.mask()), Arg::uint(hop), Arg::uint(random)];
+            fills.push(Fill::Kernel {
+                source: Source::Latency,
+                entry: "lay",
+                defines: defines.clone(),
+                args,
+                items: table,
+            });
         }
         Job {
             source: Source::Latency,
@@ -189,8 +217,8 @@ impl Variant {
     }
 }
 
-/// How many groups are resident at once with this much local memory, seen by letting them count themselves: the most of three looks, since a
-/// busy host may start threads late.
+/// How many groups are resident at once with this much local memory, seen by letting them count
+/// themselves: the most of three looks, since a busy host may start threads late.
 fn resident(bench: &mut Bench<'_>, variant: Variant, pad: usize) -> Result<usize, CaseError> {
     let units = bench.facts().compute_units as usize;
     let buffers = bench.buffers(&[64])?;
@@ -210,19 +238,32 @@ fn resident(bench: &mut Bench<'_>, variant: Variant, pad: usize) -> Result<usize
 }
 
 /// The measurement with so much local memory, and how many groups it ran.
-fn launched(bench: &mut Bench<'_>, variant: Variant, pad: usize) -> Result<(Measured, usize), CaseError> {
-    let groups = if variant.level.fill_units { resident(bench, variant, pad)? } else { bench.facts().compute_units as usize };
+fn launched(
+    bench: &mut Bench<'_>,
+    variant: Variant,
+    pad: usize,
+) -> Result<(Measured, usize), CaseError> {
+    let groups = if variant.level.fill_units {
+        resident(bench, variant, pad)?
+    } else {
+        bench.facts().compute_units as usize
+    };
     let job = variant.job(pad, &bench.settings, groups);
     Ok((bench.measure(&job, false)?, groups))
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     if variant.level.group > bench.facts().max_group {
-        let reason = format!("groups of {} are needed, the device takes {}", variant.level.group, bench.facts().max_group);
+        let reason = format!(
+            "groups of {} are needed, the device takes {}",
+            variant.level.group,
+            bench.facts().max_group
+        );
         return Err(CaseError::NotAvailable { reason, log: None });
     }
     let units = bench.facts().compute_units as usize;
-    let mut tried = Err(CaseError::NotAvailable { reason: "there is no local memory".to_owned(), log: None });
+    let mut tried =
+        Err(CaseError::NotAvailable { reason: "there is no local memory".to_owned(), log: None });
     for pad in variant.pads(bench.facts()) {
         tried = launched(bench, variant, pad);
         if !matches!(tried, Err(CaseError::NotAvailable { .. })) {
@@ -243,9 +284,15 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
 }
 
 fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
-    let lane = device.nv_warp.unwrap_or(if device.kind == DeviceKind::Cpu { 1 } else { 32 }) as usize;
-    let multiples: &[usize] = if settings.full { &[1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32] } else { &[1, 2, 4, 8, 16, 32] };
-    let mut levels: Vec<Level> = [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false }).collect();
+    let lane =
+        device.nv_warp.unwrap_or(if device.kind == DeviceKind::Cpu { 1 } else { 32 }) as usize;
+    let multiples: &[usize] = if settings.full {
+        &[1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32]
+    } else {
+        &[1, 2, 4, 8, 16, 32]
+    };
+    let mut levels: Vec<Level> =
+        [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false }).collect();
     levels.extend(multiples.iter().map(|m| Level { group: lane * m, fill_units: true }));
     if settings.tiny {
         levels.truncate(3);
@@ -257,7 +304,9 @@ fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
 fn alphas(settings: &Settings) -> Vec<u32> {
     match (settings.tiny, settings.full) {
         (true, _) => vec![0, 3, 20],
-        (_, true) => (0..=12).flat_map(|e| [1u32 << e, 3 << e >> 1]).filter(|&a| a > 0).chain([0]).collect(),
+        (_, true) => {
+            (0..=12).flat_map(|e| [1u32 << e, 3 << e >> 1]).filter(|&a| a > 0).chain([0]).collect()
+        }
         _ => vec![0, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048],
     }
 }
@@ -268,7 +317,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         (_, DeviceKind::Gpu) => 1 << 26,
         _ => 1 << 24,
     };
-    let table_words = 1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2();
+    let table_words =
+        1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2();
     let mut cases = Vec::new();
     let all = levels(device, settings);
     let mut add = |id: String, variant: Variant, name: &str| {
@@ -281,7 +331,12 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some(alpha) = variant.alpha {
             parameters.extend([("sweep", json!("alpha")), ("alpha", json!(alpha))]);
         }
-        cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
+        cases.push(Case {
+            id,
+            suite: SUITE.name,
+            parameters,
+            run: Box::new(move |bench| run(bench, variant)),
+        });
     };
     for (kind, name) in KINDS {
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
@@ -291,7 +346,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 let quick = ilp == 1 || !level.fill_units;
                 if quick || settings.full || settings.tiny {
                     let filled = if level.fill_units { "filled" } else { "single" };
-                    let variant = Variant { kind, ilp, alpha: None, level, table_words, local_words };
+                    let variant =
+                        Variant { kind, ilp, alpha: None, level, table_words, local_words };
                     add(format!("latency/{name}/ilp{ilp}/{filled}{}", level.group), variant, name);
                 }
             }
@@ -299,7 +355,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if matches!(kind, Kind::Stream | Kind::Random) {
             let Some(&level) = all.iter().rev().find(|l| l.group <= 256) else { continue };
             for alpha in alphas(settings) {
-                let variant = Variant { kind, ilp: 1, alpha: Some(alpha), level, table_words, local_words };
+                let variant =
+                    Variant { kind, ilp: 1, alpha: Some(alpha), level, table_words, local_words };
                 add(format!("latency/{name}/alpha{alpha}"), variant, name);
             }
         }
@@ -312,17 +369,30 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let units = f64::from(device.compute_units);
     for (kind, name) in KINDS {
-        let ours: Vec<&CaseResult> = results.iter().filter(|r| r.parameter("kind") == Some(name)).collect();
+        let ours: Vec<&CaseResult> =
+            results.iter().filter(|r| r.parameter("kind") == Some(name)).collect();
         let value = |r: &CaseResult, figure: &str| r.figure(figure).map(|f| f.estimate);
-        let plain: Vec<&&CaseResult> = ours.iter().filter(|r| r.parameter("sweep").is_none()).collect();
+        let plain: Vec<&&CaseResult> =
+            ours.iter().filter(|r| r.parameter("sweep").is_none()).collect();
         let chains = plain.iter().filter(|r| r.number("ilp") == Some(1.0));
-        let latency = chains.clone().filter_map(|r| value(r, "latency")).min_by(|a, b| a.value.total_cmp(&b.value));
-        let peak = plain.iter().filter_map(|r| value(r, "throughput")).max_by(|a, b| a.value.total_cmp(&b.value));
+        let latency = chains
+            .clone()
+            .filter_map(|r| value(r, "latency"))
+            .min_by(|a, b| a.value.total_cmp(&b.value));
+        let peak = plain
+            .iter()
+            .filter_map(|r| value(r, "throughput"))
+            .max_by(|a, b| a.value.total_cmp(&b.value));
         if let (Some(latency), Some(peak)) = (latency, peak) {
-            // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for the rest (seeds/001 6.3).
+            // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for
+            // the rest (seeds/001 6.3).
             let share = if matches!(kind, Kind::Stream | Kind::Random) { 0.9 } else { 0.95 };
-            let enough = chains.filter(|r| value(r, "throughput").is_some_and(|t| t.value >= share * peak.value));
-            let needed = enough.filter_map(|r| value(r, "items_per_unit")).map(|e| e.value).min_by(f64::total_cmp);
+            let enough = chains
+                .filter(|r| value(r, "throughput").is_some_and(|t| t.value >= share * peak.value));
+            let needed = enough
+                .filter_map(|r| value(r, "items_per_unit"))
+                .map(|e| e.value)
+                .min_by(f64::total_cmp);
             let linear = latency.value * peak.value / units;
             let clock = ours.iter().find_map(|r| value(r, "clock")).map(|e| e.value);
             let mut figures = vec![
@@ -332,11 +402,21 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             ];
             let cycles = clock.map(|mhz| latency.times(mhz * 1e-3));
             figures.extend(cycles.map(|c| Figure::new("latency_cycles", "cycles", c)));
-            figures.extend(clock.map(|mhz| Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))));
-            figures.extend(needed.map(|n| Figure::new("concurrency_needed", "items/unit", Estimate::symmetric(n, 0.0))));
-            let in_cycles = cycles.map_or_else(String::new, |c| format!(" ({:.1} cycles)", c.value));
+            figures.extend(clock.map(|mhz| {
+                Figure::new("peak_per_cycle", "op/cycle/unit", peak.times(1e3 / mhz / units))
+            }));
+            figures.extend(needed.map(|n| {
+                Figure::new("concurrency_needed", "items/unit", Estimate::symmetric(n, 0.0))
+            }));
+            let in_cycles =
+                cycles.map_or_else(String::new, |c| format!(" ({:.1} cycles)", c.value));
             let needs = needed.map_or_else(
-                || format!("no occupancy without independent chains reaches {:.0} % of it", share * 100.0),
+                || {
+                    format!(
+                        "no occupancy without independent chains reaches {:.0} % of it",
+                        share * 100.0
+                    )
+                },
                 |n| format!("{:.0} % of it from {n:.0} items a unit", share * 100.0),
             );
             let text = format!(
@@ -358,15 +438,27 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             .collect();
         walk.sort_by(|a, b| a.0.total_cmp(&b.0));
         // Hidden additions cost nothing: time is level, then rises.
-        if let Some(knee) = change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind) {
+        if let Some(knee) =
+            change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind)
+        {
             let text = format!(
                 "{name}: between {} and {} additions for each access the time begins to grow: the cusp, at this occupancy",
                 knee.after, knee.until
             );
-            let at = Estimate { value: f64::midpoint(knee.after, knee.until), low: knee.after, high: knee.until };
+            let at = Estimate {
+                value: f64::midpoint(knee.after, knee.until),
+                low: knee.after,
+                high: knee.until,
+            };
             let figures = vec![Figure::new("alpha", "additions", at)];
             let method = "two lines against one, F test";
-            findings.push(Finding { name: format!("latency/{name}/cusp"), text, figures, confidence: Some(knee.confidence), method });
+            findings.push(Finding {
+                name: format!("latency/{name}/cusp"),
+                text,
+                figures,
+                confidence: Some(knee.confidence),
+                method,
+            });
         }
     }
     findings

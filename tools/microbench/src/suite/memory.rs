@@ -1,5 +1,6 @@
-//! Memory throughput (kernels/memory.cl): streams, strides and scattered reads over buffers larger than the caches, the copy loop
-//! of the reference work, and local memory. Owns the variants, their host references and the counting of bytes.
+//! Memory throughput (kernels/memory.cl): streams, strides and scattered reads over buffers larger
+//! than the caches, the copy loop of the reference work, and local memory. Owns the variants, their
+//! host references and the counting of bytes.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, default_group};
@@ -97,7 +98,8 @@ impl Variant {
     /// Its name.
     #[must_use]
     pub fn id(&self) -> String {
-        let width = if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
+        let width =
+            if self.width == 1 { "scalar".to_owned() } else { format!("vect{}", self.width) };
         format!("memory/{}/{width}/x{}", self.pattern.name(), self.trips)
     }
 
@@ -106,7 +108,11 @@ impl Variant {
     }
 
     fn elements(&self) -> usize {
-        if matches!(self.pattern, Pattern::CopyLoop | Pattern::Local(_)) { self.items() } else { self.items() * self.trips as usize }
+        if matches!(self.pattern, Pattern::CopyLoop | Pattern::Local(_)) {
+            self.items()
+        } else {
+            self.items() * self.trips as usize
+        }
     }
 
     /// Bytes that a launch of `trips` turns moves, both directions counted.
@@ -117,8 +123,11 @@ impl Variant {
         match self.pattern {
             Pattern::Copy | Pattern::CopyLoop => 2.0 * moved,
             Pattern::Local(_) => 16.0 * moved,
-            // The sums that the readers leave are a matter of 1 / trips, and counted: they are moved too.
-            Pattern::Read | Pattern::Stride(_) | Pattern::Random => moved + self.items() as f64 * element,
+            // The sums that the readers leave are a matter of 1 / trips, and counted: they are
+            // moved too.
+            Pattern::Read | Pattern::Stride(_) | Pattern::Random => {
+                moved + self.items() as f64 * element
+            }
             Pattern::Write => moved,
         }
     }
@@ -138,11 +147,16 @@ impl Variant {
             }
             _ => e,
         };
-        (0..trips).fold(0u32, |sum, j| sum.wrapping_add(word(at(i.wrapping_add(j.wrapping_mul(n))).wrapping_mul(width).wrapping_add(lane))))
+        (0..trips).fold(0u32, |sum, j| {
+            sum.wrapping_add(word(
+                at(i.wrapping_add(j.wrapping_mul(n))).wrapping_mul(width).wrapping_add(lane),
+            ))
+        })
     }
 
     fn local(&self, l: u32, trips: u32, by: u32) -> u32 {
-        let start = |j: u32| l.wrapping_mul(by).wrapping_add(j.wrapping_mul(593)) & (LOCAL_WORDS / 2 - 1);
+        let start =
+            |j: u32| l.wrapping_mul(by).wrapping_add(j.wrapping_mul(593)) & (LOCAL_WORDS / 2 - 1);
         let round = |j: u32| (0..16).fold(0u32, |sum, k| sum.wrapping_add(word(start(j) + 37 * k)));
         (0..trips).fold(0u32, |sum, j| sum.wrapping_add(round(j)))
     }
@@ -164,13 +178,16 @@ impl Variant {
                 let want = match self.pattern {
                     Pattern::Copy | Pattern::CopyLoop => word(own),
                     Pattern::Write => i,
-                    // Local results repeat from group to group; long ones are left to the short launch.
+                    // Local results repeat from group to group; long ones are left to the short
+                    // launch.
                     Pattern::Local(_) if trips > 4096 => continue,
                     Pattern::Local(by) => self.local(i % outcome.geometry.group as u32, trips, by),
                     _ => self.sum(i, lane, trips),
                 };
                 if got != want {
-                    return Ok(Some(format!("lane {lane} of element {i} is {got:#x} where the host gets {want:#x}")));
+                    return Ok(Some(format!(
+                        "lane {lane} of element {i} is {got:#x} where the host gets {want:#x}"
+                    )));
                 }
             }
         }
@@ -207,7 +224,13 @@ impl Variant {
             buffers: vec![bytes, bytes],
             fills: vec![
                 Fill::Pattern { buffer: 0, pattern: vec![0xA5; 4], bytes },
-                Fill::Kernel { source: Source::Memory, entry: "fill", defines, args: vec![Arg::Buffer(1)], items: bytes / 4 },
+                Fill::Kernel {
+                    source: Source::Memory,
+                    entry: "fill",
+                    defines,
+                    args: vec![Arg::Buffer(1)],
+                    items: bytes / 4,
+                },
             ],
             args,
             trips,
@@ -218,7 +241,8 @@ impl Variant {
     }
 }
 
-/// Bytes of each of the two big buffers: a power of two, well above the caches, within a quarter of the memory.
+/// Bytes of each of the two big buffers: a power of two, well above the caches, within a quarter of
+/// the memory.
 #[must_use]
 pub fn stream_bytes(device: &DeviceFacts, settings: &Settings) -> usize {
     let wanted: u64 = match (settings.tiny, device.kind) {
@@ -233,7 +257,14 @@ pub fn stream_bytes(device: &DeviceFacts, settings: &Settings) -> usize {
 
 fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
     // Sizes that are no power of two would leave elements without a work-item.
-    let group = 1usize << settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings)).max(1).ilog2();
+    let group = 1usize
+        << settings
+            .tpb
+            .last()
+            .copied()
+            .unwrap_or_else(|| default_group(device, settings))
+            .max(1)
+            .ilog2();
     let bytes = stream_bytes(device, settings);
     let mut variants = Vec::new();
     let mut stream = |pattern: Pattern, width: usize, trips: u32| {
@@ -271,9 +302,20 @@ fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } = bench.measure(&variant.job(&bench.settings), false)?;
-    let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)));
-    Ok(Gave { timing: Some(timing), figures: vec![rate], span: Some(span), windows, notes: Vec::new() })
+    let Measured { timing, geometry, span, windows } =
+        bench.measure(&variant.job(&bench.settings), false)?;
+    let rate = Figure::new(
+        "bandwidth",
+        "GB/s",
+        timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)),
+    );
+    Ok(Gave {
+        timing: Some(timing),
+        figures: vec![rate],
+        span: Some(span),
+        windows,
+        notes: Vec::new(),
+    })
 }
 
 /// The runtime's own copy between buffers of the device, to compare with.
@@ -302,25 +344,44 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ("width", json!(variant.width)),
                 ("elements_per_item", json!(variant.trips)),
             ]);
-            Case { id: variant.id(), suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) }
+            Case {
+                id: variant.id(),
+                suite: SUITE.name,
+                parameters,
+                run: Box::new(move |bench| run(bench, variant)),
+            }
         })
         .collect();
     let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);
-    cases.push(Case { id: "memory/runtime_copy".to_owned(), suite: SUITE.name, parameters, run: Box::new(vendor_copy) });
+    cases.push(Case {
+        id: "memory/runtime_copy".to_owned(),
+        suite: SUITE.name,
+        parameters,
+        run: Box::new(vendor_copy),
+    });
     cases
 }
 
 /// The best copy beside the runtime's own.
 fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let best = |of: &[&str]| {
-        let some = results.iter().filter(|r| r.parameter("pattern").is_some_and(|p| of.contains(&p)));
-        some.filter_map(|r| Some((r, r.figure("bandwidth")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
+        let some =
+            results.iter().filter(|r| r.parameter("pattern").is_some_and(|p| of.contains(&p)));
+        some.filter_map(|r| Some((r, r.figure("bandwidth")?)))
+            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value))
     };
     let mut findings = Vec::new();
     if let Some((case, figure)) = best(&["copy", "read", "write"]) {
-        let text = format!("best streaming bandwidth {:.1} GB/s ({})", figure.estimate.value, case.id);
+        let text =
+            format!("best streaming bandwidth {:.1} GB/s ({})", figure.estimate.value, case.id);
         let figures = vec![figure.clone()];
-        findings.push(Finding { name: "memory/best_stream".to_owned(), text, figures, confidence: None, method: "largest mean" });
+        findings.push(Finding {
+            name: "memory/best_stream".to_owned(),
+            text,
+            figures,
+            confidence: None,
+            method: "largest mean",
+        });
     }
     if let (Some((case, own)), Some((_, theirs))) = (best(&["copy"]), best(&["runtime_copy"])) {
         let share = own.estimate.over(theirs.estimate).times(100.0);
@@ -329,7 +390,13 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             case.id, own.estimate.value, share.value, theirs.estimate.value
         );
         let figures = vec![Figure::new("share", "%", share)];
-        findings.push(Finding { name: "memory/copy_share".to_owned(), text, figures, confidence: None, method: "ratio of means" });
+        findings.push(Finding {
+            name: "memory/copy_share".to_owned(),
+            text,
+            figures,
+            confidence: None,
+            method: "ratio of means",
+        });
     }
     findings
 }
@@ -355,7 +422,12 @@ mod tests {
 
     #[test]
     fn bytes_by_table() {
-        for (pattern, want) in [(Pattern::Copy, 8192.0), (Pattern::Write, 4096.0), (Pattern::Read, 5120.0), (Pattern::Local(2), 65536.0)] {
+        for (pattern, want) in [
+            (Pattern::Copy, 8192.0),
+            (Pattern::Write, 4096.0),
+            (Pattern::Read, 5120.0),
+            (Pattern::Local(2), 65536.0),
+        ] {
             assert_eq!(variant(pattern).bytes(4), want, "{pattern:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! The suites: which cases there are for a device, and what follows from their results. Owns the vocabulary of cases;
-//! refuses to run them: the runner does.
+//! The suites: which cases there are for a device, and what follows from their results. Owns the
+//! vocabulary of cases; refuses to run them: the runner does.
 #![forbid(unsafe_code)]
 
 pub mod classes;
@@ -62,8 +62,15 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 7] =
-    [flop::SUITE, memory::SUITE, transfer::SUITE, power::SUITE, classes::SUITE, latency::SUITE, structure::SUITE];
+pub const SUITES: [Suite; 7] = [
+    flop::SUITE,
+    memory::SUITE,
+    transfer::SUITE,
+    power::SUITE,
+    classes::SUITE,
+    latency::SUITE,
+    structure::SUITE,
+];
 
 /// Work-groups and their size: `--blocks` and `--tpb`, or what keeps this kind of device busy.
 #[must_use]
@@ -71,11 +78,13 @@ pub fn geometry(device: &DeviceFacts, settings: &Settings) -> (usize, usize) {
     let group = settings.tpb.last().copied().unwrap_or_else(|| default_group(device, settings));
     let per_unit = match (settings.tiny, device.kind) {
         (true, _) => 1,
-        // Many waves of groups: the last, partly filled one costs little then, whatever the occupancy.
+        // Many waves of groups: the last, partly filled one costs little then, whatever the
+        // occupancy.
         (_, DeviceKind::Gpu) => 64,
         _ => 8,
     };
-    let groups = settings.blocks.last().copied().unwrap_or(device.compute_units as usize * per_unit);
+    let groups =
+        settings.blocks.last().copied().unwrap_or(device.compute_units as usize * per_unit);
     (groups.max(1), group.max(1))
 }
 
@@ -92,7 +101,8 @@ pub fn is_floor(id: &str) -> bool {
     id.ends_with("/floor")
 }
 
-/// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor of a context, not deep idle.
+/// The floor of a suite. It runs behind the suite's loads, so that clocks are still up: the floor
+/// of a context, not deep idle.
 fn floor_case(suite: &'static str) -> Case {
     let run = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
     Case { id: format!("{suite}/floor"), suite, parameters: BTreeMap::new(), run: Box::new(run) }

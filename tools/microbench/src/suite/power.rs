@@ -1,5 +1,6 @@
-//! Power of arithmetic: the FLOP kernels with turns scaled so that run time is alike over SIMD widths and spans many updates of the
-//! sensor (seeds/000 algorithm 8). Owns the choice of variants; the kernel, its check and its count are those of the FLOP suite.
+//! Power of arithmetic: the FLOP kernels with turns scaled so that run time is alike over SIMD
+//! widths and spans many updates of the sensor (seeds/000 algorithm 8). Owns the choice of
+//! variants; the kernel, its check and its count are those of the FLOP suite.
 #![forbid(unsafe_code)]
 
 use super::flop::{Op, Shape, Variant};
@@ -12,8 +13,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The suite.
-pub const SUITE: Suite =
-    Suite { name: "power", about: "watts and operations per joule of arithmetic by SIMD width", wants_power: true, cases, conclude };
+pub const SUITE: Suite = Suite {
+    name: "power",
+    about: "watts and operations per joule of arithmetic by SIMD width",
+    wants_power: true,
+    cases,
+    conclude,
+};
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (groups, group) = geometry(device, settings);
@@ -31,8 +37,14 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                     continue;
                 }
                 let variant = Variant { shape: Shape::Private, scalar, op, width };
-                let parameters = BTreeMap::from([("type", json!(scalar.name())), ("operation", json!(op.name())), ("width", json!(width))]);
-                let run = move |bench: &mut Bench<'_>| super::flop::run(bench, variant, groups, group, true);
+                let parameters = BTreeMap::from([
+                    ("type", json!(scalar.name())),
+                    ("operation", json!(op.name())),
+                    ("width", json!(width)),
+                ]);
+                let run = move |bench: &mut Bench<'_>| {
+                    super::flop::run(bench, variant, groups, group, true)
+                };
                 let id = variant.id().replacen("flop/private", SUITE.name, 1);
                 cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(run) });
             }
@@ -47,9 +59,17 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for scalar in Scalar::ALL {
         let ours = results.iter().filter(|r| r.parameter("type") == Some(scalar.name()));
-        let best = ours.filter_map(|r| Some((r, r.figure("efficiency")?))).max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
+        let best = ours
+            .filter_map(|r| Some((r, r.figure("efficiency")?)))
+            .max_by(|a, b| a.1.estimate.value.total_cmp(&b.1.estimate.value));
         if let Some((case, figure)) = best {
-            let text = format!("most efficient in {}: {} with {:.2} {}", scalar.name(), case.id, figure.estimate.value, figure.unit);
+            let text = format!(
+                "most efficient in {}: {} with {:.2} {}",
+                scalar.name(),
+                case.id,
+                figure.estimate.value,
+                figure.unit
+            );
             let figures = vec![figure.clone()];
             findings.push(Finding {
                 name: format!("power/best/{}", scalar.name()),

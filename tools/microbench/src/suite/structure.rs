@@ -1,5 +1,6 @@
-//! The structure of a device (kernels/structure.cl): how time changes with groups, group sizes, vectors, live variables and sharing. Owns
-//! the sweeps, their host references, and the change points that are read from them (seeds/002 chapters 7 to 12).
+//! The structure of a device (kernels/structure.cl): how time changes with groups, group sizes,
+//! vectors, live variables and sharing. Owns the sweeps, their host references, and the change
+//! points that are read from them (seeds/002 chapters 7 to 12).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite};
@@ -67,15 +68,27 @@ impl Variant {
         }
         let some = items.min(4096);
         let length = match self.question {
-            Question::AddOnes(gap, spread) => (self.groups - 1) * gap + (self.group - 1) * spread + 1,
+            Question::AddOnes(gap, spread) => {
+                (self.groups - 1) * gap + (self.group - 1) * spread + 1
+            }
             _ => some,
         };
         let bytes = outcome.read(0, 0, 4 * length)?;
-        let word = |at: usize| bytes.get(4 * at..4 * at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes);
+        let word = |at: usize| {
+            bytes
+                .get(4 * at..4 * at + 4)
+                .and_then(|b| b.try_into().ok())
+                .map_or(0, u32::from_ne_bytes)
+        };
         for i in 0..some {
             let (at, want) = match self.question {
                 Question::Steps if trips > 4096 => continue,
-                Question::Steps => (i, (0..16 * trips).fold(i as u32 + 1, |x, _| x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))),
+                Question::Steps => (
+                    i,
+                    (0..16 * trips).fold(i as u32 + 1, |x, _| {
+                        x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)
+                    }),
+                ),
                 Question::Registers(live) if trips > 256 && live > 0 => continue,
                 Question::Registers(live) => (i, registers(i as u32, live, trips)),
                 Question::Store => (i, trips - 1),
@@ -84,8 +97,13 @@ impl Variant {
                     let at = (i / self.group) * gap + (i % self.group) * spread;
                     let got = word(at);
                     let shared = gap == 0 && self.groups > 1 || spread == 0 && self.group > 1;
-                    // Lost additions are what a race does; more than all of them, or none, is wrong.
-                    let right = if shared { got >= 1 && u64::from(got) <= u64::from(trips) * items as u64 } else { got == trips };
+                    // Lost additions are what a race does; more than all of them, or none, is
+                    // wrong.
+                    let right = if shared {
+                        got >= 1 && u64::from(got) <= u64::from(trips) * items as u64
+                    } else {
+                        got == trips
+                    };
                     if right {
                         continue;
                     }
@@ -94,7 +112,10 @@ impl Variant {
                 Question::Pairs(..) => continue,
             };
             if word(at) != want {
-                return Ok(Some(format!("word {at} is {} where the host gets {want} after {trips} turns", word(at))));
+                return Ok(Some(format!(
+                    "word {at} is {} where the host gets {want} after {trips} turns",
+                    word(at)
+                )));
             }
         }
         Ok(None)
@@ -129,9 +150,19 @@ impl Variant {
             Question::Store => "store",
             Question::Load => {
                 // Every word leads to itself: the load is dependent and stays in the nearest cache.
-                let itself =
-                    vec!["-DSCALAR=uint".to_owned(), "-DWIDTH=1".to_owned(), "-DLOCAL_WORDS=64".to_owned(), "-DCONFLICT=1".to_owned()];
-                fills.push(Fill::Kernel { source: Source::Memory, entry: "own", defines: itself, args: vec![Arg::Buffer(0)], items });
+                let itself = vec![
+                    "-DSCALAR=uint".to_owned(),
+                    "-DWIDTH=1".to_owned(),
+                    "-DLOCAL_WORDS=64".to_owned(),
+                    "-DCONFLICT=1".to_owned(),
+                ];
+                fills.push(Fill::Kernel {
+                    source: Source::Memory,
+                    entry: "own",
+                    defines: itself,
+                    args: vec![Arg::Buffer(0)],
+                    items,
+                });
                 "load"
             }
             Question::AddOnes(gap, spread) => {
@@ -160,12 +191,19 @@ impl Variant {
     }
 }
 
-/// The factor and the addend of the pairs: 1 and 0.25, so that floats count their steps; small odd numbers for integers.
+/// The factor and the addend of the pairs: 1 and 0.25, so that floats count their steps; small odd
+/// numbers for integers.
 fn constants(scalar: Scalar) -> (f64, f64) {
     if scalar == Scalar::Int { (3.0, 5.0) } else { (1.0, 0.25) }
 }
 
-fn pairs_compare(outcome: &Outcome<'_>, scalar: Scalar, pairs: usize, width: usize, split: bool) -> Result<Option<String>, ClError> {
+fn pairs_compare(
+    outcome: &Outcome<'_>,
+    scalar: Scalar,
+    pairs: usize,
+    width: usize,
+    split: bool,
+) -> Result<Option<String>, ClError> {
     let steps = 8 * u64::from(outcome.geometry.trips);
     // Beyond 2^20 quarter steps single precision rounds, and only the short launch is compared.
     if steps > 1 << 16 {
@@ -184,14 +222,18 @@ fn pairs_compare(outcome: &Outcome<'_>, scalar: Scalar, pairs: usize, width: usi
         });
         f64::from(sum)
     } else {
-        (0..pairs).map(|k| (k + 1) as f64 + if split { (k + 2) as f64 } else { 0.0 } + q * steps as f64).sum()
+        (0..pairs)
+            .map(|k| (k + 1) as f64 + if split { (k + 2) as f64 } else { 0.0 } + q * steps as f64)
+            .sum()
     };
     let elements = (outcome.geometry.items() * width).min(4096);
     let bytes = outcome.read(0, 0, elements * scalar.bytes())?;
     for (e, bytes) in bytes.chunks_exact(scalar.bytes()).enumerate() {
         let got = scalar.decode(bytes).unwrap_or(f64::NAN);
         if got != want {
-            return Ok(Some(format!("element {e} is {got} where the host gets {want} after {steps} steps")));
+            return Ok(Some(format!(
+                "element {e} is {got} where the host gets {want} after {steps} steps"
+            )));
         }
     }
     Ok(None)
@@ -208,9 +250,11 @@ fn registers(i: u32, live: usize, trips: u32) -> u32 {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } = bench.measure(&variant.job(&bench.settings), false)?;
+    let Measured { timing, geometry, span, windows } =
+        bench.measure(&variant.job(&bench.settings), false)?;
     let statements = f64::from(geometry.trips) * variant.statements();
-    let mut figures = vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
+    let mut figures =
+        vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
     if let Some(bytes) = timing.private_bytes {
         figures.push(Figure::new("private_bytes", "B", Estimate::symmetric(bytes as f64, 0.0)));
     }
@@ -239,13 +283,24 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
         let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
         let id = format!("structure/{sweep}/{label}");
-        cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(move |bench| run(bench, variant)) });
+        cases.push(Case {
+            id,
+            suite: SUITE.name,
+            parameters,
+            run: Box::new(move |bench| run(bench, variant)),
+        });
     };
     // GPUs keep 16 or 32 groups on a unit: far enough to see them full, and more than once.
     let last = if device.kind == DeviceKind::Gpu { 72 * units } else { (3 * units + 2).max(72) };
-    let all_groups = if settings.blocks.is_empty() { walk(last, fine) } else { settings.blocks.clone() };
+    let all_groups =
+        if settings.blocks.is_empty() { walk(last, fine) } else { settings.blocks.clone() };
     for &groups in &all_groups {
-        add("groups", groups, groups.to_string(), Variant { question: Question::Steps, groups, group: 1 });
+        add(
+            "groups",
+            groups,
+            groups.to_string(),
+            Variant { question: Question::Steps, groups, group: 1 },
+        );
     }
     // Full groups, near the rounds of the units: where the saw-tooth jumps.
     let full = 256.min(device.max_group);
@@ -254,13 +309,24 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     rounds.sort_unstable();
     rounds.dedup();
     for &groups in &rounds {
-        add("waves", groups, groups.to_string(), Variant { question: Question::Steps, groups, group: full });
+        add(
+            "waves",
+            groups,
+            groups.to_string(),
+            Variant { question: Question::Steps, groups, group: full },
+        );
     }
     for group in walk(device.max_group.min(1024), fine) {
-        add("group_size", group, group.to_string(), Variant { question: Question::Steps, groups: 1, group });
+        add(
+            "group_size",
+            group,
+            group.to_string(),
+            Variant { question: Question::Steps, groups: 1, group },
+        );
     }
     for scalar in [Scalar::Float, Scalar::Int] {
-        // Independent integer products and sums would fold: a compiler may take eight of them at once.
+        // Independent integer products and sums would fold: a compiler may take eight of them at
+        // once.
         for split in if scalar == Scalar::Float { &[false, true][..] } else { &[false] } {
             let (name, word) = match (scalar, split) {
                 (Scalar::Float, false) => ("fused_float", "float"),
@@ -269,7 +335,12 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             };
             for pairs in [1, 2, 3, 4, 6, 8] {
                 let question = Question::Pairs(scalar, pairs, 1, *split);
-                add(name, pairs, format!("{word}{pairs}"), Variant { question, groups: 1, group: lane.min(device.max_group) });
+                add(
+                    name,
+                    pairs,
+                    format!("{word}{pairs}"),
+                    Variant { question, groups: 1, group: lane.min(device.max_group) },
+                );
             }
         }
         let name = if scalar == Scalar::Float { "vector_float" } else { "vector_int" };
@@ -286,12 +357,26 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             "registers",
             live,
             live.to_string(),
-            Variant { question: Question::Registers(live), groups: 1, group: lane.min(device.max_group) },
+            Variant {
+                question: Question::Registers(live),
+                groups: 1,
+                group: lane.min(device.max_group),
+            },
         );
     }
     for groups in [1, 64] {
-        add("store", groups, groups.to_string(), Variant { question: Question::Store, groups, group: 1 });
-        add("load", groups, groups.to_string(), Variant { question: Question::Load, groups, group: 1 });
+        add(
+            "store",
+            groups,
+            groups.to_string(),
+            Variant { question: Question::Store, groups, group: 1 },
+        );
+        add(
+            "load",
+            groups,
+            groups.to_string(),
+            Variant { question: Question::Load, groups, group: 1 },
+        );
     }
     let group = lane.min(device.max_group);
     for (label, gap, spread) in [
@@ -301,9 +386,15 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         ("same_line_between_groups", 1, 16),
         ("apart", 64 * group, 64),
     ] {
-        // With 16 words between items a neighbouring group's words fall between them only up to 16 groups.
+        // With 16 words between items a neighbouring group's words fall between them only up to 16
+        // groups.
         let groups = if label == "same_line_between_groups" { units.min(16) } else { units };
-        add("sharing", gap, label.to_owned(), Variant { question: Question::AddOnes(gap, spread), groups, group });
+        add(
+            "sharing",
+            gap,
+            label.to_owned(),
+            Variant { question: Question::AddOnes(gap, spread), groups, group },
+        );
     }
     cases
 }
@@ -312,22 +403,36 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
 fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let sweep = |name: &str| -> Vec<(f64, f64)> {
         let ours = results.iter().filter(|r| r.parameter("sweep") == Some(name));
-        let mut points: Vec<(f64, f64)> =
-            ours.filter_map(|r| Some((r.number("at")?, r.figure("time_per_statement")?.estimate.value))).collect();
+        let mut points: Vec<(f64, f64)> = ours
+            .filter_map(|r| Some((r.number("at")?, r.figure("time_per_statement")?.estimate.value)))
+            .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         points
     };
     let mut findings = Vec::new();
-    let mut tell = |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
-        let at = Estimate { value: f64::midpoint(change.after, change.until), low: change.after, high: change.until };
-        let figures = vec![Figure::new("at", unit, at)];
-        findings.push(Finding { name: format!("structure/{name}"), text, figures, confidence: Some(change.confidence), method });
-    };
+    let mut tell =
+        |name: &str, text: String, unit: &'static str, change: Change, method: &'static str| {
+            let at = Estimate {
+                value: f64::midpoint(change.after, change.until),
+                low: change.after,
+                high: change.until,
+            };
+            let figures = vec![Figure::new("at", unit, at)];
+            findings.push(Finding {
+                name: format!("structure/{name}"),
+                text,
+                figures,
+                confidence: Some(change.confidence),
+                method,
+            });
+        };
     const STEPS: &str = "binary segmentation, permutation test";
     const BEND: &str = "two lines against one, F test";
-    for (axis, what, unit) in
-        [("groups", "groups of one item", "groups"), ("group_size", "items of one group", "items"), ("waves", "full groups", "groups")]
-    {
+    for (axis, what, unit) in [
+        ("groups", "groups of one item", "groups"),
+        ("group_size", "items of one group", "items"),
+        ("waves", "full groups", "groups"),
+    ] {
         let points = sweep(axis);
         let steps = change::steps(&points, 0.1);
         for step in &steps {
@@ -376,39 +481,70 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         findings.push(Finding { name, text, figures, confidence: None, method });
     };
     let stated = results.iter().filter(|r| r.parameter("sweep") == Some("registers"));
-    let mut stated: Vec<(f64, f64)> = stated.filter_map(|r| Some((r.number("at")?, r.figure("private_bytes")?.estimate.value))).collect();
+    let mut stated: Vec<(f64, f64)> = stated
+        .filter_map(|r| Some((r.number("at")?, r.figure("private_bytes")?.estimate.value)))
+        .collect();
     stated.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Runtimes that keep everything in memory state something from the first word on: only a step is a spill.
-    let first = stated.windows(2).find(|w| stated[0].1 == 0.0 && w[0].1 == 0.0 && w[1].1 > 0.0).map(|w| w[1].0);
+    // Runtimes that keep everything in memory state something from the first word on: only a step
+    // is a spill.
+    let first = stated
+        .windows(2)
+        .find(|w| stated[0].1 == 0.0 && w[0].1 == 0.0 && w[1].1 > 0.0)
+        .map(|w| w[1].0);
     if let Some(first) = first {
-        let text = format!("the compiler states private memory (spilled registers) from {first} live words on");
+        let text = format!(
+            "the compiler states private memory (spilled registers) from {first} live words on"
+        );
         let at = Figure::new("at", "words", Estimate::symmetric(first, 0.0));
         plain("structure/registers/spill".to_owned(), text, vec![at], "CL_KERNEL_PRIVATE_MEM_SIZE");
     }
     let time = |id: &str| {
-        results.iter().find(|r| r.id == format!("structure/{id}")).and_then(|r| r.figure("time_per_statement")).map(|f| f.estimate)
+        results
+            .iter()
+            .find(|r| r.id == format!("structure/{id}"))
+            .and_then(|r| r.figure("time_per_statement"))
+            .map(|f| f.estimate)
     };
     for (word, kind) in [("float", "float"), ("int", "int")] {
-        if let (Some(fused), Some(split)) = (time(&format!("fused_{kind}/{word}1")), time(&format!("split_{kind}/{word}1"))) {
+        if let (Some(fused), Some(split)) =
+            (time(&format!("fused_{kind}/{word}1")), time(&format!("split_{kind}/{word}1")))
+        {
             let ratio = fused.over(split);
             let text = format!(
                 "{word}: a dependent product and sum take {:.2} times as long as an independent pair ({:.2} against {:.2} ns)",
                 ratio.value, fused.value, split.value
             );
-            let method = "ratio of means; 1 says that the two are one instruction, 2 that they are not";
-            plain(format!("structure/fusion/{word}"), text, vec![Figure::new("ratio", "", ratio)], method);
+            let method =
+                "ratio of means; 1 says that the two are one instruction, 2 that they are not";
+            plain(
+                format!("structure/fusion/{word}"),
+                text,
+                vec![Figure::new("ratio", "", ratio)],
+                method,
+            );
         }
         let points = sweep(&format!("vector_{kind}"));
         if let Some(&(_, one)) = points.first() {
-            let free = points.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
-            let text = format!("{word}: one item computes up to {free} elements of a vector in the time of one");
+            let free =
+                points.iter().take_while(|p| p.1 <= 1.1 * one).map(|p| p.0).last().unwrap_or(1.0);
+            let text = format!(
+                "{word}: one item computes up to {free} elements of a vector in the time of one"
+            );
             let width = Figure::new("width", "elements", Estimate::symmetric(free, 0.0));
-            plain(format!("structure/vector/{word}"), text, vec![width], "largest width within 10 % of the scalar's time");
+            plain(
+                format!("structure/vector/{word}"),
+                text,
+                vec![width],
+                "largest width within 10 % of the scalar's time",
+            );
         }
     }
     for (kind, what) in [("store", "store"), ("load", "dependent load")] {
         if let (Some(one), Some(many)) = (time(&format!("{kind}/1")), time(&format!("{kind}/64"))) {
-            let text = format!("a loop round one {what} takes {:.2} ns a turn in one item, {:.2} ns in each of 64", one.value, many.value);
+            let text = format!(
+                "a loop round one {what} takes {:.2} ns a turn in one item, {:.2} ns in each of 64",
+                one.value, many.value
+            );
             let figures = vec![Figure::new("one", "ns", one), Figure::new("of_64", "ns", many)];
             plain(format!("structure/{kind}"), text, figures, "means");
         }
@@ -417,12 +553,27 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
         for label in ["shared_word", "shared_in_group", "neighbours", "same_line_between_groups"] {
             if let Some(shared) = time(&format!("sharing/{label}")) {
                 let ratio = shared.over(apart);
-                let text = format!("adding to memory, {}: {:.2} times the time of words far apart", label.replace('_', " "), ratio.value);
-                plain(format!("structure/sharing/{label}"), text, vec![Figure::new("ratio", "", ratio)], "ratio of means");
+                let text = format!(
+                    "adding to memory, {}: {:.2} times the time of words far apart",
+                    label.replace('_', " "),
+                    ratio.value
+                );
+                plain(
+                    format!("structure/sharing/{label}"),
+                    text,
+                    vec![Figure::new("ratio", "", ratio)],
+                    "ratio of means",
+                );
             }
         }
     }
-    let units = Figure::new("compute_units", "", Estimate::symmetric(f64::from(device.compute_units), 0.0));
-    plain("structure/stated_units".to_owned(), format!("the device states {} compute units", device.compute_units), vec![units], "query");
+    let units =
+        Figure::new("compute_units", "", Estimate::symmetric(f64::from(device.compute_units), 0.0));
+    plain(
+        "structure/stated_units".to_owned(),
+        format!("the device states {} compute units", device.compute_units),
+        vec![units],
+        "query",
+    );
     findings
 }

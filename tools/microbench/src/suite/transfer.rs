@@ -1,5 +1,6 @@
-//! Transfers between host and device: pageable, pinned and mapped memory, both directions, 1 byte to 1 GiB. Owns the timing by the
-//! host's clock (what an application waits for) and the fit time = latency + size / bandwidth (Hockney 1994; seeds/004 eq. 6.10).
+//! Transfers between host and device: pageable, pinned and mapped memory, both directions, 1 byte
+//! to 1 GiB. Owns the timing by the host's clock (what an application waits for) and the fit time =
+//! latency + size / bandwidth (Hockney 1994; seeds/004 eq. 6.10).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite};
@@ -29,7 +30,8 @@ enum Host {
     Mapped,
 }
 
-const HOSTS: [(Host, &str); 3] = [(Host::Pageable, "pageable"), (Host::Pinned, "pinned"), (Host::Mapped, "mapped")];
+const HOSTS: [(Host, &str); 3] =
+    [(Host::Pageable, "pageable"), (Host::Pinned, "pinned"), (Host::Mapped, "mapped")];
 const DIRECTIONS: [(bool, &str); 2] = [(true, "to_device"), (false, "to_host")];
 
 /// One blocking transfer; nanoseconds of the host's clock.
@@ -60,12 +62,18 @@ fn mark(memory: &mut [u8], round: u8) {
     }
 }
 
-fn measure(bench: &mut Bench<'_>, host: Host, to_device: bool, bytes: usize) -> Result<Gave, CaseError> {
+fn measure(
+    bench: &mut Bench<'_>,
+    host: Host,
+    to_device: bool,
+    bytes: usize,
+) -> Result<Gave, CaseError> {
     let buffer = match host {
         Host::Mapped => bench.session.buffer(bytes, true)?,
         _ => bench.session.buffer(bytes, false)?,
     };
-    // Pinned memory is what a mapped buffer of the runtime's own allocation gives; it stays mapped while it is used.
+    // Pinned memory is what a mapped buffer of the runtime's own allocation gives; it stays mapped
+    // while it is used.
     let mut samples = Vec::new();
     let repeat = bench.settings.repeat.max(3) + 2;
     let session = &bench.session;
@@ -89,7 +97,9 @@ fn measure(bench: &mut Bench<'_>, host: Host, to_device: bool, bytes: usize) -> 
             drop(session.read(&buffer, 0, memory)?);
         }
         let round = if to_device { 0x3A } else { 0x5C };
-        Ok(memory.iter().enumerate().position(|(i, &byte)| byte != ((i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round)))
+        Ok(memory.iter().enumerate().position(|(i, &byte)| {
+            byte != ((i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round)
+        }))
     };
     let wrong = if host == Host::Pinned {
         let staging = session.buffer(bytes, true)?;
@@ -119,7 +129,11 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         for (to_device, direction) in DIRECTIONS {
             for exponent in (0..=last).step_by(step).filter(|e| 1u64 << e <= most) {
                 let bytes = 1usize << exponent;
-                let parameters = BTreeMap::from([("memory", json!(host_name)), ("direction", json!(direction)), ("bytes", json!(bytes))]);
+                let parameters = BTreeMap::from([
+                    ("memory", json!(host_name)),
+                    ("direction", json!(direction)),
+                    ("bytes", json!(bytes)),
+                ]);
                 let run = move |bench: &mut Bench<'_>| measure(bench, host, to_device, bytes);
                 cases.push(Case {
                     id: format!("transfer/{host_name}/{direction}/{bytes}"),
@@ -137,8 +151,12 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (_, memory) in HOSTS {
         for (_, direction) in DIRECTIONS {
-            let ours = results.iter().filter(|r| r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction));
-            let points: Vec<(f64, f64)> = ours.filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value))).collect();
+            let ours = results.iter().filter(|r| {
+                r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
+            });
+            let points: Vec<(f64, f64)> = ours
+                .filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value)))
+                .collect();
             let Some(line) = fit::line(&points, true) else { continue };
             let latency = line.intercept.times(1e-3);
             let bandwidth = line.slope.reciprocal(1.0);
@@ -150,9 +168,19 @@ fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 bandwidth.half(),
                 line.misfit * 100.0
             );
-            let figures = vec![Figure::new("latency", "us", latency), Figure::new("bandwidth", "GB/s", bandwidth), misfit(line.misfit)];
+            let figures = vec![
+                Figure::new("latency", "us", latency),
+                Figure::new("bandwidth", "GB/s", bandwidth),
+                misfit(line.misfit),
+            ];
             let name = format!("transfer/{memory}/{direction}");
-            findings.push(Finding { name, text, figures, confidence: None, method: "least squares of relative errors" });
+            findings.push(Finding {
+                name,
+                text,
+                figures,
+                confidence: None,
+                method: "least squares of relative errors",
+            });
         }
     }
     findings

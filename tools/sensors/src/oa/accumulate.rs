@@ -1,5 +1,5 @@
-//! From consecutive reports to deltas and totals. Owns the wraps (32, 40 and 64 bits), what a loss does to
-//! the chain, and which context an interval belongs to; refuses to evaluate anything.
+//! From consecutive reports to deltas and totals. Owns the wraps (32, 40 and 64 bits), what a loss
+//! does to the chain, and which context an interval belongs to; refuses to evaluate anything.
 #![forbid(unsafe_code)]
 
 use super::format::{Counter, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks};
@@ -22,7 +22,13 @@ impl std::fmt::Debug for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
         map.entry(&"time", &self.time_ticks()).entry(&"ticks", &self.gpu_ticks());
-        map.entries(self.layout.counters().filter_map(|c| Some((c.to_string(), self.get(c)?))).filter(|(_, n)| *n != 0)).finish()
+        map.entries(
+            self.layout
+                .counters()
+                .filter_map(|c| Some((c.to_string(), self.get(c)?)))
+                .filter(|(_, n)| *n != 0),
+        )
+        .finish()
     }
 }
 
@@ -74,7 +80,8 @@ impl Counts {
         self.slots.get(..self.layout.slots()).unwrap_or(&self.slots)
     }
 
-    /// Adds `other`, of the same layout; counts of another layout are left out and `false` returned.
+    /// Adds `other`, of the same layout; counts of another layout are left out and `false`
+    /// returned.
     pub fn add(&mut self, other: &Counts) -> bool {
         let same = std::ptr::eq(self.layout, other.layout);
         if same {
@@ -91,8 +98,8 @@ impl Counts {
 pub enum Continuity {
     /// Nothing: they are neighbours.
     Whole,
-    /// Reports that were never written. The counts are right (counters run on); what context they belong to
-    /// is not known.
+    /// Reports that were never written. The counts are right (counters run on); what context they
+    /// belong to is not known.
     ReportsLost,
 }
 
@@ -154,15 +161,15 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
-    /// For reports of this layout. `hz` is the frequency of the OA timestamp, where it is known: without it
-    /// intervals that are too long cannot be told.
+    /// For reports of this layout. `hz` is the frequency of the OA timestamp, where it is known:
+    /// without it intervals that are too long cannot be told.
     #[must_use]
     pub fn new(layout: &'static Layout, generation: Generation, hz: Option<u64>) -> Accumulator {
         Accumulator {
             layout,
             generation,
-            // One second: GPU_TICKS wraps in 1.4 s at 3 GHz, and sums over EUs of 32 bits sooner than that
-            // only where they count more than 4 events a clock.
+            // One second: GPU_TICKS wraps in 1.4 s at 3 GHz, and sums over EUs of 32 bits sooner
+            // than that only where they count more than 4 events a clock.
             longest: hz.unwrap_or(u64::MAX),
             last: [0; MAX_SLOTS],
             next: [0; MAX_SLOTS],
@@ -252,13 +259,17 @@ impl Accumulator {
         })
     }
 
-    /// The context that runs after this report. From graphics 12.55 on only the report of a switch that
-    /// loaded a context says which; the others leave it as it was.
+    /// The context that runs after this report. From graphics 12.55 on only the report of a switch
+    /// that loaded a context says which; the others leave it as it was.
     fn context_after(&self, report: &Report<'_>, reason: Option<Reason>) -> Option<u32> {
         let stated = report.context(self.generation);
         match self.generation {
             Generation::Gen7 => None,
-            Generation::Xe | Generation::Xe2 if stated.is_none() && !reason.is_some_and(Reason::is_context_switch) => self.context,
+            Generation::Xe | Generation::Xe2
+                if stated.is_none() && !reason.is_some_and(Reason::is_context_switch) =>
+            {
+                self.context
+            }
             _ => stated,
         }
     }
@@ -315,7 +326,8 @@ mod tests {
         let mut step = |acc: &mut Accumulator, ticks: u64| {
             writer.advance(ticks, 100);
             let report = writer.report(timer_id() | 1 << 16, 7);
-            acc.push(&report).map(|i| (i.counts.get(a(0)), i.continuity, i.context, i.may_have_wrapped_twice))
+            acc.push(&report)
+                .map(|i| (i.counts.get(a(0)), i.continuity, i.context, i.may_have_wrapped_twice))
         };
         assert_eq!(step(&mut acc, 10), None);
         assert_eq!(step(&mut acc, 10), Some((Some(100), Continuity::Whole, Some(7), false)));
@@ -327,7 +339,10 @@ mod tests {
         assert!(acc.push(&[0; 256]).is_none());
         assert!(acc.push(&[0; 255]).is_none());
         let tally = acc.tally();
-        assert_eq!((tally.reports, tally.unwritten, tally.short, tally.reports_lost, tally.buffer_lost), (5, 1, 1, 1, 1));
+        assert_eq!(
+            (tally.reports, tally.unwritten, tally.short, tally.reports_lost, tally.buffer_lost),
+            (5, 1, 1, 1, 1)
+        );
         assert_eq!((tally.intervals, tally.maybe_missed_wraps), (3, 1));
     }
 
@@ -349,7 +364,12 @@ mod tests {
         let layout = Format::A24u40A14u32B8C8.layout(Reading::Tables);
         let valid = 1u32 << 16;
         // (id, context dword, context of the interval that ends here)
-        let before = [(timer_id() | valid, 7, None), (switch_id() | valid, 9, Some(7)), (timer_id(), 9, Some(9)), (timer_id(), 9, None)];
+        let before = [
+            (timer_id() | valid, 7, None),
+            (switch_id() | valid, 9, Some(7)),
+            (timer_id(), 9, Some(9)),
+            (timer_id(), 9, None),
+        ];
         let since = [
             (switch_id() | valid, 7, None),
             (timer_id(), 0, Some(7)),
@@ -359,7 +379,8 @@ mod tests {
             (switch_id(), 0, Some(9)),
             (timer_id(), 0, None),
         ];
-        for (generation, steps) in [(Generation::Gen12, &before[..]), (Generation::Xe, &since[..])] {
+        for (generation, steps) in [(Generation::Gen12, &before[..]), (Generation::Xe, &since[..])]
+        {
             let mut writer = Writer::new(layout);
             let mut acc = Accumulator::new(layout, generation, None);
             for (i, (id, context, want)) in steps.iter().enumerate() {
@@ -371,7 +392,8 @@ mod tests {
     }
 
     proptest! {
-        /// Leaving out reports changes no total, as long as nothing wraps twice between two of them.
+        /// Leaving out reports changes no total, as long as nothing wraps twice between two of
+        /// them.
         #[test]
         fn thinning_keeps_totals(
             start in any::<u64>(),

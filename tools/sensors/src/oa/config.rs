@@ -1,6 +1,6 @@
-//! Configurations of the OA unit: lists of registers that a metric set needs, and the UUID under which the
-//! kernel keeps them. Owns finding loaded ones in sysfs; refuses to derive register lists: they come from
-//! published metric sets.
+//! Configurations of the OA unit: lists of registers that a metric set needs, and the UUID under
+//! which the kernel keeps them. Owns finding loaded ones in sysfs; refuses to derive register
+//! lists: they come from published metric sets.
 #![forbid(unsafe_code)]
 
 use super::error::OaError;
@@ -37,14 +37,19 @@ impl Uuid {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// A UUID that stands for these registers: the same lists give the same one, so that a configuration
-    /// made by hand is loaded once. Version 8 of RFC 9562 (vendor-specific), hashed with FNV-1a.
+    /// A UUID that stands for these registers: the same lists give the same one, so that a
+    /// configuration made by hand is loaded once. Version 8 of RFC 9562 (vendor-specific), hashed
+    /// with FNV-1a.
     #[must_use]
     pub fn of(lists: &Registers) -> Uuid {
         let mut halves = [0xcbf2_9ce4_8422_2325u64, 0x6c62_272e_07bb_0142];
         let lists = [&lists.mux, &lists.boolean, &lists.flex];
         for (list, registers) in lists.iter().enumerate() {
-            for word in registers.iter().flat_map(|r| [r.address, r.value]).chain([list as u32, registers.len() as u32]) {
+            for word in registers
+                .iter()
+                .flat_map(|r| [r.address, r.value])
+                .chain([list as u32, registers.len() as u32])
+            {
                 for byte in word.to_le_bytes() {
                     for half in &mut halves {
                         *half = (*half ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -82,9 +87,19 @@ impl FromStr for Uuid {
     type Err = NoUuid;
 
     fn from_str(text: &str) -> Result<Uuid, NoUuid> {
-        let bytes: [u8; 36] = text.to_ascii_lowercase().into_bytes().try_into().map_err(|_| NoUuid(text.to_owned()))?;
-        let fits = |(i, b): (usize, &u8)| if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() };
-        if bytes.iter().enumerate().all(fits) { Ok(Uuid(bytes)) } else { Err(NoUuid(text.to_owned())) }
+        let bytes: [u8; 36] = text
+            .to_ascii_lowercase()
+            .into_bytes()
+            .try_into()
+            .map_err(|_| NoUuid(text.to_owned()))?;
+        let fits = |(i, b): (usize, &u8)| {
+            if matches!(i, 8 | 13 | 18 | 23) { *b == b'-' } else { b.is_ascii_hexdigit() }
+        };
+        if bytes.iter().enumerate().all(fits) {
+            Ok(Uuid(bytes))
+        } else {
+            Err(NoUuid(text.to_owned()))
+        }
     }
 }
 
@@ -123,12 +138,25 @@ pub struct ConfigId(pub u64);
 /// Looks a loaded configuration up in `class/drm/cardN/metrics/UUID/id`.
 ///
 /// # Errors
-/// [`OaError::ConfigNotLoaded`] where there is none; [`OaError::Sysfs`] where its file makes no sense.
-pub fn find_loaded(files: &dyn Files, roots: &Roots, card: &str, uuid: &Uuid) -> Result<ConfigId, OaError> {
-    let path = roots.sys.join("class/drm").join(card).join("metrics").join(uuid.as_str()).join("id");
+/// [`OaError::ConfigNotLoaded`] where there is none; [`OaError::Sysfs`] where its file makes no
+/// sense.
+pub fn find_loaded(
+    files: &dyn Files,
+    roots: &Roots,
+    card: &str,
+    uuid: &Uuid,
+) -> Result<ConfigId, OaError> {
+    let path =
+        roots.sys.join("class/drm").join(card).join("metrics").join(uuid.as_str()).join("id");
     match files.text(&path) {
-        Ok(text) => text.trim().parse().map(ConfigId).map_err(|_| OaError::Sysfs { path, found: text.chars().take(40).collect() }),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(OaError::ConfigNotLoaded { uuid: *uuid, path }),
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map(ConfigId)
+            .map_err(|_| OaError::Sysfs { path, found: text.chars().take(40).collect() }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(OaError::ConfigNotLoaded { uuid: *uuid, path })
+        }
         Err(source) => Err(OaError::SysfsIo { path, source }),
     }
 }
@@ -142,12 +170,15 @@ pub(super) fn added(
 ) -> Result<ConfigId, OaError> {
     match answer {
         Ok(id) => u64::try_from(id).map(ConfigId).map_err(|_| OaError::Answer { what, bytes: 0 }),
-        Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => Err(OaError::AlreadyLoaded { uuid: *uuid }),
+        Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => {
+            Err(OaError::AlreadyLoaded { uuid: *uuid })
+        }
         Err(e) => Err(error(e)),
     }
 }
 
-/// The number of a configuration: looked up, else loaded from `lists` by `add`. Says whether it was loaded here.
+/// The number of a configuration: looked up, else loaded from `lists` by `add`. Says whether it was
+/// loaded here.
 ///
 /// # Errors
 /// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else those of `add`.
@@ -161,11 +192,15 @@ pub(super) fn ensure(
         Ok(id) => return Ok((id, false)),
         Err(error) => error,
     };
-    let (OaError::ConfigNotLoaded { .. }, Some(lists)) = (&not_loaded, lists) else { return Err(not_loaded) };
+    let (OaError::ConfigNotLoaded { .. }, Some(lists)) = (&not_loaded, lists) else {
+        return Err(not_loaded);
+    };
     match add(lists) {
         Ok(id) => Ok((id, true)),
         // Somebody was faster.
-        Err(OaError::AlreadyLoaded { .. }) => find_loaded(files, roots, card, uuid).map(|id| (id, false)),
+        Err(OaError::AlreadyLoaded { .. }) => {
+            find_loaded(files, roots, card, uuid).map(|id| (id, false))
+        }
         Err(error) => Err(error),
     }
 }
@@ -173,7 +208,8 @@ pub(super) fn ensure(
 /// All loaded configurations of a card.
 #[must_use]
 pub fn loaded(files: &dyn Files, roots: &Roots, card: &str) -> Vec<(Uuid, ConfigId)> {
-    let names = files.list(&roots.sys.join("class/drm").join(card).join("metrics")).unwrap_or_default();
+    let names =
+        files.list(&roots.sys.join("class/drm").join(card).join("metrics")).unwrap_or_default();
     let found = |name: &String| {
         let uuid: Uuid = name.parse().ok()?;
         Some((uuid, find_loaded(files, roots, card, &uuid).ok()?))
@@ -209,14 +245,32 @@ impl Node {
 pub fn nodes(files: &dyn Files, roots: &Roots) -> Vec<Node> {
     let class = roots.sys.join("class/drm");
     let names = files.list(&class).unwrap_or_default();
-    let cards = names.iter().filter(|n| n.strip_prefix("card").is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit())));
+    let cards = names.iter().filter(|n| {
+        n.strip_prefix("card")
+            .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+    });
     let node = |card: &String| {
         let device = class.join(card).join("device");
-        let driver = files.link_target_name(&device.join("driver")).ok().filter(|d| d == "i915" || d == "xe")?;
-        let render = files.list(&device.join("drm")).unwrap_or_default().into_iter().find(|n| n.starts_with("renderD"));
-        let device_id =
-            files.text(&device.join("device")).ok().and_then(|t| u32::from_str_radix(t.trim().trim_start_matches("0x"), 16).ok());
-        Some(Node { card: card.clone(), render, driver, pci: files.link_target_name(&device).ok(), device_id })
+        let driver = files
+            .link_target_name(&device.join("driver"))
+            .ok()
+            .filter(|d| d == "i915" || d == "xe")?;
+        let render = files
+            .list(&device.join("drm"))
+            .unwrap_or_default()
+            .into_iter()
+            .find(|n| n.starts_with("renderD"));
+        let device_id = files
+            .text(&device.join("device"))
+            .ok()
+            .and_then(|t| u32::from_str_radix(t.trim().trim_start_matches("0x"), 16).ok());
+        Some(Node {
+            card: card.clone(),
+            render,
+            driver,
+            pci: files.link_target_name(&device).ok(),
+            device_id,
+        })
     };
     cards.filter_map(node).collect()
 }
@@ -230,17 +284,27 @@ mod tests {
     fn uuids_are_checked_and_made() {
         let text = "12994724-3A5A-4303-bb3c-ba0175d2c200";
         assert_eq!(text.parse::<Uuid>().unwrap().to_string(), text.to_ascii_lowercase());
-        for bad in
-            ["", "12994724-3a5a-4303-bb3c-ba0175d2c20", "12994724x3a5a-4303-bb3c-ba0175d2c200", "../../../../etc/passwd/////////////////"]
-        {
+        for bad in [
+            "",
+            "12994724-3a5a-4303-bb3c-ba0175d2c20",
+            "12994724x3a5a-4303-bb3c-ba0175d2c200",
+            "../../../../etc/passwd/////////////////",
+        ] {
             assert!(bad.parse::<Uuid>().is_err(), "{bad}");
         }
-        let one = Registers { flex: vec![Register { address: 0xe458, value: 1904 }], ..Registers::default() };
+        let one = Registers {
+            flex: vec![Register { address: 0xe458, value: 1904 }],
+            ..Registers::default()
+        };
         let other = Registers { boolean: one.flex.clone(), ..Registers::default() };
         let uuid = Uuid::of(&one);
         assert_eq!(uuid, Uuid::of(&one.clone()));
         assert_ne!(uuid, Uuid::of(&other));
-        assert_eq!((&uuid.as_str()[14..15], "89ab".contains(&uuid.as_str()[19..20])), ("8", true), "{uuid}");
+        assert_eq!(
+            (&uuid.as_str()[14..15], "89ab".contains(&uuid.as_str()[19..20])),
+            ("8", true),
+            "{uuid}"
+        );
     }
 
     #[test]
@@ -250,7 +314,10 @@ mod tests {
         let uuid: Uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
         let metrics = dir.path().join("sys/class/drm/card1/metrics").join(uuid.as_str());
         std::fs::create_dir_all(&metrics).unwrap();
-        assert!(matches!(find_loaded(&System, &roots, "card1", &uuid), Err(OaError::ConfigNotLoaded { .. })));
+        assert!(matches!(
+            find_loaded(&System, &roots, "card1", &uuid),
+            Err(OaError::ConfigNotLoaded { .. })
+        ));
         std::fs::write(metrics.join("id"), "7\n").unwrap();
         assert_eq!(find_loaded(&System, &roots, "card1", &uuid).unwrap(), ConfigId(7));
         assert_eq!(loaded(&System, &roots, "card1"), [(uuid, ConfigId(7))]);
@@ -267,7 +334,8 @@ mod tests {
         let pci = dir.path().join("sys/devices/0000:00:02.0");
         std::fs::create_dir_all(pci.join("drm/renderD128")).unwrap();
         std::fs::create_dir_all(dir.path().join("sys/drivers/i915")).unwrap();
-        std::os::unix::fs::symlink(dir.path().join("sys/drivers/i915"), pci.join("driver")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("sys/drivers/i915"), pci.join("driver"))
+            .unwrap();
         std::fs::write(pci.join("device"), "0x5916\n").unwrap();
         let card = dir.path().join("sys/class/drm/card0");
         std::fs::create_dir_all(&card).unwrap();

@@ -1,14 +1,16 @@
-//! Counters of CPU devices: perf events of an application's threads. Owns the opening of one counter per
-//! thread and event, the sums, and the words for a machine that has no counters; refuses to sample (only
-//! counts are read) and to count the kernel's own work.
+//! Counters of CPU devices: perf events of an application's threads. Owns the opening of one
+//! counter per thread and event, the sums, and the words for a machine that has no counters;
+//! refuses to sample (only counts are read) and to count the kernel's own work.
 //!
-//! A runtime's worker threads start after the application: counters are opened on every thread there is,
-//! with inheritance, so that threads started later count too. Source: perf_event_open(2).
+//! A runtime's worker threads start after the application: counters are opened on every thread
+//! there is, with inheritance, so that threads started later count too. Source: perf_event_open(2).
 
 use super::device::Place;
 use super::error::OaError;
 use super::i915::sysctl;
-use super::source::{CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
+use super::source::{
+    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
+};
 use crate::error::SensorError;
 use crate::files::{Files, Roots};
 use crate::perf_event;
@@ -105,7 +107,9 @@ impl ThreadCounter for PerfFile {
         if n != buf.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let word = |i: usize| buf.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes);
+        let word = |i: usize| {
+            buf.get(8 * i..8 * i + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+        };
         Ok(PerfCount { count: word(0), enabled_ns: word(1), running_ns: word(2) })
     }
 }
@@ -117,14 +121,21 @@ impl ThreadPerf for Kernel {
         const EXCLUDE_HV: u64 = 1 << 6;
         const TIMES: u64 = 1 | 2;
         let flags = INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV;
-        let event = perf_event::Event { kind: event.kind, config: event.config, read_format: TIMES, flags };
+        let event =
+            perf_event::Event { kind: event.kind, config: event.config, read_format: TIMES, flags };
         let file = File::from(perf_event::open(event, Some(tid), None)?);
         Ok(Box::new(PerfFile((self.0)(file))))
     }
 }
 
 /// Words for a refusal.
-fn refusal(files: &dyn Files, roots: &Roots, pid: u32, event: &PerfEvent, error: &io::Error) -> OaError {
+fn refusal(
+    files: &dyn Files,
+    roots: &Roots,
+    pid: u32,
+    event: &PerfEvent,
+    error: &io::Error,
+) -> OaError {
     let (reason, remedy) = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
             ("this machine offers no such counter (virtual machines often have no performance-monitoring unit)".to_owned(), None)
@@ -142,7 +153,8 @@ fn refusal(files: &dyn Files, roots: &Roots, pid: u32, event: &PerfEvent, error:
     OaError::Perf { what: event.name, pid, reason, remedy }
 }
 
-/// Problems by their reason, with the events that share it: many machines have no performance-monitoring unit at all.
+/// Problems by their reason, with the events that share it: many machines have no
+/// performance-monitoring unit at all.
 #[must_use]
 pub fn by_reason(problems: &[OaError]) -> Vec<(String, Vec<&'static str>)> {
     let mut out: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -173,8 +185,8 @@ pub struct ProcessCounters {
 }
 
 impl ProcessCounters {
-    /// Opens what can be opened of `events` on every thread of a process. Events that cannot are in the list
-    /// of problems.
+    /// Opens what can be opened of `events` on every thread of a process. Events that cannot are in
+    /// the list of problems.
     ///
     /// # Errors
     /// Where none can, the first problem.
@@ -190,7 +202,12 @@ impl ProcessCounters {
         let mut problems = Vec::new();
         if tids.is_empty() {
             let what = events.first().map_or("perf events", |e| e.name);
-            return Err(OaError::Perf { what, pid, reason: "there is no such process".to_owned(), remedy: None });
+            return Err(OaError::Perf {
+                what,
+                pid,
+                reason: "there is no such process".to_owned(),
+                remedy: None,
+            });
         }
         let (mut infos, mut sums) = (Vec::new(), Vec::new());
         for event in events {
@@ -210,10 +227,20 @@ impl ProcessCounters {
             match refused {
                 // A part of the threads is not the process: better no figure than a low one.
                 Some(error) => problems.push(error),
-                None if counters.is_empty() => problems.push(refusal(files, roots, pid, event, &io::Error::from_raw_os_error(libc::ESRCH))),
+                None if counters.is_empty() => problems.push(refusal(
+                    files,
+                    roots,
+                    pid,
+                    event,
+                    &io::Error::from_raw_os_error(libc::ESRCH),
+                )),
                 None => {
                     let note = Some("user mode only, all threads".to_owned());
-                    infos.push(CounterInfo { name: event.name.to_owned(), kind: CounterKind::Count, note });
+                    infos.push(CounterInfo {
+                        name: event.name.to_owned(),
+                        kind: CounterKind::Count,
+                        note,
+                    });
                     sums.push(Sum { counters, last: PerfCount::default() });
                 }
             }
@@ -222,7 +249,14 @@ impl ProcessCounters {
             return Err(problems.swap_remove(0));
         }
         let values = vec![CounterValue::Absent; sums.len()];
-        let source = ProcessCounters { name: format!("perf:{pid}"), infos, sums, last: None, values, health: CounterHealth::default() };
+        let source = ProcessCounters {
+            name: format!("perf:{pid}"),
+            infos,
+            sums,
+            last: None,
+            values,
+            health: CounterHealth::default(),
+        };
         Ok((source, problems))
     }
 }
@@ -252,7 +286,10 @@ fn value(before: PerfCount, after: PerfCount) -> CounterValue {
         _ if running >= enabled => CounterValue::Count(count),
         _ => {
             let estimate = u128::from(count) * u128::from(enabled) / u128::from(running);
-            CounterValue::Scaled { estimate: u64::try_from(estimate).unwrap_or(u64::MAX), counted: running as f64 / enabled as f64 }
+            CounterValue::Scaled {
+                estimate: u64::try_from(estimate).unwrap_or(u64::MAX),
+                counted: running as f64 / enabled as f64,
+            }
         }
     }
 }
@@ -274,7 +311,11 @@ impl CounterSource for ProcessCounters {
         Pace { fastest_ns: 1_000_000, slowest_ns: 10_000_000_000, adaptive: false }
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(&CounterWindow<'_>),
+    ) -> Result<(), SensorError> {
         let mut first_error = None;
         let mut whole: Option<Stamp> = None;
         for (sum, slot) in self.sums.iter_mut().zip(&mut self.values) {
@@ -284,7 +325,9 @@ impl CounterSource for ProcessCounters {
                 Ok((stamp, now)) => {
                     *slot = value(sum.last, now);
                     sum.last = now;
-                    whole = Some(whole.map_or(stamp, |w| Stamp { before: w.before, after: stamp.after }));
+                    whole = Some(
+                        whole.map_or(stamp, |w| Stamp { before: w.before, after: stamp.after }),
+                    );
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -334,7 +377,11 @@ mod tests {
     impl ThreadCounter for PlayedCounter {
         fn read(&self) -> io::Result<PerfCount> {
             let count = self.0.load(Ordering::Relaxed);
-            Ok(PerfCount { count: count * self.1 / 100, enabled_ns: count, running_ns: count * self.1 / 100 })
+            Ok(PerfCount {
+                count: count * self.1 / 100,
+                enabled_ns: count,
+                running_ns: count * self.1 / 100,
+            })
         }
     }
 
@@ -372,12 +419,16 @@ mod tests {
     #[test]
     fn threads_are_summed_and_multiplexing_is_scaled() {
         let (_dir, roots) = tree(&[7, 8, 9]);
-        for (percent, want) in
-            [(100, CounterValue::Count(300)), (50, CounterValue::Scaled { estimate: 300, counted: 0.5 }), (0, CounterValue::Absent)]
-        {
+        for (percent, want) in [
+            (100, CounterValue::Count(300)),
+            (50, CounterValue::Scaled { estimate: 300, counted: 0.5 }),
+            (0, CounterValue::Absent),
+        ] {
             let count = Arc::new(AtomicU64::new(1000));
-            let perf = Played { refuse: vec![], count: Arc::clone(&count), running_percent: percent };
-            let (mut source, problems) = ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..1]).unwrap();
+            let perf =
+                Played { refuse: vec![], count: Arc::clone(&count), running_percent: percent };
+            let (mut source, problems) =
+                ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..1]).unwrap();
             assert!(problems.is_empty());
             assert_eq!(windows(&mut source), Vec::<Vec<CounterValue>>::new());
             count.store(1100, Ordering::Relaxed);
@@ -390,19 +441,29 @@ mod tests {
         let (_dir, roots) = tree(&[7]);
         let table = [
             (libc::ENOENT, "virtual machines often have no performance-monitoring unit", None),
-            (libc::EACCES, "kernel.perf_event_paranoid is 3", Some("sudo sysctl kernel.perf_event_paranoid=2")),
+            (
+                libc::EACCES,
+                "kernel.perf_event_paranoid is 3",
+                Some("sudo sysctl kernel.perf_event_paranoid=2"),
+            ),
             (libc::ESRCH, "it has ended", None),
             (libc::EMFILE, "too many open files", Some("ulimit -n 8192")),
             (libc::ENOSYS, "no perf events", None),
             (libc::EIO, "Input/output error", None),
         ];
         for (errno, words, remedy) in table {
-            let perf = Played { refuse: vec![("cycles", errno)], count: Arc::default(), running_percent: 100 };
-            let error = ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..1]).err().unwrap();
+            let perf = Played {
+                refuse: vec![("cycles", errno)],
+                count: Arc::default(),
+                running_percent: 100,
+            };
+            let error =
+                ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..1]).err().unwrap();
             assert!(error.to_string().contains(words), "{error}");
             assert_eq!(error.remedy().as_deref(), remedy);
             // With another event that works, the refusal is a problem, not the end.
-            let (source, problems) = ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..2]).unwrap();
+            let (source, problems) =
+                ProcessCounters::open(&System, &roots, &perf, 7, &EVENTS[..2]).unwrap();
             assert_eq!((source.counters().len(), problems.len()), (1, 1));
         }
         let perf = Played { refuse: vec![], count: Arc::default(), running_percent: 100 };
@@ -410,18 +471,29 @@ mod tests {
         assert_eq!(error.to_string(), "cycles of process 8: there is no such process");
     }
 
-    /// On the machine the tests run on: software events count this very test, or the refusal has words.
+    /// On the machine the tests run on: software events count this very test, or the refusal has
+    /// words.
     #[test]
     fn this_process_is_counted_or_the_refusal_says_why() {
-        let events: Vec<PerfEvent> = EVENTS.iter().filter(|e| e.name == "task-clock").copied().collect();
-        match ProcessCounters::open(&System, &Roots::default(), &Kernel::default(), std::process::id(), &events) {
+        let events: Vec<PerfEvent> =
+            EVENTS.iter().filter(|e| e.name == "task-clock").copied().collect();
+        match ProcessCounters::open(
+            &System,
+            &Roots::default(),
+            &Kernel::default(),
+            std::process::id(),
+            &events,
+        ) {
             Ok((mut source, _)) => {
                 windows(&mut source);
                 let spin: u64 = (0..2_000_000u64).fold(0, |a, b| std::hint::black_box(a ^ b));
                 let got = windows(&mut source);
                 assert!(matches!(got[0][0], CounterValue::Count(n) if n > 0), "{got:?} {spin}");
             }
-            Err(error) => assert!(matches!(&error, OaError::Perf { reason, .. } if !reason.is_empty()), "{error}"),
+            Err(error) => assert!(
+                matches!(&error, OaError::Perf { reason, .. } if !reason.is_empty()),
+                "{error}"
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The boundary to the kernel: a trait that makes calls and reads streams, and its real implementation.
-//! Owns the only unsafe lines of the counters' access; refuses calls that did not come from [`super::uapi`].
+//! The boundary to the kernel: a trait that makes calls and reads streams, and its real
+//! implementation. Owns the only unsafe lines of the counters' access; refuses calls that did not
+//! come from [`super::uapi`].
 
 use super::error::OaError;
 use super::uapi::{Argument, Block, Call};
@@ -30,7 +31,8 @@ pub trait Device: Send {
     fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Takes a new descriptor to the number that it is to have: inside an application, out of the way of its own.
+/// Takes a new descriptor to the number that it is to have: inside an application, out of the way
+/// of its own.
 pub type Place = fn(File) -> File;
 
 /// A real node, or a stream opened on it.
@@ -48,13 +50,17 @@ impl DrmFile {
         Self::open_placed(path, |file| file)
     }
 
-    /// As [`DrmFile::open`], its descriptor and those of its streams at numbers that `place` chooses.
+    /// As [`DrmFile::open`], its descriptor and those of its streams at numbers that `place`
+    /// chooses.
     ///
     /// # Errors
     /// [`OaError::Open`].
     pub fn open_placed(path: &Path, place: Place) -> Result<DrmFile, OaError> {
-        let opened = File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path);
-        opened.map(|file| DrmFile { file: place(file), place }).map_err(|source| OaError::Open { path: path.to_owned(), source })
+        let opened =
+            File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path);
+        opened
+            .map(|file| DrmFile { file: place(file), place })
+            .map_err(|source| OaError::Open { path: path.to_owned(), source })
     }
 
     /// Over a descriptor that was received from elsewhere.
@@ -87,7 +93,8 @@ impl Device for DrmFile {
             Argument::None => 0,
             Argument::Value(value) => *value,
             Argument::Block(block) => {
-                // Calls of streams carry no size in their number; their structures are fixed by `uapi`.
+                // Calls of streams carry no size in their number; their structures are fixed by
+                // `uapi`.
                 if size != 0 && size != block.bytes.len() || !block.is_consistent() {
                     return Err(refused());
                 }
@@ -96,11 +103,11 @@ impl Device for DrmFile {
             }
         };
         loop {
-            // SAFETY: the descriptor is open while `self` lives. The argument is a value, or points to a
-            // buffer that lives in `call` over the call and is as long as the request's number says
-            // (checked above, or fixed by the builder in `uapi`, the only maker of calls); every pointer in
-            // it was just set to a buffer that `call` owns, whose length is the one the structure counts
-            // (checked by `is_consistent`) or the one the interface fixes.
+            // SAFETY: the descriptor is open while `self` lives. The argument is a value, or points
+            // to a buffer that lives in `call` over the call and is as long as the request's number
+            // says (checked above, or fixed by the builder in `uapi`, the only maker of calls);
+            // every pointer in it was just set to a buffer that `call` owns, whose length is the
+            // one the structure counts (checked by `is_consistent`) or the one the interface fixes.
             let rc = unsafe { libc::ioctl(self.file.as_raw_fd(), request, argument) };
             if rc >= 0 {
                 return Ok(rc);
@@ -118,7 +125,8 @@ impl Device for DrmFile {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         let fd = self.call(call)?;
-        // SAFETY: the call is one that returns a new descriptor (checked above), and nothing else owns it.
+        // SAFETY: the call is one that returns a new descriptor (checked above), and nothing else
+        // owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         set_nonblocking(&fd)?;
         Ok(Box::new(DrmFile { file: (self.place)(File::from(fd)), place: self.place }))
@@ -133,8 +141,12 @@ impl Device for DrmFile {
 fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
     // SAFETY: plain fcntl on an open descriptor.
     let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
-    // SAFETY: as above.
-    let rc = if flags < 0 { flags } else { unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } };
+    let rc = if flags < 0 {
+        flags
+    } else {
+        // SAFETY: as above.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) }
+    };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -143,14 +155,18 @@ mod tests {
     use super::super::uapi;
     use super::*;
 
-    /// A file that is no DRM node answers ENOTTY: the call reaches the kernel and its errno comes back.
+    /// A file that is no DRM node answers ENOTTY: the call reaches the kernel and its errno comes
+    /// back.
     #[test]
     fn the_real_call_reaches_the_kernel() {
         let null = DrmFile::open(Path::new("/dev/null")).unwrap();
         let uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
-        for mut call in
-            [uapi::get_param(51), uapi::perf_add_config(&uuid, &[], &[], &[]), uapi::stream_switch(true), uapi::xe_query(8, vec![])]
-        {
+        for mut call in [
+            uapi::get_param(51),
+            uapi::perf_add_config(&uuid, &[], &[], &[]),
+            uapi::stream_switch(true),
+            uapi::xe_query(8, vec![]),
+        ] {
             let error = null.call(&mut call).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::ENOTTY), "{error}");
         }
@@ -163,7 +179,10 @@ mod tests {
         assert_eq!(refusal(uapi::get_param(51)), Some(libc::EINVAL));
         assert_eq!(refusal(uapi::xe_remove_config(1)), Some(libc::EINVAL));
         assert_eq!(null.read(&mut [0; 8]).unwrap(), 0);
-        assert!(matches!(DrmFile::open(Path::new("/nonexistent/renderD128")), Err(OaError::Open { .. })));
+        assert!(matches!(
+            DrmFile::open(Path::new("/nonexistent/renderD128")),
+            Err(OaError::Open { .. })
+        ));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A scripted GPU behind [`super::device::Device`]: plays i915 and xe with given content and any errno. For
-//! tests and demonstrations; refuses to stand for hardware: what is shown with it is the order of calls, the
-//! bytes of structures and the handling of errors, not what a kernel accepts.
+//! A scripted GPU behind [`super::device::Device`]: plays i915 and xe with given content and any
+//! errno. For tests and demonstrations; refuses to stand for hardware: what is shown with it is the
+//! order of calls, the bytes of structures and the handling of errors, not what a kernel accepts.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -39,7 +39,8 @@ pub struct Script {
     pub reads: VecDeque<Read>,
     /// What xe's STATUS says, one per call.
     pub statuses: VecDeque<u64>,
-    /// Configurations loaded: UUID and lists of words, in order; numbers count from 2 (i915) or 1 (xe).
+    /// Configurations loaded: UUID and lists of words, in order; numbers count from 2 (i915) or 1
+    /// (xe).
     pub configs: Vec<(String, Vec<Vec<u8>>)>,
     /// Numbers of configurations that were removed.
     pub removed: Vec<u64>,
@@ -86,7 +87,8 @@ impl Emulator {
         let room = word(call.bytes(&[8]), 8) as u32;
         let answer = script.queries.get(&id).cloned();
         // As the kernel does: a query it does not know is an errno in the length.
-        let length = answer.as_ref().map_or(-libc::EINVAL, |a| i32::try_from(a.len()).unwrap_or(i32::MAX));
+        let length =
+            answer.as_ref().map_or(-libc::EINVAL, |a| i32::try_from(a.len()).unwrap_or(i32::MAX));
         call.answer(&[8], 8, &length.to_le_bytes());
         if let (Some(answer), true) = (answer, room > 0) {
             call.answer(&[8, 16], 0, &answer);
@@ -116,7 +118,12 @@ impl Emulator {
         Ok(0)
     }
 
-    fn add(script: &mut Script, uuid: Option<&[u8]>, lists: Vec<Vec<u8>>, first: usize) -> io::Result<i32> {
+    fn add(
+        script: &mut Script,
+        uuid: Option<&[u8]>,
+        lists: Vec<Vec<u8>>,
+        first: usize,
+    ) -> io::Result<i32> {
         let uuid = String::from_utf8_lossy(uuid.unwrap_or_default()).into_owned();
         if script.configs.iter().any(|(u, _)| *u == uuid) {
             return Err(errno(libc::EADDRINUSE));
@@ -152,7 +159,8 @@ impl Device for Emulator {
             }
             request::I915_QUERY => Self::i915_query(&script, call),
             request::I915_PERF_ADD_CONFIG => {
-                let lists = [48, 56, 64].map(|at| call.bytes(&[at]).unwrap_or_default().to_vec()).to_vec();
+                let lists =
+                    [48, 56, 64].map(|at| call.bytes(&[at]).unwrap_or_default().to_vec()).to_vec();
                 let uuid = call.bytes(&[]).and_then(|b| b.get(..36));
                 Self::add(&mut script, uuid, lists, 2)
             }
@@ -201,7 +209,9 @@ impl Device for Emulator {
         } else {
             let mut path = vec![24];
             while let Some(property) = call.bytes(&path) {
-                script.opened.push((word(Some(property), 16) & 0xffff_ffff, word(Some(property), 24)));
+                script
+                    .opened
+                    .push((word(Some(property), 16) & 0xffff_ffff, word(Some(property), 24)));
                 path.push(0);
             }
         }
@@ -221,7 +231,9 @@ impl Device for Emulator {
                         to.copy_from_slice(from);
                     }
                     if n < bytes.len() {
-                        script.reads.push_front(Read::Bytes(bytes.get(n..).unwrap_or_default().to_vec()));
+                        script
+                            .reads
+                            .push_front(Read::Bytes(bytes.get(n..).unwrap_or_default().to_vec()));
                     }
                     return Ok(n);
                 }

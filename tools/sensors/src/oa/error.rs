@@ -1,5 +1,5 @@
-//! What can go wrong with counters, each with the kernel's reason in words and the next step. Owns the
-//! meaning of every errno of the OA interfaces; refuses to turn a refusal into a value.
+//! What can go wrong with counters, each with the kernel's reason in words and the next step. Owns
+//! the meaning of every errno of the OA interfaces; refuses to turn a refusal into a value.
 #![forbid(unsafe_code)]
 
 use super::config::Uuid;
@@ -16,7 +16,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum OaError {
     /// EBUSY: one user of an OA unit at a time.
-    #[error("{what}: another program has a stream of this OA unit open, and there can be one in the whole system")]
+    #[error(
+        "{what}: another program has a stream of this OA unit open, and there can be one in the whole system"
+    )]
     Busy {
         /// What was attempted.
         what: &'static str,
@@ -32,7 +34,9 @@ pub enum OaError {
         value: String,
     },
     /// EACCES: sampling faster than the administrator allows.
-    #[error("{what}: {wanted_hz} reports a second are more than {limit_hz}, which dev.i915.oa_max_sample_rate allows without CAP_PERFMON")]
+    #[error(
+        "{what}: {wanted_hz} reports a second are more than {limit_hz}, which dev.i915.oa_max_sample_rate allows without CAP_PERFMON"
+    )]
     TooFast {
         /// What was attempted.
         what: &'static str,
@@ -141,15 +145,25 @@ pub enum OaError {
 }
 
 impl OaError {
-    /// Words for an errno of `what`. `sysctl` is the switch that decides over privilege, with its value.
-    pub(super) fn of(what: &'static str, error: io::Error, sysctl: (&'static str, Option<String>), invalid: &'static str) -> OaError {
+    /// Words for an errno of `what`. `sysctl` is the switch that decides over privilege, with its
+    /// value.
+    pub(super) fn of(
+        what: &'static str,
+        error: io::Error,
+        sysctl: (&'static str, Option<String>),
+        invalid: &'static str,
+    ) -> OaError {
         match error.raw_os_error() {
             Some(libc::EBUSY) => OaError::Busy { what },
-            Some(libc::EACCES | libc::EPERM) => {
-                OaError::Denied { what, sysctl: sysctl.0, value: sysctl.1.unwrap_or_else(|| "not readable".to_owned()) }
-            }
+            Some(libc::EACCES | libc::EPERM) => OaError::Denied {
+                what,
+                sysctl: sysctl.0,
+                value: sysctl.1.unwrap_or_else(|| "not readable".to_owned()),
+            },
             Some(libc::EINVAL) => OaError::Invalid { what, hint: invalid },
-            Some(libc::ENODEV | libc::EOPNOTSUPP | libc::ENOTTY) => OaError::Unsupported { what, reason: error.to_string() },
+            Some(libc::ENODEV | libc::EOPNOTSUPP | libc::ENOTTY) => {
+                OaError::Unsupported { what, reason: error.to_string() }
+            }
             _ => OaError::Io { what, source: error },
         }
     }
@@ -158,12 +172,18 @@ impl OaError {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         match self {
-            OaError::Busy { .. } => Some("end the other program (fuser -v /dev/dri/renderD* lists candidates)".to_owned()),
-            OaError::Denied { sysctl, .. } => {
-                Some(format!("sudo sysctl {sysctl}=0 (opens the counters to every user), or CAP_PERFMON for the sampler alone"))
-            }
-            OaError::TooFast { wanted_hz, .. } => Some(format!("sudo sysctl dev.i915.oa_max_sample_rate={wanted_hz}, or a longer period")),
-            OaError::ConfigNotLoaded { .. } => Some("load it once as root, or name a directory with the metric set's XML".to_owned()),
+            OaError::Busy { .. } => Some(
+                "end the other program (fuser -v /dev/dri/renderD* lists candidates)".to_owned(),
+            ),
+            OaError::Denied { sysctl, .. } => Some(format!(
+                "sudo sysctl {sysctl}=0 (opens the counters to every user), or CAP_PERFMON for the sampler alone"
+            )),
+            OaError::TooFast { wanted_hz, .. } => Some(format!(
+                "sudo sysctl dev.i915.oa_max_sample_rate={wanted_hz}, or a longer period"
+            )),
+            OaError::ConfigNotLoaded { .. } => Some(
+                "load it once as root, or name a directory with the metric set's XML".to_owned(),
+            ),
             OaError::Open { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("sudo usermod -aG render $USER, then log in again".to_owned())
             }
@@ -187,6 +207,11 @@ impl From<OaError> for SensorError {
             message += &format!(": {e}");
             cause = e.source();
         }
-        SensorError::Foreign { what: "GPU counters", message, remedy: error.remedy(), fatal: error.is_fatal() }
+        SensorError::Foreign {
+            what: "GPU counters",
+            message,
+            remedy: error.remedy(),
+            fatal: error.is_fatal(),
+        }
     }
 }

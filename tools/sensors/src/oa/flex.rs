@@ -1,10 +1,11 @@
 //! Programmable EU counters: which event A7 to A20 count. Owns the text form, the encoding into
-//! EU_PERF_CNTL0 to 6 and the meaning of the codes on Gen9; refuses to write registers itself: the values go
-//! to the kernel as flexible registers of a configuration.
+//! EU_PERF_CNTL0 to 6 and the meaning of the codes on Gen9; refuses to write registers itself: the
+//! values go to the kernel as flexible registers of a configuration.
 //!
-//! Register i drives A(7+2i) from bits 11:0 and A(8+2i) from bits 23:12; each field is increment 3:0, coarse
-//! 7:4, fine 11:8 (reference work, tables 3.3 to 3.6; the increment has four bits and the registers are
-//! seven: both as in the kernel and in Mesa's configurations). The codes are Gen9's; later ones differ.
+//! Register i drives A(7+2i) from bits 11:0 and A(8+2i) from bits 23:12; each field is increment
+//! 3:0, coarse 7:4, fine 11:8 (reference work, tables 3.3 to 3.6; the increment has four bits and
+//! the registers are seven: both as in the kernel and in Mesa's configurations). The codes are
+//! Gen9's; later ones differ.
 #![forbid(unsafe_code)]
 
 use super::config::Register;
@@ -68,20 +69,29 @@ impl Event {
     /// The twelve bits.
     #[must_use]
     pub fn bits(self) -> u32 {
-        u32::from(self.increment & 15) | u32::from(self.coarse & 15) << 4 | u32::from(self.fine & 15) << 8
+        u32::from(self.increment & 15)
+            | u32::from(self.coarse & 15) << 4
+            | u32::from(self.fine & 15) << 8
     }
 
     /// From twelve bits.
     #[must_use]
     pub fn from_bits(bits: u32) -> Event {
-        Event { increment: (bits & 15) as u8, coarse: (bits >> 4 & 15) as u8, fine: (bits >> 8 & 15) as u8 }
+        Event {
+            increment: (bits & 15) as u8,
+            coarse: (bits >> 4 & 15) as u8,
+            fine: (bits >> 8 & 15) as u8,
+        }
     }
 
     /// What it counts on Gen9, in words; codes without a published meaning are called so.
     #[must_use]
     pub fn meaning(self) -> String {
         let word = |table: &[(u8, &'static str)], code: u8| {
-            table.iter().find(|(c, _)| *c == code).map_or_else(|| format!("code {code} (no published meaning)"), |(_, w)| (*w).to_owned())
+            table.iter().find(|(c, _)| *c == code).map_or_else(
+                || format!("code {code} (no published meaning)"),
+                |(_, w)| (*w).to_owned(),
+            )
         };
         let mut text = format!("cycles with {}", word(&INCREMENT, self.increment));
         if self.coarse != 0 {
@@ -179,10 +189,8 @@ impl FromStr for Programmed {
             if std::mem::replace(&mut seen[slot], true) {
                 return Err(form());
             }
-            *field = u8::try_from(value).ok().filter(|v| *v < 16).ok_or_else(|| FlexError::Range {
-                text: text.to_owned(),
-                part: key.trim().to_owned(),
-                value,
+            *field = u8::try_from(value).ok().filter(|v| *v < 16).ok_or_else(|| {
+                FlexError::Range { text: text.to_owned(), part: key.trim().to_owned(), value }
             })?;
         }
         Ok(Programmed { counter, event })
@@ -192,11 +200,14 @@ impl FromStr for Programmed {
 /// The register that drives a counter, and the lowest bit of its field.
 #[must_use]
 pub fn place(counter: u8) -> Option<(usize, u32)> {
-    (FIRST..=LAST).contains(&counter).then(|| (usize::from(counter - FIRST) / 2, u32::from(counter - FIRST) % 2 * 12))
+    (FIRST..=LAST)
+        .contains(&counter)
+        .then(|| (usize::from(counter - FIRST) / 2, u32::from(counter - FIRST) % 2 * 12))
 }
 
-/// Puts events into a list of flexible registers: fields of counters that are not named stay as `base` has
-/// them (0 where it has none), and only registers that are named or in `base` are in the result.
+/// Puts events into a list of flexible registers: fields of counters that are not named stay as
+/// `base` has them (0 where it has none), and only registers that are named or in `base` are in the
+/// result.
 ///
 /// # Errors
 /// [`FlexError::Counter`], [`FlexError::Twice`].
@@ -218,7 +229,9 @@ pub fn encode(base: &[Register], events: &[Programmed]) -> Result<Vec<Register>,
         *slot = Some(slot.unwrap_or(0) & !(0xfff << shift) | programmed.event.bits() << shift);
     }
     let named = EU_PERF_CNTL.iter().zip(values);
-    Ok(named.filter_map(|(address, value)| Some(Register { address: *address, value: value? })).collect())
+    Ok(named
+        .filter_map(|(address, value)| Some(Register { address: *address, value: value? }))
+        .collect())
 }
 
 /// What a list of flexible registers programs.
@@ -227,7 +240,10 @@ pub fn decode(registers: &[Register]) -> impl Iterator<Item = Programmed> + '_ {
         let i = EU_PERF_CNTL.iter().position(|a| *a == register.address);
         let field = |half: u8| {
             let counter = FIRST + 2 * u8::try_from(i?).ok()? + half;
-            Some(Programmed { counter, event: Event::from_bits(register.value >> (12 * u32::from(half)) & 0xfff) })
+            Some(Programmed {
+                counter,
+                event: Event::from_bits(register.value >> (12 * u32::from(half)) & 0xfff),
+            })
         };
         [field(0), field(1)].into_iter().flatten()
     })
@@ -249,8 +265,10 @@ mod tests {
     #[test]
     fn the_published_compute_configuration_decodes() {
         // KBL ComputeBasic: CNTL0 = 0x5004, CNTL1 = 3.
-        let registers = [Register { address: 0xe458, value: 0x5004 }, Register { address: 0xe558, value: 3 }];
-        let words: Vec<String> = decode(&registers).map(|p| format!("A{}: {}", p.counter, p.event.meaning())).collect();
+        let registers =
+            [Register { address: 0xe458, value: 0x5004 }, Register { address: 0xe558, value: 3 }];
+        let words: Vec<String> =
+            decode(&registers).map(|p| format!("A{}: {}", p.counter, p.event.meaning())).collect();
         assert_eq!(
             words,
             [
@@ -264,7 +282,9 @@ mod tests {
         let a8: Programmed = "A8=inc:0x2".parse().unwrap();
         let got = encode(&registers, &[a8]).unwrap();
         assert_eq!(got, [Register { address: 0xe458, value: 0x2004 }, registers[1]]);
-        assert!(Event { increment: 6, ..Event::default() }.meaning().contains("no published meaning"));
+        assert!(
+            Event { increment: 6, ..Event::default() }.meaning().contains("no published meaning")
+        );
     }
 
     #[test]
@@ -272,10 +292,19 @@ mod tests {
         let table = [
             ("a6=fine:0", "counter A6: only A7 to A20 are programmable"),
             ("a21=fine:0", "counter A21: only A7 to A20 are programmable"),
-            ("b7=fine:0", "counter \"b7=fine:0\": expected something like a7=fine:7,coarse:7,inc:0"),
+            (
+                "b7=fine:0",
+                "counter \"b7=fine:0\": expected something like a7=fine:7,coarse:7,inc:0",
+            ),
             ("a7", "counter \"a7\": expected something like a7=fine:7,coarse:7,inc:0"),
-            ("a7=fine:1,fine:2", "counter \"a7=fine:1,fine:2\": expected something like a7=fine:7,coarse:7,inc:0"),
-            ("a7=inc:16", "counter \"a7=inc:16\": inc:16 is out of range, the codes have four bits (0 to 15)"),
+            (
+                "a7=fine:1,fine:2",
+                "counter \"a7=fine:1,fine:2\": expected something like a7=fine:7,coarse:7,inc:0",
+            ),
+            (
+                "a7=inc:16",
+                "counter \"a7=inc:16\": inc:16 is out of range, the codes have four bits (0 to 15)",
+            ),
         ];
         for (text, want) in table {
             assert_eq!(text.parse::<Programmed>().unwrap_err().to_string(), want);

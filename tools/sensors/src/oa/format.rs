@@ -1,8 +1,10 @@
-//! Layouts of OA reports: which counter stands at which byte, and how wide it is. Owns the tables; refuses
-//! to guess: where two published descriptions of a format differ, both are here and the caller chooses.
+//! Layouts of OA reports: which counter stands at which byte, and how wide it is. Owns the tables;
+//! refuses to guess: where two published descriptions of a format differ, both are here and the
+//! caller chooses.
 //!
-//! Sources: the kernel's `oa_formats` (sizes, hardware select), the offsets of igt's tests, and the report
-//! tables 2.1 to 2.4 of the reference work. Decoded as specified: none of it was checked on a device.
+//! Sources: the kernel's `oa_formats` (sizes, hardware select), the offsets of igt's tests, and the
+//! report tables 2.1 to 2.4 of the reference work. Decoded as specified: none of it was checked on
+//! a device.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -143,7 +145,9 @@ impl Layout {
     pub fn slot(&self, counter: Counter) -> Option<usize> {
         let mut base = 2;
         for block in self.blocks {
-            if block.group == counter.group && (block.first..block.first + block.count).contains(&counter.index) {
+            if block.group == counter.group
+                && (block.first..block.first + block.count).contains(&counter.index)
+            {
                 return Some(base + usize::from(counter.index - block.first));
             }
             base += usize::from(block.count);
@@ -153,7 +157,9 @@ impl Layout {
 
     /// All counters, in slot order.
     pub fn counters(&self) -> impl Iterator<Item = Counter> + '_ {
-        self.blocks.iter().flat_map(|b| (b.first..b.first + b.count).map(|index| Counter { group: b.group, index }))
+        self.blocks.iter().flat_map(|b| {
+            (b.first..b.first + b.count).map(|index| Counter { group: b.group, index })
+        })
     }
 
     /// How many bits the timestamp has.
@@ -201,47 +207,103 @@ const fn run(group: Group, first: u8, count: u8, at: u16) -> Block {
 }
 
 const fn run40(first: u8, count: u8) -> Block {
-    Block { group: Group::A, first, count, at: 16 + 4 * first as u16, width: Width::Bits40 { high: 160 + first as u16 } }
+    Block {
+        group: Group::A,
+        first,
+        count,
+        at: 16 + 4 * first as u16,
+        width: Width::Bits40 { high: 160 + first as u16 },
+    }
 }
 
 const fn run64(group: Group, first: u8, count: u8, at: u16) -> Block {
     Block { group, first, count, at, width: Width::Bits64 }
 }
 
-const fn short(name: &'static str, bytes: usize, ticks: Ticks, blocks: &'static [Block], doubt: Option<&'static str>) -> Layout {
+const fn short(
+    name: &'static str,
+    bytes: usize,
+    ticks: Ticks,
+    blocks: &'static [Block],
+    doubt: Option<&'static str>,
+) -> Layout {
     Layout { name, bytes, header: Header::Bits32, ticks, blocks, doubt }
 }
 
-const fn long(name: &'static str, bytes: usize, blocks: &'static [Block], doubt: Option<&'static str>) -> Layout {
+const fn long(
+    name: &'static str,
+    bytes: usize,
+    blocks: &'static [Block],
+    doubt: Option<&'static str>,
+) -> Layout {
     Layout { name, bytes, header: Header::Bits64, ticks: Ticks::Bits64(24), blocks, doubt }
 }
 
 use Group::{A, B, C, Pec};
 const B8: Block = run(B, 0, 8, 192);
 const C8: Block = run(C, 0, 8, 224);
-const HSW: Option<&str> = Some("Haswell: offsets from igt's tests alone; the format has no GPU_TICKS");
-const OVERLAP: Option<&str> =
-    Some("igt's tests give offsets that overlap; this reading packs the blocks, as the size of the report demands");
-const OVERLAPS: Option<&str> = Some("offsets of igt's tests, in which two blocks overlap by a dword");
-const DWORD3: Option<&str> = Some("unresolved: the reference has GPU_TICKS in dword 3, igt's tests have the A block there");
+const HSW: Option<&str> =
+    Some("Haswell: offsets from igt's tests alone; the format has no GPU_TICKS");
+const OVERLAP: Option<&str> = Some(
+    "igt's tests give offsets that overlap; this reading packs the blocks, as the size of the report demands",
+);
+const OVERLAPS: Option<&str> =
+    Some("offsets of igt's tests, in which two blocks overlap by a dword");
+const DWORD3: Option<&str> =
+    Some("unresolved: the reference has GPU_TICKS in dword 3, igt's tests have the A block there");
 
 static HSW_A13: Layout = short("A13", 64, Ticks::None, &[run(A, 0, 13, 12)], HSW);
 static HSW_A29: Layout = short("A29", 128, Ticks::None, &[run(A, 0, 29, 12)], HSW);
-static HSW_A13_B8_C8: Layout = short("A13_B8_C8", 128, Ticks::None, &[run(A, 0, 13, 12), run(B, 0, 8, 64), run(C, 0, 8, 96)], HSW);
-static HSW_B4_C8: Layout = short("B4_C8", 64, Ticks::None, &[run(B, 0, 4, 16), run(C, 0, 8, 32)], HSW);
-static HSW_A45_B8_C8: Layout = short("A45_B8_C8", 256, Ticks::None, &[run(A, 0, 45, 12), B8, C8], HSW);
-static HSW_B4_C8_A16: Layout = short("B4_C8_A16", 128, Ticks::None, &[run(B, 0, 4, 16), run(C, 0, 8, 32), run(A, 29, 16, 64)], OVERLAP);
-static HSW_B4_C8_A16_IGT: Layout =
-    short("B4_C8_A16", 128, Ticks::None, &[run(B, 0, 4, 16), run(C, 0, 8, 32), run(A, 29, 16, 60)], OVERLAPS);
-static HSW_C4_B8: Layout = short("C4_B8", 64, Ticks::None, &[run(C, 0, 4, 16), run(B, 0, 8, 32)], OVERLAP);
-static HSW_C4_B8_IGT: Layout = short("C4_B8", 64, Ticks::None, &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
+static HSW_A13_B8_C8: Layout = short(
+    "A13_B8_C8",
+    128,
+    Ticks::None,
+    &[run(A, 0, 13, 12), run(B, 0, 8, 64), run(C, 0, 8, 96)],
+    HSW,
+);
+static HSW_B4_C8: Layout =
+    short("B4_C8", 64, Ticks::None, &[run(B, 0, 4, 16), run(C, 0, 8, 32)], HSW);
+static HSW_A45_B8_C8: Layout =
+    short("A45_B8_C8", 256, Ticks::None, &[run(A, 0, 45, 12), B8, C8], HSW);
+static HSW_B4_C8_A16: Layout = short(
+    "B4_C8_A16",
+    128,
+    Ticks::None,
+    &[run(B, 0, 4, 16), run(C, 0, 8, 32), run(A, 29, 16, 64)],
+    OVERLAP,
+);
+static HSW_B4_C8_A16_IGT: Layout = short(
+    "B4_C8_A16",
+    128,
+    Ticks::None,
+    &[run(B, 0, 4, 16), run(C, 0, 8, 32), run(A, 29, 16, 60)],
+    OVERLAPS,
+);
+static HSW_C4_B8: Layout =
+    short("C4_B8", 64, Ticks::None, &[run(C, 0, 4, 16), run(B, 0, 8, 32)], OVERLAP);
+static HSW_C4_B8_IGT: Layout =
+    short("C4_B8", 64, Ticks::None, &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
 
-static C4_B8: Layout = short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 32)], OVERLAP);
-static C4_B8_IGT: Layout = short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
+static C4_B8: Layout =
+    short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 32)], OVERLAP);
+static C4_B8_IGT: Layout =
+    short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
 static A12: Layout = short("A12", 64, Ticks::Bits32(12), &[run(A, 7, 12, 16)], DWORD3);
 static A12_IGT: Layout = short("A12", 64, Ticks::None, &[run(A, 7, 12, 12)], DWORD3);
-static A12_B8_C8: Layout = short("A12_B8_C8", 128, Ticks::Bits32(12), &[run(A, 7, 12, 16), run(B, 0, 8, 64), run(C, 0, 8, 96)], DWORD3);
-static A12_B8_C8_IGT: Layout = short("A12_B8_C8", 128, Ticks::None, &[run(A, 7, 12, 12), run(B, 0, 8, 64), run(C, 0, 8, 96)], DWORD3);
+static A12_B8_C8: Layout = short(
+    "A12_B8_C8",
+    128,
+    Ticks::Bits32(12),
+    &[run(A, 7, 12, 16), run(B, 0, 8, 64), run(C, 0, 8, 96)],
+    DWORD3,
+);
+static A12_B8_C8_IGT: Layout = short(
+    "A12_B8_C8",
+    128,
+    Ticks::None,
+    &[run(A, 7, 12, 12), run(B, 0, 8, 64), run(C, 0, 8, 96)],
+    DWORD3,
+);
 const FORMAT_5: &[Block] = &[run40(0, 32), run(A, 32, 4, 144), B8, C8];
 static A32U40: Layout = short("A32u40_A4u32_B8_C8", 256, Ticks::Bits32(12), FORMAT_5, None);
 static OAR_A32U40: Layout = short("OAR_A32u40_A4u32_B8_C8", 256, Ticks::Bits32(12), FORMAT_5, None);
@@ -250,16 +312,38 @@ static A24U40: Layout = short(
     256,
     Ticks::Bits32(12),
     // A36 and A37 stand where the high bytes of A0-A3 and of A24-A27 would be.
-    &[run(A, 0, 4, 16), run40(4, 20), run(A, 24, 4, 112), run40(28, 4), run(A, 32, 4, 144), run(A, 36, 1, 160), run(A, 37, 1, 184), B8, C8],
+    &[
+        run(A, 0, 4, 16),
+        run40(4, 20),
+        run(A, 24, 4, 112),
+        run40(28, 4),
+        run(A, 32, 4, 144),
+        run(A, 36, 1, 160),
+        run(A, 37, 1, 184),
+        B8,
+        C8,
+    ],
     None,
 );
-static OAM_64: Layout = long("OAM_MPEC8u64_B8_C8", 192, &[run64(Pec, 0, 8, 32), run(B, 0, 8, 96), run(C, 0, 8, 128)], None);
-static OAM_32: Layout = long("OAM_MPEC8u32_B8_C8", 128, &[run(Pec, 0, 8, 32), run(B, 0, 8, 64), run(C, 0, 8, 96)], None);
+static OAM_64: Layout = long(
+    "OAM_MPEC8u64_B8_C8",
+    192,
+    &[run64(Pec, 0, 8, 32), run(B, 0, 8, 96), run(C, 0, 8, 128)],
+    None,
+);
+static OAM_32: Layout = long(
+    "OAM_MPEC8u32_B8_C8",
+    128,
+    &[run(Pec, 0, 8, 32), run(B, 0, 8, 64), run(C, 0, 8, 96)],
+    None,
+);
 static OAC: Layout = long(
     "OAC_A24u64_B8_C8",
     320,
     &[run64(A, 28, 8, 160), run(B, 0, 8, 224), run(C, 0, 8, 256)],
-    Some("which A counters the first sixteen qwords hold is not published: only A28 to A35 are decoded"),
+    Some(
+        "which A counters the first sixteen qwords hold is not published: only A28 to A35 are decoded",
+    ),
 );
 static PEC64U64: Layout = long("PEC64u64", 576, &[run64(Pec, 0, 64, 32)], None);
 
@@ -340,7 +424,8 @@ impl Format {
     /// The format of an i915 value; `haswell` decides what 7 means.
     #[must_use]
     pub fn from_i915(value: u64, haswell: bool) -> Option<Format> {
-        let matches = |f: &&Format| f.i915_value() == Some(value) && f.is_haswell() == (haswell || value < 7);
+        let matches =
+            |f: &&Format| f.i915_value() == Some(value) && f.is_haswell() == (haswell || value < 7);
         Format::ALL.iter().find(matches).copied()
     }
 
@@ -355,10 +440,15 @@ impl Format {
     pub fn select(self) -> u32 {
         match self {
             Format::HswA13 | Format::A12 => 0,
-            Format::HswA29 | Format::OamMpec8u64B8C8 | Format::OacA24u64B8C8 | Format::Pec64u64 => 1,
+            Format::HswA29 | Format::OamMpec8u64B8C8 | Format::OacA24u64B8C8 | Format::Pec64u64 => {
+                1
+            }
             Format::HswA13B8C8 | Format::A12B8C8 | Format::OamMpec8u32B8C8 => 2,
             Format::HswB4C8 => 4,
-            Format::HswA45B8C8 | Format::A32u40A4u32B8C8 | Format::OarA32u40A4u32B8C8 | Format::A24u40A14u32B8C8 => 5,
+            Format::HswA45B8C8
+            | Format::A32u40A4u32B8C8
+            | Format::OarA32u40A4u32B8C8
+            | Format::A24u40A14u32B8C8 => 5,
             Format::HswB4C8A16 => 6,
             Format::HswC4B8 | Format::C4B8 => 7,
         }
@@ -368,7 +458,11 @@ impl Format {
     #[must_use]
     pub fn xe_word(self) -> Option<u64> {
         let kind = match self {
-            Format::C4B8 | Format::A12 | Format::A12B8C8 | Format::A32u40A4u32B8C8 | Format::A24u40A14u32B8C8 => 0,
+            Format::C4B8
+            | Format::A12
+            | Format::A12B8C8
+            | Format::A32u40A4u32B8C8
+            | Format::A24u40A14u32B8C8 => 0,
             Format::OarA32u40A4u32B8C8 => 1,
             Format::OacA24u64B8C8 => 3,
             Format::OamMpec8u64B8C8 | Format::OamMpec8u32B8C8 => 4,
@@ -378,14 +472,18 @@ impl Format {
         Some(kind | u64::from(self.select()) << 8)
     }
 
-    /// By the kernel's name, in any case; an `HSW_` in front asks for Haswell's where both have the name.
+    /// By the kernel's name, in any case; an `HSW_` in front asks for Haswell's where both have the
+    /// name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Format> {
         let (haswell, bare) = match name.get(..4) {
             Some(p) if p.eq_ignore_ascii_case("HSW_") => (true, name.get(4..)?),
             _ => (false, name),
         };
-        let named = |f: &&Format| f.layout(Reading::Tables).name.eq_ignore_ascii_case(bare) && (!haswell || f.is_haswell());
+        let named = |f: &&Format| {
+            f.layout(Reading::Tables).name.eq_ignore_ascii_case(bare)
+                && (!haswell || f.is_haswell())
+        };
         // Haswell's come first in the table: without the prefix the later one is meant.
         Format::ALL.iter().rev().find(named).copied()
     }
@@ -396,7 +494,10 @@ mod tests {
     use super::*;
 
     fn all_layouts() -> Vec<&'static Layout> {
-        Format::ALL.iter().flat_map(|f| [f.layout(Reading::Tables), f.layout(Reading::IgtTests)]).collect()
+        Format::ALL
+            .iter()
+            .flat_map(|f| [f.layout(Reading::Tables), f.layout(Reading::IgtTests)])
+            .collect()
     }
 
     fn places(layout: &Layout) -> Vec<(usize, usize)> {
@@ -414,7 +515,9 @@ mod tests {
                 let base = usize::from(block.at);
                 match block.width {
                     Width::Bits32 => at.push((base + 4 * i, 4)),
-                    Width::Bits40 { high } => at.extend([(base + 4 * i, 4), (usize::from(high) + i, 1)]),
+                    Width::Bits40 { high } => {
+                        at.extend([(base + 4 * i, 4), (usize::from(high) + i, 1)])
+                    }
                     Width::Bits64 => at.push((base + 8 * i, 8)),
                 }
             }
@@ -425,7 +528,11 @@ mod tests {
     #[test]
     fn layouts_fit_and_overlap_only_where_said() {
         for layout in all_layouts() {
-            assert!(layout.slots() <= MAX_SLOTS && layout.bytes <= MAX_BYTES && layout.bytes % 64 == 0, "{}", layout.name);
+            assert!(
+                layout.slots() <= MAX_SLOTS && layout.bytes <= MAX_BYTES && layout.bytes % 64 == 0,
+                "{}",
+                layout.name
+            );
             let mut used = vec![0u8; layout.bytes];
             for (at, n) in places(layout) {
                 used[at..at + n].iter_mut().for_each(|b| *b += 1);
@@ -449,8 +556,16 @@ mod tests {
             let layout = format.layout(Reading::Tables);
             assert_eq!(layout.ticks, Ticks::Bits32(12));
             for (group, index, at) in wants {
-                let block = layout.blocks.iter().find(|b| b.group == group && (b.first..b.first + b.count).contains(&index)).unwrap();
-                assert_eq!(block.at + 4 * u16::from(index - block.first), at, "{format:?} {group:?}{index}");
+                let block = layout
+                    .blocks
+                    .iter()
+                    .find(|b| b.group == group && (b.first..b.first + b.count).contains(&index))
+                    .unwrap();
+                assert_eq!(
+                    block.at + 4 * u16::from(index - block.first),
+                    at,
+                    "{format:?} {group:?}{index}"
+                );
             }
         }
     }
@@ -462,7 +577,10 @@ mod tests {
                 assert_eq!(Format::from_i915(value, format.is_haswell()), Some(format));
             }
             let prefix = if format.is_haswell() { "hsw_" } else { "" };
-            assert_eq!(Format::by_name(&format!("{prefix}{}", format.layout(Reading::Tables).name)), Some(format));
+            assert_eq!(
+                Format::by_name(&format!("{prefix}{}", format.layout(Reading::Tables).name)),
+                Some(format)
+            );
         }
         assert_eq!(Format::from_i915(10, true), None);
         assert_eq!(Format::from_i915(0, false), None);
@@ -474,6 +592,12 @@ mod tests {
             assert_eq!(layout.slot(counter), Some(i + 2));
         }
         assert_eq!(layout.slot(Counter::new(A, 38)), None);
-        assert_eq!(layout.slot(Counter::new(A, 37)).zip(layout.slot(Counter::new(B, 0))).map(|(a, b)| b - a), Some(1));
+        assert_eq!(
+            layout
+                .slot(Counter::new(A, 37))
+                .zip(layout.slot(Counter::new(B, 0)))
+                .map(|(a, b)| b - a),
+            Some(1)
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! i915: what the GPU is, its clock, its OA configurations and streams. Owns the order of calls and the
-//! meaning of their errors; refuses to touch registers itself and to change any setting of the system.
+//! i915: what the GPU is, its clock, its OA configurations and streams. Owns the order of calls and
+//! the meaning of their errors; refuses to touch registers itself and to change any setting of the
+//! system.
 //!
 //! Source: i915_drm.h and i915_perf.c of Linux 6.12. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
@@ -45,7 +46,8 @@ pub struct StreamOptions {
     pub format: Format,
     /// Exponent of the period (see [`super::time::exponent_for`]).
     pub exponent: u32,
-    /// A GEM context of the same descriptor, to see no other (other contexts' ids become 0xffffffff).
+    /// A GEM context of the same descriptor, to see no other (other contexts' ids become
+    /// 0xffffffff).
     pub context: Option<u32>,
     /// How often the kernel looks for reports, nanoseconds (from 100 us); its default is 5 ms.
     pub poll_ns: Option<u64>,
@@ -96,8 +98,8 @@ impl<'a> I915<'a> {
         Ok(self.param(Param::PerfRevision)?.unwrap_or(1))
     }
 
-    /// Frequencies of the OA timestamp and of the engines' timestamp, Hz. Kernels before 6.1 or so know only
-    /// the second, which then stands for both.
+    /// Frequencies of the OA timestamp and of the engines' timestamp, Hz. Kernels before 6.1 or so
+    /// know only the second, which then stands for both.
     ///
     /// # Errors
     /// Where the kernel knows neither.
@@ -108,7 +110,8 @@ impl<'a> I915<'a> {
             (Some(oa), Some(engine)) => Ok((oa.into(), engine.into())),
             _ => Err(OaError::Unsupported {
                 what: CLOCK,
-                reason: "the kernel does not say how fast it runs (parameters 51 and 57)".to_owned(),
+                reason: "the kernel does not say how fast it runs (parameters 51 and 57)"
+                    .to_owned(),
             }),
         }
     }
@@ -121,24 +124,38 @@ impl<'a> I915<'a> {
         const WHAT: &str = "asking i915 for the topology";
         let length = |call: &uapi::Call| call.u32_at(&[8], 8) as i32;
         let mut ask = uapi::i915_query(1, 0);
-        self.device.call(&mut ask).map_err(|e| self.error(WHAT, e, "this kernel has no such query"))?;
+        self.device
+            .call(&mut ask)
+            .map_err(|e| self.error(WHAT, e, "this kernel has no such query"))?;
         // A negative length is an errno; a topology of more than a megabyte is none.
         let bytes = match length(&ask) {
             n @ 1..=0x10_0000 => n as u32,
-            n if n < 0 => return Err(self.error(WHAT, io::Error::from_raw_os_error(-n.max(-4095)), "this GPU has none")),
+            n if n < 0 => {
+                return Err(self.error(
+                    WHAT,
+                    io::Error::from_raw_os_error(-n.max(-4095)),
+                    "this GPU has none",
+                ));
+            }
             n => return Err(OaError::Answer { what: WHAT, bytes: n as usize }),
         };
         let mut call = uapi::i915_query(1, bytes);
-        self.device.call(&mut call).map_err(|e| self.error(WHAT, e, "this kernel has no such query"))?;
+        self.device
+            .call(&mut call)
+            .map_err(|e| self.error(WHAT, e, "this kernel has no such query"))?;
         if length(&call) < 0 {
-            return Err(self.error(WHAT, io::Error::from_raw_os_error(-length(&call).max(-4095)), "this GPU has none"));
+            return Err(self.error(
+                WHAT,
+                io::Error::from_raw_os_error(-length(&call).max(-4095)),
+                "this GPU has none",
+            ));
         }
         let answer = call.bytes(&[8, 16]).unwrap_or_default();
         Topology::from_i915(answer).ok_or(OaError::Answer { what: WHAT, bytes: answer.len() })
     }
 
-    /// The host's and the GPU's clock at one moment, the GPU's in OA ticks: three tries, the narrowest.
-    /// Needs no privilege.
+    /// The host's and the GPU's clock at one moment, the GPU's in OA ticks: three tries, the
+    /// narrowest. Needs no privilege.
     ///
     /// # Errors
     /// Where the register cannot be read, or its ticks give no OA ticks.
@@ -148,17 +165,28 @@ impl<'a> I915<'a> {
         self.clock_pair_shifted(clock, shift)
     }
 
-    pub(super) fn clock_pair_shifted(&self, clock: &mut dyn Clock, shift: u32) -> Result<ClockPair, OaError> {
-        // The render engine's timestamp; flag 1 has the kernel read two halves (RCS_TIMESTAMP, 36 bits).
+    pub(super) fn clock_pair_shifted(
+        &self,
+        clock: &mut dyn Clock,
+        shift: u32,
+    ) -> Result<ClockPair, OaError> {
+        // The render engine's timestamp; flag 1 has the kernel read two halves (RCS_TIMESTAMP, 36
+        // bits).
         const TIMESTAMP: u64 = 0x2358 | 1;
         let mut tries = Vec::with_capacity(3);
         for _ in 0..3 {
             let mut call = uapi::reg_read(TIMESTAMP);
             let before = clock.raw();
-            self.device.call(&mut call).map_err(|e| self.error(CLOCK, e, "this kernel does not let that register be read"))?;
+            self.device.call(&mut call).map_err(|e| {
+                self.error(CLOCK, e, "this kernel does not let that register be read")
+            })?;
             let after = RawNs(clock.raw().0.max(before.0));
             let ticks = call.u64_at(&[], 8) & ((1 << 36) - 1);
-            tries.push(ClockPair { host: Stamp { before, after }, ticks: ticks << shift, bits: 36 + shift });
+            tries.push(ClockPair {
+                host: Stamp { before, after },
+                ticks: ticks << shift,
+                bits: 36 + shift,
+            });
         }
         narrowest(&tries).ok_or(OaError::Answer { what: CLOCK, bytes: 0 })
     }
@@ -179,28 +207,47 @@ impl<'a> I915<'a> {
     /// The kernel's.
     pub fn remove_config(&self, id: ConfigId) -> Result<(), OaError> {
         let called = self.device.call(&mut uapi::perf_remove_config(id.0));
-        called.map(|_| ()).map_err(|e| self.error("removing an OA configuration from i915", e, "there is no such configuration"))
+        called.map(|_| ()).map_err(|e| {
+            self.error(
+                "removing an OA configuration from i915",
+                e,
+                "there is no such configuration",
+            )
+        })
     }
 
-    /// The number of a configuration: looked up, else loaded from `lists`. Says whether it was loaded here.
+    /// The number of a configuration: looked up, else loaded from `lists`. Says whether it was
+    /// loaded here.
     ///
     /// # Errors
     /// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else as
     /// [`I915::add_config`].
-    pub fn ensure_config(&self, card: &str, uuid: &Uuid, lists: Option<&Registers>) -> Result<(ConfigId, bool), OaError> {
-        config::ensure((self.files, self.roots, card), uuid, lists, |lists| self.add_config(uuid, lists))
+    pub fn ensure_config(
+        &self,
+        card: &str,
+        uuid: &Uuid,
+        lists: Option<&Registers>,
+    ) -> Result<(ConfigId, bool), OaError> {
+        config::ensure((self.files, self.roots, card), uuid, lists, |lists| {
+            self.add_config(uuid, lists)
+        })
     }
 
-    /// Opens a stream: not blocking, enabled. An open stream keeps the GPU awake (its idle power is higher).
+    /// Opens a stream: not blocking, enabled. An open stream keeps the GPU awake (its idle power is
+    /// higher).
     ///
     /// # Errors
     /// Those of the kernel, in words.
     pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn Device>, OaError> {
         let format = options.format.i915_value().ok_or_else(|| OaError::Unsupported {
             what: OPEN,
-            reason: format!("{} is a format of xe", options.format.layout(super::Reading::Tables).name),
+            reason: format!(
+                "{} is a format of xe",
+                options.format.layout(super::Reading::Tables).name
+            ),
         })?;
-        let mut properties = vec![(2, 1), (3, options.config.0), (4, format), (5, options.exponent.into())];
+        let mut properties =
+            vec![(2, 1), (3, options.config.0), (4, format), (5, options.exponent.into())];
         properties.extend(options.context.map(|context| (1, context.into())));
         if let Some(ns) = options.poll_ns
             && self.perf_revision()? >= 5
@@ -227,7 +274,10 @@ impl<'a> I915<'a> {
 /// The kernel's.
 pub fn switch(stream: &dyn Device, on: bool) -> Result<(), OaError> {
     let what = if on { "enabling an OA stream" } else { "disabling an OA stream" };
-    stream.call(&mut uapi::stream_switch(on)).map(|_| ()).map_err(|source| OaError::Io { what, source })
+    stream
+        .call(&mut uapi::stream_switch(on))
+        .map(|_| ())
+        .map_err(|source| OaError::Io { what, source })
 }
 
 /// Gives a stream another configuration; returns the one it had.
@@ -236,6 +286,8 @@ pub fn switch(stream: &dyn Device, on: bool) -> Result<(), OaError> {
 /// The kernel's.
 pub fn reconfigure(stream: &dyn Device, config: ConfigId) -> Result<ConfigId, OaError> {
     let what = "giving an OA stream another configuration";
-    let old = stream.call(&mut uapi::stream_config(config.0)).map_err(|source| OaError::Io { what, source })?;
+    let old = stream
+        .call(&mut uapi::stream_config(config.0))
+        .map_err(|source| OaError::Io { what, source })?;
     u64::try_from(old).map(ConfigId).map_err(|_| OaError::Answer { what, bytes: 0 })
 }

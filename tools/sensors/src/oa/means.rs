@@ -1,9 +1,11 @@
-//! Sensor sources whose readings are means over windows (NVIDIA's GPM) as counter sources. Owns the putting
-//! together of the readings of one window; refuses readings that name no window.
+//! Sensor sources whose readings are means over windows (NVIDIA's GPM) as counter sources. Owns the
+//! putting together of the readings of one window; refuses readings that name no window.
 #![forbid(unsafe_code)]
 
 use super::accumulate::Continuity;
-use super::source::{CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
+use super::source::{
+    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
+};
 use crate::error::SensorError;
 use crate::source::{Pace, Quantity, Reading, Source, Value};
 use crate::units::{Clock, RawNs, Stamp};
@@ -32,7 +34,11 @@ impl<S: Source> Means<S> {
                 _ => None,
             };
             slots.push(kind.map(|kind| {
-                infos.push(CounterInfo { name: domain.name.clone(), kind, note: domain.includes.map(str::to_owned) });
+                infos.push(CounterInfo {
+                    name: domain.name.clone(),
+                    kind,
+                    note: domain.includes.map(str::to_owned),
+                });
                 infos.len() - 1
             }));
         }
@@ -42,7 +48,10 @@ impl<S: Source> Means<S> {
 
 /// Where a window began that ended at `end` and was `span` long.
 fn begin(end: Stamp, span: u64) -> Stamp {
-    Stamp { before: RawNs(end.before.0.saturating_sub(span)), after: RawNs(end.after.0.saturating_sub(span)) }
+    Stamp {
+        before: RawNs(end.before.0.saturating_sub(span)),
+        after: RawNs(end.after.0.saturating_sub(span)),
+    }
 }
 
 impl<S: Source> CounterSource for Means<S> {
@@ -62,20 +71,34 @@ impl<S: Source> CounterSource for Means<S> {
         self.source.pace()
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(&CounterWindow<'_>),
+    ) -> Result<(), SensorError> {
         let mut readings: Vec<Reading> = Vec::new();
         let result = self.source.read(clock, &mut |r| readings.push(r));
         // Readings of one window have one stamp and follow each other.
-        for group in readings.chunk_by(|a, b| a.stamp == b.stamp && a.mean_over_ns == b.mean_over_ns) {
+        for group in
+            readings.chunk_by(|a, b| a.stamp == b.stamp && a.mean_over_ns == b.mean_over_ns)
+        {
             let mut values = vec![CounterValue::Absent; self.infos.len()];
-            let Some((end, span)) = group.first().and_then(|r| Some((r.stamp, r.mean_over_ns?))) else {
+            let Some((end, span)) = group.first().and_then(|r| Some((r.stamp, r.mean_over_ns?)))
+            else {
                 self.refused += group.len() as u64;
                 continue;
             };
             for reading in group {
-                let slot = self.slots.get(reading.domain.0).copied().flatten().and_then(|slot| values.get_mut(slot));
+                let slot = self
+                    .slots
+                    .get(reading.domain.0)
+                    .copied()
+                    .flatten()
+                    .and_then(|slot| values.get_mut(slot));
                 match (slot, reading.value) {
-                    (Some(slot), Value::Percent(x) | Value::MebibytesPerSecond(x)) => *slot = CounterValue::Mean(x),
+                    (Some(slot), Value::Percent(x) | Value::MebibytesPerSecond(x)) => {
+                        *slot = CounterValue::Mean(x)
+                    }
                     _ => self.refused += 1,
                 }
             }
@@ -98,7 +121,12 @@ impl<S: Source> CounterSource for Means<S> {
 
     fn health(&self) -> CounterHealth {
         let health = self.source.health();
-        CounterHealth { windows: self.windows, lost: health.missing, refused: self.refused + health.refused, ..CounterHealth::default() }
+        CounterHealth {
+            windows: self.windows,
+            lost: health.missing,
+            refused: self.refused + health.refused,
+            ..CounterHealth::default()
+        }
     }
 }
 
@@ -120,7 +148,11 @@ mod tests {
         fn pace(&self) -> Pace {
             Pace { fastest_ns: 1, slowest_ns: 2, adaptive: false }
         }
-        fn read(&mut self, _: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+        fn read(
+            &mut self,
+            _: &mut dyn Clock,
+            out: &mut dyn FnMut(Reading),
+        ) -> Result<(), SensorError> {
             self.1.drain(..).for_each(out);
             Ok(())
         }
@@ -134,7 +166,10 @@ mod tests {
             Domain::new("pcie-rx", Quantity::Bandwidth),
         ];
         let at = |ns| Stamp { before: RawNs(ns - 4), after: RawNs(ns) };
-        let reading = |domain, end, value| Reading { mean_over_ns: Some(100), ..Reading::now(DomainId(domain), at(end), value) };
+        let reading = |domain, end, value| Reading {
+            mean_over_ns: Some(100),
+            ..Reading::now(DomainId(domain), at(end), value)
+        };
         let readings = vec![
             reading(0, 1000, Value::Percent(50.0)),
             reading(2, 1000, Value::MebibytesPerSecond(7.0)),
@@ -148,9 +183,19 @@ mod tests {
             [("sm-busy", CounterKind::MeanPercent), ("pcie-rx", CounterKind::MeanBandwidth)]
         );
         let mut got = Vec::new();
-        means.read(&mut || RawNs(0), &mut |w| got.push((w.begin.unwrap(), w.end.unwrap(), w.values.to_vec()))).unwrap();
+        means
+            .read(&mut || RawNs(0), &mut |w| {
+                got.push((w.begin.unwrap(), w.end.unwrap(), w.values.to_vec()))
+            })
+            .unwrap();
         let mean = CounterValue::Mean;
-        assert_eq!(got, [(at(900), at(1000), vec![mean(50.0), mean(7.0)]), (at(1000), at(1100), vec![mean(0.0), CounterValue::Absent]),]);
+        assert_eq!(
+            got,
+            [
+                (at(900), at(1000), vec![mean(50.0), mean(7.0)]),
+                (at(1000), at(1100), vec![mean(0.0), CounterValue::Absent]),
+            ]
+        );
         assert_eq!((means.health().windows, means.health().refused), (2, 2));
     }
 }

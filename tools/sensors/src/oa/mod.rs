@@ -1,9 +1,10 @@
-//! Counters of GPUs (Intel OA through i915 and xe) and of CPU devices (perf events), and what every source
-//! of counters has in common.
+//! Counters of GPUs (Intel OA through i915 and xe) and of CPU devices (perf events), and what every
+//! source of counters has in common.
 //!
-//! Owns the way from the kernel's streams to counts between two moments, and from those to counts of spans;
-//! refuses to evaluate metrics (the `clscope-metrics` crate does) and to fit anything (the analysis does).
-//! Nothing here was run on Intel hardware: it is decoded as specified by the sources each module names.
+//! Owns the way from the kernel's streams to counts between two moments, and from those to counts
+//! of spans; refuses to evaluate metrics (the `clscope-metrics` crate does) and to fit anything
+//! (the analysis does). Nothing here was run on Intel hardware: it is decoded as specified by the
+//! sources each module names.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! From a card to a running sampler in one step: generation, clocks, topology, configuration, stream. Owns the
-//! order and the choices (format, exponent); refuses to go on where a fact is missing: it is an error that
-//! says which.
+//! From a card to a running sampler in one step: generation, clocks, topology, configuration,
+//! stream. Owns the order and the choices (format, exponent); refuses to go on where a fact is
+//! missing: it is an error that says which.
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigId, Node, Registers, Uuid};
@@ -31,7 +31,8 @@ pub struct Wanted<'a> {
     pub generation: Option<Generation>,
     /// Give windows of this hardware context alone.
     pub only_context: Option<u32>,
-    /// How often the kernel looks for reports, nanoseconds, for who waits for them; i915's default is 5 ms.
+    /// How often the kernel looks for reports, nanoseconds, for who waits for them; i915's default
+    /// is 5 ms.
     pub poll_ns: Option<u64>,
 }
 
@@ -64,10 +65,13 @@ fn megahertz(files: &dyn Files, roots: &Roots, card: &str, names: [&str; 2]) -> 
 /// The unit that watches a render engine, else a compute engine, with that engine.
 fn unit_of(xe: &Xe<'_>) -> Result<(xe::Unit, xe::Engine), OaError> {
     let units = xe.units()?;
-    let of_class = |class: u16| units.iter().find_map(|u| Some((u.clone(), *u.engines.iter().find(|e| e.class == class)?)));
-    of_class(0)
-        .or_else(|| of_class(4))
-        .ok_or_else(|| OaError::Unsupported { what: WHAT, reason: "xe lists no OA unit with a render or compute engine".to_owned() })
+    let of_class = |class: u16| {
+        units.iter().find_map(|u| Some((u.clone(), *u.engines.iter().find(|e| e.class == class)?)))
+    };
+    of_class(0).or_else(|| of_class(4)).ok_or_else(|| OaError::Unsupported {
+        what: WHAT,
+        reason: "xe lists no OA unit with a render or compute engine".to_owned(),
+    })
 }
 
 /// The clock of a GPU by itself: needs no privilege and no stream.
@@ -84,7 +88,12 @@ impl GpuClock {
     ///
     /// # Errors
     /// Where the driver does not tell how fast it runs.
-    pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Device>) -> Result<GpuClock, OaError> {
+    pub fn open(
+        files: &dyn Files,
+        roots: &Roots,
+        node: &Node,
+        device: Box<dyn Device>,
+    ) -> Result<GpuClock, OaError> {
         let (driver, hz, shift) = if node.driver == "xe" {
             let xe = Xe::new(&*device, files, roots);
             let (unit, engine) = unit_of(&xe)?;
@@ -110,27 +119,41 @@ impl GpuClock {
 ///
 /// # Errors
 /// Whatever is missing or refused, with its remedy.
-pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Device>, wanted: &Wanted<'_>) -> Result<Opened, OaError> {
+pub fn open(
+    files: &dyn Files,
+    roots: &Roots,
+    node: &Node,
+    device: Box<dyn Device>,
+    wanted: &Wanted<'_>,
+) -> Result<Opened, OaError> {
     let known = node.device_id.and_then(Generation::of_device);
     let generation = match (wanted.generation, known) {
         (Some(generation), known) => (generation, known.is_some_and(|(_, low)| low)),
         (None, Some(known)) => known,
         (None, None) => {
             let id = node.device_id.map_or("unknown".to_owned(), |id| format!("{id:#06x}"));
-            return Err(OaError::Unsupported { what: WHAT, reason: format!("the generation of the device {id} is not known: name it") });
+            return Err(OaError::Unsupported {
+                what: WHAT,
+                reason: format!("the generation of the device {id} is not known: name it"),
+            });
         }
     };
     let format = wanted.format.unwrap_or_else(|| generation.0.widest_format());
-    let range = [["gt_min_freq_mhz", "device/tile0/gt0/freq0/min_freq"], ["gt_max_freq_mhz", "device/tile0/gt0/freq0/max_freq"]];
+    let range = [
+        ["gt_min_freq_mhz", "device/tile0/gt0/freq0/min_freq"],
+        ["gt_max_freq_mhz", "device/tile0/gt0/freq0/max_freq"],
+    ];
     let [low, high] = range.map(|names| megahertz(files, roots, &node.card, names));
-    let no_period = || OaError::Unsupported { what: WHAT, reason: "the OA clock's frequency is 0".to_owned() };
+    let no_period =
+        || OaError::Unsupported { what: WHAT, reason: "the OA clock's frequency is 0".to_owned() };
     let (stream, driver, topology, hz, shift, period, config) = if node.driver == "xe" {
         let xe = Xe::new(&*device, files, roots);
         let (unit, engine) = unit_of(&xe)?;
         let shift = engine_shift(unit.hz, xe.reference_hz(engine.gt)?)?;
         let (exponent, period) = exponent_for(wanted.period_ns, unit.hz).ok_or_else(no_period)?;
         let config = xe.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
-        let opened = xe.open(&xe::StreamOptions { unit: unit.id, config: config.0, format, exponent });
+        let opened =
+            xe.open(&xe::StreamOptions { unit: unit.id, config: config.0, format, exponent });
         let stream = opened.inspect_err(|_| {
             if config.1 {
                 drop(xe.remove_config(config.0))
@@ -143,7 +166,13 @@ pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Devic
         let shift = engine_shift(hz, engine_hz)?;
         let (exponent, period) = exponent_for(wanted.period_ns, hz).ok_or_else(no_period)?;
         let config = i915.ensure_config(&node.card, &wanted.uuid, wanted.registers)?;
-        let opened = i915.open(&i915::StreamOptions { config: config.0, format, exponent, context: None, poll_ns: wanted.poll_ns });
+        let opened = i915.open(&i915::StreamOptions {
+            config: config.0,
+            format,
+            exponent,
+            context: None,
+            poll_ns: wanted.poll_ns,
+        });
         let stream = opened.inspect_err(|_| {
             if config.1 {
                 drop(i915.remove_config(config.0))
@@ -163,7 +192,15 @@ pub fn open(files: &dyn Files, roots: &Roots, node: &Node, device: Box<dyn Devic
     };
     let added = config.1.then_some(config.0);
     let sampler = OaSampler::new(device, stream, facts, added);
-    Ok(Opened { sampler, generation, topology, hz, period_ns: period, clock_range_hz: (low, high), config })
+    Ok(Opened {
+        sampler,
+        generation,
+        topology,
+        hz,
+        period_ns: period,
+        clock_range_hz: (low, high),
+        config,
+    })
 }
 
 #[cfg(test)]
@@ -177,12 +214,26 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn node(driver: &str, device_id: u32) -> Node {
-        Node { card: "card0".into(), render: None, driver: driver.into(), pci: None, device_id: Some(device_id) }
+        Node {
+            card: "card0".into(),
+            render: None,
+            driver: driver.into(),
+            pci: None,
+            device_id: Some(device_id),
+        }
     }
 
     fn wanted(registers: Option<&Registers>) -> Wanted<'_> {
         let uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
-        Wanted { period_ns: 1_000_000, uuid, registers, format: None, generation: None, only_context: None, poll_ns: None }
+        Wanted {
+            period_ns: 1_000_000,
+            uuid,
+            registers,
+            format: None,
+            generation: None,
+            only_context: None,
+            poll_ns: None,
+        }
     }
 
     fn kbl() -> Emulator {
@@ -203,9 +254,19 @@ mod tests {
         std::fs::write(card.join("gt_max_freq_mhz"), "1050\n").unwrap();
         let gpu = kbl();
         let registers = Registers::default();
-        let opened = open(&System, &roots, &node("i915", 0x5916), Box::new(gpu.clone()), &wanted(Some(&registers))).unwrap();
+        let opened = open(
+            &System,
+            &roots,
+            &node("i915", 0x5916),
+            Box::new(gpu.clone()),
+            &wanted(Some(&registers)),
+        )
+        .unwrap();
         assert_eq!(gpu.script().opened, [(2, 1), (3, 2), (4, 10), (5, 12)]);
-        assert_eq!((opened.generation, opened.hz, opened.period_ns), ((Generation::Gen9, false), 12_000_000, 682_666));
+        assert_eq!(
+            (opened.generation, opened.hz, opened.period_ns),
+            ((Generation::Gen9, false), 12_000_000, 682_666)
+        );
         assert_eq!(
             (opened.topology.map(|t| t.eus), opened.clock_range_hz, opened.config),
             (Some(24), (None, Some(1_050_000_000)), (ConfigId(2), true))
@@ -222,7 +283,13 @@ mod tests {
         let gpu = kbl();
         gpu.script().errors.insert(request::I915_PERF_OPEN, libc::EBUSY);
         let registers = Registers::default();
-        let result = open(&System, &roots, &node("i915", 0x5916), Box::new(gpu.clone()), &wanted(Some(&registers)));
+        let result = open(
+            &System,
+            &roots,
+            &node("i915", 0x5916),
+            Box::new(gpu.clone()),
+            &wanted(Some(&registers)),
+        );
         assert!(matches!(result.err(), Some(OaError::Busy { .. })));
         assert_eq!(gpu.script().removed, [2]);
         let result = open(&System, &roots, &node("i915", 0x5916), Box::new(kbl()), &wanted(None));
@@ -246,15 +313,25 @@ mod tests {
         }
         let mut gts = vec![0; 8 + 96];
         gts[8 + 12..8 + 16].copy_from_slice(&19_200_000u32.to_le_bytes());
-        let gpu = Emulator::new(Script { queries: BTreeMap::from([(8, units), (3, gts)]), tick_bits: 64, ..Script::default() });
+        let gpu = Emulator::new(Script {
+            queries: BTreeMap::from([(8, units), (3, gts)]),
+            tick_bits: 64,
+            ..Script::default()
+        });
         let dir = tempfile::tempdir().unwrap();
         let roots = Roots::below(dir.path());
-        let metrics = dir.path().join("sys/class/drm/card0/metrics/12994724-3a5a-4303-bb3c-ba0175d2c200");
+        let metrics =
+            dir.path().join("sys/class/drm/card0/metrics/12994724-3a5a-4303-bb3c-ba0175d2c200");
         std::fs::create_dir_all(&metrics).unwrap();
         std::fs::write(metrics.join("id"), "3").unwrap();
-        let opened = open(&System, &roots, &node("xe", 0x64a0), Box::new(gpu.clone()), &wanted(None)).unwrap();
+        let opened =
+            open(&System, &roots, &node("xe", 0x64a0), Box::new(gpu.clone()), &wanted(None))
+                .unwrap();
         assert_eq!(gpu.script().opened, [(1, 1), (2, 1), (3, 3), (4, 0x01_0105), (5, 13)]);
-        assert_eq!((opened.period_ns, opened.config, opened.topology), (853_333, (ConfigId(3), false), None));
+        assert_eq!(
+            (opened.period_ns, opened.config, opened.topology),
+            (853_333, (ConfigId(3), false), None)
+        );
         drop(opened.sampler);
         assert_eq!(gpu.script().removed, [] as [u64; 0]);
         // A GPU without a render or compute engine has nothing for OpenCL.

@@ -1,9 +1,10 @@
-//! Reports of queries: what Intel's OpenCL runtime answers for one command of a queue with performance counters. Owns their
-//! layout; refuses reports of other lengths: they are bytes.
+//! Reports of queries: what Intel's OpenCL runtime answers for one command of a queue with
+//! performance counters. Owns their layout; refuses reports of other lengths: they are bytes.
 //!
-//! The layout is that of the runtime's metrics library (intel/metrics-library, `ml_hw_counters_layouts.h`, its API report),
-//! packed, little-endian: u64 time in ns, u64 GPU ticks, the A counters (36 up to Gen12, 38 from XeHP on), 16 of B and C,
-//! u64 timestamp of the beginning, then what says how good the report is. Decoded as specified: not run on a device.
+//! The layout is that of the runtime's metrics library (intel/metrics-library,
+//! `ml_hw_counters_layouts.h`, its API report), packed, little-endian: u64 time in ns, u64 GPU
+//! ticks, the A counters (36 up to Gen12, 38 from XeHP on), 16 of B and C, u64 timestamp of the
+//! beginning, then what says how good the report is. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
 
 /// Bytes of a report beside its A counters.
@@ -44,7 +45,9 @@ impl QueryReport {
             304 => 38,
             _ => return None,
         };
-        let words = |from: usize, count: usize| (0..count).map(|i| word(bytes, from + 8 * i)).collect::<Option<Vec<u64>>>();
+        let words = |from: usize, count: usize| {
+            (0..count).map(|i| word(bytes, from + 8 * i)).collect::<Option<Vec<u64>>>()
+        };
         let noa = 16 + 8 * a;
         let rest = noa + 8 * B_AND_C;
         let (overran, split) = (half(bytes, rest + 28)?, half(bytes, rest + 80)?);
@@ -93,9 +96,13 @@ mod tests {
             }
             let report = QueryReport::decode(&bytes).unwrap();
             let counts: Vec<u64> = (0..(2 + a + B_AND_C) as u64).collect();
-            assert_eq!((report.counts(), report.begin, report.doubtful), (counts, (2 + a + B_AND_C) as u64, false));
+            assert_eq!(
+                (report.counts(), report.begin, report.doubtful),
+                (counts, (2 + a + B_AND_C) as u64, false)
+            );
             assert_eq!(QueryReport::names(a).len(), report.counts().len());
-            // Overrun stands behind the beginning, two reserved words and the events; split behind markers, clocks and two counters.
+            // Overrun stands behind the beginning, two reserved words and the events; split behind
+            // markers, clocks and two counters.
             for at in [16 + 8 * (a + B_AND_C) + 28, 16 + 8 * (a + B_AND_C) + 80] {
                 let mut doubtful = bytes.clone();
                 doubtful[at] = 1;

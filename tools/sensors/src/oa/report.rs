@@ -1,8 +1,10 @@
-//! One OA report: its header fields as each generation defines them, and its raw counters. Owns the bits of
-//! RPT_ID; refuses to look at more than one report (that is [`super::accumulate`]).
+//! One OA report: its header fields as each generation defines them, and its raw counters. Owns the
+//! bits of RPT_ID; refuses to look at more than one report (that is [`super::accumulate`]).
 #![forbid(unsafe_code)]
 
-use super::format::{Block, Counter, Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width};
+use super::format::{
+    Block, Counter, Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width,
+};
 
 /// What decides how RPT_ID is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,12 +43,14 @@ impl Generation {
 }
 
 impl Generation {
-    /// By a PCI device id, from the ranges of published id lists; `None` for ids that are not in them. Whether
-    /// it is one of the low-power parts with six threads per EU comes with it.
+    /// By a PCI device id, from the ranges of published id lists; `None` for ids that are not in
+    /// them. Whether it is one of the low-power parts with six threads per EU comes with it.
     #[must_use]
     pub fn of_device(id: u32) -> Option<(Generation, bool)> {
         let known = match id {
-            0x0a84 | 0x1a84 | 0x1a85 | 0x5a84 | 0x5a85 | 0x3184 | 0x3185 => (Generation::Gen9, true),
+            0x0a84 | 0x1a84 | 0x1a85 | 0x5a84 | 0x5a85 | 0x3184 | 0x3185 => {
+                (Generation::Gen9, true)
+            }
             0x22b0..=0x22b3 => (Generation::Gen8, false),
             _ => match id >> 8 {
                 0x04 | 0x0a | 0x0c | 0x0d => (Generation::Gen7, false),
@@ -67,7 +71,9 @@ impl Generation {
     pub fn widest_format(self) -> super::Format {
         match self {
             Generation::Gen7 => super::Format::HswA45B8C8,
-            Generation::Gen8 | Generation::Gen9 | Generation::Gen11 | Generation::Gen12 => super::Format::A32u40A4u32B8C8,
+            Generation::Gen8 | Generation::Gen9 | Generation::Gen11 | Generation::Gen12 => {
+                super::Format::A32u40A4u32B8C8
+            }
             Generation::Xe => super::Format::A24u40A14u32B8C8,
             Generation::Xe2 => super::Format::Pec64u64,
         }
@@ -79,8 +85,15 @@ impl Generation {
 pub struct Reason(pub u8);
 
 impl Reason {
-    const NAMES: [&'static str; 7] =
-        ["timer", "trigger 1", "trigger 2", "context switch", "GO transition", "clock-ratio change", "MMIO trigger"];
+    const NAMES: [&'static str; 7] = [
+        "timer",
+        "trigger 1",
+        "trigger 2",
+        "context switch",
+        "GO transition",
+        "clock-ratio change",
+        "MMIO trigger",
+    ];
 
     /// Written because a context was switched.
     #[must_use]
@@ -167,8 +180,8 @@ impl<'a> Report<'a> {
         self.id() == 0 && self.timestamp() == 0
     }
 
-    /// The context, where the report says that it is valid: bit 25 on Gen8, bit 16 from Gen9. Haswell's
-    /// reports do not say.
+    /// The context, where the report says that it is valid: bit 25 on Gen8, bit 16 from Gen9.
+    /// Haswell's reports do not say.
     #[must_use]
     pub fn context(&self, generation: Generation) -> Option<u32> {
         let bit = match generation {
@@ -190,9 +203,9 @@ impl<'a> Report<'a> {
         Some(Reason((self.id() >> 19) as u8 & mask))
     }
 
-    /// The slice clock: bits 31:25 and, above them, 10:9, in steps of 16.67 MHz. On Gen8 bit 25 says that
-    /// the context is valid, and from Gen12 it is a reason: the ratio is even there, and low by up to one
-    /// step.
+    /// The slice clock: bits 31:25 and, above them, 10:9, in steps of 16.67 MHz. On Gen8 bit 25
+    /// says that the context is valid, and from Gen12 it is a reason: the ratio is even there, and
+    /// low by up to one step.
     #[must_use]
     pub fn slice_clock(&self, generation: Generation) -> Option<Hertz> {
         let id = self.id();
@@ -223,7 +236,9 @@ impl<'a> Report<'a> {
     /// A counter's raw value; `None` where the format does not have it.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> Option<u64> {
-        let holds = |b: &&Block| b.group == counter.group && (b.first..b.first + b.count).contains(&counter.index);
+        let holds = |b: &&Block| {
+            b.group == counter.group && (b.first..b.first + b.count).contains(&counter.index)
+        };
         let block = self.layout.blocks.iter().find(holds)?;
         let i = usize::from(counter.index - block.first);
         let at = usize::from(block.at);
@@ -258,7 +273,9 @@ impl<'a> Report<'a> {
                 Width::Bits40 { high } => {
                     let high = usize::from(high);
                     let Some(highs) = self.bytes.get(high..high + count) else { continue };
-                    for ((slot, word), high) in slots.iter_mut().zip(words.chunks_exact(4)).zip(highs) {
+                    for ((slot, word), high) in
+                        slots.iter_mut().zip(words.chunks_exact(4)).zip(highs)
+                    {
                         *slot = u64::from(u32_at(word, 0)) | u64::from(*high) << 32;
                     }
                 }
@@ -278,7 +295,12 @@ fn ratio(steps: u64) -> Hertz {
 }
 
 /// `new - old` of every slot, each modulo its own width.
-pub(super) fn raw_deltas(layout: &Layout, old: &[u64; MAX_SLOTS], new: &[u64; MAX_SLOTS], out: &mut [u64; MAX_SLOTS]) {
+pub(super) fn raw_deltas(
+    layout: &Layout,
+    old: &[u64; MAX_SLOTS],
+    new: &[u64; MAX_SLOTS],
+    out: &mut [u64; MAX_SLOTS],
+) {
     let mask = |bits: u32| u64::MAX >> (64 - bits);
     out[TIME_SLOT] = new[TIME_SLOT].wrapping_sub(old[TIME_SLOT]) & mask(layout.timestamp_bits());
     let ticks = if matches!(layout.ticks, Ticks::Bits64(_)) { 64 } else { 32 };
@@ -292,7 +314,9 @@ pub(super) fn raw_deltas(layout: &Layout, old: &[u64; MAX_SLOTS], new: &[u64; MA
         };
         let mask = mask(bits);
         let end = base + usize::from(block.count);
-        if let (Some(old), Some(new), Some(out)) = (old.get(base..end), new.get(base..end), out.get_mut(base..end)) {
+        if let (Some(old), Some(new), Some(out)) =
+            (old.get(base..end), new.get(base..end), out.get_mut(base..end))
+        {
             for ((out, new), old) in out.iter_mut().zip(new).zip(old) {
                 *out = new.wrapping_sub(*old) & mask;
             }
@@ -336,13 +360,27 @@ mod tests {
             let report = Report::new(&bytes, layout).unwrap();
             assert_eq!(report.context(generation), context, "{id:#x} {generation:?}");
             assert_eq!(report.reason(generation), Some(Reason(reason)), "{id:#x} {generation:?}");
-            assert_eq!(report.slice_clock(generation), Some(ratio(slice)), "{id:#x} {generation:?}");
-            assert_eq!(report.unslice_clock(generation), Some(ratio(unslice)), "{id:#x} {generation:?}");
+            assert_eq!(
+                report.slice_clock(generation),
+                Some(ratio(slice)),
+                "{id:#x} {generation:?}"
+            );
+            assert_eq!(
+                report.unslice_clock(generation),
+                Some(ratio(unslice)),
+                "{id:#x} {generation:?}"
+            );
         }
         let bytes = with_id(u32::MAX);
         let report = Report::new(&bytes, layout).unwrap();
-        assert_eq!((report.context(Generation::Gen7), report.reason(Generation::Gen7)), (None, None));
-        assert_eq!((report.slice_clock(Generation::Gen7), report.unslice_clock(Generation::Gen7)), (None, None));
+        assert_eq!(
+            (report.context(Generation::Gen7), report.reason(Generation::Gen7)),
+            (None, None)
+        );
+        assert_eq!(
+            (report.slice_clock(Generation::Gen7), report.unslice_clock(Generation::Gen7)),
+            (None, None)
+        );
         // 63 steps are the 1050 MHz of the reference's GPU.
         assert_eq!(ratio(63).0 / 1_000_000, 1050);
         assert_eq!(Reason(0b1001).words(), "timer + context switch");
@@ -392,7 +430,11 @@ mod tests {
                 let mut slots = [0; MAX_SLOTS];
                 report.read_into(&mut slots);
                 for counter in layout.counters() {
-                    assert_eq!(Some(slots[layout.slot(counter).unwrap()]), report.counter(counter), "{format:?} {counter}");
+                    assert_eq!(
+                        Some(slots[layout.slot(counter).unwrap()]),
+                        report.counter(counter),
+                        "{format:?} {counter}"
+                    );
                 }
                 assert_eq!(slots[TIME_SLOT], report.timestamp());
                 assert_eq!(report.ticks().unwrap_or(0), slots[TICKS_SLOT]);

@@ -1,6 +1,6 @@
-//! OA streams of i915 and xe as a source of counters. Owns the reading, the losses each driver reports in
-//! its own way, and the placing of reports on the host's clock; refuses to open anything by itself: it is
-//! given a stream, so that a helper with privilege may have opened it.
+//! OA streams of i915 and xe as a source of counters. Owns the reading, the losses each driver
+//! reports in its own way, and the placing of reports on the host's clock; refuses to open anything
+//! by itself: it is given a stream, so that a helper with privilege may have opened it.
 #![forbid(unsafe_code)]
 
 use super::accumulate::{Accumulator, Interval, Tally};
@@ -10,7 +10,9 @@ use super::error::OaError;
 use super::format::Layout;
 use super::i915::I915;
 use super::report::Generation;
-use super::source::{CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow};
+use super::source::{
+    CounterHealth, CounterInfo, CounterKind, CounterSource, CounterValue, CounterWindow,
+};
 use super::stream::{Bare, Record, Records};
 use super::time::{ClockPair, Placement};
 use super::xe::{self, Engine, Xe};
@@ -31,7 +33,12 @@ pub enum Driver {
 
 impl Driver {
     /// Host and GPU clock at this moment.
-    pub(super) fn clock_pair(self, node: &dyn Device, shift: u32, clock: &mut dyn Clock) -> Result<ClockPair, OaError> {
+    pub(super) fn clock_pair(
+        self,
+        node: &dyn Device,
+        shift: u32,
+        clock: &mut dyn Clock,
+    ) -> Result<ClockPair, OaError> {
         // Sysctls only matter for the words of refusals, and clocks need no privilege.
         let roots = Roots::default();
         match self {
@@ -79,7 +86,8 @@ pub struct OaSampler {
     next_pair: RawNs,
 }
 
-/// The node of a GPU, with the configuration that was loaded through it, if one was: unloaded when this is dropped.
+/// The node of a GPU, with the configuration that was loaded through it, if one was: unloaded when
+/// this is dropped.
 pub struct Configuration {
     node: Box<dyn Device>,
     driver: Driver,
@@ -117,12 +125,19 @@ const BUFFER: usize = 1 << 18;
 impl OaSampler {
     /// Over an open stream. `added` is unloaded when the sampler is dropped.
     #[must_use]
-    pub fn new(node: Box<dyn Device>, stream: Box<dyn Device>, facts: StreamFacts, added: Option<ConfigId>) -> OaSampler {
+    pub fn new(
+        node: Box<dyn Device>,
+        stream: Box<dyn Device>,
+        facts: StreamFacts,
+        added: Option<ConfigId>,
+    ) -> OaSampler {
         let layout = facts.layout;
         let clocks = [("GpuTime", "OA timestamp, ticks"), ("GpuCoreClocks", "GPU_TICKS")];
         let clocks = clocks.map(|(name, note)| (name.to_owned(), Some(note.to_owned())));
         let names = clocks.into_iter().chain(layout.counters().map(|c| (c.to_string(), None)));
-        let counters: Vec<CounterInfo> = names.map(|(name, note)| CounterInfo { name, kind: CounterKind::Count, note }).collect();
+        let counters: Vec<CounterInfo> = names
+            .map(|(name, note)| CounterInfo { name, kind: CounterKind::Count, note })
+            .collect();
         let cut = match facts.driver {
             Driver::I915 => Cut::Records(Records::new()),
             Driver::Xe(_) => Cut::Bare(Bare::new(layout.bytes)),
@@ -137,7 +152,15 @@ impl OaSampler {
             health: CounterHealth::default(),
         };
         let configuration = Configuration { node, driver: facts.driver, added };
-        OaSampler { facts, stream, configuration, cut, state, buffer: vec![0; BUFFER], next_pair: RawNs(0) }
+        OaSampler {
+            facts,
+            stream,
+            configuration,
+            cut,
+            state,
+            buffer: vec![0; BUFFER],
+            next_pair: RawNs(0),
+        }
     }
 
     /// Closes the stream, so that another process may open one, and keeps the configuration loaded.
@@ -160,7 +183,11 @@ impl OaSampler {
         self.facts.driver.clock_pair(&*self.configuration.node, self.facts.shift, clock)
     }
 
-    fn drain(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), OaError> {
+    fn drain(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(&CounterWindow<'_>),
+    ) -> Result<(), OaError> {
         // A buffer of 16 MiB is 64 reads: more means that reports come faster than they are taken.
         for _ in 0..256 {
             let n = match self.stream.read(&mut self.buffer) {
@@ -211,9 +238,11 @@ impl State {
     fn take(&mut self, report: &[u8], seen: RawNs, out: &mut dyn FnMut(&CounterWindow<'_>)) {
         let bits = self.accumulator.layout().timestamp_bits();
         let Some(interval) = self.accumulator.push(report) else { return };
-        let Interval { begin, end, counts, continuity, context, may_have_wrapped_twice, .. } = interval;
+        let Interval { begin, end, counts, continuity, context, may_have_wrapped_twice, .. } =
+            interval;
         let begin_stamp = self.last_end.or_else(|| self.placement.place(begin, bits, seen));
-        // A new pair of clocks may move the line back by more than a short window is long: time stands then.
+        // A new pair of clocks may move the line back by more than a short window is long: time
+        // stands then.
         let not_before = |end: Stamp| begin_stamp.filter(|b| b.mid() > end.mid()).unwrap_or(end);
         let end_stamp = self.placement.place(end, bits, seen).map(not_before);
         self.last_end = end_stamp;
@@ -256,9 +285,11 @@ impl CounterSource for OaSampler {
     }
 
     fn pace(&self) -> Pace {
-        // A quarter of what fills i915's 16 MiB buffer, and never so rarely that a 32-bit counter wraps twice.
+        // A quarter of what fills i915's 16 MiB buffer, and never so rarely that a 32-bit counter
+        // wraps twice.
         let reports = (16 << 20) / self.facts.layout.bytes.max(1) as u64;
-        let slowest = (reports / 4).saturating_mul(self.facts.period_ns).clamp(1_000_000, 500_000_000);
+        let slowest =
+            (reports / 4).saturating_mul(self.facts.period_ns).clamp(1_000_000, 500_000_000);
         Pace { fastest_ns: slowest.min(20_000_000), slowest_ns: slowest, adaptive: false }
     }
 
@@ -266,7 +297,11 @@ impl CounterSource for OaSampler {
         Some("an open OA stream keeps the GPU awake: idle energy is higher than without")
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(&CounterWindow<'_>),
+    ) -> Result<(), SensorError> {
         let now = clock.raw();
         let mut first_error = None;
         if self.state.placement.is_empty() || now >= self.next_pair {

@@ -1,5 +1,5 @@
-//! What every source of counters has in common: named counters and stamped windows of them. Owns the trait;
-//! refuses to know any source (OA, GPM and perf events implement it).
+//! What every source of counters has in common: named counters and stamped windows of them. Owns
+//! the trait; refuses to know any source (OA, GPM and perf events implement it).
 #![forbid(unsafe_code)]
 
 use super::accumulate::{Continuity, Counts};
@@ -91,7 +91,8 @@ pub trait CounterSource: Send {
     /// Its counters. Fixed once opened.
     fn counters(&self) -> &[CounterInfo];
 
-    /// The length of its windows in nanoseconds, where it is fixed: decides which kernels it resolves.
+    /// The length of its windows in nanoseconds, where it is fixed: decides which kernels it
+    /// resolves.
     fn window_ns(&self) -> Option<u64>;
 
     /// How often it wants to be read.
@@ -106,7 +107,11 @@ pub trait CounterSource: Send {
     ///
     /// # Errors
     /// The first failure; windows handed over before it stand.
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(&CounterWindow<'_>)) -> Result<(), SensorError>;
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(&CounterWindow<'_>),
+    ) -> Result<(), SensorError>;
 
     /// What went wrong so far.
     fn health(&self) -> CounterHealth;

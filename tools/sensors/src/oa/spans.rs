@@ -1,11 +1,13 @@
-//! Counts of spans (kernels) out of counts of windows (sampling intervals). Owns the linear interpolation of
-//! the two windows a span cuts, and the verdict whether the span is long enough for it; refuses to fit:
-//! kernels shorter than about ten windows are marked, and are the regression's business.
+//! Counts of spans (kernels) out of counts of windows (sampling intervals). Owns the linear
+//! interpolation of the two windows a span cuts, and the verdict whether the span is long enough
+//! for it; refuses to fit: kernels shorter than about ten windows are marked, and are the
+//! regression's business.
 //!
 //! Times are of any one clock: host nanoseconds, or ticks of the device where both sides have them.
 #![forbid(unsafe_code)]
 
-/// Spans of fewer windows than this are not resolved: at ten, the two cut windows are a fifth of the whole.
+/// Spans of fewer windows than this are not resolved: at ten, the two cut windows are a fifth of
+/// the whole.
 pub const WINDOWS_NEEDED: f64 = 10.0;
 
 /// Windows of counters, in time order.
@@ -80,7 +82,8 @@ impl Series {
     /// What was counted from the first window to `at`: whole counts, so that pieces add up exactly.
     fn until(&self, at: u64, counter: usize) -> u64 {
         let i = self.windows.partition_point(|(_, end)| *end <= at);
-        let value = |window: usize| self.totals.get(window * self.width + counter).copied().unwrap_or(0);
+        let value =
+            |window: usize| self.totals.get(window * self.width + counter).copied().unwrap_or(0);
         match self.windows.get(i) {
             Some((begin, end)) if at > *begin => {
                 let delta = u128::from(value(i + 1).wrapping_sub(value(i)));
@@ -94,12 +97,17 @@ impl Series {
     /// Counts between two times, interpolated linearly in the windows that are cut.
     #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Vec<u64> {
-        (0..self.width).map(|c| self.until(to.max(from), c).wrapping_sub(self.until(from, c))).collect()
+        (0..self.width)
+            .map(|c| self.until(to.max(from), c).wrapping_sub(self.until(from, c)))
+            .collect()
     }
 
     /// Ticks of `from..to` that windows cover.
     fn covered(&self, from: u64, to: u64) -> u64 {
-        self.touching(from, to).map(|i| self.windows[i]).map(|(b, e)| e.min(to).saturating_sub(b.max(from))).sum()
+        self.touching(from, to)
+            .map(|i| self.windows[i])
+            .map(|(b, e)| e.min(to).saturating_sub(b.max(from)))
+            .sum()
     }
 
     /// Windows that share time with `from..to`.
@@ -113,11 +121,18 @@ impl Series {
     fn edge_bounds(&self, from: u64, to: u64) -> Vec<u64> {
         let touching = self.touching(from, to);
         let is_cut = |i: &usize| self.windows.get(*i).is_some_and(|(b, e)| *b < from || *e > to);
-        let mut edges: Vec<usize> =
-            [touching.start, touching.end.saturating_sub(1)].into_iter().filter(|i| touching.contains(i)).filter(is_cut).collect();
+        let mut edges: Vec<usize> = [touching.start, touching.end.saturating_sub(1)]
+            .into_iter()
+            .filter(|i| touching.contains(i))
+            .filter(is_cut)
+            .collect();
         edges.dedup();
-        let value = |window: usize, counter: usize| self.totals.get(window * self.width + counter).copied().unwrap_or(0);
-        (0..self.width).map(|c| edges.iter().map(|i| value(i + 1, c).wrapping_sub(value(*i, c))).sum()).collect()
+        let value = |window: usize, counter: usize| {
+            self.totals.get(window * self.width + counter).copied().unwrap_or(0)
+        };
+        (0..self.width)
+            .map(|c| edges.iter().map(|i| value(i + 1, c).wrapping_sub(value(*i, c))).sum())
+            .collect()
     }
 }
 
@@ -143,7 +158,8 @@ pub enum Resolution {
 /// A span's counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanCounts {
-    /// Interpolated counts, whatever the resolution says: read [`SpanCounts::resolved`] unless you fit.
+    /// Interpolated counts, whatever the resolution says: read [`SpanCounts::resolved`] unless you
+    /// fit.
     pub counts: Vec<u64>,
     /// By how much each may err for the interpolation of the edges.
     pub edge_bounds: Vec<u64>,
@@ -161,7 +177,8 @@ impl SpanCounts {
     }
 }
 
-/// Counts of each span (begin, end), in the order given. An empty or inverted span is [`Resolution::TooShort`].
+/// Counts of each span (begin, end), in the order given. An empty or inverted span is
+/// [`Resolution::TooShort`].
 #[must_use]
 pub fn attribute(series: &Series, spans: &[(u64, u64)]) -> Vec<SpanCounts> {
     let shared = overlapping(spans);
@@ -172,11 +189,14 @@ pub fn attribute(series: &Series, spans: &[(u64, u64)]) -> Vec<SpanCounts> {
         let covered = series.covered(from, to);
         // Windows are of one length but for switches and losses: the mean of those touched.
         let touched = windows.len();
-        let time: u64 = series.windows.get(windows).unwrap_or_default().iter().map(|(b, e)| e - b).sum();
+        let time: u64 =
+            series.windows.get(windows).unwrap_or_default().iter().map(|(b, e)| e - b).sum();
         let spanned = if time == 0 { 0.0 } else { length as f64 * touched as f64 / time as f64 };
         let resolution = match () {
             () if touched == 0 => Resolution::NotCovered,
-            () if covered < length => Resolution::Partly { covered: covered as f64 / length as f64 },
+            () if covered < length => {
+                Resolution::Partly { covered: covered as f64 / length as f64 }
+            }
             () if spanned < WINDOWS_NEEDED => Resolution::TooShort { windows: spanned },
             () => Resolution::Resolved,
         };
@@ -229,10 +249,17 @@ mod tests {
 
     #[test]
     fn edges_are_interpolated() {
-        let windows: Vec<(u64, u64, u64)> = (0..20).map(|i| (i * 100, (i + 1) * 100, if i == 0 { 40 } else { 100 })).collect();
-        let got = attribute(&series(&windows), &[(50, 1550), (0, 2000), (200, 300), (1950, 2100), (3000, 3100), (100, 100)]);
+        let windows: Vec<(u64, u64, u64)> =
+            (0..20).map(|i| (i * 100, (i + 1) * 100, if i == 0 { 40 } else { 100 })).collect();
+        let got = attribute(
+            &series(&windows),
+            &[(50, 1550), (0, 2000), (200, 300), (1950, 2100), (3000, 3100), (100, 100)],
+        );
         // Half of the first window's 40, fourteen whole ones, half of the last.
-        assert_eq!((&got[0].counts[..], &got[0].edge_bounds[..]), (&[20 + 1400 + 50][..], &[140][..]));
+        assert_eq!(
+            (&got[0].counts[..], &got[0].edge_bounds[..]),
+            (&[20 + 1400 + 50][..], &[140][..])
+        );
         assert_eq!(got[0].resolution, Resolution::Resolved);
         assert_eq!((&got[1].counts[..], &got[1].edge_bounds[..]), (&[1940][..], &[0][..]));
         assert_eq!(got[2].resolution, Resolution::TooShort { windows: 1.0 });
@@ -240,7 +267,10 @@ mod tests {
         assert_eq!(got[4].resolution, Resolution::NotCovered);
         assert_eq!((got[5].resolution, got[5].resolved()), (Resolution::NotCovered, None));
         // All but the fifth and the empty one lie inside the second.
-        assert_eq!(got.iter().map(|s| s.is_shared).collect::<Vec<_>>(), [true, true, true, true, false, false]);
+        assert_eq!(
+            got.iter().map(|s| s.is_shared).collect::<Vec<_>>(),
+            [true, true, true, true, false, false]
+        );
         let alone = attribute(&series(&windows), &[(0, 1000), (1000, 2000)]);
         assert_eq!(alone[0].resolved(), Some(&[940][..]));
     }
@@ -249,7 +279,10 @@ mod tests {
     fn gaps_cover_nothing() {
         let series = series(&[(0, 100, 100), (200, 300, 100)]);
         let got = attribute(&series, &[(50, 250)]);
-        assert_eq!((&got[0].counts[..], got[0].resolution), (&[100][..], Resolution::Partly { covered: 0.5 }));
+        assert_eq!(
+            (&got[0].counts[..], got[0].resolution),
+            (&[100][..], Resolution::Partly { covered: 0.5 })
+        );
     }
 
     #[test]
@@ -283,7 +316,8 @@ mod tests {
             prop_assert_eq!(series.between(0, u64::MAX)[0], total);
         }
 
-        /// A span's counts differ from those of the windows it touches by no more than the edges' counts.
+        /// A span's counts differ from those of the windows it touches by no more than the edges'
+        /// counts.
         #[test]
         fn bounds_hold(counts in prop::collection::vec(0u64..1000, 1..40), from in 0u64..4000, length in 1u64..4000) {
             let mut series = Series::new(1);

@@ -1,9 +1,10 @@
-//! Cuts streams into records and reports, whatever pieces the bytes arrive in. Owns i915's record headers,
-//! the metadata that igt's recorders put between them, and xe's bare reports; refuses to resynchronise: a
-//! stream whose lengths make no sense ends with an error that says where.
+//! Cuts streams into records and reports, whatever pieces the bytes arrive in. Owns i915's record
+//! headers, the metadata that igt's recorders put between them, and xe's bare reports; refuses to
+//! resynchronise: a stream whose lengths make no sense ends with an error that says where.
 //!
-//! Record: u32 type, u16 pad, u16 size (header included), little-endian; types 1 sample, 2 report lost, 3
-//! buffer lost (i915_drm.h). igt's i915 recorder adds types from 65536, its xe recorder types 4 to 7.
+//! Record: u32 type, u16 pad, u16 size (header included), little-endian; types 1 sample, 2 report
+//! lost, 3 buffer lost (i915_drm.h). igt's i915 recorder adds types from 65536, its xe recorder
+//! types 4 to 7.
 #![forbid(unsafe_code)]
 
 use thiserror::Error;
@@ -75,7 +76,9 @@ impl DeviceInfo {
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<DeviceInfo> {
         let bytes = bytes.get(..Self::BYTES)?;
-        let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let word = |at: usize| {
+            bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+        };
         let text = |at: usize, n: usize| {
             let field = bytes.get(at..at + n).unwrap_or_default();
             let end = field.iter().position(|b| *b == 0).unwrap_or(field.len());
@@ -112,7 +115,9 @@ pub enum StreamError {
         size: u16,
     },
     /// igt's format in a version this reader does not know.
-    #[error("OA stream: recorded in igt's file format version {version}, this reader knows version 1")]
+    #[error(
+        "OA stream: recorded in igt's file format version {version}, this reader knows version 1"
+    )]
     Version {
         /// The version.
         version: u32,
@@ -151,7 +156,11 @@ impl Records {
     ///
     /// # Errors
     /// [`StreamError`]; the same one again for everything after it.
-    pub fn feed(&mut self, mut bytes: &[u8], out: &mut dyn FnMut(Record<'_>)) -> Result<(), StreamError> {
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        out: &mut dyn FnMut(Record<'_>),
+    ) -> Result<(), StreamError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -162,7 +171,11 @@ impl Records {
         result
     }
 
-    fn cut(&mut self, bytes: &mut &[u8], out: &mut dyn FnMut(Record<'_>)) -> Result<(), StreamError> {
+    fn cut(
+        &mut self,
+        bytes: &mut &[u8],
+        out: &mut dyn FnMut(Record<'_>),
+    ) -> Result<(), StreamError> {
         while !self.pending.is_empty() && !bytes.is_empty() {
             // Header first, then as much as it says: a record never waits for bytes behind it.
             let have = self.pending.len();
@@ -199,19 +212,32 @@ impl Records {
 
     fn size_of(&self, bytes: &[u8]) -> Result<usize, StreamError> {
         let kind = u32_at(bytes, 0);
-        let size = u16::from_le_bytes([bytes.get(6).copied().unwrap_or(0), bytes.get(7).copied().unwrap_or(0)]);
-        if usize::from(size) < HEADER { Err(StreamError::BadSize { at: self.at, kind, size }) } else { Ok(size.into()) }
+        let size = u16::from_le_bytes([
+            bytes.get(6).copied().unwrap_or(0),
+            bytes.get(7).copied().unwrap_or(0),
+        ]);
+        if usize::from(size) < HEADER {
+            Err(StreamError::BadSize { at: self.at, kind, size })
+        } else {
+            Ok(size.into())
+        }
     }
 
     /// Hands over the record at the front, if it is whole; says how many bytes it took.
-    fn next(&mut self, bytes: &[u8], out: &mut dyn FnMut(Record<'_>)) -> Result<usize, StreamError> {
+    fn next(
+        &mut self,
+        bytes: &[u8],
+        out: &mut dyn FnMut(Record<'_>),
+    ) -> Result<usize, StreamError> {
         if bytes.len() < HEADER {
             return Ok(0);
         }
         if self.padding > 0 {
             let n = std::mem::take(&mut self.padding);
             // A header of zeros is none: no record has size 0.
-            if u16::from_le_bytes([bytes[6], bytes[7]]) == 0 || bytes.iter().take(n).all(|b| *b == 0) && u32_at(bytes, 0) == 0 {
+            if u16::from_le_bytes([bytes[6], bytes[7]]) == 0
+                || bytes.iter().take(n).all(|b| *b == 0) && u32_at(bytes, 0) == 0
+            {
                 self.at += n as u64;
                 return Ok(n);
             }
@@ -219,7 +245,11 @@ impl Records {
         let size = self.size_of(bytes)?;
         let Some(payload) = bytes.get(HEADER..size) else { return Ok(0) };
         let kind = u32_at(bytes, 0);
-        let dialect = *self.dialect.get_or_insert(if kind == 4 && payload.len() == 8 { Dialect::IgtXe } else { Dialect::I915 });
+        let dialect = *self.dialect.get_or_insert(if kind == 4 && payload.len() == 8 {
+            Dialect::IgtXe
+        } else {
+            Dialect::I915
+        });
         let base = if dialect == Dialect::IgtXe { 4 } else { 1 << 16 };
         out(match kind {
             1 => Record::Sample(payload),
@@ -237,9 +267,10 @@ impl Records {
                 self.padding = payload.len() % 8;
                 Record::Topology(payload)
             }
-            kind if kind == base + 3 && payload.len() >= 16 => {
-                Record::Correlation(Correlation { cpu_ns: u64_at(payload, 0), gpu_ticks: u64_at(payload, 8) })
-            }
+            kind if kind == base + 3 && payload.len() >= 16 => Record::Correlation(Correlation {
+                cpu_ns: u64_at(payload, 0),
+                gpu_ticks: u64_at(payload, 8),
+            }),
             kind => Record::Unknown { kind, bytes: payload.len() },
         });
         self.at += size as u64;
@@ -363,13 +394,21 @@ mod tests {
         stream.extend(record(7, &[0; 16]));
         let (got, error, _) = parse(&[&stream]);
         assert_eq!(error, None);
-        assert!(got[1].starts_with("DeviceInfo") && got[2].starts_with("Topology") && got[3].starts_with("Correlation"), "{got:?}");
+        assert!(
+            got[1].starts_with("DeviceInfo")
+                && got[2].starts_with("Topology")
+                && got[3].starts_with("Correlation"),
+            "{got:?}"
+        );
     }
 
     #[test]
     fn device_info_is_read() {
         let got = DeviceInfo::parse(&info(10)).unwrap();
-        assert_eq!((got.timestamp_hz, got.device_id, got.max_hz, got.oa_format), (12_000_000, 0x5916, 1_050_000_000, 10));
+        assert_eq!(
+            (got.timestamp_hz, got.device_id, got.max_hz, got.oa_format),
+            (12_000_000, 0x5916, 1_050_000_000, 10)
+        );
         assert_eq!((got.set.as_str(), got.uuid.as_str()), ("ComputeBasic", "1299"));
         assert_eq!(DeviceInfo::parse(&[0; 335]), None);
     }

@@ -1,5 +1,5 @@
-//! Synthesised reports, for tests, benches and demonstrations. Owns the writing of every layout; refuses to
-//! stand for recordings: what comes from here says nothing about a device.
+//! Synthesised reports, for tests, benches and demonstrations. Owns the writing of every layout;
+//! refuses to stand for recordings: what comes from here says nothing about a device.
 #![forbid(unsafe_code)]
 
 use super::format::{Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width};
@@ -62,7 +62,8 @@ impl Writer {
     pub fn report(&self, id: u32, context: u32) -> Vec<u8> {
         let mut out = vec![0; self.layout.bytes];
         let mut put = |at: usize, value: u64, n: usize| {
-            if let (Some(to), Some(from)) = (out.get_mut(at..at + n), value.to_le_bytes().get(..n)) {
+            if let (Some(to), Some(from)) = (out.get_mut(at..at + n), value.to_le_bytes().get(..n))
+            {
                 to.copy_from_slice(from);
             }
         };

@@ -1,5 +1,5 @@
-//! The access to OA streams played through: order of calls, bytes, every errno, and the way from a scripted
-//! stream to a per-kernel table that equals the script.
+//! The access to OA streams played through: order of calls, bytes, every errno, and the way from a
+//! scripted stream to a per-kernel table that equals the script.
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigId, Register, Registers, Uuid};
@@ -51,7 +51,13 @@ fn put(dir: &Path, path: &str, text: &str) {
 }
 
 fn options(exponent: u32) -> i915::StreamOptions {
-    i915::StreamOptions { config: ConfigId(2), format: Format::A32u40A4u32B8C8, exponent, context: None, poll_ns: Some(1_000_000) }
+    i915::StreamOptions {
+        config: ConfigId(2),
+        format: Format::A32u40A4u32B8C8,
+        exponent,
+        context: None,
+        poll_ns: Some(1_000_000),
+    }
 }
 
 #[test]
@@ -77,14 +83,20 @@ fn the_narrowest_of_three_clock_readings_is_kept() {
     let mut stamps = [0u64, 900, 1000, 1100, 2000, 2500].into_iter();
     let mut clock = || RawNs(stamps.next().unwrap());
     let pair = I915::new(&gpu, &System, &roots).clock_pair(&mut clock).unwrap();
-    assert_eq!((pair.ticks, pair.bits, pair.host.mid(), pair.host.uncertainty_ns()), (2, 36, RawNs(1050), 50));
+    assert_eq!(
+        (pair.ticks, pair.bits, pair.host.mid(), pair.host.uncertainty_ns()),
+        (2, 36, RawNs(1050), 50)
+    );
     // On DG2 the OA unit's clock is not shifted and the engine's is.
     gpu.script().params.insert(57, 2 * HZ as u32);
     let mut clock = || RawNs(0);
     let pair = I915::new(&gpu, &System, &roots).clock_pair(&mut clock).unwrap();
     assert_eq!((pair.ticks, pair.bits), (8, 37));
     gpu.script().params.insert(57, 19_200_000);
-    assert!(matches!(I915::new(&gpu, &System, &roots).clock_pair(&mut clock), Err(OaError::Clock(_))));
+    assert!(matches!(
+        I915::new(&gpu, &System, &roots).clock_pair(&mut clock),
+        Err(OaError::Clock(_))
+    ));
 }
 
 #[test]
@@ -104,10 +116,14 @@ fn streams_are_opened_with_the_documented_properties() {
     assert!(matches!(wrong, Err(OaError::Unsupported { .. })));
 
     let xe = Xe::new(&gpu, &System, &roots);
-    let wanted = xe::StreamOptions { unit: 1, config: ConfigId(4), format: Format::Pec64u64, exponent: 9 };
+    let wanted =
+        xe::StreamOptions { unit: 1, config: ConfigId(4), format: Format::Pec64u64, exponent: 9 };
     xe.open(&wanted).unwrap();
     assert_eq!(gpu.script().opened, [(1, 1), (2, 1), (3, 4), (4, 0x01_0105), (5, 9)]);
-    assert!(matches!(xe.open(&xe::StreamOptions { format: Format::HswA13, ..wanted }), Err(OaError::Unsupported { .. })));
+    assert!(matches!(
+        xe.open(&xe::StreamOptions { format: Format::HswA13, ..wanted }),
+        Err(OaError::Unsupported { .. })
+    ));
 }
 
 #[test]
@@ -138,7 +154,12 @@ fn every_errno_has_words_and_remedies() {
         let (i915, xe) = (I915::new(&gpu, &System, &roots), Xe::new(&gpu, &System, &roots));
         let uuid: Uuid = UUID.parse().unwrap();
         let lists = Registers::default();
-        let wanted = xe::StreamOptions { unit: 0, config: ConfigId(1), format: Format::Pec64u64, exponent: 9 };
+        let wanted = xe::StreamOptions {
+            unit: 0,
+            config: ConfigId(1),
+            format: Format::Pec64u64,
+            exponent: 9,
+        };
         let errors = [
             i915.open(&options(12)).err(),
             i915.add_config(&uuid, &lists).err(),
@@ -166,7 +187,10 @@ fn too_fast_is_not_taken_for_missing_privilege() {
     let i915 = I915::new(&gpu, &System, &roots);
     // 2^6 ticks at 12 MHz: 187500 reports a second.
     let error = i915.open(&options(5)).err().unwrap();
-    assert!(matches!(error, OaError::TooFast { wanted_hz: 187_500, limit_hz: 100_000, .. }), "{error}");
+    assert!(
+        matches!(error, OaError::TooFast { wanted_hz: 187_500, limit_hz: 100_000, .. }),
+        "{error}"
+    );
     let error = i915.open(&options(12)).err().unwrap();
     assert!(matches!(&error, OaError::Denied { value, .. } if value == "1"), "{error}");
 }
@@ -177,12 +201,21 @@ fn configurations_are_found_or_loaded_once() {
     let (dir, roots) = roots();
     let i915 = I915::new(&gpu, &System, &roots);
     let uuid: Uuid = UUID.parse().unwrap();
-    assert!(matches!(i915.ensure_config("card0", &uuid, None), Err(OaError::ConfigNotLoaded { .. })));
+    assert!(matches!(
+        i915.ensure_config("card0", &uuid, None),
+        Err(OaError::ConfigNotLoaded { .. })
+    ));
     let a7 = "a7=fine:7,coarse:7,inc:0".parse().unwrap();
-    let lists = Registers { mux: vec![Register { address: 0x9888, value: 1 }], ..Registers::default() }.with_events(&[a7]).unwrap();
+    let lists =
+        Registers { mux: vec![Register { address: 0x9888, value: 1 }], ..Registers::default() }
+            .with_events(&[a7])
+            .unwrap();
     assert_eq!(i915.ensure_config("card0", &uuid, Some(&lists)).unwrap(), (ConfigId(2), true));
     let flex = [0x58, 0xe4, 0, 0, 0x70, 0x07, 0, 0];
-    assert_eq!(gpu.script().configs, [(UUID.to_owned(), vec![vec![0x88, 0x98, 0, 0, 1, 0, 0, 0], vec![], flex.to_vec()])]);
+    assert_eq!(
+        gpu.script().configs,
+        [(UUID.to_owned(), vec![vec![0x88, 0x98, 0, 0, 1, 0, 0, 0], vec![], flex.to_vec()])]
+    );
     // Loaded by somebody between the look and the call: found in sysfs the second time.
     assert!(matches!(i915.add_config(&uuid, &lists), Err(OaError::AlreadyLoaded { .. })));
     put(dir.path(), &format!("sys/class/drm/card0/metrics/{UUID}/id"), "5\n");
@@ -214,13 +247,21 @@ fn xe_is_asked_what_it_is() {
     let mut gt = vec![0; 96];
     gt[12..16].copy_from_slice(&19_200_000u32.to_le_bytes());
     gts.extend(gt);
-    let script =
-        Script { queries: BTreeMap::from([(8, units.clone()), (3, gts)]), tick_bits: 64, ticks: 41, cpu_ns: 5000, ..Script::default() };
+    let script = Script {
+        queries: BTreeMap::from([(8, units.clone()), (3, gts)]),
+        tick_bits: 64,
+        ticks: 41,
+        cpu_ns: 5000,
+        ..Script::default()
+    };
     let gpu = Emulator::new(script);
     let (_dir, roots) = roots();
     let xe = Xe::new(&gpu, &System, &roots);
     let got = xe.units().unwrap();
-    assert_eq!((got.len(), got[0].hz, got[0].engines.len(), got[0].engines[1].class, got[1].id), (2, 38_400_000, 2, 4, 1));
+    assert_eq!(
+        (got.len(), got[0].hz, got[0].engines.len(), got[0].engines[1].class, got[1].id),
+        (2, 38_400_000, 2, 4, 1)
+    );
     assert_eq!(xe.reference_hz(0).unwrap(), 19_200_000);
     assert!(matches!(xe.reference_hz(7), Err(OaError::Answer { .. })));
     let pair = xe.clock_pair(Engine::default(), 0).unwrap();
@@ -247,7 +288,12 @@ fn facts(driver: Driver, format: Format, only_context: Option<u32>) -> StreamFac
 }
 
 fn sampler(gpu: &Emulator, driver: Driver, format: Format, only_context: Option<u32>) -> OaSampler {
-    OaSampler::new(Box::new(gpu.clone()), Box::new(gpu.clone()), facts(driver, format, only_context), Some(ConfigId(2)))
+    OaSampler::new(
+        Box::new(gpu.clone()),
+        Box::new(gpu.clone()),
+        facts(driver, format, only_context),
+        Some(ConfigId(2)),
+    )
 }
 
 type Seen = (RawNs, RawNs, u64, Option<u32>);
@@ -269,8 +315,8 @@ fn drain(sampler: &mut OaSampler, start: u64) -> (Vec<Seen>, Option<String>) {
 
 #[test]
 fn the_table_per_kernel_equals_the_script() {
-    // Kernels of 10 ms alternate: the first counts 5 events a tick in A0, the second 1. Reports every 8192
-    // ticks (exponent 12), torn at odd places, over a wrap of the 32-bit timestamp.
+    // Kernels of 10 ms alternate: the first counts 5 events a tick in A0, the second 1. Reports
+    // every 8192 ticks (exponent 12), torn at odd places, over a wrap of the 32-bit timestamp.
     let layout = Format::A32u40A4u32B8C8.layout(Reading::Tables);
     let a0 = layout.slot(Counter::new(Group::A, 0)).unwrap();
     let mut writer = Writer::new(layout);
@@ -299,11 +345,15 @@ fn the_table_per_kernel_equals_the_script() {
         series.push(begin.0, end.0, &[*count]).unwrap();
     }
     let origin = windows[0].0.0;
-    let spans: Vec<(u64, u64)> = (0..20).map(|i| (origin + i * 10_000_000, origin + (i + 1) * 10_000_000)).collect();
+    let spans: Vec<(u64, u64)> =
+        (0..20).map(|i| (origin + i * 10_000_000, origin + (i + 1) * 10_000_000)).collect();
     for (i, got) in attribute(&series, &spans).iter().enumerate() {
         let want = kernel_ticks * if i % 2 == 0 { 5 } else { 1 };
         assert_eq!((got.resolution, got.is_shared), (Resolution::Resolved, false));
-        assert!(got.counts[0].abs_diff(want) <= got.edge_bounds[0], "kernel {i}: {got:?}, script {want}");
+        assert!(
+            got.counts[0].abs_diff(want) <= got.edge_bounds[0],
+            "kernel {i}: {got:?}, script {want}"
+        );
     }
     let whole = series.between(origin, origin + 200_000_000)[0];
     assert!(whole.abs_diff(10 * 6 * kernel_ticks) <= 5 * 8192, "{whole}");
@@ -332,12 +382,19 @@ fn losses_and_switches_of_i915_come_through() {
     stream.extend(report(timer_id(), 7));
     let play = |only| {
         let gpu = Emulator::new(kbl());
-        gpu.script().reads.extend([Read::Bytes(stream[..100].to_vec()), Read::Errno(libc::EINTR), Read::Bytes(stream[100..].to_vec())]);
+        gpu.script().reads.extend([
+            Read::Bytes(stream[..100].to_vec()),
+            Read::Errno(libc::EINTR),
+            Read::Bytes(stream[100..].to_vec()),
+        ]);
         let mut sampler = sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, only);
         let (windows, error) = drain(&mut sampler, 0);
         assert_eq!(error, None);
         let health = sampler.health();
-        (windows.into_iter().map(|w| w.3).collect::<Vec<_>>(), (health.windows, health.refused, health.lost, health.gaps))
+        (
+            windows.into_iter().map(|w| w.3).collect::<Vec<_>>(),
+            (health.windows, health.refused, health.lost, health.gaps),
+        )
     };
     assert_eq!(play(None), (vec![Some(7), Some(8), Some(7), None, Some(7)], (5, 0, 1, 1)));
     assert_eq!(play(Some(7)), (vec![Some(7); 3], (3, 2, 1, 1)));
@@ -352,7 +409,15 @@ fn losses_of_xe_are_asked_for() {
         Read::Bytes(writer.report(timer_id(), 0))
     };
     let gpu = Emulator::new(Script { tick_bits: 64, statuses: [1, 2].into(), ..Script::default() });
-    let script = [report(), report(), Read::Errno(libc::EIO), report(), Read::Errno(libc::EIO), report(), report()];
+    let script = [
+        report(),
+        report(),
+        Read::Errno(libc::EIO),
+        report(),
+        Read::Errno(libc::EIO),
+        report(),
+        report(),
+    ];
     gpu.script().reads.extend(script);
     let mut sampler = sampler(&gpu, Driver::Xe(Engine::default()), Format::Pec64u64, None);
     let (windows, error) = drain(&mut sampler, 0);
@@ -373,8 +438,12 @@ fn a_stream_that_fails_says_how() {
     ] {
         let gpu = Emulator::new(kbl());
         gpu.script().reads.push_back(Read::Errno(code));
-        let (windows, error) = drain(&mut sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, None), 0);
-        assert!(windows.is_empty() && error.as_ref().is_some_and(|e| e.contains(words)), "{error:?}");
+        let (windows, error) =
+            drain(&mut sampler(&gpu, Driver::I915, Format::A32u40A4u32B8C8, None), 0);
+        assert!(
+            windows.is_empty() && error.as_ref().is_some_and(|e| e.contains(words)),
+            "{error:?}"
+        );
     }
     // Without a clock windows come, but have no place.
     let gpu = Emulator::new(kbl());
@@ -386,9 +455,15 @@ fn a_stream_that_fails_says_how() {
     }
     let mut facts = facts(Driver::I915, Format::A12, None);
     facts.layout = Format::A12.layout(Reading::IgtTests);
-    let mut sampler = OaSampler::new(Box::new(gpu.clone()), Box::new(gpu.clone()) as Box<dyn Device>, facts, None);
+    let mut sampler = OaSampler::new(
+        Box::new(gpu.clone()),
+        Box::new(gpu.clone()) as Box<dyn Device>,
+        facts,
+        None,
+    );
     let mut seen = Vec::new();
-    let result = sampler.read(&mut || RawNs(1), &mut |w| seen.push((w.begin, w.end, w.values[1], w.device_ticks)));
+    let result = sampler
+        .read(&mut || RawNs(1), &mut |w| seen.push((w.begin, w.end, w.values[1], w.device_ticks)));
     assert!(result.is_err());
     assert_eq!(seen, [(None, None, CounterValue::Absent, Some((10, 20)))]);
     assert_eq!(sampler.health().unplaced, 1);

@@ -1,14 +1,17 @@
-//! Ticks of the GPU and nanoseconds of the host. Owns frequencies, sampling exponents, and the placing of a
-//! report's short timestamp on the host's clock; refuses to read any clock.
+//! Ticks of the GPU and nanoseconds of the host. Owns frequencies, sampling exponents, and the
+//! placing of a report's short timestamp on the host's clock; refuses to read any clock.
 #![forbid(unsafe_code)]
 
 use crate::units::{RawNs, Stamp};
 use std::collections::VecDeque;
 
-/// Nanoseconds of `ticks` at `hz`, rounded down; held at the end of the range; `None` where `hz` is 0.
+/// Nanoseconds of `ticks` at `hz`, rounded down; held at the end of the range; `None` where `hz` is
+/// 0.
 #[must_use]
 pub fn ticks_to_ns(ticks: u64, hz: u64) -> Option<u64> {
-    (hz > 0).then(|| u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(hz)).unwrap_or(u64::MAX))
+    (hz > 0).then(|| {
+        u64::try_from(u128::from(ticks) * 1_000_000_000 / u128::from(hz)).unwrap_or(u64::MAX)
+    })
 }
 
 /// Ticks in `ns` at `hz`, rounded down; held at the end of the range.
@@ -20,15 +23,15 @@ pub fn ns_to_ticks(ns: u64, hz: u64) -> u64 {
 /// The largest exponent both drivers take.
 pub const MAX_EXPONENT: u32 = 31;
 
-/// The sampling period of an exponent in nanoseconds: `2^(exponent + 1) / hz`. `None` where `hz` is 0 or the
-/// exponent is too large.
+/// The sampling period of an exponent in nanoseconds: `2^(exponent + 1) / hz`. `None` where `hz` is
+/// 0 or the exponent is too large.
 #[must_use]
 pub fn period_ns(exponent: u32, hz: u64) -> Option<u64> {
     if exponent > MAX_EXPONENT { None } else { ticks_to_ns(1 << (exponent + 1), hz) }
 }
 
-/// The exponent whose period is the longest that is not longer than `wanted_ns`, with that period; the
-/// shortest there is where none is short enough.
+/// The exponent whose period is the longest that is not longer than `wanted_ns`, with that period;
+/// the shortest there is where none is short enough.
 #[must_use]
 pub fn exponent_for(wanted_ns: u64, hz: u64) -> Option<(u32, u64)> {
     let fits = |e: &u32| period_ns(*e, hz).is_some_and(|p| p <= wanted_ns);
@@ -48,13 +51,15 @@ pub struct Unrelated {
     pub engine_hz: u64,
 }
 
-/// How far the engine's timestamp is shifted against the OA unit's: on DG2 and Meteor Lake the unit ignores
-/// the shift, and the kernel's OA frequency is a power of two above the engine's.
+/// How far the engine's timestamp is shifted against the OA unit's: on DG2 and Meteor Lake the unit
+/// ignores the shift, and the kernel's OA frequency is a power of two above the engine's.
 ///
 /// # Errors
 /// [`Unrelated`].
 pub fn engine_shift(oa_hz: u64, engine_hz: u64) -> Result<u32, Unrelated> {
-    (0..=3).find(|s| engine_hz > 0 && engine_hz.checked_shl(*s) == Some(oa_hz)).ok_or(Unrelated { oa_hz, engine_hz })
+    (0..=3)
+        .find(|s| engine_hz > 0 && engine_hz.checked_shl(*s) == Some(oa_hz))
+        .ok_or(Unrelated { oa_hz, engine_hz })
 }
 
 /// The host's clock and the GPU's, read together.
@@ -91,11 +96,13 @@ impl Placement {
     /// For a clock of `hz`, nominally.
     #[must_use]
     pub fn new(hz: u64) -> Placement {
-        // Crystals are specified to some tens of ppm; only the time since the nearest pair is stretched.
+        // Crystals are specified to some tens of ppm; only the time since the nearest pair is
+        // stretched.
         Placement { hz: hz.max(1), pairs: VecDeque::new(), ppm: 100 }
     }
 
-    /// Takes a pair. A wrapped counter is unwrapped against the pair before, by the nominal frequency.
+    /// Takes a pair. A wrapped counter is unwrapped against the pair before, by the nominal
+    /// frequency.
     pub fn add(&mut self, pair: ClockPair) {
         let ticks = match self.pairs.back() {
             None => pair.ticks,
@@ -122,8 +129,9 @@ impl Placement {
         self.pairs.is_empty()
     }
 
-    /// Where a timestamp of `bits` bits, seen at about `seen`, stands on the host's clock. Between two pairs
-    /// it is interpolated; outside them carried on at the nominal frequency, with what that may err.
+    /// Where a timestamp of `bits` bits, seen at about `seen`, stands on the host's clock. Between
+    /// two pairs it is interpolated; outside them carried on at the nominal frequency, with what
+    /// that may err.
     #[must_use]
     pub fn place(&self, raw: u64, bits: u32, seen: RawNs) -> Option<Stamp> {
         let after = self.pairs.partition_point(|(s, _)| s.mid() <= seen);
@@ -159,17 +167,24 @@ impl Placement {
         Some(Stamp { before: RawNs(mid.0.saturating_sub(error)), after: mid.plus(error) })
     }
 
-    /// Nanoseconds of `ticks` outside all pairs, and what they may err: by the rate that the pairs show, if
-    /// they span half a second or more, else by the nominal frequency.
+    /// Nanoseconds of `ticks` outside all pairs, and what they may err: by the rate that the pairs
+    /// show, if they span half a second or more, else by the nominal frequency.
     fn carried_on(&self, ticks: u64) -> Option<(u64, u64)> {
         const SPAN_NS: u64 = 500_000_000;
         if let (Some((a, ta)), Some((b, tb))) = (self.pairs.front(), self.pairs.back()) {
             let (span, whole) = (b.mid().since(a.mid()), tb.saturating_sub(*ta));
             if span >= SPAN_NS && whole > 0 {
-                let scaled = |n: u64| u64::try_from(u128::from(n) * u128::from(ticks) / u128::from(whole)).unwrap_or(u64::MAX);
-                // The rate errs by what the two ends may; a crystal wanders by a part in a million beside.
+                let scaled = |n: u64| {
+                    u64::try_from(u128::from(n) * u128::from(ticks) / u128::from(whole))
+                        .unwrap_or(u64::MAX)
+                };
+                // The rate errs by what the two ends may; a crystal wanders by a part in a million
+                // beside.
                 let ns = scaled(span);
-                return Some((ns, scaled(a.uncertainty_ns() + b.uncertainty_ns()).saturating_add(ns / 1_000_000)));
+                return Some((
+                    ns,
+                    scaled(a.uncertainty_ns() + b.uncertainty_ns()).saturating_add(ns / 1_000_000),
+                ));
             }
         }
         let ns = ticks_to_ns(ticks, self.hz)?;
@@ -185,7 +200,11 @@ fn nearest(expected: u64, raw: u64, bits: u32) -> u64 {
     let range = 1u64 << bits;
     let mask = range - 1;
     let ahead = raw.wrapping_sub(expected) & mask;
-    if ahead <= range / 2 || expected < range - ahead { expected.wrapping_add(ahead) } else { expected - (range - ahead) }
+    if ahead <= range / 2 || expected < range - ahead {
+        expected.wrapping_add(ahead)
+    } else {
+        expected - (range - ahead)
+    }
 }
 
 #[cfg(test)]
@@ -201,7 +220,12 @@ mod tests {
         assert_eq!(period_ns(16, 12_000_000), Some(10_922_666));
         assert_eq!(period_ns(32, 12_000_000), None);
         assert_eq!(period_ns(1, 0), None);
-        let table = [(1_000_000, Some((12, 682_666))), (682_666, Some((12, 682_666))), (682_665, Some((11, 341_333))), (1, Some((0, 166)))];
+        let table = [
+            (1_000_000, Some((12, 682_666))),
+            (682_666, Some((12, 682_666))),
+            (682_665, Some((11, 341_333))),
+            (1, Some((0, 166))),
+        ];
         for (wanted, want) in table {
             assert_eq!(exponent_for(wanted, 12_000_000), want, "{wanted}");
         }
@@ -214,7 +238,10 @@ mod tests {
     fn shifts_are_powers_of_two() {
         assert_eq!(engine_shift(12_000_000, 12_000_000), Ok(0));
         assert_eq!(engine_shift(38_400_000, 19_200_000), Ok(1));
-        assert_eq!(engine_shift(19_200_000, 38_400_000), Err(Unrelated { oa_hz: 19_200_000, engine_hz: 38_400_000 }));
+        assert_eq!(
+            engine_shift(19_200_000, 38_400_000),
+            Err(Unrelated { oa_hz: 19_200_000, engine_hz: 38_400_000 })
+        );
         assert!(engine_shift(0, 0).is_err());
     }
 
@@ -223,7 +250,10 @@ mod tests {
         let hz = 12_000_000;
         let mut placement = Placement::new(hz);
         let pair = |second: u64, ticks: u64| ClockPair {
-            host: Stamp { before: RawNs(second * 1_000_000_000 - 500), after: RawNs(second * 1_000_000_000 + 500) },
+            host: Stamp {
+                before: RawNs(second * 1_000_000_000 - 500),
+                after: RawNs(second * 1_000_000_000 + 500),
+            },
             ticks: ticks & ((1 << 36) - 1),
             bits: 36,
         };
@@ -231,7 +261,8 @@ mod tests {
         let start = (1u64 << 36) - 6_000_000;
         placement.add(pair(100, start));
         placement.add(pair(101, start + hz));
-        let at = |ticks: u64, seen: u64| placement.place(ticks & 0xffff_ffff, 32, RawNs(seen)).unwrap();
+        let at =
+            |ticks: u64, seen: u64| placement.place(ticks & 0xffff_ffff, 32, RawNs(seen)).unwrap();
         let middle = at(start + hz / 2, 100_400_000_000);
         assert_eq!((middle.mid(), middle.uncertainty_ns()), (RawNs(100_500_000_000), 500));
         let later = at(start + 3 * hz, 102_500_000_000);
@@ -248,11 +279,20 @@ mod tests {
         // 80 parts in a million fast.
         let (hz, real) = (12_000_000u64, 12_000_960u64);
         let mut placement = Placement::new(hz);
-        let pair = |second: u64| ClockPair { host: Stamp::exact(RawNs(second * 1_000_000_000)), ticks: second * real, bits: 36 };
+        let pair = |second: u64| ClockPair {
+            host: Stamp::exact(RawNs(second * 1_000_000_000)),
+            ticks: second * real,
+            bits: 36,
+        };
         placement.add(pair(10));
         // With one pair only the nominal frequency is known, and the error covers what it is off.
         let alone = placement.place((11 * real) & 0xffff_ffff, 32, RawNs(11_000_000_000)).unwrap();
-        assert!(alone.before.0 <= 11_000_000_000 && 11_000_000_000 <= alone.after.0 && alone.mid() != RawNs(11_000_000_000), "{alone:?}");
+        assert!(
+            alone.before.0 <= 11_000_000_000
+                && 11_000_000_000 <= alone.after.0
+                && alone.mid() != RawNs(11_000_000_000),
+            "{alone:?}"
+        );
         placement.add(pair(11));
         let next = placement.place((12 * real) & 0xffff_ffff, 32, RawNs(12_000_000_000)).unwrap();
         assert_eq!((next.mid(), next.uncertainty_ns()), (RawNs(12_000_000_000), 1000));
@@ -260,7 +300,11 @@ mod tests {
 
     #[test]
     fn the_narrowest_try_wins() {
-        let pair = |before, after| ClockPair { host: Stamp { before: RawNs(before), after: RawNs(after) }, ticks: before, bits: 36 };
+        let pair = |before, after| ClockPair {
+            host: Stamp { before: RawNs(before), after: RawNs(after) },
+            ticks: before,
+            bits: 36,
+        };
         assert_eq!(narrowest(&[pair(0, 90), pair(100, 110), pair(200, 260)]), Some(pair(100, 110)));
         assert_eq!(narrowest(&[]), None);
     }

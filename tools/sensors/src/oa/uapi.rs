@@ -1,8 +1,9 @@
-//! The calls of i915 and xe as bytes: numbers, structures, and the buffers they point to. Owns every layout
-//! that crosses the boundary to the kernel; refuses to make calls (that is [`super::device`]).
+//! The calls of i915 and xe as bytes: numbers, structures, and the buffers they point to. Owns
+//! every layout that crosses the boundary to the kernel; refuses to make calls (that is
+//! [`super::device`]).
 //!
-//! Sources: i915_drm.h and xe_drm.h of Linux 6.12. All structures are little-endian; pointers are filled in
-//! at the call, so that what is here is plain bytes and can be compared in tests.
+//! Sources: i915_drm.h and xe_drm.h of Linux 6.12. All structures are little-endian; pointers are
+//! filled in at the call, so that what is here is plain bytes and can be compared in tests.
 #![forbid(unsafe_code)]
 
 use super::config::{Register, Uuid};
@@ -108,7 +109,11 @@ impl Block {
     pub fn is_consistent(&self) -> bool {
         self.links.iter().all(|link| {
             let counted = link.count.is_none_or(|count| {
-                let said = self.bytes.get(count.at..count.at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+                let said = self
+                    .bytes
+                    .get(count.at..count.at + 4)
+                    .and_then(|b| b.try_into().ok())
+                    .map(u32::from_le_bytes);
                 said.is_some_and(|n| n as usize * count.item == link.block.bytes.len())
             });
             counted && self.bytes.len() >= link.at + 8 && link.block.is_consistent()
@@ -170,7 +175,8 @@ impl Call {
         Some(&block.bytes)
     }
 
-    /// For emulators: writes an answer where the kernel would. Such a call cannot be made for real any more.
+    /// For emulators: writes an answer where the kernel would. Such a call cannot be made for real
+    /// any more.
     pub fn answer(&mut self, path: &[usize], at: usize, bytes: &[u8]) -> bool {
         self.answered = true;
         let Argument::Block(block) = &mut self.argument else { return false };
@@ -185,7 +191,10 @@ impl Call {
     }
 
     pub(super) fn u32_at(&self, path: &[usize], at: usize) -> u32 {
-        self.bytes(path).and_then(|b| b.get(at..at + 4)).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+        self.bytes(path)
+            .and_then(|b| b.get(at..at + 4))
+            .and_then(|b| b.try_into().ok())
+            .map_or(0, u32::from_le_bytes)
     }
 
     pub(super) fn u64_at(&self, path: &[usize], at: usize) -> u64 {
@@ -205,24 +214,40 @@ pub(super) fn reg_read(offset: u64) -> Call {
 
 /// QUERY of one item, with `length` bytes for the answer; 0 asks how many there are.
 pub(super) fn i915_query(id: u64, length: u32) -> Call {
-    let item = Block::new(24).u64(0, id).counted(16, Count { at: 8, item: 1 }, Block::new(length as usize));
+    let item = Block::new(24).u64(0, id).counted(
+        16,
+        Count { at: 8, item: 1 },
+        Block::new(length as usize),
+    );
     Call::block(request::I915_QUERY, Block::new(16).counted(8, Count { at: 0, item: 24 }, item))
 }
 
 /// PERF_OPEN.
 pub(super) fn perf_open(flags: u32, properties: &[(u64, u64)]) -> Call {
-    let list: Vec<u8> = properties.iter().flat_map(|(id, value)| [*id, *value]).flat_map(u64::to_le_bytes).collect();
+    let list: Vec<u8> = properties
+        .iter()
+        .flat_map(|(id, value)| [*id, *value])
+        .flat_map(u64::to_le_bytes)
+        .collect();
     let list = Block { bytes: list, links: Vec::new() };
-    Call::block(request::I915_PERF_OPEN, Block::new(16).u32(0, flags).counted(8, Count { at: 4, item: 16 }, list))
+    Call::block(
+        request::I915_PERF_OPEN,
+        Block::new(16).u32(0, flags).counted(8, Count { at: 4, item: 16 }, list),
+    )
 }
 
 /// PERF_ADD_CONFIG.
-pub(super) fn perf_add_config(uuid: &Uuid, mux: &[Register], boolean: &[Register], flex: &[Register]) -> Call {
+pub(super) fn perf_add_config(
+    uuid: &Uuid,
+    mux: &[Register],
+    boolean: &[Register],
+    flex: &[Register],
+) -> Call {
     let lists = [(48, 36, mux), (56, 40, boolean), (64, 44, flex)];
     let whole = Block::new(72).put(0, uuid.as_bytes());
-    let whole = lists
-        .into_iter()
-        .fold(whole, |whole, (pointer, count, list)| whole.counted(pointer, Count { at: count, item: 8 }, Block::of_registers(list)));
+    let whole = lists.into_iter().fold(whole, |whole, (pointer, count, list)| {
+        whole.counted(pointer, Count { at: count, item: 8 }, Block::of_registers(list))
+    });
     Call::block(request::I915_PERF_ADD_CONFIG, whole)
 }
 
@@ -246,8 +271,8 @@ fn observation(operation: u64, parameter: Block) -> Call {
     Call::block(request::XE_OBSERVATION, Block::new(32).u64(16, operation).link(24, parameter))
 }
 
-/// OBSERVATION, open: a chain of 48-byte properties {u64 next, u32 name, u32 pad, u32 property, u32 pad,
-/// u64 value, u64[2]}.
+/// OBSERVATION, open: a chain of 48-byte properties {u64 next, u32 name, u32 pad, u32 property, u32
+/// pad, u64 value, u64[2]}.
 pub(super) fn xe_open(properties: &[(u32, u64)]) -> Call {
     let chain = properties.iter().rev().fold(None, |next, (property, value)| {
         let one = Block::new(48).u32(16, *property).u64(24, *value);
@@ -273,7 +298,10 @@ pub(super) fn xe_remove_config(id: u64) -> Call {
 /// DEVICE_QUERY; no data asks how long the answer is.
 pub(super) fn xe_query(query: u32, data: Vec<u8>) -> Call {
     let data = Block { bytes: data, links: Vec::new() };
-    Call::block(request::XE_DEVICE_QUERY, Block::new(40).u32(8, query).counted(16, Count { at: 12, item: 1 }, data))
+    Call::block(
+        request::XE_DEVICE_QUERY,
+        Block::new(40).u32(8, query).counted(16, Count { at: 12, item: 1 }, data),
+    )
 }
 
 /// STATUS of an xe stream: {u64 extensions, u64 status, u64[3]}.
@@ -304,7 +332,12 @@ mod tests {
         ];
         for call in &calls {
             let Argument::Block(block) = &call.argument else { panic!("{call:?}") };
-            assert_eq!(call.request >> 16 & 0x3fff, block.bytes.len() as u32, "{:#x}", call.request);
+            assert_eq!(
+                call.request >> 16 & 0x3fff,
+                block.bytes.len() as u32,
+                "{:#x}",
+                call.request
+            );
             assert!(block.is_consistent());
         }
         assert_eq!(xe_status().bytes(&[]).unwrap().len(), 40);
@@ -313,7 +346,8 @@ mod tests {
     #[test]
     fn configurations_are_laid_out_as_documented() {
         let uuid: Uuid = "12994724-3a5a-4303-bb3c-ba0175d2c200".parse().unwrap();
-        let flex = [Register { address: 0xe458, value: 1904 }, Register { address: 0xe558, value: 3 }];
+        let flex =
+            [Register { address: 0xe458, value: 1904 }, Register { address: 0xe558, value: 3 }];
         let call = perf_add_config(&uuid, &[], &flex[..1], &flex);
         let bytes = call.bytes(&[]).unwrap();
         assert_eq!(&bytes[..36], uuid.as_bytes());
@@ -330,7 +364,8 @@ mod tests {
     fn property_chains_keep_their_order() {
         let call = xe_open(&[(1, 0), (2, 1), (3, 9)]);
         let steps = [vec![24], vec![24, 0], vec![24, 0, 0]];
-        let got: Vec<(u32, u64)> = steps.iter().map(|s| (call.u32_at(s, 16), call.u64_at(s, 24))).collect();
+        let got: Vec<(u32, u64)> =
+            steps.iter().map(|s| (call.u32_at(s, 16), call.u64_at(s, 24))).collect();
         assert_eq!(got, [(1, 0), (2, 1), (3, 9)]);
         let open = perf_open(5, &[(2, 1), (5, 12)]);
         assert_eq!((open.u32_at(&[], 0), open.u32_at(&[], 4)), (5, 2));

@@ -1,5 +1,6 @@
-//! xe: OA units, clocks, topology, configurations and observation streams. Owns the order of calls and the
-//! meaning of their errors; refuses to map the OA buffer and to change any setting of the system.
+//! xe: OA units, clocks, topology, configurations and observation streams. Owns the order of calls
+//! and the meaning of their errors; refuses to map the OA buffer and to change any setting of the
+//! system.
 //!
 //! Source: xe_drm.h and xe_oa.c of Linux 6.12. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
@@ -91,16 +92,26 @@ fn u64s(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The units of an answer: 16 bytes of head, then 72 bytes and the engines (8 bytes each) of every unit.
+/// The units of an answer: 16 bytes of head, then 72 bytes and the engines (8 bytes each) of every
+/// unit.
 fn parse_units(bytes: &[u8]) -> Option<Vec<Unit>> {
     let mut at = 16;
     let mut units = Vec::new();
     for _ in 0..u32s(bytes, 8)? {
         let engines = u64s(bytes, at + 64)?;
-        let mut unit = Unit { id: u32s(bytes, at + 8)?, kind: u32s(bytes, at + 12)?, hz: u64s(bytes, at + 24)?, engines: Vec::new() };
+        let mut unit = Unit {
+            id: u32s(bytes, at + 8)?,
+            kind: u32s(bytes, at + 12)?,
+            hz: u64s(bytes, at + 24)?,
+            engines: Vec::new(),
+        };
         at += 72;
         for _ in 0..engines {
-            unit.engines.push(Engine { class: u16s(bytes, at)?, instance: u16s(bytes, at + 2)?, gt: u16s(bytes, at + 4)? });
+            unit.engines.push(Engine {
+                class: u16s(bytes, at)?,
+                instance: u16s(bytes, at + 2)?,
+                gt: u16s(bytes, at + 4)?,
+            });
             at += 8;
         }
         units.push(unit);
@@ -151,8 +162,16 @@ impl<'a> Xe<'a> {
         const WHAT: &str = "asking xe for its GTs";
         let answer = self.query(WHAT, 3)?;
         // 8 bytes of head, then 96 bytes each: u16 type, u16 tile, u16 id, u16[3], u32 clock.
-        let clock = answer.get(8..).unwrap_or_default().chunks_exact(96).find(|c| u16s(c, 4) == Some(gt)).and_then(|c| u32s(c, 12));
-        clock.filter(|hz| *hz > 0).map(u64::from).ok_or(OaError::Answer { what: WHAT, bytes: answer.len() })
+        let clock = answer
+            .get(8..)
+            .unwrap_or_default()
+            .chunks_exact(96)
+            .find(|c| u16s(c, 4) == Some(gt))
+            .and_then(|c| u32s(c, 12));
+        clock
+            .filter(|hz| *hz > 0)
+            .map(u64::from)
+            .ok_or(OaError::Answer { what: WHAT, bytes: answer.len() })
     }
 
     /// The topology of a GT.
@@ -165,8 +184,8 @@ impl<'a> Xe<'a> {
         Topology::from_xe(&answer, gt).ok_or(OaError::Answer { what: WHAT, bytes: answer.len() })
     }
 
-    /// The host's CLOCK_MONOTONIC_RAW and an engine's clock at one moment, the latter shifted to OA ticks
-    /// (see [`super::time::engine_shift`]): three tries, the narrowest. Needs no privilege.
+    /// The host's CLOCK_MONOTONIC_RAW and an engine's clock at one moment, the latter shifted to OA
+    /// ticks (see [`super::time::engine_shift`]): three tries, the narrowest. Needs no privilege.
     ///
     /// # Errors
     /// Where the query fails.
@@ -174,11 +193,16 @@ impl<'a> Xe<'a> {
         let mut tries = Vec::with_capacity(3);
         for _ in 0..3 {
             let mut data = vec![0; 40];
-            let head = [engine.class, engine.instance, engine.gt, 0].into_iter().flat_map(u16::to_le_bytes);
-            let head: Vec<u8> = head.chain((libc::CLOCK_MONOTONIC_RAW as u32).to_le_bytes()).collect();
+            let head = [engine.class, engine.instance, engine.gt, 0]
+                .into_iter()
+                .flat_map(u16::to_le_bytes);
+            let head: Vec<u8> =
+                head.chain((libc::CLOCK_MONOTONIC_RAW as u32).to_le_bytes()).collect();
             data[..12].copy_from_slice(&head);
             let mut call = uapi::xe_query(6, data);
-            self.device.call(&mut call).map_err(|e| self.error(CLOCK, e, "this kernel has no such query"))?;
+            self.device
+                .call(&mut call)
+                .map_err(|e| self.error(CLOCK, e, "this kernel has no such query"))?;
             let width = call.u32_at(&[16], 12).clamp(1, 64);
             let ticks = call.u64_at(&[16], 16) & (u64::MAX >> (64 - width));
             let (at, delta) = (call.u64_at(&[16], 24), call.u64_at(&[16], 32));
@@ -194,7 +218,12 @@ impl<'a> Xe<'a> {
     /// [`OaError::AlreadyLoaded`], or what the kernel has against it.
     pub fn add_config(&self, uuid: &Uuid, lists: &Registers) -> Result<ConfigId, OaError> {
         let hint = "a register is not on the kernel's list of allowed ones for this GPU";
-        config::added(self.device.call(&mut uapi::xe_add_config(uuid, &lists.joined())), ADD, uuid, |e| self.error(ADD, e, hint))
+        config::added(
+            self.device.call(&mut uapi::xe_add_config(uuid, &lists.joined())),
+            ADD,
+            uuid,
+            |e| self.error(ADD, e, hint),
+        )
     }
 
     /// Unloads one.
@@ -203,16 +232,26 @@ impl<'a> Xe<'a> {
     /// The kernel's.
     pub fn remove_config(&self, id: ConfigId) -> Result<(), OaError> {
         let called = self.device.call(&mut uapi::xe_remove_config(id.0));
-        called.map(|_| ()).map_err(|e| self.error("removing an OA configuration from xe", e, "there is no such configuration"))
+        called.map(|_| ()).map_err(|e| {
+            self.error("removing an OA configuration from xe", e, "there is no such configuration")
+        })
     }
 
-    /// The number of a configuration: looked up, else loaded from `lists`. Says whether it was loaded here.
+    /// The number of a configuration: looked up, else loaded from `lists`. Says whether it was
+    /// loaded here.
     ///
     /// # Errors
     /// [`OaError::ConfigNotLoaded`] where it is not loaded and there are no lists; else as
     /// [`Xe::add_config`].
-    pub fn ensure_config(&self, card: &str, uuid: &Uuid, lists: Option<&Registers>) -> Result<(ConfigId, bool), OaError> {
-        config::ensure((self.files, self.roots, card), uuid, lists, |lists| self.add_config(uuid, lists))
+    pub fn ensure_config(
+        &self,
+        card: &str,
+        uuid: &Uuid,
+        lists: Option<&Registers>,
+    ) -> Result<(ConfigId, bool), OaError> {
+        config::ensure((self.files, self.roots, card), uuid, lists, |lists| {
+            self.add_config(uuid, lists)
+        })
     }
 
     /// Opens a stream: not blocking, enabled.
@@ -222,11 +261,22 @@ impl<'a> Xe<'a> {
     pub fn open(&self, options: &StreamOptions) -> Result<Box<dyn Device>, OaError> {
         let format = options.format.xe_word().ok_or_else(|| OaError::Unsupported {
             what: OPEN,
-            reason: format!("{} is a format of i915", options.format.layout(super::Reading::Tables).name),
+            reason: format!(
+                "{} is a format of i915",
+                options.format.layout(super::Reading::Tables).name
+            ),
         })?;
-        let properties = [(1, options.unit.into()), (2, 1), (3, options.config.0), (4, format), (5, options.exponent.into())];
+        let properties = [
+            (1, options.unit.into()),
+            (2, 1),
+            (3, options.config.0),
+            (4, format),
+            (5, options.exponent.into()),
+        ];
         let hint = "the configuration is gone, the format is not for this GPU, or the period is out of range";
-        self.device.open_stream(&mut uapi::xe_open(&properties)).map_err(|e| self.error(OPEN, e, hint))
+        self.device
+            .open_stream(&mut uapi::xe_open(&properties))
+            .map_err(|e| self.error(OPEN, e, hint))
     }
 }
 
@@ -236,8 +286,16 @@ impl<'a> Xe<'a> {
 /// The kernel's.
 pub fn status(stream: &dyn Device) -> Result<Status, OaError> {
     let mut call = uapi::xe_status();
-    stream.call(&mut call).map_err(|source| OaError::Io { what: "asking an OA stream of xe for its status", source })?;
+    stream.call(&mut call).map_err(|source| OaError::Io {
+        what: "asking an OA stream of xe for its status",
+        source,
+    })?;
     let bits = call.u64_at(&[], 8);
     let bit = |n: u32| bits >> n & 1 != 0;
-    Ok(Status { reports_lost: bit(0), buffer_overflow: bit(1), counter_overflow: bit(2), trigger_queue_full: bit(3) })
+    Ok(Status {
+        reports_lost: bit(0),
+        buffer_overflow: bit(1),
+        counter_overflow: bit(2),
+        trigger_queue_full: bit(3),
+    })
 }

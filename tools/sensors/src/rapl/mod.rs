@@ -1,5 +1,5 @@
-//! RAPL, by its three doors: powercap files, the perf `power` PMU, and (only when asked for) the MSRs.
-//! Owns what the doors share: the processor's identity and the meaning of domain names.
+//! RAPL, by its three doors: powercap files, the perf `power` PMU, and (only when asked for) the
+//! MSRs. Owns what the doors share: the processor's identity and the meaning of domain names.
 
 pub mod msr;
 pub mod perf;
@@ -38,7 +38,9 @@ impl Processor {
                 "vendor_id" => cpu.vendor = Some(value.to_owned()),
                 "cpu family" => cpu.family = value.parse().ok(),
                 "model" => cpu.model = value.parse().ok(),
-                "flags" => cpu.virtualised = value.split_whitespace().any(|flag| flag == "hypervisor"),
+                "flags" => {
+                    cpu.virtualised = value.split_whitespace().any(|flag| flag == "hypervisor")
+                }
                 _ => {}
             }
         }
@@ -53,17 +55,25 @@ impl Processor {
 
     /// Whether this is an Intel model of family 6 in `models`.
     fn is_intel_model(&self, models: &[u32]) -> bool {
-        self.vendor.as_deref() == Some("GenuineIntel") && self.family == Some(6) && self.model.is_some_and(|model| models.contains(&model))
+        self.vendor.as_deref() == Some("GenuineIntel")
+            && self.family == Some(6)
+            && self.model.is_some_and(|model| models.contains(&model))
     }
 }
 
-pub(crate) const ONE_CORE: &str = "the energy of one core only; package minus this is not the energy of anything";
+pub(crate) const ONE_CORE: &str =
+    "the energy of one core only; package minus this is not the energy of anything";
 pub(crate) const PP1: &str = "graphics plane (PP1)";
-pub(crate) const PSYS: &str = "the platform as its maker wired it; may include what no other domain counts";
+pub(crate) const PSYS: &str =
+    "the platform as its maker wired it; may include what no other domain counts";
 
 /// Plane and caveat for a core domain on this processor.
 pub(crate) fn cores_plane(cpu: &Processor) -> (Plane, Option<&'static str>) {
-    if cpu.counts_single_cores() { (Plane::SingleCore, Some(ONE_CORE)) } else { (Plane::Cores, None) }
+    if cpu.counts_single_cores() {
+        (Plane::SingleCore, Some(ONE_CORE))
+    } else {
+        (Plane::Cores, None)
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +101,10 @@ mod tests {
             std::fs::write(roots.proc.join("cpuinfo"), text).unwrap();
             let cpu = Processor::read(&System, &roots);
             let single = cpu.counts_single_cores();
-            assert_eq!((cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.virtualised, single), want);
+            assert_eq!(
+                (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.virtualised, single),
+                want
+            );
         }
         let absent = tempfile::tempdir().unwrap();
         assert_eq!(Processor::read(&System, &Roots::below(absent.path())), Processor::default());

@@ -1,6 +1,6 @@
-//! RAPL through `/dev/cpu/N/msr`: for machines where neither powercap nor perf offers a domain. Read-only,
-//! and only after the user asked for it in so many words: the descriptor reads every register of a CPU.
-//! Never passed to another process.
+//! RAPL through `/dev/cpu/N/msr`: for machines where neither powercap nor perf offers a domain.
+//! Read-only, and only after the user asked for it in so many words: the descriptor reads every
+//! register of a CPU. Never passed to another process.
 #![forbid(unsafe_code)]
 
 use super::perf::{RAPL_PACE, package_of};
@@ -52,13 +52,14 @@ fn intel_registers() -> [Register; 5] {
     ]
 }
 
-/// Models whose DRAM counter ignores the unit register: Haswell-X, Broadwell-X, Broadwell-D, Skylake-X,
-/// Ice Lake-X, Ice Lake-D, Knights Landing, Knights Mill (Linux arch/x86/events/rapl.c).
+/// Models whose DRAM counter ignores the unit register: Haswell-X, Broadwell-X, Broadwell-D,
+/// Skylake-X, Ice Lake-X, Ice Lake-D, Knights Landing, Knights Mill (Linux arch/x86/events/rapl.c).
 const FIXED_DRAM_UNIT: [u32; 8] = [0x3F, 0x4F, 0x56, 0x55, 0x6A, 0x6C, 0x57, 0x85];
 /// Sapphire Rapids and Emerald Rapids: the platform counter counts joules.
 const JOULE_PSYS: [u32; 2] = [0x8F, 0xCF];
 
-/// The counting unit of a plane, from the unit register's energy exponent (bits 12:8) and the model.
+/// The counting unit of a plane, from the unit register's energy exponent (bits 12:8) and the
+/// model.
 fn unit_of(plane: &Plane, cpu: &Processor, unit_register: u64) -> EnergyUnit {
     match plane {
         // 2^-16 J, as perf uses it; powercap's 15.3 microjoules differ by 0.27 %.
@@ -87,29 +88,41 @@ fn register(file: &dyn ReadAt, path: &Path, number: u64) -> Result<u64, SensorEr
     if n == buf.len() {
         Ok(u64::from_le_bytes(buf))
     } else {
-        Err(SensorError::Io { what: WHAT, path: path.to_owned(), source: io::ErrorKind::UnexpectedEof.into() })
+        Err(SensorError::Io {
+            what: WHAT,
+            path: path.to_owned(),
+            source: io::ErrorKind::UnexpectedEof.into(),
+        })
     }
 }
 
 impl Msr {
-    /// Opens the register files of one CPU per package (AMD: of one CPU per core) and keeps the registers
-    /// that answer.
+    /// Opens the register files of one CPU per package (AMD: of one CPU per core) and keeps the
+    /// registers that answer.
     ///
     /// # Errors
-    /// Where there is no register file, access is refused, the processor has no RAPL this crate knows, or
-    /// no register answers.
-    pub fn open(files: &dyn Files, roots: &Roots, _consent: MsrConsent) -> Result<Msr, SensorError> {
+    /// Where there is no register file, access is refused, the processor has no RAPL this crate
+    /// knows, or no register answers.
+    pub fn open(
+        files: &dyn Files,
+        roots: &Roots,
+        _consent: MsrConsent,
+    ) -> Result<Msr, SensorError> {
         let cpu_kind = Processor::read(files, roots);
         let amd = cpu_kind.counts_single_cores();
         if !amd && cpu_kind.vendor.as_deref() != Some("GenuineIntel") {
-            let why = format!("no energy registers are known for the processor of {:?}", cpu_kind.vendor);
+            let why =
+                format!("no energy registers are known for the processor of {:?}", cpu_kind.vendor);
             return Err(SensorError::Unsupported { what: WHAT, why });
         }
         let dir = roots.dev.join("cpu");
-        let names = files.list(&dir).map_err(|e| match open_error(WHAT, &dir, e, "", MAKE_NODES) {
-            SensorError::NotFound { what, path, .. } => SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) },
-            other => other,
-        })?;
+        let names =
+            files.list(&dir).map_err(|e| match open_error(WHAT, &dir, e, "", MAKE_NODES) {
+                SensorError::NotFound { what, path, .. } => {
+                    SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) }
+                }
+                other => other,
+            })?;
         let mut cpus: Vec<u32> = names.iter().filter_map(|n| n.parse().ok()).collect();
         cpus.sort_unstable();
         let mut msr = Msr { domains: Vec::new(), counters: Vec::new(), files: Vec::new() };
@@ -128,15 +141,25 @@ impl Msr {
             let path = dir.join(cpu.to_string()).join("msr");
             let file = files.open(&path).map_err(|e| {
                 let detail = "opening it takes CAP_SYS_RAWIO";
-                match open_error(WHAT, &path, e, detail, "use powercap or perf: sudo clscope sensord") {
-                    SensorError::NotFound { what, path, .. } => SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) },
+                match open_error(
+                    WHAT,
+                    &path,
+                    e,
+                    detail,
+                    "use powercap or perf: sudo clscope sensord",
+                ) {
+                    SensorError::NotFound { what, path, .. } => {
+                        SensorError::NotFound { what, path, remedy: Some(MAKE_NODES.to_owned()) }
+                    }
                     other => other,
                 }
             })?;
             let unit_register = register(&*file, &path, if amd { AMD_UNIT } else { INTEL_UNIT })?;
             let index = msr.files.len();
             let mut add = |name: String, reg: &Register| {
-                if register(&*file, &path, reg.number).is_err() || msr.domains.iter().any(|d| d.name == name) {
+                if register(&*file, &path, reg.number).is_err()
+                    || msr.domains.iter().any(|d| d.name == name)
+                {
                     return;
                 }
                 let unit = unit_of(&reg.plane, &cpu_kind, unit_register);
@@ -149,7 +172,8 @@ impl Msr {
                 msr.counters.push(Counter { path: path.clone(), file: index, number: reg.number });
             };
             if amd {
-                let row = |number, plane, includes| Register { number, suffix: "", plane, includes };
+                let row =
+                    |number, plane, includes| Register { number, suffix: "", plane, includes };
                 if first_of_package {
                     add(format!("package-{package}"), &row(AMD_PACKAGE, Plane::Package, None));
                 }
@@ -169,7 +193,10 @@ impl Msr {
             msr.files.push(file);
         }
         if msr.domains.is_empty() {
-            return Err(SensorError::Unsupported { what: WHAT, why: "no energy register answers".to_owned() });
+            return Err(SensorError::Unsupported {
+                what: WHAT,
+                why: "no energy register answers".to_owned(),
+            });
         }
         Ok(msr)
     }
@@ -188,13 +215,22 @@ impl Source for Msr {
         RAPL_PACE
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         read_each(&self.counters, clock, out, |counter| {
             let Some(file) = self.files.get(counter.file) else {
-                return Err(SensorError::Io { what: WHAT, path: counter.path.clone(), source: io::ErrorKind::NotFound.into() });
+                return Err(SensorError::Io {
+                    what: WHAT,
+                    path: counter.path.clone(),
+                    source: io::ErrorKind::NotFound.into(),
+                });
             };
             // The upper half is reserved.
-            register(&**file, &counter.path, counter.number).map(|bits| Value::Counter(bits & 0xFFFF_FFFF))
+            register(&**file, &counter.path, counter.number)
+                .map(|bits| Value::Counter(bits & 0xFFFF_FFFF))
         })
     }
 }
@@ -205,7 +241,12 @@ mod tests {
 
     #[test]
     fn units_by_table() {
-        let intel = |model| Processor { vendor: Some("GenuineIntel".to_owned()), family: Some(6), model: Some(model), virtualised: false };
+        let intel = |model| Processor {
+            vendor: Some("GenuineIntel".to_owned()),
+            family: Some(6),
+            model: Some(model),
+            virtualised: false,
+        };
         // 0xA0E03: exponent 14.
         let table = [
             (Plane::Package, 0x9E, EnergyUnit::power_of_two(14)),
@@ -220,7 +261,11 @@ mod tests {
             assert_eq!(unit_of(&plane, &intel(model), 0xA_0E03), want, "{plane} on {model:#x}");
         }
         // AMD's usual exponent is 16; the Intel tables do not apply to it.
-        let amd = Processor { vendor: Some("AuthenticAMD".to_owned()), model: Some(0x55), ..Processor::default() };
+        let amd = Processor {
+            vendor: Some("AuthenticAMD".to_owned()),
+            model: Some(0x55),
+            ..Processor::default()
+        };
         assert_eq!(unit_of(&Plane::Package, &amd, 0xA_1003), EnergyUnit::power_of_two(16));
     }
 }

@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 
 const WHAT: &str = "RAPL domain (perf power PMU)";
 
-/// RAPL counters move about once a millisecond (Intel SDM vol. 3B, 14.9): no sense in reading faster than
-/// twice that; a 32-bit counter wraps within minutes at worst, so once in 10 s is always safe.
-pub(crate) const RAPL_PACE: Pace = Pace { fastest_ns: 500_000, slowest_ns: 10_000_000_000, adaptive: true };
+/// RAPL counters move about once a millisecond (Intel SDM vol. 3B, 14.9): no sense in reading
+/// faster than twice that; a 32-bit counter wraps within minutes at worst, so once in 10 s is
+/// always safe.
+pub(crate) const RAPL_PACE: Pace =
+    Pace { fastest_ns: 500_000, slowest_ns: 10_000_000_000, adaptive: true };
 
 /// A counter that is read as a whole 64-bit number.
 pub trait PerfCounter: Send {
@@ -48,7 +50,11 @@ impl PerfCounter for PerfFd {
         let mut buf = [0u8; 8];
         // A plain read: perf descriptors have no offset and refuse positional reads (ESPIPE).
         let n = (&self.0).read(&mut buf)?;
-        if n == buf.len() { Ok(u64::from_ne_bytes(buf)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        if n == buf.len() {
+            Ok(u64::from_ne_bytes(buf))
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
     }
 }
 
@@ -57,7 +63,11 @@ impl PerfCounter for PerfFd {
 /// # Errors
 /// The system's.
 pub fn open_fd(pmu_type: u32, config: u64, cpu: u32) -> io::Result<OwnedFd> {
-    perf_event::open(perf_event::Event { kind: pmu_type, config, ..Default::default() }, None, Some(cpu))
+    perf_event::open(
+        perf_event::Event { kind: pmu_type, config, ..Default::default() },
+        None,
+        Some(cpu),
+    )
 }
 
 impl PerfOpener for Kernel {
@@ -131,17 +141,24 @@ impl PowerPmu {
             }
             error
         })?;
-        let pmu_type = text.parse().map_err(|_| SensorError::malformed(WHAT, type_path, &text, "a PMU number"))?;
+        let pmu_type = text
+            .parse()
+            .map_err(|_| SensorError::malformed(WHAT, type_path, &text, "a PMU number"))?;
         let mask_path = dir.join("cpumask");
         let text = small_text(files, WHAT, &mask_path)?;
-        let cpus = cpu_list(&text).ok_or_else(|| SensorError::malformed(WHAT, mask_path, &text, "a list of CPUs"))?;
+        let cpus = cpu_list(&text)
+            .ok_or_else(|| SensorError::malformed(WHAT, mask_path, &text, "a list of CPUs"))?;
         let low_bit = files
             .text(&dir.join("format/event"))
             .ok()
             .and_then(|f| f.trim().strip_prefix("config:")?.split('-').next()?.parse().ok())
             .unwrap_or(0);
         let events_dir = dir.join("events");
-        let names = files.list(&events_dir).map_err(|source| SensorError::Io { what: WHAT, path: events_dir.clone(), source })?;
+        let names = files.list(&events_dir).map_err(|source| SensorError::Io {
+            what: WHAT,
+            path: events_dir.clone(),
+            source,
+        })?;
         let mut pmu = PowerPmu { events: Vec::new(), cpus, problems: Vec::new() };
         for name in names.iter().filter(|n| n.starts_with("energy-") && !n.contains('.')) {
             match Self::event(files, &events_dir, name, pmu_type, low_bit) {
@@ -152,10 +169,17 @@ impl PowerPmu {
         Ok(pmu)
     }
 
-    fn event(files: &dyn Files, dir: &Path, name: &str, pmu_type: u32, low_bit: u32) -> Result<PerfEvent, SensorError> {
+    fn event(
+        files: &dyn Files,
+        dir: &Path,
+        name: &str,
+        pmu_type: u32,
+        low_bit: u32,
+    ) -> Result<PerfEvent, SensorError> {
         let path = dir.join(name);
         let text = small_text(files, WHAT, &path)?;
-        let config = event_config(&text, low_bit).ok_or_else(|| SensorError::malformed(WHAT, path, &text, "event=NUMBER"))?;
+        let config = event_config(&text, low_bit)
+            .ok_or_else(|| SensorError::malformed(WHAT, path, &text, "event=NUMBER"))?;
         let path = dir.join(format!("{name}.unit"));
         let text = small_text(files, WHAT, &path)?;
         if text != "Joules" {
@@ -164,7 +188,8 @@ impl PowerPmu {
         let path = dir.join(format!("{name}.scale"));
         let text = small_text(files, WHAT, &path)?;
         let unit = text.parse().ok().and_then(EnergyUnit::from_joules);
-        let unit = unit.ok_or_else(|| SensorError::malformed(WHAT, path, &text, "joules per count"))?;
+        let unit =
+            unit.ok_or_else(|| SensorError::malformed(WHAT, path, &text, "joules per count"))?;
         Ok(PerfEvent { name: name.to_owned(), pmu_type, config, unit })
     }
 }
@@ -175,24 +200,37 @@ pub(crate) fn package_of(files: &dyn Files, roots: &Roots, cpu: u32) -> Option<u
     files.text(&path).ok()?.trim().parse().ok()
 }
 
-/// Words and remedy for a refused perf_event_open (kernel/events/core.c, and the level Debian adds).
+/// Words and remedy for a refused perf_event_open (kernel/events/core.c, and the level Debian
+/// adds).
 fn denied(files: &dyn Files, roots: &Roots, path: PathBuf) -> SensorError {
-    let level: Option<i64> = files.text(&roots.proc.join("sys/kernel/perf_event_paranoid")).ok().and_then(|text| text.trim().parse().ok());
+    let level: Option<i64> = files
+        .text(&roots.proc.join("sys/kernel/perf_event_paranoid"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     let detail = match level {
         Some(level) if level >= 3 => {
-            format!("kernel.perf_event_paranoid is {level}: at 3 and above this kernel asks for CAP_SYS_ADMIN")
+            format!(
+                "kernel.perf_event_paranoid is {level}: at 3 and above this kernel asks for CAP_SYS_ADMIN"
+            )
         }
         Some(level) if level > 0 => {
-            format!("kernel.perf_event_paranoid is {level}: CAP_PERFMON, or a level of 0 or less, is needed")
+            format!(
+                "kernel.perf_event_paranoid is {level}: CAP_PERFMON, or a level of 0 or less, is needed"
+            )
         }
-        Some(level) => format!("kernel.perf_event_paranoid is {level}, which allows it: a security module or container refuses"),
+        Some(level) => format!(
+            "kernel.perf_event_paranoid is {level}, which allows it: a security module or container refuses"
+        ),
         None => "kernel.perf_event_paranoid cannot be read".to_owned(),
     };
     SensorError::Denied { what: WHAT, path, detail, remedy: "sudo clscope sensord".to_owned() }
 }
 
 /// The plane, short name and caveat of an event.
-pub(crate) fn event_plane(name: &str, cpu: &Processor) -> (&'static str, Option<Plane>, Option<&'static str>) {
+pub(crate) fn event_plane(
+    name: &str,
+    cpu: &Processor,
+) -> (&'static str, Option<Plane>, Option<&'static str>) {
     match name {
         "energy-pkg" => ("", Some(Plane::Package), None),
         "energy-cores" => {
@@ -232,12 +270,16 @@ pub struct PerfPower {
 }
 
 impl PerfPower {
-    /// Opens every energy event on every package. The second value lists events that exist and cannot be
-    /// used, with reasons.
+    /// Opens every energy event on every package. The second value lists events that exist and
+    /// cannot be used, with reasons.
     ///
     /// # Errors
     /// Where there is no PMU, or not one event opens.
-    pub fn open(files: &dyn Files, roots: &Roots, opener: &dyn PerfOpener) -> Result<(PerfPower, Vec<SensorError>), SensorError> {
+    pub fn open(
+        files: &dyn Files,
+        roots: &Roots,
+        opener: &dyn PerfOpener,
+    ) -> Result<(PerfPower, Vec<SensorError>), SensorError> {
         let PowerPmu { events, cpus, mut problems } = PowerPmu::describe(files, roots)?;
         let cpu_kind = Processor::read(files, roots);
         let events_dir = roots.sys.join(PowerPmu::DIR).join("events");
@@ -264,7 +306,10 @@ impl PerfPower {
         }
         if found.domains.is_empty() {
             return Err(if problems.is_empty() {
-                SensorError::Unsupported { what: WHAT, why: "the PMU lists no energy event".to_owned() }
+                SensorError::Unsupported {
+                    what: WHAT,
+                    why: "the PMU lists no energy event".to_owned(),
+                }
             } else {
                 problems.swap_remove(0)
             });
@@ -294,7 +339,11 @@ impl Source for PerfPower {
         RAPL_PACE
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
         read_each(&self.counters, clock, out, |(path, counter)| {
             counter.count().map(Value::Counter).map_err(|e| crate::files::read_error(WHAT, path, e))
         })
@@ -319,8 +368,13 @@ mod tests {
         for (text, want) in table {
             assert_eq!(cpu_list(text), want, "{text}");
         }
-        let table =
-            [("event=0x02", 0, Some(2)), ("event=5\n", 8, Some(0x500)), ("event=", 0, None), ("umask=1", 0, None), ("event=1", 64, None)];
+        let table = [
+            ("event=0x02", 0, Some(2)),
+            ("event=5\n", 8, Some(0x500)),
+            ("event=", 0, None),
+            ("umask=1", 0, None),
+            ("event=1", 64, None),
+        ];
         for (text, low, want) in table {
             assert_eq!(event_config(text, low), want, "{text}");
         }

@@ -1,6 +1,6 @@
-//! RAPL through `/sys/class/powercap`. Owns the discovery of zones by their `name` files, never by index,
-//! and leaves out the second view of the same package (`intel-rapl-mmio`); refuses to add zones up: some
-//! contain others.
+//! RAPL through `/sys/class/powercap`. Owns the discovery of zones by their `name` files, never by
+//! index, and leaves out the second view of the same package (`intel-rapl-mmio`); refuses to add
+//! zones up: some contain others.
 #![forbid(unsafe_code)]
 
 use super::{POWERCAP_REMEDY, PP1, PSYS, Processor, cores_plane};
@@ -32,8 +32,8 @@ fn zone_indices(name: &str) -> Option<Vec<u32>> {
     rest.split(':').map(|part| part.parse().ok()).collect()
 }
 
-/// All zone directories, parents before children. The class directory holds links to all zones of a real
-/// machine; copied trees may hold the children only inside their parents.
+/// All zone directories, parents before children. The class directory holds links to all zones of a
+/// real machine; copied trees may hold the children only inside their parents.
 fn zone_dirs(files: &dyn Files, class: &Path) -> Result<Vec<(Vec<u32>, PathBuf)>, SensorError> {
     let names = files.list(class).map_err(|e| {
         let mut error = open_error(WHAT, class, e, "directory permissions", POWERCAP_REMEDY);
@@ -66,11 +66,15 @@ fn package_number(name: &str) -> Option<u32> {
 }
 
 impl Powercap {
-    /// Finds and opens every zone. The second value lists zones that exist and cannot be used, with reasons.
+    /// Finds and opens every zone. The second value lists zones that exist and cannot be used, with
+    /// reasons.
     ///
     /// # Errors
     /// Where the class directory is absent or holds no zone, or not one zone can be read.
-    pub fn open(files: &dyn Files, roots: &Roots) -> Result<(Powercap, Vec<SensorError>), SensorError> {
+    pub fn open(
+        files: &dyn Files,
+        roots: &Roots,
+    ) -> Result<(Powercap, Vec<SensorError>), SensorError> {
         let class = roots.sys.join(CLASS);
         let cpu = Processor::read(files, roots);
         let dirs = zone_dirs(files, &class)?;
@@ -85,14 +89,17 @@ impl Powercap {
                     continue;
                 }
             };
-            let parent = names.iter().find(|(i, _)| indices.split_last().is_some_and(|(_, up)| i == up));
+            let parent =
+                names.iter().find(|(i, _)| indices.split_last().is_some_and(|(_, up)| i == up));
             let parent = parent.map(|(_, name)| name.clone());
             names.push((indices, name.clone()));
             match Powercap::zone(files, &dir, &name, parent.as_deref(), &cpu) {
                 // Two zones with one name would be one series twice: the first stands.
                 Ok((domain, _)) if found.domains.iter().any(|d| d.name == domain.name) => {
-                    problems
-                        .push(SensorError::Unsupported { what: WHAT, why: format!("{} repeats the name {}", dir.display(), domain.name) });
+                    problems.push(SensorError::Unsupported {
+                        what: WHAT,
+                        why: format!("{} repeats the name {}", dir.display(), domain.name),
+                    });
                 }
                 Ok((domain, zone)) => {
                     found.domains.push(domain);
@@ -120,15 +127,36 @@ impl Powercap {
         self.domains.iter().zip(self.zones.iter().map(|zone| zone.path.as_path()))
     }
 
-    fn zone(files: &dyn Files, dir: &Path, name: &str, parent: Option<&str>, cpu: &Processor) -> Result<(Domain, Zone), SensorError> {
+    fn zone(
+        files: &dyn Files,
+        dir: &Path,
+        name: &str,
+        parent: Option<&str>,
+        cpu: &Processor,
+    ) -> Result<(Domain, Zone), SensorError> {
         let range_path = dir.join("max_energy_range_uj");
         let range_text = small_text(files, WHAT, &range_path)?;
         let range = match range_text.parse::<u64>() {
             Ok(range) if range > 0 => Range::Wraps(range),
-            _ => return Err(SensorError::malformed(WHAT, range_path, &range_text, "a range above 0")),
+            _ => {
+                return Err(SensorError::malformed(
+                    WHAT,
+                    range_path,
+                    &range_text,
+                    "a range above 0",
+                ));
+            }
         };
         let path = dir.join("energy_uj");
-        let denied = |e| open_error(WHAT, &path, e, "energy_uj is readable by root only (CVE-2020-8694)", POWERCAP_REMEDY);
+        let denied = |e| {
+            open_error(
+                WHAT,
+                &path,
+                e,
+                "energy_uj is readable by root only (CVE-2020-8694)",
+                POWERCAP_REMEDY,
+            )
+        };
         let file = files.open(&path).map_err(denied)?;
         // Permission is checked at open; a file that is reopened per read shows it only now.
         let mut probe = [0u8; 1];
@@ -165,7 +193,13 @@ impl Source for Powercap {
         super::perf::RAPL_PACE
     }
 
-    fn read(&mut self, clock: &mut dyn Clock, out: &mut dyn FnMut(Reading)) -> Result<(), SensorError> {
-        read_each(&self.zones, clock, out, |zone| read_count(WHAT, &*zone.file, &zone.path).map(Value::Counter))
+    fn read(
+        &mut self,
+        clock: &mut dyn Clock,
+        out: &mut dyn FnMut(Reading),
+    ) -> Result<(), SensorError> {
+        read_each(&self.zones, clock, out, |zone| {
+            read_count(WHAT, &*zone.file, &zone.path).map(Value::Counter)
+        })
     }
 }

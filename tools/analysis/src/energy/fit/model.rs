@@ -1,5 +1,6 @@
-//! Owns where the model of the regression falls short of a device and a sensor: samples whose noise depends on what ran, powers
-//! that depend on company, and what rows of a kernel's own say against the fit to all. Refuses to solve anything.
+//! Owns where the model of the regression falls short of a device and a sensor: samples whose noise
+//! depends on what ran, powers that depend on company, and what rows of a kernel's own say against
+//! the fit to all. Refuses to solve anything.
 
 #![forbid(unsafe_code)]
 
@@ -37,10 +38,12 @@ pub(super) fn with_company(
     Some(columns)
 }
 
-/// Halfway from powers that add up to powers that depend on company as far as the run itself shows. The true ones lie between:
-/// company is remembered for longer than the one memory that is fitted, which gives it too much. Anywhere between is as likely.
+/// Halfway from powers that add up to powers that depend on company as far as the run itself shows.
+/// The true ones lie between: company is remembered for longer than the one memory that is fitted,
+/// which gives it too much. Anywhere between is as likely.
 pub(super) fn between(plain: Solution, beside: &Solution, own: &[f64]) -> Solution {
-    let shift: Vec<f64> = plain.gross.iter().zip(&beside.gross).map(|(a, b)| (b - a) / 2.0).collect();
+    let shift: Vec<f64> =
+        plain.gross.iter().zip(&beside.gross).map(|(a, b)| (b - a) / 2.0).collect();
     let moved = |of: &[f64]| of.iter().zip(&shift).map(|(p, s)| (p + s).max(0.0)).collect();
     Solution {
         dynamic: moved(&plain.dynamic),
@@ -53,11 +56,17 @@ pub(super) fn between(plain: Solution, beside: &Solution, own: &[f64]) -> Soluti
 /// Fewest samples for which their noise is modelled.
 const ROWS_TO_WEIGH: usize = 100;
 
-/// Rows weighted by their noise, where it depends on what ran. A power sensor that takes a sample now and then meets one
-/// kernel or another: where several take turns its samples scatter by their powers' difference, although their mean over the
-/// sensor's window is known. (On an H200 residuals are 6 W where one kernel runs and 14 W where four do.) The variance is
-/// fitted as `a + b V`, with `V` the variance of power within the window by the first solution.
-pub(super) fn weighted(columns: &Columns, rows: &Rows, groups: &[Vec<usize>], first: &Solution) -> Option<Rows> {
+/// Rows weighted by their noise, where it depends on what ran. A power sensor that takes a sample
+/// now and then meets one kernel or another: where several take turns its samples scatter by their
+/// powers' difference, although their mean over the sensor's window is known. (On an H200 residuals
+/// are 6 W where one kernel runs and 14 W where four do.) The variance is fitted as `a + b V`, with
+/// `V` the variance of power within the window by the first solution.
+pub(super) fn weighted(
+    columns: &Columns,
+    rows: &Rows,
+    groups: &[Vec<usize>],
+    first: &Solution,
+) -> Option<Rows> {
     if rows.kind != RowKind::Instant || rows.rows.len() < ROWS_TO_WEIGH {
         return None;
     }
@@ -67,7 +76,8 @@ pub(super) fn weighted(columns: &Columns, rows: &Rows, groups: &[Vec<usize>], fi
             let (mut mean, mut square, mut busy) = (0.0, 0.0, 0.0);
             for (group, power) in groups.iter().zip(&first.gross) {
                 let share: f64 = group.iter().map(|&class| shares[class]).sum();
-                (mean, square, busy) = (mean + share * power, square + share * power * power, busy + share);
+                (mean, square, busy) =
+                    (mean + share * power, square + share * power * power, busy + share);
             }
             let idle = (1.0 - busy).max(0.0);
             let whole: f64 = states.iter().sum::<f64>().max(f64::MIN_POSITIVE);
@@ -76,12 +86,14 @@ pub(super) fn weighted(columns: &Columns, rows: &Rows, groups: &[Vec<usize>], fi
         })
         .collect();
     // Squared residuals scatter as much as they are: relative least squares, by three rounds.
-    let (mut a, mut b) = (first.residuals.iter().map(|e| e * e).sum::<f64>() / spread.len() as f64, 0.0);
+    let (mut a, mut b) =
+        (first.residuals.iter().map(|e| e * e).sum::<f64>() / spread.len() as f64, 0.0);
     for _ in 0..3 {
         let mut sums = [0.0; 5];
         for (v, e) in spread.iter().zip(&first.residuals) {
             let w = (a + b * v).max(f64::MIN_POSITIVE).powi(-2);
-            for (sum, term) in sums.iter_mut().zip([w, w * v, w * v * v, w * e * e, w * v * e * e]) {
+            for (sum, term) in sums.iter_mut().zip([w, w * v, w * v * v, w * e * e, w * v * e * e])
+            {
                 *sum += term;
             }
         }
@@ -92,7 +104,8 @@ pub(super) fn weighted(columns: &Columns, rows: &Rows, groups: &[Vec<usize>], fi
         } else {
             (se / s, 0.0)
         };
-        // No row is taken for a hundred times better than the average: what one kernel's own power does is not in the model.
+        // No row is taken for a hundred times better than the average: what one kernel's own power
+        // does is not in the model.
         let mean = se / s;
         (a, b) = (level.max(mean / 20.0), slope.max(0.0));
         if !(a.is_finite() && b.is_finite()) {
@@ -114,10 +127,16 @@ const OWN: f64 = 0.7;
 /// Fewest rows of its own that say something of a group.
 const OWN_ROWS: usize = 20;
 
-/// Variance of each group's rate beyond noise: what the rows in which it hardly shares the sensor's window would have its rate differ
-/// by. Powers do not add up exactly: voltage follows the load, a kernel starts with what another left in caches. (On an H200
-/// kernels drew up to 2 % more in such rows than the fit to all gave them.) Zero where that is within noise.
-pub(super) fn model_error(columns: &Columns, rows: &Rows, groups: &[Vec<usize>], solution: &Solution) -> Vec<f64> {
+/// Variance of each group's rate beyond noise: what the rows in which it hardly shares the sensor's
+/// window would have its rate differ by. Powers do not add up exactly: voltage follows the load, a
+/// kernel starts with what another left in caches. (On an H200 kernels drew up to 2 % more in such
+/// rows than the fit to all gave them.) Zero where that is within noise.
+pub(super) fn model_error(
+    columns: &Columns,
+    rows: &Rows,
+    groups: &[Vec<usize>],
+    solution: &Solution,
+) -> Vec<f64> {
     let one = |group: &Vec<usize>| -> f64 {
         let mut own: Vec<(f64, f64)> = Vec::new();
         for (i, e) in solution.residuals.iter().enumerate() {

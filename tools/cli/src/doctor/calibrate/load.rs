@@ -1,5 +1,6 @@
-//! Puts a load that comes and goes on every GPU of the system's OpenCL loader, for sensors to follow, and tells when it did.
-//! Runs in a child of `doctor`, since it loads drivers. Refuses to look at sensors: see [`super::sensors`].
+//! Puts a load that comes and goes on every GPU of the system's OpenCL loader, for sensors to
+//! follow, and tells when it did. Runs in a child of `doctor`, since it loads drivers. Refuses to
+//! look at sensors: see [`super::sensors`].
 #![forbid(unsafe_code)]
 
 use super::looped::{self, Looped, MOST_TURNS};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 /// The question that a child answers with [`Loads`].
 pub const QUESTION: &str = "load";
 
-/// Turns of load and as many of rest. Their lengths are no multiples of each other, nor of a usual update period, so that the
-/// sensor's readings meet edges at all distances.
+/// Turns of load and as many of rest. Their lengths are no multiples of each other, nor of a usual
+/// update period, so that the sensor's readings meet edges at all distances.
 const TURNS: u64 = 20;
 const LENGTHS_MS: [u64; 5] = [97, 151, 113, 173, 131];
 /// Length of one launch: edges are known to a part of it.
@@ -22,7 +23,8 @@ const LAUNCH: Duration = Duration::from_micros(500);
 /// Clocks rise for this long before anything is measured.
 const WARM_UP: Duration = Duration::from_millis(700);
 
-/// A loop of single-precision products and sums that keeps every lane busy and that no compiler shortens.
+/// A loop of single-precision products and sums that keeps every lane busy and that no compiler
+/// shortens.
 const SOURCE: &str = "kernel void clscope_load(global float *out, uint turns) {
     float a = (float)get_global_id(0) * 1e-6f, b = a + 0.1f, c = a + 0.2f, d = a + 0.3f;
     for (uint i = 0; i < turns; ++i) {
@@ -61,7 +63,11 @@ pub fn put() -> Loads {
     };
     let gpus = devices.iter().filter(|d| d.facts.kind == DeviceKind::Gpu);
     let devices = gpus.map(|device| {
-        let mut out = Load { name: device.facts.name.clone(), pci: device.facts.pci.clone(), ..Load::default() };
+        let mut out = Load {
+            name: device.facts.name.clone(),
+            pci: device.facts.pci.clone(),
+            ..Load::default()
+        };
         out.error = load(device, &mut out.edges).err().map(|e| format!("{e:#}"));
         out
     });
@@ -75,7 +81,11 @@ struct Bench {
 
 impl Bench {
     fn launch(&self) -> Result<()> {
-        Ok(self.looped.session.launch_untimed(&self.looped.kernel, self.global, self.looped.group)?)
+        Ok(self.looped.session.launch_untimed(
+            &self.looped.kernel,
+            self.global,
+            self.looped.group,
+        )?)
     }
 
     /// Launches `n` times and waits.
@@ -103,7 +113,8 @@ impl Bench {
 
 fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
     let looped = Looped::new(device, "clscope_load", SOURCE, 256)?;
-    let bench = Bench { global: looped.group * 8 * device.facts.compute_units.max(1) as usize, looped };
+    let bench =
+        Bench { global: looped.group * 8 * device.facts.compute_units.max(1) as usize, looped };
     // Twice: clocks rise meanwhile.
     let mut wanted = 1_000u32;
     for _ in 0..2 {

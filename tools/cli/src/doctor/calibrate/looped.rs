@@ -1,10 +1,12 @@
-//! Owns a kernel that is a loop whose length is an argument, ready on a device: what both calibrations launch. Refuses to time it.
+//! Owns a kernel that is a loop whose length is an argument, ready on a device: what both
+//! calibrations launch. Refuses to time it.
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
 use clscope_microbench::cl::{Argument, Buffer, Device, Kernel, OpenCl, Session, list};
 
-/// Above so many turns a compiler has left the loop out: the slowest device would take seconds for them.
+/// Above so many turns a compiler has left the loop out: the slowest device would take seconds for
+/// them.
 pub const MOST_TURNS: u32 = 1 << 28;
 
 /// The devices of the system's OpenCL loader, or why there are none.
@@ -25,7 +27,8 @@ pub struct Looped {
 }
 
 impl Looped {
-    /// Builds the kernel `name` of `source`; groups have `largest` work-items, or as many as the device allows.
+    /// Builds the kernel `name` of `source`; groups have `largest` work-items, or as many as the
+    /// device allows.
     ///
     /// # Errors
     /// What the runtime has against it.

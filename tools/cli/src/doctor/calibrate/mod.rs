@@ -1,5 +1,6 @@
-//! Owns `clscope doctor --calibrate`: which parts are measured, and that what they found is told and kept. Each part has a
-//! module and gives an [`Outcome`]; refuses to know what any of them measures.
+//! Owns `clscope doctor --calibrate`: which parts are measured, and that what they found is told
+//! and kept. Each part has a module and gives an [`Outcome`]; refuses to know what any of them
+//! measures.
 #![forbid(unsafe_code)]
 
 mod load;
@@ -62,14 +63,20 @@ fn keep(entries: &[Entry]) -> Finding {
     }
     let Some(path) = Store::path() else {
         let text = "there is no place to keep it: neither HOME nor XDG_CACHE_HOME is set";
-        return Finding::new("calibration", what, Status::Warning, text).fix("export XDG_CACHE_HOME=/var/tmp/cache");
+        return Finding::new("calibration", what, Status::Warning, text)
+            .fix("export XDG_CACHE_HOME=/var/tmp/cache");
     };
     let stored = Store::load(&path).and_then(|mut store| {
         entries.iter().for_each(|entry| store.put(entry.clone()));
         store.save(&path)
     });
     match stored {
-        Ok(()) => Finding::new("calibration", what, Status::Ok, format!("in {}; `clscope record` copies it into traces", path.display())),
+        Ok(()) => Finding::new(
+            "calibration",
+            what,
+            Status::Ok,
+            format!("in {}; `clscope record` copies it into traces", path.display()),
+        ),
         Err(error) => Finding::new("calibration", what, Status::Warning, format!("{error:#}")),
     }
 }

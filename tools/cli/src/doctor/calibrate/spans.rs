@@ -1,11 +1,14 @@
-//! Calibrates devices: the span bias, which is what a span reports beyond the time at which launches follow each other, and
-//! what timing costs. Owns the conclusions from streams of launches; refuses to call a difference a bias that the runtime's
-//! pauses between commands explain as well.
+//! Calibrates devices: the span bias, which is what a span reports beyond the time at which
+//! launches follow each other, and what timing costs. Owns the conclusions from streams of
+//! launches; refuses to call a difference a bias that the runtime's pauses between commands explain
+//! as well.
 //!
-//! A device that runs equal kernels back to back completes one every so many nanoseconds: that spacing, of launches without
-//! events, is what a launch costs there. A span that is longer holds work of the runtime's or of the device's front end, so
-//! the sum of spans exceeds the time they took. A span that is shorter says nothing of its bias: between commands the
-//! runtime pauses. Spacing and span are measured in turns, at several lengths, and the bias has to be the same at all.
+//! A device that runs equal kernels back to back completes one every so many nanoseconds: that
+//! spacing, of launches without events, is what a launch costs there. A span that is longer holds
+//! work of the runtime's or of the device's front end, so the sum of spans exceeds the time they
+//! took. A span that is shorter says nothing of its bias: between commands the runtime pauses.
+//! Spacing and span are measured in turns, at several lengths, and the bias has to be the same at
+//! all.
 #![forbid(unsafe_code)]
 
 use super::Outcome;
@@ -16,7 +19,8 @@ use crate::probe;
 use clscope_analysis::stats::SPAN_BIAS;
 use std::time::Duration;
 
-/// Figure: time between the end of a command and the begin of the next that waits, where spans are shorter than the spacing.
+/// Figure: time between the end of a command and the begin of the next that waits, where spans are
+/// shorter than the spacing.
 pub const GAP: &str = "command-gap-ns";
 /// Figure: what the span bias is below, where it could not be told from none.
 pub const LIMIT: &str = "span-bias-below-ns";
@@ -30,7 +34,9 @@ pub fn calibrate() -> Outcome {
     let mut out = Outcome::default();
     let fail = |text: String| Finding::new("calibration", "devices", Status::Warning, text);
     match probe::ask_for::<Streams>(&[QUESTION], PATIENCE) {
-        Err(error) => out.findings.push(fail(format!("an OpenCL driver {error} while launches were measured"))),
+        Err(error) => out
+            .findings
+            .push(fail(format!("an OpenCL driver {error} while launches were measured"))),
         Ok(Streams { error: Some(error), .. }) => out.findings.push(fail(error)),
         Ok(streams) => streams.devices.iter().for_each(|device| conclude(device, &mut out)),
     }
@@ -44,7 +50,8 @@ struct Value {
     uncertainty: f64,
 }
 
-/// Median, and a distribution-free interval for it: the order statistics that hold it in 95 % of samples.
+/// Median, and a distribution-free interval for it: the order statistics that hold it in 95 % of
+/// samples.
 fn median(mut values: Vec<f64>) -> Option<Value> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
@@ -52,16 +59,25 @@ fn median(mut values: Vec<f64>) -> Option<Value> {
     let value = (values[(n - 1) / 2] + values[n / 2]) / 2.0;
     // Binomial(n, 1/2) by the normal approximation with its continuity correction.
     let rank = ((n as f64 - 1.96 * (n as f64).sqrt() - 1.0) / 2.0).floor();
-    let (low, high) = if rank < 0.0 { (low, high) } else { (values[rank as usize], values[n - 1 - rank as usize]) };
+    let (low, high) = if rank < 0.0 {
+        (low, high)
+    } else {
+        (values[rank as usize], values[n - 1 - rank as usize])
+    };
     Some(Value { value, uncertainty: (value - low).max(high - value) })
 }
 
-/// The difference of span and spacing over all lengths, with the sides of the single ones. What differs from length to
-/// length is added to the uncertainty: it is no constant then.
+/// The difference of span and spacing over all lengths, with the sides of the single ones. What
+/// differs from length to length is added to the uncertainty: it is no constant then.
 fn bias(lengths: &[Length]) -> Option<(Value, Vec<(f64, Value)>)> {
     let usable = lengths.iter().filter(|l| l.enqueueing < HOST_BOUND);
     let each: Vec<(f64, Value)> = usable
-        .filter_map(|l| Some((l.wanted_ns, median(l.rounds.iter().map(|(span, spacing)| span - spacing).collect())?)))
+        .filter_map(|l| {
+            Some((
+                l.wanted_ns,
+                median(l.rounds.iter().map(|(span, spacing)| span - spacing).collect())?,
+            ))
+        })
         .filter(|(_, v)| v.value.is_finite())
         .collect();
     if each.len() < 2 {
@@ -75,12 +91,15 @@ fn bias(lengths: &[Length]) -> Option<(Value, Vec<(f64, Value)>)> {
 }
 
 fn conclude(device: &DeviceStreams, out: &mut Outcome) {
-    let told = |status, text: String| Finding::new("calibration", device.name.clone(), status, text);
+    let told =
+        |status, text: String| Finding::new("calibration", device.name.clone(), status, text);
     if let Some(error) = &device.error {
-        out.findings.push(told(Status::Warning, format!("launches could not be measured: {error}")));
+        out.findings
+            .push(told(Status::Warning, format!("launches could not be measured: {error}")));
         return;
     }
-    let mut entry = Entry::new(Subject::Device { name: device.name.clone(), driver: device.driver.clone() });
+    let mut entry =
+        Entry::new(Subject::Device { name: device.name.clone(), driver: device.driver.clone() });
     match bias(&device.lengths) {
         None => out.findings.push(told(
             Status::Warning,
@@ -142,7 +161,9 @@ mod tests {
     use super::*;
 
     fn length(wanted_ns: f64, bias: f64, noise: f64) -> Length {
-        let rounds = (0..15).map(|i| (wanted_ns + bias + noise * (f64::from(i) - 7.0) / 7.0, wanted_ns)).collect();
+        let rounds = (0..15)
+            .map(|i| (wanted_ns + bias + noise * (f64::from(i) - 7.0) / 7.0, wanted_ns))
+            .collect();
         Length { wanted_ns, rounds, enqueueing: 0.2 }
     }
 
@@ -162,7 +183,8 @@ mod tests {
         let bound = |ns| Length { enqueueing: 0.95, ..length(ns, 900.0, 1.0) };
         assert!(bias(&[bound(25e3), bound(50e3)]).is_none());
         let mut out = Outcome::default();
-        let device = DeviceStreams { name: "d".into(), lengths: vec![bound(25e3)], ..Default::default() };
+        let device =
+            DeviceStreams { name: "d".into(), lengths: vec![bound(25e3)], ..Default::default() };
         conclude(&device, &mut out);
         assert!(out.findings[0].detail.contains("host sets the pace"));
         assert!(!out.entries[0].figures.contains_key(SPAN_BIAS));
@@ -172,10 +194,14 @@ mod tests {
     fn spans_shorter_than_the_spacing_are_no_negative_bias() {
         let mut out = Outcome::default();
         let lengths = vec![length(25e3, -4_000.0, 100.0), length(100e3, -4_200.0, 100.0)];
-        let costs = vec![Costs { launch_ns: 3_200.0, timed_launch_ns: 9_600.0, ..Default::default() }; 15];
+        let costs =
+            vec![Costs { launch_ns: 3_200.0, timed_launch_ns: 9_600.0, ..Default::default() }; 15];
         conclude(&DeviceStreams { lengths, costs, ..Default::default() }, &mut out);
         let figures = &out.entries[0].figures;
-        assert!(!figures.contains_key(SPAN_BIAS) && (figures[GAP].value - 4_100.0).abs() < 1.0, "{figures:?}");
+        assert!(
+            !figures.contains_key(SPAN_BIAS) && (figures[GAP].value - 4_100.0).abs() < 1.0,
+            "{figures:?}"
+        );
         assert_eq!(figures["timed-launch-added-ns"].value, 6_400.0);
         assert!(out.findings[1].detail.contains("timing adds 6400 ns"));
     }
@@ -193,7 +219,8 @@ mod tests {
     fn the_median_has_a_distribution_free_interval() {
         assert_eq!(median(vec![]), None);
         let v = median((1..=15).map(f64::from).collect()).unwrap();
-        // Ranks 4 and 12 of 15 hold the median in 96.5 % of samples; one rank more to either side is on the safe side.
+        // Ranks 4 and 12 of 15 hold the median in 96.5 % of samples; one rank more to either side
+        // is on the safe side.
         assert_eq!((v.value, v.uncertainty), (8.0, 4.0));
         assert_eq!(median(vec![3.0, 9.0]).unwrap().uncertainty, 3.0);
     }

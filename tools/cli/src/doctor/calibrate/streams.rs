@@ -1,5 +1,6 @@
-//! Runs the streams of launches from which span bias and the cost of timing are told, on every device of the system's
-//! OpenCL loader. Runs in a child of `doctor`, since it loads drivers. Refuses to conclude anything: see [`super::spans`].
+//! Runs the streams of launches from which span bias and the cost of timing are told, on every
+//! device of the system's OpenCL loader. Runs in a child of `doctor`, since it loads drivers.
+//! Refuses to conclude anything: see [`super::spans`].
 #![forbid(unsafe_code)]
 
 use super::looped::{self, Looped, MOST_TURNS};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 /// The question that a child answers with [`Streams`].
 pub const QUESTION: &str = "spans";
 
-/// Lengths of the kernels, nanoseconds: above what any launch costs, so that the device and not the host sets the pace.
+/// Lengths of the kernels, nanoseconds: above what any launch costs, so that the device and not the
+/// host sets the pace.
 const LENGTHS_NS: [f64; 4] = [25e3, 50e3, 100e3, 200e3];
 /// Rounds of each length.
 const ROUNDS: usize = 15;
@@ -63,7 +65,8 @@ pub struct DeviceStreams {
 pub struct Length {
     /// Length that was wanted, nanoseconds.
     pub wanted_ns: f64,
-    /// Each round: mean reported span in the fully timed stream, and the spacing of completions in the untimed one.
+    /// Each round: mean reported span in the fully timed stream, and the spacing of completions in
+    /// the untimed one.
     pub rounds: Vec<(f64, f64)>,
     /// Part of the untimed stream's time that enqueueing took: at 1 the host sets the pace.
     pub enqueueing: f64,
@@ -91,7 +94,11 @@ pub fn measure() -> Streams {
         Err(error) => return Streams { error: Some(error), devices: Vec::new() },
     };
     let devices = devices.iter().map(|device| {
-        let mut out = DeviceStreams { name: device.facts.name.clone(), driver: device.facts.driver.clone(), ..Default::default() };
+        let mut out = DeviceStreams {
+            name: device.facts.name.clone(),
+            driver: device.facts.driver.clone(),
+            ..Default::default()
+        };
         out.error = measure_device(device, &mut out).err().map(|e| format!("{e:#}"));
         out
     });
@@ -101,7 +108,11 @@ pub fn measure() -> Streams {
 struct Bench(Looped);
 
 impl Bench {
-    fn stream<T>(&self, n: usize, mut launch: impl FnMut() -> Result<T>) -> Result<(Vec<T>, f64, f64)> {
+    fn stream<T>(
+        &self,
+        n: usize,
+        mut launch: impl FnMut() -> Result<T>,
+    ) -> Result<(Vec<T>, f64, f64)> {
         let mut made = Vec::with_capacity(n);
         let begin = Instant::now();
         for i in 0..n {
@@ -118,7 +129,8 @@ impl Bench {
     /// Nanoseconds of enqueueing, and until all is done.
     fn untimed(&self, n: usize) -> Result<(f64, f64)> {
         let of = &self.0;
-        let (_, enqueued, done) = self.stream(n, || Ok(of.session.launch_untimed(&of.kernel, of.group, of.group)?))?;
+        let (_, enqueued, done) =
+            self.stream(n, || Ok(of.session.launch_untimed(&of.kernel, of.group, of.group)?))?;
         Ok((enqueued, done))
     }
 
@@ -130,7 +142,8 @@ impl Bench {
     /// Mean span of a fully timed stream; the first launches fill the pipeline and do not count.
     fn span(&self, n: usize) -> Result<f64> {
         let (events, ..) = self.timed(n + BATCH)?;
-        let spans = events.iter().skip(BATCH).map(Event::nanoseconds).collect::<Result<Vec<u64>, _>>()?;
+        let spans =
+            events.iter().skip(BATCH).map(Event::nanoseconds).collect::<Result<Vec<u64>, _>>()?;
         Ok(spans.iter().map(|ns| *ns as f64).sum::<f64>() / spans.len().max(1) as f64)
     }
 
@@ -144,7 +157,9 @@ impl Bench {
                 return Ok(f64::from(turns) / ns);
             }
             if turns > MOST_TURNS {
-                bail!("a loop of {turns} turns takes {ns} ns: its compiler left the loop out, or its times are wrong");
+                bail!(
+                    "a loop of {turns} turns takes {ns} ns: its compiler left the loop out, or its times are wrong"
+                );
             }
             turns *= 4;
         }
@@ -159,7 +174,8 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
         bench.span(LEAST)?;
     }
     let pace = bench.pace()?;
-    out.lengths = LENGTHS_NS.iter().map(|ns| Length { wanted_ns: *ns, ..Default::default() }).collect();
+    out.lengths =
+        LENGTHS_NS.iter().map(|ns| Length { wanted_ns: *ns, ..Default::default() }).collect();
     // The lengths take turns, so that a change of the clock's rate meets them all.
     for _ in 0..ROUNDS {
         for length in &mut out.lengths {
