@@ -17,15 +17,20 @@
 //! 6. **Every completed record survives the process.** Rings are files; a forked child starts its
 //!    own.
 //!
+//! # Layers
+//! `abi` < `settings` < `recording` < `runtime` < `facts` < `features` < `hooks` < `shell`:
+//! a layer uses those before it.
+//!
 //! # Way of a call
-//! `exports` (the only exported symbols, one row of `table` each) takes the guard of `guard`, calls
-//! the function that `real` found, and hands what happened to the thread's ring in `sink`. Calls
-//! that create things, that the recorder must answer itself, or at which commands are known
-//! complete go through `hooks`. `layer` speaks the layer ABI of loaders. `instead` puts `replay`
-//! and `snapshot` in the way, in runs that ask for them; `sampler` reads sensors where nobody else
-//! does, `counters` counters around commands, and `intel_queue` has Intel's runtime count;
-//! `call_sites` tells where enqueues come from. `config` is the only reader of the environment,
-//! `diag` the only writer to stderr.
+//! `shell::exports` (the only exported symbols, one row of `shell::table` each) takes the guard of
+//! `recording::guard`, calls the function that `runtime::real` found, and hands what happened to
+//! the thread's ring in `recording`. Calls that create things, that the recorder must answer
+//! itself, or at which commands are known complete go through `hooks`. `shell::layer` speaks the
+//! layer ABI of loaders. `hooks::instead` puts `replay` and `snapshot` in the way, in runs that ask
+//! for them; `sampler` reads sensors where nobody else does, `counters` counters around commands,
+//! and `intel_queue` has Intel's runtime count; `call_sites` tells where enqueues come from.
+//! `settings::config` is the only reader of the environment, `recording::diag` the only writer to
+//! stderr.
 
 #![allow(
     non_snake_case,
@@ -34,25 +39,11 @@
 )]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]
 
-mod call_sites;
-mod callbacks;
-mod changes;
-mod config;
-mod counters;
-mod device_time;
-mod diag;
-mod entry;
-mod exports;
-mod guard;
+mod abi;
+mod facts;
+mod features;
 mod hooks;
-mod instead;
-mod intel_queue;
-mod layer;
-mod objects;
-mod real;
-mod replay;
-mod sampler;
-mod sink;
-mod snapshot;
-mod table;
-mod thread;
+mod recording;
+mod runtime;
+mod settings;
+mod shell;

@@ -6,10 +6,12 @@
 //! do.
 
 use super::platform;
-use crate::device_time::{CL_QUEUE_PROFILING, Queue};
-use crate::entry::{H, P, Returned, Site};
-use crate::table::id;
-use crate::{guard, objects, real};
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::objects;
+use crate::features::device_time::{CL_QUEUE_PROFILING, Queue};
+use crate::recording::guard;
+use crate::runtime::real;
+use crate::shell::table::id;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ptr::null_mut;

@@ -1,12 +1,13 @@
 //! Contexts.
 
-use super::{define, info, platform};
-use crate::callbacks;
-use crate::device_time;
-use crate::entry::{H, P, Returned, Site};
-use crate::guard::{self, Entered};
-use crate::objects;
-use crate::table::id;
+use super::{define, platform};
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::features::device_time;
+use crate::hooks::callbacks;
+use crate::recording::guard::{self, Entered};
+use crate::shell::table::id;
 use clscope_trace::defs::Context;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ fn references(context: H, change: i64) -> Option<i64> {
 fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &[u64]) {
     // SAFETY: errcode_ret is NULL or was written by the call.
     let code = unsafe { context.code(errcode) };
-    let end = crate::sink::now();
+    let end = crate::recording::now();
     let mut context_id = 0;
     if code == 0 {
         guard::protect((), || {

@@ -1,11 +1,14 @@
 //! Events: where the application learns that commands are complete is where their stamps are read;
 //! and what it asks about events is answered as if we held none.
 
-use crate::callbacks;
-use crate::device_time;
-use crate::entry::{H, P, Returned, Site};
-use crate::table::id;
-use crate::{guard, objects, sink};
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::features::device_time;
+use crate::hooks::callbacks;
+use crate::recording;
+use crate::recording::guard;
+use crate::shell::table::id;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
@@ -28,7 +31,7 @@ pub unsafe fn clWaitForEvents(
     let thread = entered.thread;
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(count, list) });
-    let end = sink::now();
+    let end = recording::now();
     entered.call_at(site.function, code, &[u64::from(count)], end);
     // -14: an event ended in an error; all have ended all the same.
     if matches!(code, 0 | -14) && !list.is_null() {
@@ -51,7 +54,7 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(queue) });
     // The moment the host knew: before our own work.
-    let end = sink::now();
+    let end = recording::now();
     entered.plain_at(
         site.function,
         code,
@@ -110,7 +113,7 @@ pub unsafe fn clGetEventInfo(
         }
         _ => ask(),
     };
-    let end = sink::now();
+    let end = recording::now();
     let mut complete = false;
     if code == 0 && !value.is_null() {
         match param_name {
@@ -160,7 +163,7 @@ pub unsafe fn clGetEventProfilingInfo(
     let unprofiled = match known {
         Some(facts) => facts.unprofiled,
         // Of a command enqueued while nothing was recorded: its queue tells.
-        None => super::info::number(site, id::clGetEventInfo, event, CL_EVENT_COMMAND_QUEUE)
+        None => info::number(site, id::clGetEventInfo, event, CL_EVENT_COMMAND_QUEUE)
             .and_then(|queue| objects::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
@@ -263,7 +266,7 @@ pub unsafe fn clCreateUserEvent(
     let mut command = 0;
     if code == 0 {
         command = super::foreign_event(event);
-        if let Some(process) = sink::process()
+        if let Some(process) = recording::process()
             && WAITING.lock().get_or_insert_with(HashSet::new).insert(event as usize)
         {
             process.device.user_events.fetch_add(1, Ordering::SeqCst);
@@ -287,7 +290,7 @@ pub unsafe fn clSetUserEventStatus(
     let code = guard::real_call(&entered, || unsafe { real(event, status) });
     if code == 0
         && WAITING.lock().as_mut().is_some_and(|set| set.remove(&(event as usize)))
-        && let Some(process) = sink::process()
+        && let Some(process) = recording::process()
     {
         process.device.user_events.fetch_sub(1, Ordering::SeqCst);
     }

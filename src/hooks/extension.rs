@@ -1,9 +1,12 @@
 //! Extension functions: pointers that runtimes hand out are replaced by ours, which call them.
 
 use super::command_buffer;
-use crate::entry::{H, P, Site};
-use crate::table::{COUNT, FUNCTIONS};
-use crate::{exports, guard, objects, real};
+use crate::abi::entry::{H, P, Site};
+use crate::facts::objects;
+use crate::recording::guard;
+use crate::runtime::real;
+use crate::shell::exports;
+use crate::shell::table::{COUNT, FUNCTIONS};
 use std::ffi::CStr;
 
 /// What the audit shim asks: the function to bind in place of the one at `bound` that a loader

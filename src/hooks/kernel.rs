@@ -1,10 +1,13 @@
 //! Kernels, and their names, which filters ask about.
 
-use super::{define, info, passed};
-use crate::entry::{H, P, Returned, Site};
-use crate::guard::{self, Entered};
-use crate::table::id;
-use crate::{config, objects, sink};
+use super::{define, passed};
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::recording;
+use crate::recording::guard::{self, Entered};
+use crate::settings::config;
+use crate::shell::table::id;
 use clscope_trace::defs::Kernel;
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -47,7 +50,7 @@ fn named(site: Site, kernel: H, program: u32) -> u32 {
 /// Ends a creation whose kernel is to be named; also while recording is paused, since launches may
 /// follow later.
 fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32, words: &[u64]) {
-    let end = sink::now();
+    let end = recording::now();
     let mut kernel_id = 0;
     if code == 0 && (entered.is_some() || super::outermost_unrecorded()) {
         guard::unseen(|| guard::protect((), || kernel_id = named(site, kernel, program)));

@@ -1,11 +1,12 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
-use super::enqueue::{self, What};
-use super::geometry::Geometry;
-use crate::callbacks::{self, NativeArguments};
-use crate::entry::{H, P, Site};
-use crate::{guard, objects};
+use crate::abi::entry::{H, P, Site};
+use crate::facts::geometry::Geometry;
+use crate::facts::objects;
+use crate::features::launch::{self, What};
+use crate::hooks::callbacks::{self, NativeArguments};
+use crate::recording::guard;
 use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
 
@@ -147,7 +148,7 @@ pub unsafe fn clEnqueueNativeKernel(
     let (function, block, size, locations) =
         wrapped.as_ref().map_or((user_func, args, cb_args, args_mem_loc), |w| w.parts(cb_args));
     let words = || vec![objects::word(command_queue), cb_args as u64, u64::from(num_mem_objects)];
-    enqueue::run(
+    launch::run(
         what(site, CommandKind::NativeKernel, (num_events, event_list), event),
         command_queue,
         false,
@@ -194,7 +195,7 @@ pub unsafe fn clEnqueueSVMFree(
 ) -> i32 {
     let pair = callbacks::svm_free(pfn_free_func, user_data);
     let words = || vec![objects::word(command_queue), u64::from(count)];
-    let code = enqueue::run(
+    let code = launch::run(
         what(site, CommandKind::SvmFree, (num_events, event_list), event),
         command_queue,
         false,

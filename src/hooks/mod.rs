@@ -4,13 +4,12 @@
 //! on what it does not understand, calls the real function exactly once, and does its own work
 //! before or after.
 
+pub mod callbacks;
 pub mod command_buffer;
 pub mod context;
-pub mod enqueue;
 pub mod event;
 pub mod extension;
-pub mod geometry;
-pub mod info;
+pub mod instead;
 pub mod kernel;
 pub mod memory;
 pub mod platform;
@@ -21,17 +20,20 @@ pub use command_buffer::*;
 pub use context::*;
 pub use event::*;
 pub use extension::*;
-pub use geometry::Geometry;
 pub use kernel::*;
 pub use memory::*;
 pub use platform::*;
 pub use program::*;
 pub use queue::*;
 
-use crate::entry::{H, Site};
-use crate::guard::Entered;
-use crate::sink::state;
-use crate::{guard, objects, sink};
+pub use crate::facts::geometry::Geometry;
+
+use crate::abi::entry::{H, Site};
+use crate::facts::objects;
+use crate::recording;
+use crate::recording::guard;
+use crate::recording::guard::Entered;
+use crate::recording::state;
 
 /// An object made by a call that is not recorded: while recording is paused or its group filtered
 /// out, later calls still need the name.
@@ -78,5 +80,5 @@ pub fn passed<R>(site: Site, call: impl FnOnce() -> R) -> (Option<Entered>, R) {
 
 /// Writes a definition.
 pub fn define(def: impl Into<clscope_trace::defs::Def>) {
-    sink::define(&def.into());
+    recording::define(&def.into());
 }

@@ -1,10 +1,12 @@
 //! Platforms and devices: they get ids when the application sees them, and a description when it
 //! makes a context of them.
 
-use super::{define, info};
-use crate::entry::{H, P, Site};
-use crate::table::id;
-use crate::{guard, objects};
+use super::define;
+use crate::abi::entry::{H, P, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::recording::guard;
+use crate::shell::table::id;
 use clscope_trace::defs::{Device, Platform};
 use parking_lot::Mutex;
 

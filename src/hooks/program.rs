@@ -1,11 +1,13 @@
 //! Programs: where they came from, how they were built, and what the compiler said when it failed.
 
-use super::{define, info, outermost_unrecorded, passed};
-use crate::callbacks;
-use crate::entry::{H, P, Returned, Site};
-use crate::guard::{self, Entered};
-use crate::table::id;
-use crate::{objects, sink};
+use super::{define, outermost_unrecorded, passed};
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::hooks::callbacks;
+use crate::recording;
+use crate::recording::guard::{self, Entered};
+use crate::shell::table::id;
 use clscope_trace::{checksum, defs};
 use std::ffi::CStr;
 
@@ -36,7 +38,7 @@ fn made(
     content: impl FnOnce() -> Vec<Vec<u8>>,
     words: &[u64],
 ) {
-    let end = sink::now();
+    let end = recording::now();
     let mut program_id = 0;
     if code == 0 && (entered.is_some() || outermost_unrecorded()) {
         guard::unseen(|| {
@@ -231,7 +233,7 @@ fn built(site: Site, program: H, options: P, result: i32) {
     let mut log = String::new();
     if result != 0 {
         type BuildInfo = unsafe extern "C-unwind" fn(H, H, u32, usize, P, *mut usize) -> i32;
-        let real = crate::real::own(site.slot, id::clGetProgramBuildInfo);
+        let real = crate::runtime::real::own(site.slot, id::clGetProgramBuildInfo);
         for device in info::handles(site, id::clGetProgramInfo, program, CL_PROGRAM_DEVICES) {
             if real.is_null() {
                 break;
@@ -317,7 +319,7 @@ pub unsafe fn clBuildProgram(
     let code = guard::real_call(&entered, || unsafe {
         real(program, num_devices, device_list, options, pair.function, pair.data)
     });
-    let end = sink::now();
+    let end = recording::now();
     // Whether a failed build calls back differs between runtimes: the pair is left to them.
     if readable(code) {
         guard::unseen(|| guard::protect((), || built(site, program, options, code)));
@@ -366,7 +368,7 @@ pub unsafe fn clCompileProgram(
         )
     };
     let (entered, code) = passed(site, call);
-    let end = sink::now();
+    let end = recording::now();
     if let Some(entered) = entered {
         if readable(code) {
             guard::unseen(|| guard::protect((), || built(site, program, options, code)));

@@ -1,13 +1,18 @@
 //! Command queues: created with profiling added, described, and answered for as if we had added
 //! nothing.
 
-use super::{context, define, info, platform};
-use crate::config::{self, DeviceTiming};
-use crate::device_time::{self, CL_QUEUE_PROFILING, Made, NewQueue, Queue};
-use crate::entry::{H, P, Returned, Site};
-use crate::guard::{self, Entered};
-use crate::table::id;
-use crate::{changes, intel_queue, objects, real, sink};
+use super::{context, define, platform};
+use crate::abi::changes;
+use crate::abi::entry::{H, P, Returned, Site};
+use crate::facts::info;
+use crate::facts::objects;
+use crate::features::device_time::{self, CL_QUEUE_PROFILING, Made, NewQueue, Queue};
+use crate::features::intel_queue;
+use crate::recording;
+use crate::recording::guard::{self, Entered};
+use crate::runtime::real;
+use crate::settings::config::{self, DeviceTiming};
+use crate::shell::table::id;
 use clscope_trace::defs;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
@@ -24,7 +29,7 @@ const MOST_PROPERTIES: usize = 64;
 
 /// Whether profiling may be added to these properties.
 fn wants_profiling(properties: u64) -> bool {
-    let timing = sink::process().is_some_and(|p| p.timing != DeviceTiming::Off);
+    let timing = recording::process().is_some_and(|p| p.timing != DeviceTiming::Off);
     timing && properties & (CL_QUEUE_PROFILING | ON_DEVICE) == 0
 }
 
@@ -37,9 +42,9 @@ fn created(
     new: (H, H, u64, Made, bool),
     words: &[u64],
 ) {
-    let end = sink::now();
+    let end = recording::now();
     let mut queue_id = 0;
-    if let (0, Some(process)) = (code, sink::process()) {
+    if let (0, Some(process)) = (code, recording::process()) {
         guard::protect((), || {
             let (context, device, properties, how, profiling_added) = new;
             let nvidia = platform::is_nvidia(site, device);
@@ -109,7 +114,7 @@ fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
 #[cold]
 pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     guard::protect(None, || {
-        let process = sink::process()?;
+        let process = recording::process()?;
         // An invalid handle is the runtime's to refuse: it answers no query about it.
         let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
         let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
@@ -607,7 +612,7 @@ pub unsafe fn clSetCommandQueueProperty(
             // and say so.
             known.app_profiling.store(enable != 0, Ordering::Relaxed);
             known.timed.store(
-                enable != 0 && sink::process().is_some_and(|p| p.timing != DeviceTiming::Off),
+                enable != 0 && recording::process().is_some_and(|p| p.timing != DeviceTiming::Off),
                 Ordering::Relaxed,
             );
         }

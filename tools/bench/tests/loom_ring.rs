@@ -1,7 +1,7 @@
 //! The protocol between the thread that fills a ring, the segment it drains it to, and whoever
 //! reads the trace while it runs, in every order of memory and of threads that the language allows
 //! (loom). A model: the recorder's rings are mapped files, which loom cannot watch; the stores
-//! stand in the order, and with the orderings, of `src/guard.rs` (`publish`) and `src/sink/ring.rs`
+//! stand in the order, and with the orderings, of `src/recording/guard.rs` (`publish`) and `src/recording/ring.rs`
 //! (`drain`), the reads in those of `tools/cli/src/live_ring.rs` and `trace_files.rs`. The last
 //! tests show that the model notices what it is there for: without either of its precautions it
 //! fails.
@@ -152,7 +152,7 @@ fn with_the_segment_first_a_block_is_missed() {
 }
 
 /// A full ring left to the thread that writes it (`hand_over` and `give_back` in
-/// `src/sink/ring.rs`, `src/sink/writer.rs`): the thread goes on in another region, and comes back
+/// `src/recording/ring.rs`, `src/recording/writer.rs`): the thread goes on in another region, and comes back
 /// to the first one once it is free. A region holds one record.
 struct Region {
     /// Thread + 1, 0 while the region is free.

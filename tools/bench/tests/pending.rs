@@ -4,7 +4,7 @@
 //! this machine does not make; loads are smaller there.
 
 #[allow(dead_code, missing_docs, reason = "the recorder uses what a test does not")]
-#[path = "../../../src/device_time/pending.rs"]
+#[path = "../../../src/features/device_time/pending.rs"]
 mod pending;
 
 use pending::{CAPACITY, Entry, Pending};

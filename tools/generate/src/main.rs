@@ -1,4 +1,4 @@
-//! Writes what the recorder and the command know of the OpenCL API: `src/table.rs` (one row per
+//! Writes what the recorder and the command know of the OpenCL API: `src/shell/table.rs` (one row per
 //! entry point), `src/exports.txt` (the exported symbols) and `tools/trace/src/names.rs` (names of
 //! errors and enums), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input
 //! is committed; the output is.
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
         .with_context(|| format!("{registry_path} is not well-formed XML"))?;
     let registry = registry::read(&document)?;
     let dispatch = registry::dispatch_order(&header)?;
-    write("src/table.rs", &table::rows(&registry, &dispatch)?)?;
+    write("src/shell/table.rs", &table::rows(&registry, &dispatch)?)?;
     write("src/exports.txt", &table::exported_symbols(&registry))?;
     write("tools/trace/src/names.rs", &names::module(&document))?;
     Ok(())

@@ -13,9 +13,10 @@ const HEAD: &str =
 //! One row per entry point: class, id, name, signature, and what its arguments mean. The macros
 //! that give rows a body are in `exports`.
 
-use crate::entry::{FunctionInfo, H, P};
-use crate::exports::entries;
-use crate::{hooks, objects};
+use crate::abi::entry::{FunctionInfo, H, P};
+use crate::facts::objects;
+use crate::hooks;
+use crate::shell::exports::entries;
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
@@ -295,7 +296,7 @@ fn small_arguments(name: &str, keep: &[Kept]) -> Option<Vec<(usize, u32)>> {
     (numbers.iter().map(|(_, bits)| bits).sum::<u32>() <= SMALL_BITS).then_some(numbers)
 }
 
-/// `src/table.rs`.
+/// `src/shell/table.rs`.
 pub fn rows(commands: &[Command], dispatch: &[String]) -> Result<String> {
     ensure!(commands.len() < 1024, "more functions than a plain record can name");
     let mut out = String::from(HEAD);

@@ -1,0 +1,5 @@
+//! What every layer may know of OpenCL: types of handles and entry points, and the table of what
+//! may differ from the application's calls. It uses no other layer.
+
+pub mod changes;
+pub mod entry;

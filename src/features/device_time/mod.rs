@@ -1,0 +1,691 @@
+//! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches
+//! where the application itself learns that commands are complete; a thread of ours looks after
+//! what nobody waits for. No event is kept past the last reference of its queue or context, and
+//! nothing calls OpenCL from callbacks or at exit.
+
+mod markers;
+mod pending;
+mod reaper;
+mod sampling;
+mod switch;
+
+use crate::abi::entry::H;
+use crate::facts::objects;
+use crate::features::{counters, intel_queue};
+use crate::recording::diag;
+use crate::recording::guard::{self, Thread};
+use crate::recording::{self, Process, ring};
+use crate::runtime::real;
+use crate::settings::config::DeviceTiming;
+use crate::shell::table::id;
+use clscope_trace::record::Untimed;
+use parking_lot::{Mutex, MutexGuard};
+use pending::{Entry, Pending};
+pub use sampling::Local;
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+const CL_QUEUE_OUT_OF_ORDER: u64 = 1;
+const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
+const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
+const CL_COMPLETE: i32 = 0;
+/// CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL, and the longest answer to it that is kept.
+const PERFCOUNTERS: u32 = 0x407F;
+const MOST_COUNTERS: usize = 1 << 16;
+/// Commands that may be in flight on a queue before an enqueue looks for complete ones itself.
+const LOOK_AFTER: u64 = 1024;
+/// Most commands in flight on a queue that are to be timed. An event costs a runtime up to a
+/// kilobyte.
+const MOST_PENDING: usize = 1 << 16;
+/// Most events that such a look harvests, so that no single enqueue pays for all.
+const LOOK_BATCH: usize = 256;
+
+/// How long an enqueue that finds no room for its event waits for another thread that is just
+/// making some.
+const CROWDED: Duration = Duration::from_millis(50);
+/// How long the last look at a queue waits for a thread of ours that is just harvesting it.
+const LAST_LOOK: Duration = Duration::from_millis(200);
+
+/// A command queue.
+pub struct Queue {
+    pub id: u32,
+    /// Index in the process's list, plus 1: fits an event's facts. 0 past 65,534 queues.
+    pub index: u16,
+    pub slot: usize,
+    pub handle: usize,
+    pub context: usize,
+    pub device: usize,
+    /// Whether commands of it are timed.
+    pub timed: AtomicBool,
+    /// Whether the application asked for profiling.
+    pub app_profiling: AtomicBool,
+    /// Whether we added the profiling bit.
+    pub profiling_added: bool,
+    /// Switches our profiling off for what is not timed.
+    pub switch: switch::Switch,
+    /// Ties the device's clock to the host's.
+    markers: markers::Markers,
+    /// Whether the runtime counts for each of its commands.
+    pub counted: AtomicBool,
+    pub out_of_order: bool,
+    pub made: Made,
+    /// The application's references.
+    pub references: AtomicI64,
+    pending: Pending,
+    /// Harvests so far: while the application harvests by itself, nobody else needs to look.
+    harvests: AtomicU64,
+    /// What `harvests` was when the reaper came by.
+    harvests_seen: AtomicU64,
+    /// Taken off `pending` and not complete yet; only harvesters touch it.
+    backlog: Mutex<VecDeque<Entry>>,
+}
+
+/// Everything about device time of one process.
+pub struct Device {
+    queues: Mutex<Vec<&'static Queue>>,
+    /// User events that are not set: while there are any, `sync` waits for nothing.
+    pub user_events: AtomicI64,
+    reaper: reaper::Reaper,
+    /// Methods `sample` and `auto`.
+    pub sampler: Option<sampling::Sampler>,
+    /// When each device's next markers are due.
+    clocks: Mutex<Vec<markers::Schedule>>,
+    /// Harvesting has ended: the process exits.
+    stopped: AtomicBool,
+}
+
+impl Device {
+    /// No queue yet.
+    pub fn new(timing: DeviceTiming) -> Self {
+        let sampler = match timing {
+            DeviceTiming::Sample => Some(sampling::Sampler::new(false)),
+            DeviceTiming::Auto => Some(sampling::Sampler::new(true)),
+            _ => None,
+        };
+        Self {
+            sampler,
+            queues: Mutex::new(Vec::new()),
+            user_events: AtomicI64::new(0),
+            reaper: reaper::Reaper::new(),
+            clocks: Mutex::new(Vec::new()),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Ends harvesting: drivers are about to be torn down.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        self.reaper.leave_opencl();
+    }
+
+    /// Commands whose time is still awaited.
+    pub fn pending(&self) -> u64 {
+        self.queues.try_lock().map_or(0, |queues| queues.iter().map(|q| q.in_flight()).sum())
+    }
+}
+
+/// What is asked when a queue is made known.
+pub struct NewQueue {
+    pub slot: usize,
+    pub handle: H,
+    pub context: H,
+    pub device: H,
+    pub properties: u64,
+    pub profiling_added: bool,
+    /// Whether the platform is known to switch profiling with clSetCommandQueueProperty, command by
+    /// command.
+    pub switches: bool,
+    /// Whether markers bound the clock of its device better than its commands do.
+    pub markers: bool,
+    pub made: Made,
+}
+
+/// How the application made a queue.
+#[derive(Clone)]
+pub enum Made {
+    /// clCreateCommandQueue with these properties.
+    Plain(u64),
+    /// clCreateCommandQueueWithProperties, with the array (terminating 0 included) or NULL.
+    WithProperties(Option<Vec<u64>>),
+    /// Before recording began.
+    Unknown,
+}
+
+/// CL_QUEUE_PROFILING_ENABLE.
+pub const CL_QUEUE_PROFILING: u64 = 1 << 1;
+
+/// Makes a queue known.
+pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue {
+    let mut queues = process.device.queues.lock();
+    let queue: &'static Queue = Box::leak(Box::new(Queue {
+        id: process.tables.new_id(),
+        index: u16::try_from(queues.len() + 1).unwrap_or(0),
+        slot: new.slot,
+        handle: new.handle as usize,
+        context: new.context as usize,
+        device: new.device as usize,
+        timed: AtomicBool::new(
+            process.timing != DeviceTiming::Off
+                && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0),
+        ),
+        app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
+        profiling_added: new.profiling_added,
+        switch: switch::Switch::new(new.switches),
+        markers: markers::Markers::new(new.markers && process.timing != DeviceTiming::Off),
+        counted: AtomicBool::new(false),
+        out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
+        made: new.made,
+        references: AtomicI64::new(1),
+        pending: Pending::new(),
+        harvests: AtomicU64::new(0),
+        harvests_seen: AtomicU64::new(0),
+        backlog: Mutex::new(VecDeque::new()),
+    }));
+    queues.push(queue);
+    objects::queue_created(new.handle, queue);
+    queue
+}
+
+/// The queue of an event's facts.
+pub fn queue_at(index: u16) -> Option<&'static Queue> {
+    let queues = recording::process()?.device.queues.lock();
+    queues.get(usize::from(index).checked_sub(1)?).copied()
+}
+
+/// Runs a question about an event's references while nobody of ours gives one back: the answer and
+/// what is known of our own belong together.
+pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
+    let queue = queue_at(queue);
+    let _held = queue.and_then(|q| q.backlog.try_lock_for(LAST_LOOK));
+    ask()
+}
+
+/// Queues of a context, or all.
+fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
+    let Some(process) = recording::process() else { return Vec::new() };
+    let queues = process.device.queues.lock();
+    let ours = |q: &&Queue| q.in_flight() + q.markers.held() > 0;
+    queues
+        .iter()
+        .copied()
+        .filter(|q| context.is_none_or(|c| q.context == c as usize) && ours(q))
+        .collect()
+}
+
+impl Queue {
+    /// Where the next timed command will be noted.
+    #[inline(always)]
+    pub fn next_place(&self) -> *const i8 {
+        self.pending.next_place()
+    }
+
+    /// Commands whose time is awaited.
+    pub fn in_flight(&self) -> u64 {
+        self.pending.len() + self.backlog.try_lock().map_or(0, |b| b.len() as u64)
+    }
+}
+
+/// Takes note of a timed command: its event is ours to release.
+pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
+    let Some(process) = recording::process() else { return };
+    let completed = match process.timing {
+        DeviceTiming::Callback => watch(queue, event),
+        DeviceTiming::Sync => {
+            wait(process, queue, event);
+            None
+        }
+        _ => None,
+    };
+    let entry = Entry::new(event as usize, command, ours, completed);
+    if let Err(entry) = queue.pending.push(entry) {
+        crowded(t, queue, entry);
+    } else if process.timing == DeviceTiming::Sync {
+        harvest_until(t, queue, command, recording::now());
+        waited(queue);
+    } else if command.is_multiple_of(64) && queue.pending.len() > LOOK_AFTER {
+        look(t, queue, LOOK_BATCH);
+    }
+    process.reaper().wake();
+}
+
+/// The ring of pending commands is full: what is in it moves to the backlog, or the command stays
+/// untimed.
+#[cold]
+fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
+    look(t, queue, LOOK_BATCH);
+    let entry = match queue.pending.push(entry) {
+        Ok(()) => return,
+        Err(entry) => entry,
+    };
+    // Another thread harvests, and may have lost its processor in the middle: it is given a moment
+    // rather than the time of the command given up.
+    if let Some(mut backlog) = queue.backlog.try_lock_for(CROWDED)
+        && backlog.len() < MOST_PENDING
+    {
+        while let Some(older) = queue.pending.pop() {
+            backlog.push_back(older);
+        }
+        backlog.push_back(entry);
+        return;
+    }
+    ring::untimed(t, entry.command(), Untimed::TooManyPending, 0, recording::now());
+    if let Some(calls) = Calls::of(queue) {
+        guard::unseen(|| calls.release(&entry));
+    }
+}
+
+impl Process {
+    fn reaper(&'static self) -> &'static reaper::Reaper {
+        &self.device.reaper
+    }
+}
+
+/// Method `callback`: the runtime tells the moment of completion. The stamps are read later:
+/// callbacks must not call OpenCL.
+fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
+    unsafe extern "C" fn completed(_: H, _: i32, moment: *mut c_void) {
+        // SAFETY: the pointer is the Arc given to clSetEventCallback; a callback comes once.
+        let moment = unsafe { Arc::from_raw(moment.cast::<AtomicU64>()) };
+        moment.store(recording::now(), Ordering::Release);
+    }
+    type SetCallback =
+        unsafe extern "C" fn(H, i32, unsafe extern "C" fn(H, i32, *mut c_void), *mut c_void) -> i32;
+    let set: SetCallback = function(queue, id::clSetEventCallback)?;
+    let moment = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::into_raw(Arc::clone(&moment)).cast_mut().cast::<c_void>();
+    // SAFETY: a live event; the callback has the specified signature.
+    if guard::unseen(|| unsafe { set(event, CL_COMPLETE, completed, theirs) }) != 0 {
+        // SAFETY: the runtime did not take it.
+        drop(unsafe { Arc::from_raw(theirs.cast::<AtomicU64>()) });
+        return None;
+    }
+    Some(moment)
+}
+
+/// Method `sync`: waits for the command, unless a user event may stand before it: that wait might
+/// never end.
+fn wait(process: &Process, queue: &Queue, event: H) {
+    if process.device.user_events.load(Ordering::SeqCst) > 0 {
+        return;
+    }
+    if let Some(wait) =
+        function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+    {
+        // SAFETY: one live event.
+        guard::unseen(|| unsafe { wait(1, &event) });
+    }
+}
+
+/// A real function for a call of our own.
+fn function<F: Copy>(queue: &Queue, function: u16) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let real = real::own(queue.slot, function);
+    // SAFETY: a pointer of the size of `F`; callers name the function's own type.
+    (!real.is_null()).then(|| unsafe { std::mem::transmute_copy(&real) })
+}
+
+enum Seen {
+    /// Stamped or told untimed; the event is released.
+    Done,
+    /// Not complete yet.
+    NotYet,
+}
+
+type Query = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
+
+/// The real functions that a harvest needs, looked up once per batch. Callers hold `guard::unseen`.
+struct Calls {
+    profiling: Query,
+    info: Query,
+    release: unsafe extern "C" fn(H) -> i32,
+    wait: Option<unsafe extern "C" fn(u32, *const H) -> i32>,
+    /// Whether the runtime counted for the commands.
+    counted: bool,
+}
+
+impl Calls {
+    fn of(queue: &Queue) -> Option<Self> {
+        Some(Self {
+            profiling: function(queue, id::clGetEventProfilingInfo)?,
+            info: function(queue, id::clGetEventInfo)?,
+            release: function(queue, id::clReleaseEvent)?,
+            wait: function(queue, id::clWaitForEvents),
+            counted: queue.counted.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Execution status of a command.
+    fn status(&self, event: H) -> Option<i32> {
+        let mut status = 0i32;
+        // SAFETY: an event that we hold a reference of, and room for a cl_int.
+        let failed = unsafe {
+            (self.info)(
+                event,
+                CL_EVENT_COMMAND_EXECUTION_STATUS,
+                4,
+                (&raw mut status).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        (failed == 0).then_some(status)
+    }
+
+    fn release(&self, entry: &Entry) {
+        if !entry.ours() {
+            objects::event_let_go(entry.event as H, entry.command());
+        }
+        self.let_go(entry.event as H);
+    }
+
+    fn let_go(&self, event: H) {
+        // SAFETY: our own reference, given back once.
+        unsafe { (self.release)(event) };
+    }
+
+    /// Keeps what the runtime counted for a complete command.
+    #[cold]
+    fn counters(&self, event: H, command: u64) {
+        let Some(configuration) = intel_queue::wanted() else { return };
+        let mut size = 0usize;
+        // SAFETY: an event that we hold a reference of; only the size is asked.
+        let mut code =
+            unsafe { (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), &mut size) };
+        if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
+            let mut bytes = vec![0u8; size];
+            // SAFETY: as above, with room for so many bytes.
+            code = unsafe {
+                (self.profiling)(
+                    event,
+                    PERFCOUNTERS,
+                    size,
+                    bytes.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            if code == 0 {
+                counters::report(command, configuration, bytes);
+                return;
+            }
+        }
+        let text = format!(
+            "the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes"
+        );
+        diag::warn("no-queue-counters", &text);
+    }
+
+    /// Its stamps, or why there are none.
+    #[inline(always)]
+    fn stamps(&self, event: H) -> (i32, [u64; 4]) {
+        let mut stamps = [0u64; 4];
+        // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing,
+        // nothing else is worth asking.
+        for which in [3usize, 0, 1, 2] {
+            let Some(stamp) = stamps.get_mut(which) else { continue };
+            // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
+            let failed = unsafe {
+                (self.profiling)(
+                    event,
+                    0x1280 + which as u32,
+                    8,
+                    std::ptr::from_mut(stamp).cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            if failed != 0 {
+                return (failed, stamps);
+            }
+        }
+        (0, stamps)
+    }
+
+    /// Waits until the runtime has done with a command that has ended.
+    #[cold]
+    fn settle(&self, event: H) {
+        if let Some(wait) = self.wait {
+            // SAFETY: one event that we hold a reference of.
+            unsafe { wait(1, &event) };
+        }
+    }
+
+    /// Reads one event's stamps if its command is complete.
+    fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+        let event = entry.event as H;
+        let (mut failed, mut stamps) = self.stamps(event);
+        let missing = failed == 0 && stamps.contains(&0);
+        if missing || failed == CL_PROFILING_INFO_NOT_AVAILABLE {
+            match self.status(event) {
+                // Its runtime is just completing it on another thread: NVIDIA's driver gives END
+                // before it has written QUEUED.
+                Some(CL_COMPLETE) => {
+                    self.settle(event);
+                    (failed, stamps) = self.stamps(event);
+                }
+                // Mesa's Rusticl answers before there is an answer.
+                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
+                _ => failed = CL_PROFILING_INFO_NOT_AVAILABLE,
+            }
+        }
+        if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
+            failed = CL_PROFILING_INFO_NOT_AVAILABLE;
+        }
+        let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
+        let observed = if told == 0 { observed } else { told };
+        if failed == 0 {
+            ring::timing(t, entry.command(), stamps, observed);
+            if self.counted {
+                self.counters(event, entry.command());
+            }
+        } else {
+            match self.status(event) {
+                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
+                Some(status) if status < CL_COMPLETE => {
+                    ring::untimed(t, entry.command(), Untimed::Failed, status, observed)
+                }
+                _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => {
+                    // The runtime does not switch as we thought, or the switch came between two
+                    // threads: one time is lost, no more.
+                    queue.switch.give_up(queue);
+                    ring::untimed(t, entry.command(), Untimed::NotAvailable, failed, observed);
+                }
+                _ => ring::untimed(t, entry.command(), Untimed::QueryFailed, failed, observed),
+            }
+        }
+        self.release(entry);
+        Seen::Done
+    }
+}
+
+/// Harvests entries from the front while `known` says that they are complete; those that turn out
+/// not to be stay. For queues that finish out of order entries are looked at one by one.
+///
+/// `observed` is when the application learnt of the completion; where nobody told, the moment
+/// behind each question counts.
+fn harvest_while(
+    t: &Thread,
+    queue: &Queue,
+    observed: Option<u64>,
+    most: usize,
+    known: impl Fn(&Calls, &Entry) -> bool,
+) {
+    // Whoever harvests this queue already harvests for us too, now or at the next opportunity.
+    let Some(backlog) = queue.backlog.try_lock() else { return };
+    harvest_locked(t, queue, backlog, observed, most, known);
+}
+
+fn harvest_locked(
+    t: &Thread,
+    queue: &Queue,
+    mut backlog: MutexGuard<'_, VecDeque<Entry>>,
+    observed: Option<u64>,
+    most: usize,
+    known: impl Fn(&Calls, &Entry) -> bool,
+) {
+    let Some(process) = recording::process() else { return };
+    if process.device.stopped.load(Ordering::SeqCst) {
+        return;
+    }
+    let Some(calls) = Calls::of(queue) else { return };
+    let begin = recording::now();
+    let mut kept = VecDeque::new();
+    let mut done = 0;
+    guard::unseen(|| {
+        while done < most {
+            let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) else { break };
+            if !known(&calls, &entry) {
+                kept.push_back(entry);
+                if queue.out_of_order {
+                    continue;
+                }
+                break;
+            }
+            done += 1;
+            if let Seen::NotYet =
+                calls.harvest(t, queue, &entry, observed.unwrap_or_else(recording::now))
+            {
+                kept.push_back(entry);
+                if !queue.out_of_order {
+                    break;
+                }
+            }
+        }
+    });
+    // What was looked at and is not complete goes back to the front, in its order.
+    while let Some(entry) = kept.pop_back() {
+        backlog.push_front(entry);
+    }
+    queue.harvests.fetch_add(u64::from(done > 0), Ordering::Relaxed);
+    if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
+        sampler.harvested(done as u64, recording::now().wrapping_sub(begin));
+    }
+    queue.markers.harvest(queue, &calls);
+    recording::maybe_anchor(recording::now());
+}
+
+/// The queue has finished every command that was enqueued before `limit` was the next command id.
+pub fn finished(t: &Thread, queue: &Queue, limit: u64, observed: u64) {
+    harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() < limit);
+}
+
+/// A command of the queue is known complete; on an in-order queue so is what stands before it.
+pub fn harvest_until(t: &Thread, queue: &Queue, command: u64, observed: u64) {
+    if queue.out_of_order {
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() == command);
+    } else {
+        harvest_while(t, queue, Some(observed), usize::MAX, |_, entry| entry.command() <= command);
+    }
+}
+
+/// The application learnt that the commands of these events are complete. Gives a queue of theirs.
+pub fn completed(t: &Thread, events: &[H], observed: u64) -> Option<&'static Queue> {
+    // One harvest per queue, up to its newest command.
+    let mut newest: Vec<(&'static Queue, u64)> = Vec::new();
+    for event in events {
+        let Some(facts) = objects::event(*event) else { continue };
+        if !facts.held {
+            continue;
+        }
+        let Some(queue) = queue_at(facts.queue) else { continue };
+        if queue.out_of_order {
+            harvest_until(t, queue, facts.command, observed);
+        } else if let Some((_, command)) = newest.iter_mut().find(|(q, _)| std::ptr::eq(*q, queue))
+        {
+            *command = facts.command.max(*command);
+        } else {
+            newest.push((queue, facts.command));
+        }
+    }
+    for (queue, command) in &newest {
+        harvest_until(t, queue, *command, observed);
+    }
+    newest.last().map(|(queue, _)| *queue)
+}
+
+/// The queue has been waited for, by a call of the application or method `sync`, and its commands
+/// are harvested.
+#[inline]
+pub fn waited(queue: &Queue) {
+    queue.markers.opportunity(queue, recording::now());
+}
+
+/// A blocking call returned, so its command is complete. Some runtimes let the call return a moment
+/// before the event says so; the application, which asked for no profiling, would have seen it
+/// complete: we wait out that moment. Gives the host time at which it was complete.
+pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
+    guard::unseen(|| {
+        if Calls::of(queue).and_then(|c| c.status(event)).is_some_and(|s| s > CL_COMPLETE)
+            && let Some(wait) =
+                function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+        {
+            // SAFETY: one live event.
+            unsafe { wait(1, &event) };
+            return recording::now();
+        }
+        end
+    })
+}
+
+/// Harvests what is complete at the front of a queue, asking the runtime.
+pub fn look(t: &Thread, queue: &Queue, most: usize) {
+    harvest_while(t, queue, None, most, complete);
+}
+
+fn complete(calls: &Calls, entry: &Entry) -> bool {
+    calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE)
+}
+
+/// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends
+/// with the driver's own lock.
+fn look_if_left_alone(t: &Thread, queue: &Queue) {
+    let harvests = queue.harvests.load(Ordering::Relaxed);
+    if queue.harvests_seen.swap(harvests, Ordering::Relaxed) == harvests {
+        look(t, queue, usize::MAX);
+        queue.harvests_seen.store(queue.harvests.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// Harvests what is complete on a queue, our own markers among it: the application is about to see
+/// reference counts.
+pub fn look_before_counts(t: &Thread, queue: &Queue) {
+    if queue.markers.held() > 0
+        && let Some(calls) = Calls::of(queue)
+    {
+        guard::unseen(|| queue.markers.await_last(&calls));
+    }
+    look(t, queue, usize::MAX);
+}
+
+/// As [`look_before_counts`], on the queues of a context.
+pub fn look_at_context(t: &Thread, context: Option<H>) {
+    for queue in queues_of(context) {
+        look_before_counts(t, queue);
+    }
+}
+
+/// The application gives up its last reference: what is not complete is dropped now, so that
+/// nothing of the application's is destroyed late or by us.
+pub fn abandoned(t: &Thread, queue: &'static Queue) {
+    // This is the last opportunity: a thread of ours that is just looking is waited for, as long as
+    // it can take.
+    let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
+    harvest_locked(t, queue, backlog, None, usize::MAX, complete);
+    let (Some(mut backlog), Some(calls)) =
+        (queue.backlog.try_lock_for(LAST_LOOK), Calls::of(queue))
+    else {
+        return;
+    };
+    while let Some(entry) = backlog.pop_front().or_else(|| queue.pending.pop()) {
+        ring::untimed(t, entry.command(), Untimed::QueueReleased, 0, recording::now());
+        guard::unseen(|| calls.release(&entry));
+    }
+    queue.markers.abandon(&calls);
+}
+
+/// As [`abandoned`], for all queues of a context.
+pub fn context_abandoned(t: &Thread, context: H) {
+    for queue in queues_of(Some(context)) {
+        abandoned(t, queue);
+    }
+}

@@ -1,0 +1,101 @@
+//! Owns queues of Intel's runtime that count for each command (`CLSCOPE_COUNTERS=intel-queue`):
+//! made in place of the ones that the application asks for, with its properties, where the device's
+//! platform has that entry point. Refuses queues whose properties could not all be kept, and to
+//! insist: where the runtime refuses, the application gets the queue it asked for, and the reason
+//! is said.
+
+use crate::abi::entry::{H, Site};
+use crate::features::counters::Wanted;
+use crate::features::device_time::CL_QUEUE_PROFILING;
+use crate::hooks::platform;
+use crate::recording;
+use crate::recording::{diag, guard};
+use crate::runtime::real;
+use crate::settings::config::{self, DeviceTiming};
+use crate::shell::table::id;
+use std::ffi::{CStr, c_char};
+
+const CL_QUEUE_PROPERTIES: u64 = 0x1093;
+/// Bits that the runtime's function takes.
+const TAKEN: u64 = CL_QUEUE_PROFILING;
+const NAME: &CStr = c"clCreatePerfCountersCommandQueueINTEL";
+
+type Find = unsafe extern "C-unwind" fn(H, *const c_char) -> H;
+type Create = unsafe extern "C-unwind" fn(H, H, u64, u32, *mut i32) -> H;
+
+/// The configuration that queues are to count by, where they are wanted.
+pub fn wanted() -> Option<u32> {
+    config::get().counters.iter().find_map(|w| {
+        if let Wanted::IntelQueue(configuration) = w { Some(*configuration) } else { None }
+    })
+}
+
+/// A queue that counts, in place of one with these properties; `None` for the application's own.
+/// `pairs` are all properties, where the application gave a list.
+pub fn create(site: Site, context: H, device: H, bits: u64, pairs: &[u64]) -> Option<H> {
+    let configuration = wanted()?;
+    guard::unseen(|| {
+        match guard::protect(Err("a failure of our own".to_owned()), || {
+            make(site, (context, device), bits, pairs, configuration)
+        }) {
+            Ok(queue) => Some(queue),
+            Err(why) => {
+                diag::warn(
+                    "no-intel-queue",
+                    &format!(
+                        "a queue was made without counters of the runtime's own (intel-queue): {why}"
+                    ),
+                );
+                None
+            }
+        }
+    })
+}
+
+fn make(
+    site: Site,
+    (context, device): (H, H),
+    bits: u64,
+    pairs: &[u64],
+    configuration: u32,
+) -> Result<H, String> {
+    if recording::process().is_none_or(|p| p.timing == DeviceTiming::Off) {
+        return Err("they are read with device times, which are off".to_owned());
+    }
+    if bits & !TAKEN != 0
+        || pairs.chunks_exact(2).any(|pair| pair.first() != Some(&CL_QUEUE_PROPERTIES))
+    {
+        return Err("such queues are in order and have no other properties than profiling, and the application asks for more".to_owned());
+    }
+    let find = real::own(site.slot, id::clGetExtensionFunctionAddressForPlatform);
+    let platform = platform::of(site, device);
+    let mut found = std::ptr::null_mut();
+    if !find.is_null() && !platform.is_null() {
+        // SAFETY: found under that name; a live platform and a C string.
+        found = unsafe { std::mem::transmute::<H, Find>(find)(platform, NAME.as_ptr()) };
+    }
+    if found.is_null() {
+        return Err(
+            "the runtime of its device has no clCreatePerfCountersCommandQueueINTEL".to_owned()
+        );
+    }
+    let mut code = 0;
+    // SAFETY: found under that name; the application's own context and device.
+    let queue = unsafe {
+        std::mem::transmute::<H, Create>(found)(
+            context,
+            device,
+            bits | CL_QUEUE_PROFILING,
+            configuration,
+            &mut code,
+        )
+    };
+    if queue.is_null() {
+        let name = clscope_trace::names::error(code).unwrap_or("an error of its own");
+        let help = "the device needs an activated metric set (Intel's libigdmd and libigdml) and access: dev.i915.perf_stream_paranoid=0, or privilege";
+        return Err(format!(
+            "clCreatePerfCountersCommandQueueINTEL with configuration {configuration} gave {name} ({code}); {help}"
+        ));
+    }
+    Ok(queue)
+}

@@ -1,0 +1,395 @@
+//! What every enqueue does: decide about an event, record the command, take note of what is to be
+//! timed.
+
+use crate::abi::changes;
+use crate::abi::entry::{H, Site};
+use crate::facts::geometry::{self, Geometry};
+use crate::facts::objects;
+use crate::features::device_time::{self, Queue};
+use crate::features::{call_sites, snapshot};
+use crate::hooks::platform;
+use crate::recording::guard;
+use crate::recording::guard::{Entered, Thread};
+use crate::recording::{self, Process, ring};
+use crate::runtime::real;
+use crate::settings::config::DeviceTiming;
+use crate::shell::table::id;
+use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
+use std::sync::atomic::Ordering;
+
+/// What is to be done about the time of one command.
+pub struct Plan {
+    queue: Option<&'static Queue>,
+    /// Our event slot.
+    event: H,
+    /// Whether the slot was passed in place of NULL.
+    ours: bool,
+    /// Whether it may be.
+    slot_allowed: bool,
+    timed: bool,
+    /// Left out by the sampling method.
+    left_out: bool,
+    /// Left out, and a transfer: NVIDIA's driver gives it an event of its own, and times that where
+    /// the queue profiles.
+    own_event: bool,
+    /// Probability that decided about it, 0 for certainty.
+    probability: f32,
+    repeated: bool,
+    /// Why it is not timed, where the flags do not tell.
+    why: Option<Untimed>,
+    record: bool,
+    /// Where the call comes from, 0 if that is not recorded.
+    call_site: u32,
+}
+
+/// Whether sampled timing may leave transfers of the kind out: those whose size is a plain
+/// argument. Regions are read after the call alone, when the runtime has found them valid.
+#[must_use]
+pub const fn tells_size(kind: CommandKind) -> bool {
+    use CommandKind as K;
+    matches!(
+        kind,
+        K::ReadBuffer
+            | K::WriteBuffer
+            | K::CopyBuffer
+            | K::FillBuffer
+            | K::SvmMemcpy
+            | K::SvmMemFill
+            | K::UsmMemcpy
+            | K::UsmFill
+    )
+}
+
+/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A
+/// queue that was never seen (made before recording began, or by a call that we missed) is
+/// described now.
+#[inline(never)]
+pub fn plan(
+    entered: &mut Entered,
+    site: Site,
+    queue: H,
+    kind: CommandKind,
+    object: H,
+    bytes: u64,
+) -> Plan {
+    // A runtime may refuse questions about a queue that only a command buffer still holds.
+    let known = objects::queue(queue)
+        .or_else(|| crate::hooks::queue::adopted(site, queue))
+        .or_else(|| objects::former_queue(queue));
+    let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
+    let process = recording::process();
+    let why = match process.map(|p| p.timing) {
+        // Known from the process's method: no record of it.
+        Some(DeviceTiming::Off) => None,
+        _ if known
+            .is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) =>
+        {
+            Some(Untimed::ProfilingSwitchedOff)
+        }
+        _ => Some(Untimed::NotAvailable),
+    };
+    // This one function refuses NULL: the application must see that.
+    let slot_allowed = site.function != id::clEnqueueMarker;
+    let record = !kind.is_kernel() || !crate::hooks::kernel::filtered_out(object);
+    let call_site = process
+        .filter(|p| p.call_sites > 0 && record && entered.recorded())
+        .map_or(0, |p| called_from(entered, p, site));
+    let mut plan = Plan {
+        queue: known,
+        slot_allowed,
+        timed: timed && record,
+        why,
+        record,
+        call_site,
+        ..Plan::EMPTY
+    };
+    let may = kind.is_kernel() || tells_size(kind);
+    if let (true, true, Some(sampler)) =
+        (plan.timed, may, process.and_then(|p| p.device.sampler.as_ref()))
+    {
+        let local = &geometry::cache(entered.thread).sampling;
+        let (timed, probability) = match kind.is_kernel() {
+            true => sampler.decide(local, objects::count_launch(object, call_site)),
+            false => sampler.decide_transfer(local, kind, bytes),
+        };
+        (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
+        plan.own_event = !timed && !kind.is_kernel();
+        if !timed {
+            plan.why = None;
+        }
+    }
+    plan
+}
+
+/// Finding the place of a call is none of the call's time.
+#[inline(never)]
+fn called_from(entered: &mut Entered, process: &'static Process, site: Site) -> u32 {
+    let call_site = call_sites::here(entered.thread, process, site.function);
+    entered.start_now();
+    call_site
+}
+
+impl Plan {
+    const EMPTY: Self = Self {
+        queue: None,
+        event: std::ptr::null_mut(),
+        ours: false,
+        slot_allowed: false,
+        timed: false,
+        left_out: false,
+        own_event: false,
+        probability: 0.0,
+        repeated: false,
+        why: Some(Untimed::NotAvailable),
+        record: true,
+        call_site: 0,
+    };
+
+    /// For functions that give no event.
+    pub fn without_event(entered: &Entered, site: Site, queue: H) -> Self {
+        let process = recording::process().filter(|p| p.call_sites > 0 && entered.recorded());
+        let call_site = process.map_or(0, |p| call_sites::here(entered.thread, p, site.function));
+        Self { queue: objects::queue(queue), call_site, ..Self::EMPTY }
+    }
+
+    /// The event slot to pass: the application's, or ours where it passed NULL.
+    #[inline(always)]
+    pub fn slot(&mut self, asked: *mut H) -> *mut H {
+        if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null() || self.own_event)
+        {
+            queue.switch.turn(queue, self.timed);
+        }
+        if self.timed && self.slot_allowed && asked.is_null() {
+            self.ours = true;
+            &raw mut self.event
+        } else {
+            asked
+        }
+    }
+
+    /// Gives back what a failed call left in our slot. Whether it is to be repeated as the
+    /// application wrote it.
+    #[cold]
+    pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
+        let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
+        if !left.is_null()
+            && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H))
+        {
+            on_event(site, id::clReleaseEvent, left);
+        }
+        if !self.ours || blocking || !changes::event_can_cause(code) {
+            return false;
+        }
+        self.ours = false;
+        self.timed = false;
+        self.repeated = true;
+        self.why = Some(Untimed::EventRefused);
+        true
+    }
+}
+
+/// A successful enqueue. In this order no two words that are 0 for a launch stand side by side: one
+/// store of both through a vector register would be the only vector instruction of the path, and a
+/// slow one.
+#[repr(C)]
+pub struct What {
+    pub object: H,
+    pub object2: H,
+    pub event: *mut H,
+    pub bytes: u64,
+    pub geometry: Geometry,
+    pub site: Site,
+    pub waits: (u32, *const H),
+    pub extra: u32,
+    pub kind: CommandKind,
+    pub blocking: bool,
+}
+
+/// Records the command and ends the call. The plan is not moved: it was just written, in pieces
+/// that a copy would read in one.
+#[inline(never)]
+pub fn enqueued(entered: Entered, what: &What, plan: &Plan) {
+    let end = recording::now();
+    let begin = entered.begin();
+    ahead(entered.thread, plan);
+    entered.with(|t| record(t, what, plan, begin, end));
+}
+
+/// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and
+/// leaves little of ours in the caches, and the atomic additions on the way would wait for one line
+/// after the other.
+#[inline(always)]
+fn ahead(t: &Thread, plan: &Plan) {
+    fetch(t.cursor.get().cast());
+    fetch(t.cursor.get().wrapping_add(8).cast());
+    if let Some(process) = recording::process() {
+        fetch(process.tables.counter());
+    }
+    if let (true, Some(queue)) = (plan.timed, plan.queue) {
+        fetch(queue.next_place());
+    }
+}
+
+/// Asks for a cache line, where the processor can be asked.
+#[inline(always)]
+fn fetch(at: *const i8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, for any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
+    // SAFETY: the application's slot was written by the successful call.
+    let theirs = if what.event.is_null() { std::ptr::null_mut() } else { unsafe { *what.event } };
+    let command = objects::new_command();
+    let queue = plan.queue;
+    let app_profiling = queue.is_some_and(|q| q.app_profiling.load(Ordering::Relaxed));
+    if plan.record {
+        let bit = |on: bool, bit: u8| if on { bit } else { 0 };
+        let flags = bit(!theirs.is_null(), flag::APP_EVENT)
+            | bit(what.blocking, flag::BLOCKING)
+            | bit(plan.timed, flag::TIMED)
+            | bit(plan.left_out, flag::NOT_SAMPLED)
+            | bit(app_profiling, flag::APP_PROFILING)
+            | bit(plan.repeated, flag::REPEATED);
+        let (count, list) = what.waits;
+        let list = if count == 0 || list.is_null() { None } else { Some(WaitList::of(what.waits)) };
+        let (object, object2) = (
+            objects::id(what.object),
+            if what.object2.is_null() { 0 } else { objects::id(what.object2) },
+        );
+        let geometry = what.geometry.id(t);
+        let written = || Command {
+            function: what.site.function,
+            duration: end.wrapping_sub(begin),
+            result: 0,
+            id: command,
+            queue: queue.map_or(0, |q| q.id),
+            object,
+            object2,
+            geometry,
+            kind: what.kind,
+            flags,
+            extra: if what.kind.is_sampled() { plan.probability.to_bits() } else { what.extra },
+            bytes: what.bytes,
+            waits: Waits(list.as_ref().map_or(&[], WaitList::bytes)),
+            site: plan.call_site,
+        };
+        ring::command(t, written, end);
+        snapshot::command(command);
+        if let (false, Some(why)) = (plan.timed, plan.why) {
+            ring::untimed(t, command, why, 0, end);
+        }
+    }
+    let transfer = tells_size(what.kind);
+    if let (true, Some(sampler)) = (
+        transfer || what.kind.is_kernel(),
+        recording::process().and_then(|p| p.device.sampler.as_ref()),
+    ) {
+        // What a transfer's call takes says nothing of the price of its event.
+        let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
+        sampler.launched(&geometry::cache(t).sampling, plan.timed, ticks, end);
+    }
+    let event = if plan.ours { plan.event } else { theirs };
+    if event.is_null() {
+        return;
+    }
+    let timed = plan.timed && (plan.ours || held(what.site, event));
+    if !plan.ours {
+        let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
+        objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
+    }
+    if let (true, Some(queue)) = (timed, queue) {
+        // Asked before the event is handed over: afterwards any thread may harvest and release it.
+        let complete = what.blocking.then(|| device_time::blocked(queue, event, end));
+        device_time::enqueued(t, queue, event, command, plan.ours);
+        if let Some(observed) = complete {
+            device_time::harvest_until(t, queue, command, observed);
+            device_time::waited(queue);
+        }
+    }
+}
+
+/// Takes a reference of the application's event for ourselves.
+fn held(site: Site, event: H) -> bool {
+    on_event(site, id::clRetainEvent, event)
+}
+
+/// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to
+/// the application yet.
+fn on_event(site: Site, function: u16, event: H) -> bool {
+    let real = real::own(site.slot, function);
+    if real.is_null() {
+        return false;
+    }
+    // SAFETY: found under that name; both have this type.
+    let real: unsafe extern "C-unwind" fn(H) -> i32 = unsafe { std::mem::transmute(real) };
+    // SAFETY: a live event, says the caller.
+    guard::unseen(|| unsafe { real(event) }) == 0
+}
+
+/// Low halves of the command ids of a wait list, on the stack where it is short.
+struct WaitList {
+    inline: [u8; 64],
+    length: usize,
+    many: Vec<u8>,
+}
+
+impl WaitList {
+    fn of((count, list): (u32, *const H)) -> Self {
+        let mut out = Self { inline: [0; 64], length: 0, many: Vec::new() };
+        if list.is_null() || count == 0 {
+            return out;
+        }
+        // SAFETY: the successful call has read `count` events there.
+        let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
+        let ids = events.iter().map(|event| (objects::event_word(*event) as u32).to_le_bytes());
+        if events.len() * 4 > out.inline.len() {
+            out.many = ids.flatten().collect();
+            return out;
+        }
+        for (place, id) in out.inline.chunks_exact_mut(4).zip(ids) {
+            place.copy_from_slice(&id);
+        }
+        out.length = events.len() * 4;
+        out
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.many.is_empty() {
+            self.inline.get(..self.length).unwrap_or(&[])
+        } else {
+            &self.many
+        }
+    }
+}
+
+/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is
+/// given.
+pub fn run(
+    mut what: What,
+    queue: H,
+    blocking: bool,
+    words: impl FnOnce() -> Vec<u64>,
+    mut call: impl FnMut(*mut H) -> i32,
+) -> i32 {
+    let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
+    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object, 0);
+    what.blocking = blocking;
+    let slot = plan.slot(what.event);
+    let mut code = guard::real_call(&entered, || call(slot));
+    if code != 0 && plan.failed(what.site, code, blocking) {
+        code = guard::real_call(&entered, || call(what.event));
+    }
+    if code == 0 {
+        enqueued(entered, &what, &plan);
+    } else {
+        entered.call(what.site.function, code, &words());
+    }
+    code
+}

@@ -1,0 +1,10 @@
+//! What the recorder measures beside the calls themselves: one file or folder for each.
+
+pub mod call_sites;
+pub mod counters;
+pub mod device_time;
+pub mod intel_queue;
+pub mod launch;
+pub mod replay;
+pub mod sampler;
+pub mod snapshot;

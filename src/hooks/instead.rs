@@ -1,0 +1,170 @@
+//! Owns stand-ins: functions of ours that are put in the place of real ones when they are looked
+//! up, and only in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other
+//! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is
+//! listed in `changes`. Refuses to stand in for extension pointers.
+
+use crate::abi::entry::{H, P};
+use crate::features::{replay, snapshot};
+use crate::recording;
+use crate::recording::guard;
+use crate::settings::config;
+use crate::shell::table::{COUNT, id};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Ways in that stand-ins exist for: the exported symbols and two layers (`real`).
+const WAYS: usize = 3;
+
+static TRUE: [[AtomicPtr<std::ffi::c_void>; COUNT]; WAYS] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; WAYS];
+
+/// What is to be called for a function that was found: the function itself, or a stand-in that
+/// knows it.
+#[cold]
+pub fn of(slot: usize, function: u16, found: P) -> P {
+    let wanted = config::get();
+    let stand_in = match slot {
+        _ if found.is_null() || (wanted.replay.is_none() && !wanted.snapshot) => None,
+        0 => stand_in::<0>(function),
+        1 => stand_in::<1>(function),
+        2 => stand_in::<2>(function),
+        _ => None,
+    };
+    match (stand_in, TRUE.get(slot).and_then(|s| s.get(function as usize))) {
+        (Some(stand_in), Some(cell)) => {
+            cell.store(found, Ordering::Release);
+            stand_in
+        }
+        _ => found,
+    }
+}
+
+/// A real function for a call of our own: the true one behind a stand-in.
+pub fn truth<F: Copy>(slot: usize, function: u16) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<P>()) };
+    let looked_up = crate::runtime::real::own(slot, function);
+    let stored = TRUE
+        .get(slot)
+        .and_then(|s| s.get(function as usize))
+        .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Acquire));
+    let found = if stored.is_null() { looked_up } else { stored };
+    // SAFETY: a pointer of the size of `F`; callers name the function's own type.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+}
+
+/// Whether the call that is under way is the application's own and came in by this way, recorded or
+/// not.
+fn outermost(slot: usize) -> bool {
+    let t = guard::thread();
+    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u32)
+}
+
+/// Whether it is recorded, too.
+fn recorded(slot: usize) -> bool {
+    outermost(slot) && !guard::thread().outside()
+}
+
+/// Whether a wait might never end: a user event is not set.
+pub fn may_hang() -> bool {
+    recording::process().is_none_or(|p| p.device.user_events.load(Ordering::SeqCst) > 0)
+}
+
+/// Waits for a command.
+pub fn wait(slot: usize, event: &H) {
+    if let Some(wait) =
+        truth::<unsafe extern "C-unwind" fn(u32, *const H) -> i32>(slot, id::clWaitForEvents)
+    {
+        // SAFETY: one live event.
+        unsafe { wait(1, event) };
+    }
+}
+
+/// Functions that are looked at after they returned, by `replay`; enqueues, by both.
+macro_rules! stand_ins {
+    (
+        after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty |$returned:ident| $after:expr;)* }
+        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) |$queue:ident| $before:expr;)* }
+    ) => {
+        $(
+            #[expect(non_snake_case, reason = "the name of the function it stands for")]
+            unsafe extern "C-unwind" fn $name<const S: usize>($($arg: $ty),*) -> $ret {
+                let real = TRUE[S][id::$name as usize].load(Ordering::Acquire);
+                // SAFETY: stored before the stand-in was handed out; the row's signature.
+                let real = unsafe { std::mem::transmute::<P, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real) };
+                // SAFETY: the application's own call, arguments untouched.
+                let $returned = unsafe { real($($arg),*) };
+                if outermost(S) {
+                    guard::protect((), || $after);
+                }
+                $returned
+            }
+        )*
+        $(
+            #[expect(non_snake_case, reason = "the name of the function it stands for")]
+            unsafe extern "C-unwind" fn $enqueue<const S: usize>($queue: H, $($given: $type,)* event: *mut H) -> i32 {
+                let real = TRUE[S][id::$enqueue as usize].load(Ordering::Acquire);
+                // SAFETY: stored before the stand-in was handed out; the row's signature.
+                let real = unsafe { std::mem::transmute::<P, unsafe extern "C-unwind" fn(H, $($type,)* *mut H) -> i32>(real) };
+                if !recorded(S) {
+                    // SAFETY: the application's own call, arguments untouched.
+                    return unsafe { real($queue, $($given,)* event) };
+                }
+                guard::unseen(|| guard::protect((), || {
+                    if let Some(launch) = $before {
+                        replay::launch(S, &launch);
+                    }
+                    snapshot::before(S, $queue);
+                }));
+                let mut ours: H = std::ptr::null_mut();
+                let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
+                // SAFETY: the application's call; its event slot is its own or, where there is
+                // none, ours, which outlives the call.
+                let code = unsafe { real($queue, $($given,)* place) };
+                if code == 0 && !place.is_null() {
+                    // SAFETY: the successful call has written the event.
+                    guard::unseen(|| guard::protect((), || snapshot::after(S, $queue, unsafe { &*place }, !ours.is_null())));
+                }
+                code
+            }
+        )*
+        fn stand_in<const S: usize>(function: u16) -> Option<P> {
+            Some(match function {
+                $(id::$name => $name::<S> as P,)*
+                $(id::$enqueue => $enqueue::<S> as P,)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+use replay::Memory::{Buffer, Image, Pipe, Sampler};
+
+stand_ins! {
+    after {
+    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
+    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
+    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| replay::made(made, Pipe);
+    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| replay::made(made, Sampler);
+    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| replay::made(made, Sampler);
+    clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| replay::argument(kernel, index, size, value, code);
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| replay::shared(kernel, index, code);
+    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);
+    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);
+    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| replay::shared(kernel, index as u32, code);
+    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| replay::shared(kernel, u32::MAX, code);
+    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| replay::forget(made);
+    }
+    enqueue {
+    clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
+        |queue| Some(replay::Launch { queue, kernel, dimensions, offset, global, local, waits: (count, list) });
+    clEnqueueTask(kernel: H, count: u32, list: *const H) |queue| None;
+    clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H) |queue| None;
+    clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H) |queue| None;
+    clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H) |queue| None;
+    clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H) |queue| None;
+    }
+}

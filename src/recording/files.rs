@@ -1,0 +1,507 @@
+//! The files of one process: definitions, ring file, data segments. All are opened with high
+//! descriptor numbers, so that the application's own numbering stays as it is without us, and each
+//! write checks that the number is still our file: daemons close descriptors they do not know.
+
+use super::{Process, meta, ring};
+use crate::recording::diag;
+use crate::settings::config;
+use crate::shell::table;
+use clscope_readings::host;
+use clscope_trace::defs::{self, Argument, Def, Function, Small};
+use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
+use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
+use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Segments are cut at this size when the trace is unlimited: one segment is one mapping of the
+/// reader.
+const SEGMENT: u64 = 1 << 30;
+
+/// A file of ours behind a descriptor that somebody else may close.
+pub struct Kept {
+    path: PathBuf,
+    file: Mutex<ManuallyDrop<File>>,
+    identity: (u64, u64),
+}
+
+impl Kept {
+    fn create(path: &Path) -> io::Result<Self> {
+        let file = limits_respected(|| {
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)
+        })?;
+        let file = ManuallyDrop::new(raised(file));
+        let facts = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity: (facts.dev(), facts.ino()),
+            file: Mutex::new(file),
+        })
+    }
+
+    /// Runs `job` on the file, reopened if its descriptor is not ours any more.
+    fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
+        let mut file = self.file.lock();
+        let same = file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+        if !same {
+            // The old number is somebody else's now: it must not be closed.
+            let again = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&self.path)?;
+            let facts = again.metadata()?;
+            if (facts.dev(), facts.ino()) != self.identity {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "the trace file was replaced"));
+            }
+            *file = ManuallyDrop::new(raised(again));
+        }
+        limits_respected(|| job(&file))
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.with(|f| f.write_all_at(bytes, offset))
+    }
+}
+
+/// Descriptors that we hold in most processes, and a few more.
+const OURS: u64 = 8;
+
+/// Moves a descriptor out of the way of the application's.
+pub fn raised(file: File) -> File {
+    // SAFETY: an all-zero rlimit is valid and writable.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: as above. Where few are allowed, the last ones; where it fails, none are.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let last = i32::try_from(limit.rlim_cur.saturating_sub(OURS)).unwrap_or(i32::MAX);
+    for floor in [512, 128, last] {
+        // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original
+        // is closed by its own.
+        let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
+        if high >= 0 {
+            // SAFETY: just made, owned by nobody else.
+            return unsafe { File::from_raw_fd(high) };
+        }
+    }
+    file
+}
+
+/// Runs a file call with SIGXFSZ held back: at the file-size limit the application must not get a
+/// signal for our write.
+fn limits_respected<R>(job: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    // SAFETY: zeroed signal sets are initialised by sigemptyset; all pointers are to locals.
+    unsafe {
+        let (mut only, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&mut only);
+        libc::sigaddset(&mut only, libc::SIGXFSZ);
+        libc::sigpending(&mut pending);
+        let was_pending = libc::sigismember(&pending, libc::SIGXFSZ) == 1;
+        libc::pthread_sigmask(libc::SIG_BLOCK, &only, &mut before);
+        let result = job();
+        if result.is_err() && !was_pending {
+            let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&only, std::ptr::null_mut(), &none);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+/// The files of one incarnation.
+pub struct Files {
+    pub directory: PathBuf,
+    /// `PID-N`.
+    pub stem: String,
+    pub header: FileHeader,
+    pub first_anchor: defs::Anchor,
+    /// Whether rings lie in the mapped file.
+    pub rings_survive: bool,
+    defs: Kept,
+    /// Where the next definition goes. Held while it is written: only the last definition of a
+    /// killed process may be torn.
+    defs_end: Mutex<u64>,
+    defs_failed: AtomicBool,
+    ring: Option<Kept>,
+    /// The first page of the ring file, or of anonymous memory.
+    control: MmapRaw,
+}
+
+/// A file that grows at its end: what is not ours to frame.
+pub struct Appended {
+    kept: Kept,
+    end: u64,
+}
+
+impl Appended {
+    /// Makes it.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self { kept: Kept::create(path)?, end: 0 })
+    }
+}
+
+impl io::Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.kept.write_at(bytes, self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Files {
+    /// Makes the trace directory if needed and this process's files in it.
+    pub fn create(clock: Clock, parent: Option<&'static Process>) -> Result<Self, String> {
+        let settings = config::get();
+        let directory = match (&settings.trace, parent) {
+            (_, Some(parent)) => parent.files.directory.clone(),
+            (Some(path), None) => path.clone(),
+            (None, None) => {
+                PathBuf::from(format!("{}-{}.clscope", meta::program_name(), std::process::id()))
+            }
+        };
+        // The application may change its directory later.
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        std::fs::create_dir_all(&directory).map_err(|e| {
+            format!(
+                "cannot make the trace directory {}: {e}; name a writable one with {}",
+                directory.display(),
+                clscope_trace::settings::TRACE
+            )
+        })?;
+        let mut header = FileHeader {
+            version: VERSION,
+            kind: FileKind::Defs,
+            pid: std::process::id(),
+            // SAFETY: no preconditions.
+            ppid: unsafe { libc::getppid() } as u32,
+            pid_ns: host::pid_namespace().unwrap_or(0),
+            incarnation: 0,
+            segment: 0,
+            clock,
+            host: host::machine_id(),
+            boot: host::boot_id(),
+            created: super::now(),
+        };
+        let (defs, stem) = loop {
+            let stem = format!("{}-{}", header.pid, header.incarnation);
+            let path = directory.join(format!("{stem}.defs"));
+            match Kept::create(&path) {
+                Ok(kept) => break (kept, stem),
+                Err(e)
+                    if e.kind() == io::ErrorKind::AlreadyExists && header.incarnation < 10_000 =>
+                {
+                    header.incarnation += 1
+                }
+                Err(e) => return Err(format!("cannot write {}: {e}", path.display())),
+            }
+        };
+        let first_anchor = clscope_clock::anchor(clock);
+        let (ring, control, why) = ring_file(
+            &directory.join(format!("{stem}.ring")),
+            &FileHeader { kind: FileKind::Ring, ..header.clone() },
+        );
+        let files = Self {
+            directory,
+            stem,
+            first_anchor: first_anchor.clone(),
+            rings_survive: ring.is_some(),
+            defs,
+            defs_end: Mutex::new(0),
+            defs_failed: AtomicBool::new(false),
+            ring,
+            control: control.map_err(|e| format!("no memory for the control page: {e}"))?,
+            header,
+        };
+        let mut bytes = files.header.encode().to_vec();
+        defs::encode(&meta::process(&files, settings).into(), &mut bytes);
+        defs::encode(&first_anchor.into(), &mut bytes);
+        for (id, info) in table::FUNCTIONS.iter().enumerate() {
+            let definition = Function {
+                id: id as u16,
+                name: info.name.to_string_lossy().into_owned(),
+                origin: info.origin.to_owned(),
+                group: info.group.to_owned(),
+                arguments: info
+                    .arguments
+                    .iter()
+                    .map(|(name, kind)| Argument { name: (*name).to_owned(), kind: *kind })
+                    .collect(),
+                small: info
+                    .small
+                    .iter()
+                    .map(|(argument, bits)| Small { argument: *argument, bits: *bits })
+                    .collect(),
+                object: info.object,
+            };
+            defs::encode(&definition.into(), &mut bytes);
+        }
+        if let Some(why) = why {
+            let text = format!(
+                "the trace directory refuses shared mappings ({why}): what the last moments recorded is lost if the process is killed"
+            );
+            defs::encode(
+                &defs::Warning { code: "no-shared-mapping".into(), text }.into(),
+                &mut bytes,
+            );
+        }
+        files
+            .append(&bytes)
+            .map_err(|e| format!("cannot write {}: {e}", files.defs.path.display()))?;
+        if parent.is_none() {
+            meta::begin(&files);
+        }
+        Ok(files)
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut end = self.defs_end.lock();
+        self.defs.write_at(bytes, *end)?;
+        *end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Appends a definition.
+    pub fn define(&self, def: &Def) {
+        let mut bytes = Vec::with_capacity(256);
+        defs::encode(def, &mut bytes);
+        // A torn definition would end the file for readers: after a failure nothing more is
+        // appended.
+        if self.defs_failed.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.append(&bytes)
+            && !self.defs_failed.swap(true, Ordering::Relaxed)
+        {
+            diag::warn(
+                "disk-full",
+                &format!(
+                    "{} cannot be written ({error}): names of objects made from now on are missing from the trace, the application runs on",
+                    self.defs.path.display()
+                ),
+            );
+        }
+    }
+
+    /// The word through which recording is paused.
+    pub fn control_word(&self) -> &'static AtomicU32 {
+        // SAFETY: the control page is mapped and never unmapped (the process's files are leaked);
+        // the offset is aligned.
+        unsafe { AtomicU32::from_ptr(self.control.as_mut_ptr().add(control::WORD).cast()) }
+    }
+
+    /// Maps a new region for a ring at `offset` of the ring file; anonymous memory where there is
+    /// no file.
+    pub fn map_region(&self, offset: u64, size: usize) -> io::Result<MmapRaw> {
+        let Some(kept) = &self.ring else {
+            return MmapOptions::new().len(size).map_anon().map(MmapRaw::from);
+        };
+        kept.with(|file| {
+            reserve(file, offset, size)?;
+            let map = MmapOptions::new().offset(offset).len(size).map_raw(file)?;
+            prefault(&map)?;
+            Ok(map)
+        })
+    }
+}
+
+type RingFile = (Option<Kept>, io::Result<MmapRaw>, Option<io::Error>);
+
+/// The ring file with its control page; anonymous memory and the reason where it cannot be had.
+fn ring_file(path: &Path, header: &FileHeader) -> RingFile {
+    let made = Kept::create(path).and_then(|kept| {
+        let map = kept.with(|file| {
+            reserve(file, 0, RING_FIRST)?;
+            file.write_all_at(&header.encode(), 0)?;
+            let map = MmapOptions::new().len(RING_FIRST).map_raw(file)?;
+            prefault(&map)?;
+            Ok(map)
+        })?;
+        Ok((kept, map))
+    });
+    match made {
+        Ok((kept, map)) => (Some(kept), Ok(map), None),
+        Err(why) => {
+            // A ring file that cannot be used must not be taken for an empty one.
+            let _ = std::fs::remove_file(path);
+            (None, MmapOptions::new().len(RING_FIRST).map_anon().map(MmapRaw::from), Some(why))
+        }
+    }
+}
+
+/// Reserves space before it is stored to: on a full disk a store into a hole raises SIGBUS.
+fn reserve(file: &File, offset: u64, size: usize) -> io::Result<()> {
+    // SAFETY: a valid descriptor.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset as libc::off_t, size as libc::off_t) }
+        == 0
+    {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if !matches!(
+        error.raw_os_error(),
+        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM | libc::EINVAL)
+    ) {
+        return Err(error);
+    }
+    // No fallocate on this file system: zeros allocate as well.
+    let zeros = [0u8; 4096];
+    for at in (0..size).step_by(zeros.len()) {
+        file.write_all_at(&zeros[..zeros.len().min(size - at)], offset + at as u64)?;
+    }
+    Ok(())
+}
+
+/// Takes the page faults now instead of in the middle of a record.
+fn prefault(map: &MmapRaw) -> io::Result<()> {
+    // SAFETY: the whole mapping, which is ours and writable.
+    if unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), libc::MADV_POPULATE_WRITE) } == 0
+    {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // Kernels before 5.14 do not know the advice; the space is reserved, so touching would only
+        // be earlier.
+        Some(libc::EINVAL) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// A data segment.
+pub struct Segment {
+    kept: Kept,
+    end: AtomicU64,
+    /// Up to where space is reserved; `u64::MAX` where the file system refuses.
+    reserved: AtomicU64,
+    limit: u64,
+}
+
+/// Space is reserved in such steps before large blocks are written: the file system then finds a
+/// place once for four blocks instead of once for each page, which takes a quarter off the price of
+/// writing (ext4).
+const RESERVE: u64 = 1 << 20;
+
+impl Segment {
+    /// Reserves space for what is about to be written in `from..to`, and some more. The file's
+    /// length stays as it is.
+    fn reserve(&self, file: &File, from: u64, to: u64) {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        if to <= reserved || to - from < ring::LARGEST as u64 / 2 {
+            return;
+        }
+        let (begin, end) = (from.max(reserved), (to + RESERVE).min(self.limit.max(to)));
+        // SAFETY: a valid descriptor.
+        let refused = unsafe {
+            libc::fallocate(
+                file.as_raw_fd(),
+                libc::FALLOC_FL_KEEP_SIZE,
+                begin as libc::off_t,
+                (end - begin) as libc::off_t,
+            ) != 0
+        };
+        // What a nearly full disk refuses may still take the block itself.
+        self.reserved.fetch_max(if refused { u64::MAX } else { end }, Ordering::Relaxed);
+    }
+}
+
+/// The segments of one process.
+pub struct Segments {
+    current: Option<Arc<Segment>>,
+    number: u32,
+    /// Size at which a segment is cut.
+    limit: u64,
+    /// How many are kept, the newest.
+    keep: Option<u32>,
+}
+
+impl Segments {
+    /// None is made before the first block.
+    pub fn new(max_size: Option<u64>) -> Self {
+        match max_size {
+            None => Self { current: None, number: 0, limit: SEGMENT, keep: None },
+            // Eight parts: at least seven eighths of the limit hold the newest records.
+            Some(bytes) => Self {
+                current: None,
+                number: 0,
+                limit: (bytes / 8).max(ring::LARGEST as u64),
+                keep: Some(7),
+            },
+        }
+    }
+
+    /// The segment to write `bytes` to.
+    fn current(&mut self, files: &Files, bytes: u64) -> io::Result<Arc<Segment>> {
+        if let Some(segment) = &self.current {
+            if segment.end.load(Ordering::Relaxed) + bytes <= self.limit {
+                return Ok(Arc::clone(segment));
+            }
+            self.number += 1;
+        }
+        let name = |number: u32| files.directory.join(format!("{}.{number}.clt", files.stem));
+        let kept = Kept::create(&name(self.number))?;
+        let header =
+            FileHeader { kind: FileKind::Segment, segment: self.number, ..files.header.clone() };
+        kept.write_at(&header.encode(), 0)?;
+        if let Some(oldest) = self.keep.and_then(|keep| self.number.checked_sub(keep)) {
+            let _ = std::fs::remove_file(name(oldest));
+        }
+        let segment = Arc::new(Segment {
+            kept,
+            end: AtomicU64::new(HEADER_LEN as u64),
+            reserved: AtomicU64::new(0),
+            limit: self.limit,
+        });
+        if let Some(old) = self.current.replace(Arc::clone(&segment)) {
+            close_when_done(old);
+        }
+        Ok(segment)
+    }
+}
+
+/// A full segment's descriptor is closed, if it still is ours and nobody writes to it any more.
+fn close_when_done(segment: Arc<Segment>) {
+    if let Some(segment) = Arc::into_inner(segment) {
+        let file = segment.kept.file.into_inner();
+        if file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == segment.kept.identity) {
+            drop(ManuallyDrop::into_inner(file));
+        }
+    }
+}
+
+/// Writes a block whose payload lies behind `BLOCK_HEADER_LEN` free bytes in `framed`: one
+/// `pwrite`.
+pub fn write_block(
+    process: &Process,
+    framed: &mut [u8],
+    thread: u32,
+    sequence: u32,
+    base: u64,
+) -> io::Result<()> {
+    let (head, payload) = framed.split_at_mut(BLOCK_HEADER_LEN);
+    let header = BlockHeader {
+        thread,
+        sequence,
+        length: payload.len() as u32,
+        base,
+        checksum: checksum(payload),
+    };
+    head.copy_from_slice(&header.encode());
+    let length = framed.len() as u64;
+    let segment = process.segment.lock().current(&process.files, length)?;
+    let at = segment.end.fetch_add(length, Ordering::Relaxed);
+    segment.kept.with(|file| {
+        segment.reserve(file, at, at + length);
+        file.write_all_at(framed, at)
+    })
+}

@@ -1,0 +1,114 @@
+//! What a trace says about the process that made it: the `Process` definition, and meta.json where
+//! no `clscope record` writes it.
+
+use super::{Process, files};
+use crate::runtime::real;
+use crate::settings::config::{self, Config};
+use clscope_trace::defs;
+use std::path::Path;
+
+/// Name of the program for the default trace directory: the script for interpreters would need its
+/// rules, so the executable.
+pub fn program_name() -> String {
+    std::env::current_exe()
+        .ok()
+        .and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| "process".to_owned())
+}
+
+/// Rank and size as launchers tell them: Open MPI, PMIx, MPICH and its kin, Slurm.
+fn mpi() -> (Option<u32>, Option<u32>) {
+    let number = |name: &str| config::seen(name).and_then(|v| v.parse().ok());
+    let first = |names: &[&str]| names.iter().find_map(|n| number(n));
+    (
+        first(&[
+            "OMPI_COMM_WORLD_RANK",
+            "PMIX_RANK",
+            "PMI_RANK",
+            "MV2_COMM_WORLD_RANK",
+            "SLURM_PROCID",
+        ]),
+        first(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"]),
+    )
+}
+
+/// The first definition of a trace.
+pub fn process(files: &files::Files, settings: &Config) -> defs::Process {
+    let (mpi_rank, mpi_size) = mpi();
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = arguments.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
+    let mut arguments: Vec<String> = arguments.collect();
+    // The list ends with a NUL, not with an empty argument.
+    arguments.pop();
+    defs::Process {
+        pid: files.header.pid,
+        ppid: files.header.ppid,
+        executable: std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default(),
+        arguments,
+        directory: std::env::current_dir().map(|p| p.display().to_string()).unwrap_or_default(),
+        host: host_name(),
+        mpi_rank,
+        mpi_size,
+        recorder: env!("CARGO_PKG_VERSION").to_owned(),
+        injection: injection(),
+        device_timing: settings.device_timing.name().to_owned(),
+        rings_survive: files.rings_survive,
+        settings: settings.given.clone(),
+    }
+}
+
+/// The ways by which the recorder came in.
+fn injection() -> String {
+    let names_us = |variable: &str| config::seen(variable).is_some_and(|v| v.contains("clscope"));
+    let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());
+    let ways =
+        [(names_us("LD_PRELOAD"), "preload"), (names_us("LD_AUDIT"), "audit"), (layer, "layer")];
+    ways.iter().filter(|(on, _)| *on).map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|s| s.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Writes meta.json, unless `clscope record` made the directory and will.
+pub fn begin(files: &files::Files) {
+    write(files, None);
+}
+
+/// Completes meta.json at the end of the process that wrote it.
+pub fn finish(process: &Process) {
+    write(&process.files, Some(clscope_clock::realtime().0));
+}
+
+fn write(files: &files::Files, end: Option<u64>) {
+    let path = files.directory.join("meta.json");
+    if by_another(&path, files.header.pid) {
+        return;
+    }
+    let meta = serde_json::json!({
+        "format": { "major": clscope_trace::VERSION.0, "minor": clscope_trace::VERSION.1 },
+        "writer": "recorder",
+        "recorder": env!("CARGO_PKG_VERSION"),
+        "pid": files.header.pid,
+        "command": std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        "start_realtime_ns": files.first_anchor.realtime,
+        "start_monotonic_raw_ns": files.first_anchor.raw,
+        "end_realtime_ns": end,
+    });
+    // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the
+    // definitions say it all.
+    let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
+    if let Ok(text) = serde_json::to_vec_pretty(&meta)
+        && std::fs::write(&temporary, text).is_ok()
+    {
+        let _ = std::fs::rename(&temporary, &path);
+    }
+}
+
+fn by_another(path: &Path, pid: u32) -> bool {
+    let Ok(text) = std::fs::read(path) else { return false };
+    serde_json::from_slice::<serde_json::Value>(&text)
+        .map_or(true, |v| v["writer"] != "recorder" || v["pid"] != pid)
+}

@@ -1,0 +1,632 @@
+//! Rings: where a thread's records lie until a block is full. Each is a mapped region of the ring
+//! file, prefaulted and reused, because fresh pages are what recording costs. A full ring is
+//! written to the trace in one `pwrite` per block: a large one by the writer ([`super::writer`])
+//! while its thread goes on in another region, others by the thread itself, and large ones as well
+//! where the writer takes no more. Rings start at a page and grow, so that thousands of short
+//! threads stay cheap.
+
+use super::writer::Full;
+use super::{Process, files, now, process};
+use crate::recording::diag;
+use crate::recording::guard::{Thread, cell, publish};
+use clscope_trace::defs;
+use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use clscope_trace::record::{self, DropReason, Record};
+use memmap2::MmapRaw;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+
+/// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
+const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
+/// Largest ring.
+pub const LARGEST: usize = 256 * 1024;
+
+/// Takes the header stores of threads that have no ring yet.
+pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] =
+    [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
+
+/// A region of the ring file.
+pub struct Region {
+    map: MmapRaw,
+    size: usize,
+}
+
+impl Region {
+    fn header(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+}
+
+/// All regions of a process.
+pub struct Rings {
+    end: u64,
+    free: Vec<Region>,
+}
+
+impl Rings {
+    /// None yet.
+    pub fn new() -> Self {
+        Self { end: RING_FIRST as u64, free: Vec::new() }
+    }
+}
+
+/// A thread's ring.
+pub struct Owned {
+    process: &'static Process,
+    region: Region,
+    thread: u32,
+    /// How many of the records that the header counts as dropped were in blocks that could not be
+    /// written.
+    failed: u64,
+}
+
+impl Owned {
+    fn header(&self) -> *mut u8 {
+        self.region.header()
+    }
+}
+
+/// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a
+/// record is late: deltas never are negative.
+fn delta(t: &Thread, time: u64) -> (u64, u64) {
+    let time = time.max(t.last.get());
+    (time - t.last.get(), time)
+}
+
+/// Appends words to the ring. The caller has made room for them.
+fn put(t: &Thread, words: &[u64]) {
+    let at = t.cursor.get();
+    // SAFETY: callers made room for as many words as they put; the ring is mapped and written by
+    // this thread only.
+    unsafe {
+        std::ptr::copy_nonoverlapping(words.as_ptr(), at, words.len());
+        t.cursor.set(at.add(words.len()));
+    }
+}
+
+/// Writes one long record, with a prefix where its delta or duration needs more than 32 bits.
+fn write_long(
+    t: &Thread,
+    time: u64,
+    duration: u64,
+    fixed: impl FnOnce(u32) -> Words,
+    tail: &[u64],
+) {
+    let outer = t.writing.replace(true);
+    compiler_fence(Ordering::SeqCst);
+    append(t, time, duration, fixed, tail);
+    compiler_fence(Ordering::SeqCst);
+    t.writing.set(outer);
+}
+
+fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words, tail: &[u64]) {
+    // A ring may be drained while room is made, which moves the base: the delta is taken
+    // afterwards.
+    let needed = (2 + 7 + tail.len()) * 8;
+    if (t.limit.get() as usize).wrapping_sub(t.cursor.get() as usize) < needed
+        && !make_room(t, time)
+    {
+        // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a
+        // reference to it here.
+        if let Some(owned) = unsafe { t.ring.get().as_mut() } {
+            owned.failed += 1;
+        }
+        count_dropped(t, 1);
+        return;
+    }
+    let (delta, time) = delta(t, time);
+    let prefixed = (delta | duration) >> 32 != 0;
+    let fixed = fixed(delta as u32);
+    let fixed = fixed.as_slice();
+    let prefix = record::prefix(delta, duration);
+    let prefix: &[u64] = if prefixed { &prefix } else { &[] };
+    for words in [prefix, fixed, tail] {
+        put(t, words);
+    }
+    publish(t, time, ((prefix.len() + fixed.len() + tail.len()) * 8) as u64);
+}
+
+/// Up to seven words on the stack.
+struct Words([u64; 7], usize);
+
+impl Words {
+    fn of(words: &[u64]) -> Self {
+        let mut out = Self([0; 7], words.len().min(7));
+        for (to, from) in out.0.iter_mut().zip(words) {
+            *to = *from;
+        }
+        out
+    }
+    fn as_slice(&self) -> &[u64] {
+        self.0.get(..self.1).unwrap_or(&[])
+    }
+}
+
+/// Writes a long record of few words where there is room for it and nothing needs more than 32
+/// bits: in a row, without a call. What a launch pays for is the memory and the code that it
+/// touches, which the runtime has displaced from the caches meanwhile.
+#[inline(always)]
+fn write_short<const N: usize>(
+    t: &Thread,
+    time: u64,
+    duration: u64,
+    words: impl FnOnce(u32) -> [u64; N],
+) -> bool {
+    let cursor = t.cursor.get();
+    let delta = time.wrapping_sub(t.last.get());
+    if (t.limit.get() as usize).wrapping_sub(cursor as usize) < N * 8
+        || (delta | duration) >> 32 != 0
+    {
+        return false;
+    }
+    let outer = t.writing.replace(true);
+    compiler_fence(Ordering::SeqCst);
+    let words = words(delta as u32);
+    // SAFETY: N words are left in the ring, which is mapped, aligned and written by this thread
+    // only.
+    unsafe {
+        cursor.cast::<[u64; N]>().write(words);
+        t.cursor.set(cursor.add(N));
+    }
+    publish(t, time, (N * 8) as u64);
+    compiler_fence(Ordering::SeqCst);
+    t.writing.set(outer);
+    true
+}
+
+/// A plain record that the fast path could not write.
+pub fn plain(t: &Thread, function: u16, id: u32, small: u32, time: u64, duration: u64) {
+    write_long(
+        t,
+        time,
+        duration,
+        |d| Words::of(&record::plain(function, small, id, d, duration as u32)),
+        &[],
+    );
+}
+
+/// A call in the long form.
+pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, duration: u64) {
+    write_long(
+        t,
+        time,
+        duration,
+        |d| Words::of(&record::call(function, arguments.len(), code, d, duration as u32)),
+        arguments,
+    );
+}
+
+/// A command at its enqueue, with its whole wait list. `make` is asked twice where the fast path
+/// does not apply: a value whose address another function is given would lie in memory, from where
+/// the processor reads it back slowly, in words wider than those written.
+#[inline(always)]
+pub fn command<'a>(t: &Thread, make: impl Fn() -> record::Command<'a>, time: u64) {
+    let c = &make();
+    let written = match (c.waits.is_empty(), c.site) {
+        (false, _) => false,
+        (true, 0) => write_short(t, time, c.duration, |d| record::command(c, d)),
+        (true, site) => write_short(t, time, c.duration, |d| {
+            let [a, b, c, d, e, f, g] = record::command(c, d);
+            [a, b, c, d, e, f, g, u64::from(site)]
+        }),
+    };
+    if !written {
+        long_command(t, &make(), time);
+    }
+}
+
+#[inline(never)]
+fn long_command(t: &Thread, c: &record::Command<'_>, time: u64) {
+    let mut waits = c.waits.0.chunks(record::WAITS_INLINE * 4);
+    let words = |bytes: &[u8]| -> Vec<u64> {
+        bytes
+            .chunks(8)
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_le_bytes(word)
+            })
+            .collect()
+    };
+    // No allocation for the common case: an empty Vec owns no memory.
+    let mut first = waits.next().map(words).unwrap_or_default();
+    let site = [u64::from(c.site)];
+    let tail = match (c.site, first.is_empty()) {
+        (0, _) => &first[..],
+        (_, true) => &site,
+        (_, false) => {
+            first.extend(site);
+            &first
+        }
+    };
+    write_long(t, time, c.duration, |d| Words::of(&record::command(c, d)), tail);
+    for more in waits {
+        write_long(
+            t,
+            time,
+            0,
+            |d| Words::of(&record::more_waits(c.id, more.len() / 4, d)),
+            &words(more),
+        );
+    }
+}
+
+/// The stamps of a command, at the time it was seen complete.
+pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
+    if let Some(words) = record::narrow_timing(command, stamps)
+        && write_short(t, time, 0, |d| record::with_delta(words, d))
+    {
+        return;
+    }
+    write_long(
+        t,
+        time,
+        0,
+        |d| {
+            let (words, n) = record::timing(command, stamps, d);
+            Words::of(words.get(..n).unwrap_or(&[]))
+        },
+        &[],
+    );
+}
+
+/// A command has no time.
+pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);
+}
+
+/// Recording was paused, or goes on.
+pub fn paused(t: &Thread, on: bool, time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::paused(on, d)), &[]);
+}
+
+/// Counts records that could not be written.
+pub fn count_dropped(t: &Thread, records: u64) {
+    // SAFETY: a ring header or SCRATCH.
+    unsafe { cell(t.header.get(), ring::DROPPED) }.fetch_add(records, Ordering::Relaxed);
+}
+
+/// Takes a ring for a thread that has none, before its first call.
+pub fn begin(t: &Thread) {
+    if let Some(process) = process() {
+        acquire(t, process, SIZES[0], None, now());
+    }
+}
+
+/// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one.
+#[cold]
+#[inline(never)]
+fn make_room(t: &Thread, time: u64) -> bool {
+    let Some(process) = process() else { return false };
+    let owned = t.ring.get();
+    if owned.is_null() {
+        return acquire(t, process, SIZES[0], None, time);
+    }
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses.
+    let owned = unsafe { &mut *owned };
+    if owned.region.size == LARGEST && hand_over(t, process, owned) {
+        tell_drops(t);
+        super::maybe_anchor(time);
+        return true;
+    }
+    drain(t, owned, time);
+    if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size) {
+        // Staying small is no failure: a small ring works, only dearer.
+        let _ = acquire(t, process, size, Some(owned.thread), time);
+    }
+    // In the ring that is filled from here on: what a drained ring still holds is given up with it.
+    tell_drops(t);
+    super::maybe_anchor(time);
+    true
+}
+
+/// Takes a region of at least `size` bytes for this thread. With `keep` the thread has a drained
+/// ring, which is given back.
+fn acquire(
+    t: &Thread,
+    process: &'static Process,
+    size: usize,
+    keep: Option<u32>,
+    time: u64,
+) -> bool {
+    let region = region(process, size);
+    let region = match region {
+        Ok(region) => region,
+        Err(error) => {
+            if keep.is_none() {
+                diag::warn(
+                    "no-ring",
+                    &format!(
+                        "a thread's calls are not recorded: no space for its ring in {} ({error})",
+                        process.files.directory.display()
+                    ),
+                );
+            }
+            return false;
+        }
+    };
+    let (thread, sequence) = match keep {
+        Some(thread) => (thread, t.position.get() >> 32),
+        None => (process.next_thread.fetch_add(1, Ordering::Relaxed), 0),
+    };
+    // A record may speak of a moment before the last one's.
+    let time = time.max(t.last.get());
+    let old = t.ring.get();
+    // SAFETY: a leaked box that only this thread uses, or NULL.
+    let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
+    begin_region(t, &region, thread, sequence, time);
+    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread, failed })));
+    if old.is_null() {
+        on_exit(t);
+        name_thread(process, thread);
+    } else {
+        // SAFETY: made by an earlier `acquire`, not referenced any more.
+        give_back(process, unsafe { Box::from_raw(old) }.region);
+    }
+    true
+}
+
+/// A region of this size that no thread uses.
+fn region(process: &Process, size: usize) -> std::io::Result<Region> {
+    let mut rings = process.rings.lock();
+    // The one that was given back last is the likeliest in the caches.
+    if let Some(at) = rings.free.iter().rposition(|r| r.size == size) {
+        return Ok(rings.free.swap_remove(at));
+    }
+    let offset = rings.end;
+    let map = process.files.map_region(offset, size)?;
+    rings.end += size as u64;
+    Ok(Region { map, size })
+}
+
+/// Makes a region the one that the thread fills, with what the header before said of its call and
+/// its drops.
+fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) {
+    let (before, header) = (t.header.get(), region.header());
+    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread
+    // field is stored last, so that a reader never takes a half-made header for a ring in use.
+    unsafe {
+        cell(header, ring::BASE).store(time, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
+        cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
+        cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
+        // What SCRATCH says of a call may be any thread's.
+        let call = if t.ring.get().is_null() {
+            0
+        } else {
+            cell(before, ring::CALL).load(Ordering::Relaxed)
+        };
+        cell(header, ring::CALL).store(call, Ordering::Relaxed);
+        cell(header, ring::CALL_BEGIN)
+            .store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
+        cell(header, ring::MAGIC)
+            .store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
+        cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
+    }
+    // Readers of a running process must see the new header before the records that overwrite the
+    // old ones, as in `drain`.
+    fence(Ordering::Release);
+    t.header.set(header);
+    // What the header before could not tell yet. Taken last: a signal handler may have counted
+    // there until now.
+    // SAFETY: both are ring headers, or SCRATCH, which threads without a ring share.
+    unsafe {
+        let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
+        cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
+    }
+    t.position.set(sequence << 32);
+    t.last.set(time);
+    // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at its size.
+    unsafe {
+        t.cursor.set(header.add(RING_HEADER_LEN).cast());
+        t.limit.set(header.add(region.size).cast());
+    }
+}
+
+/// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
+/// one.
+fn hand_over(t: &Thread, process: &'static Process, owned: &mut Owned) -> bool {
+    if !process.writer.takes(process) {
+        return false;
+    }
+    let Ok(next) = region(process, LARGEST) else { return false };
+    let position = t.position.get();
+    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
+    let region = std::mem::replace(&mut owned.region, next);
+    // SAFETY: the header of the region before. The call in progress stands in the new one.
+    unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
+    process.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
+    true
+}
+
+/// Writes a full ring that nobody fills any more to the trace.
+pub fn write_full(process: &Process, full: &Full) -> bool {
+    let header = full.region.header();
+    // SAFETY: as in `drain`; the thread that filled the region left it to us.
+    let framed = unsafe {
+        std::slice::from_raw_parts_mut(
+            header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN),
+            BLOCK_HEADER_LEN + full.used,
+        )
+    };
+    // SAFETY: the region's header.
+    let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
+    if files::write_block(process, framed, full.thread, full.sequence, base).is_err() {
+        return false;
+    }
+    // SAFETY: the region's header.
+    unsafe { cell(header, ring::DRAINED) }.store(u64::from(full.sequence) + 1, Ordering::Release);
+    true
+}
+
+fn name_thread(process: &Process, index: u32) {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid has no preconditions.
+    let tid = unsafe {
+        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+        libc::syscall(libc::SYS_gettid)
+    };
+    let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    let name = String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned();
+    process.files.define(&defs::Thread { index, tid: tid as u32, name }.into());
+}
+
+/// Writes what the ring holds as one block and begins the next. On failure the records are dropped
+/// and counted, and the ring begins anew all the same: the newest stay in it.
+fn drain(t: &Thread, owned: &mut Owned, time: u64) {
+    let header = owned.header();
+    let position = t.position.get();
+    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    if used > 0 {
+        // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in
+        // the region; only this thread writes them, and readers of a live process expect this part
+        // to change.
+        let framed = unsafe {
+            std::slice::from_raw_parts_mut(
+                header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN),
+                BLOCK_HEADER_LEN + used,
+            )
+        };
+        // SAFETY: the thread's header.
+        let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
+        match files::write_block(owned.process, framed, owned.thread, sequence as u32, base) {
+            Ok(()) => {
+                // SAFETY: the thread's header.
+                unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
+            }
+            Err(error) => {
+                let (failed, others) = lost_with(framed);
+                count_dropped(t, failed + others);
+                owned.failed += failed;
+                diag::warn(
+                    "disk-full",
+                    &format!(
+                        "records are being dropped: {} takes no more ({error}); the application runs on. Free space, or record with --max-size",
+                        owned.process.files.directory.display()
+                    ),
+                );
+            }
+        }
+    }
+    let base = t.last.get().max(if used == 0 { time } else { 0 });
+    let next = (sequence + 1) << 32;
+    // SAFETY: the thread's header and the first word behind it. The base is stored first: records
+    // of the new block refer to it.
+    unsafe {
+        cell(header, ring::BASE).store(base, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(next, Ordering::Release);
+        t.cursor.set(header.add(RING_HEADER_LEN).cast());
+    }
+    // Records of the next block overwrite this one's: readers of a running process must see the new
+    // sequence number first (tools/bench/tests/loom_ring.rs).
+    fence(Ordering::Release);
+    t.position.set(next);
+}
+
+/// Records that are lost with a block that could not be written, and those that it told were
+/// dropped for other reasons. What it told of blocks before it is lost for the same reason as its
+/// own.
+fn lost_with(framed: &[u8]) -> (u64, u64) {
+    let payload = framed.get(BLOCK_HEADER_LEN..).unwrap_or(&[]);
+    let block = clscope_trace::stream::Block { thread: 0, sequence: 0, base: 0, payload };
+    block.records().fold((0, 0), |(failed, others), (_, record)| match record {
+        Record::Dropped { count, reason: DropReason::WriteFailed } => (failed + count, others),
+        Record::Dropped { count, .. } => (failed, others + count),
+        _ => (failed + 1, others),
+    })
+}
+
+/// Puts a `Dropped` record in front of what comes next, so that a segment tells of the gap where it
+/// is.
+fn tell_drops(t: &Thread) {
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; callers hold no
+    // reference to it.
+    let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
+    // SAFETY: the thread's header.
+    let total = unsafe { cell(owned.header(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
+    let failed = std::mem::take(&mut owned.failed).min(total);
+    for (count, reason) in
+        [(failed, DropReason::WriteFailed), (total - failed, DropReason::Reentered)]
+    {
+        if count > 0 {
+            let words = record::dropped(count, reason, 0);
+            // The ring has just been emptied: there is room.
+            put(t, &words);
+            publish(t, t.last.get(), (words.len() * 8) as u64);
+        }
+    }
+}
+
+/// Marks a region free for the next thread.
+pub fn give_back(process: &Process, region: Region) {
+    // SAFETY: the region's header.
+    unsafe { cell(region.header(), ring::THREAD) }.store(0, Ordering::Release);
+    process.rings.lock().free.push(region);
+}
+
+/// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
+pub fn forget(t: &Thread) {
+    t.ring.set(null_mut());
+    t.cursor.set(null_mut());
+    t.limit.set(null_mut());
+    t.header.set((&raw const SCRATCH).cast_mut().cast());
+    t.position.set(0);
+    t.last.set(0);
+    crate::facts::geometry::forget(t);
+}
+
+/// Key whose destructor returns rings, plus 1; 0 before it is made.
+static KEY: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks for `thread_ends` at the end of the calling thread.
+fn on_exit(t: &Thread) {
+    let mut key = KEY.load(Ordering::Acquire);
+    if key == 0 {
+        let mut made: libc::pthread_key_t = 0;
+        // SAFETY: `thread_ends` is a function of this library, which is never unloaded.
+        if unsafe { libc::pthread_key_create(&mut made, Some(thread_ends)) } != 0 {
+            // Rings of threads that end stay taken: memory, not correctness.
+            return;
+        }
+        match KEY.compare_exchange(0, made as usize + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => key = made as usize + 1,
+            Err(other) => {
+                // SAFETY: made above, used by nobody.
+                unsafe { libc::pthread_key_delete(made) };
+                key = other;
+            }
+        }
+    }
+    // SAFETY: a valid key; the value only has to be non-NULL for the destructor to run.
+    unsafe {
+        libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::from_ref(t).cast())
+    };
+}
+
+unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
+    let t = crate::recording::guard::thread();
+    crate::recording::guard::protect((), || {
+        let owned = t.ring.get();
+        if owned.is_null() || process().is_none_or(super::state::is_child) {
+            return;
+        }
+        // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other
+        // destructors take a new ring.
+        drain(t, unsafe { &mut *owned }, now());
+        tell_drops(t);
+        // SAFETY: as above; nothing refers to it any more.
+        let mut owned = unsafe { Box::from_raw(owned) };
+        drain(t, &mut owned, now());
+        // Drops that no segment could be told of stay in the ring's header, which then is not used
+        // again.
+        // SAFETY: the thread's header.
+        let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
+        forget(t);
+        if clean {
+            give_back(owned.process, owned.region);
+        } else {
+            std::mem::forget(owned);
+        }
+    });
+}

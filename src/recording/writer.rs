@@ -1,0 +1,188 @@
+//! A thread of ours that writes full rings to the trace, so that no call of the application's waits
+//! for the copying, the allocation of pages and whatever the file system is busy with. The thread
+//! that filled a ring goes on in another region of the ring file, and this one frees the full
+//! region once its block is in a segment. Until then the region stays as it is: whatever kills the
+//! process, a reader finds the records there. It is started by the first large ring that is full.
+//!
+//! Refuses to be relied on: nobody waits for it. Where it cannot be had (one processor, no thread,
+//! rings that do not outlive the process), where [`MOST`] regions wait for it, and once it failed
+//! to write, threads write their rings themselves.
+
+use super::Process;
+use super::ring::{self, Region};
+use crate::features::sampler;
+use crate::recording::guard;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Regions that may wait to be written. Few: a region that lay about is out of the caches, and a
+/// writer that is behind has no processor, so that threads which write by themselves lose nothing.
+const MOST: u32 = 3;
+
+const UNSTARTED: u32 = 0;
+const RUNNING: u32 = 1;
+const OFF: u32 = 2;
+
+/// A ring that is full.
+pub struct Full {
+    pub region: Region,
+    pub thread: u32,
+    pub sequence: u32,
+    /// Bytes of records.
+    pub used: usize,
+}
+
+/// The thread and what waits for it.
+pub struct Writer {
+    state: AtomicU32,
+    full: Mutex<VecDeque<Full>>,
+    /// Regions handed over and not free again.
+    waiting: AtomicU32,
+    /// 1: asleep until woken. Also the futex.
+    idle: AtomicU32,
+    /// In the middle of a block.
+    writing: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Writer {
+    /// Not started.
+    pub fn new() -> Self {
+        Self {
+            state: AtomicU32::new(UNSTARTED),
+            full: Mutex::new(VecDeque::new()),
+            waiting: AtomicU32::new(0),
+            idle: AtomicU32::new(0),
+            writing: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a full ring would be taken now. The first that asks starts the thread.
+    pub fn takes(&'static self, process: &'static Process) -> bool {
+        let running = match self.state.load(Ordering::Relaxed) {
+            RUNNING => true,
+            UNSTARTED => self.start(process),
+            _ => false,
+        };
+        running && self.waiting.load(Ordering::Relaxed) < MOST
+    }
+
+    #[cold]
+    fn start(&'static self, process: &'static Process) -> bool {
+        // The thread inherits the processors of the one that starts it: it must not compete with it
+        // for a single one.
+        if !process.files.rings_survive || processors() < 2 {
+            return false;
+        }
+        if self
+            .state
+            .compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            return self.state.load(Ordering::Relaxed) == RUNNING;
+        }
+        let started = sampler::without_signals(|| {
+            std::thread::Builder::new()
+                .name("clscope-writer".into())
+                .stack_size(256 * 1024)
+                .spawn(move || self.run(process))
+        });
+        if started.is_err() {
+            self.state.store(OFF, Ordering::Relaxed);
+        }
+        started.is_ok()
+    }
+
+    /// Hands a full ring over.
+    pub fn take(&self, full: Full) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.full.lock().push_back(full);
+        if self.idle.load(Ordering::SeqCst) == 1 && self.idle.swap(0, Ordering::SeqCst) == 1 {
+            // SAFETY: a live futex word.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    &raw const self.idle,
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                )
+            };
+        }
+    }
+
+    fn run(&self, process: &'static Process) {
+        loop {
+            self.writing.store(true, Ordering::SeqCst);
+            if self.stopped.load(Ordering::SeqCst) || self.state.load(Ordering::Relaxed) == OFF {
+                self.writing.store(false, Ordering::SeqCst);
+                return;
+            }
+            let next = self.full.lock().pop_front();
+            if let Some(full) = next {
+                guard::protect((), || self.write(process, full));
+                continue;
+            }
+            self.writing.store(false, Ordering::SeqCst);
+            self.sleep();
+        }
+    }
+
+    fn write(&self, process: &'static Process, full: Full) {
+        if ring::write_full(process, &full) {
+            ring::give_back(process, full.region);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            // What was handed over stays in the ring file, where readers find it. The threads' own
+            // writing tells what fails.
+            self.state.store(OFF, Ordering::Relaxed);
+            std::mem::forget(full);
+        }
+    }
+
+    fn sleep(&self) {
+        self.idle.store(1, Ordering::SeqCst);
+        if !self.full.lock().is_empty() || self.stopped.load(Ordering::SeqCst) {
+            self.idle.store(0, Ordering::SeqCst);
+            return;
+        }
+        // SAFETY: a live futex word; returns at once if it is not 1 any more.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                &raw const self.idle,
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                1,
+                std::ptr::null::<libc::timespec>(),
+            );
+        }
+        self.idle.store(0, Ordering::SeqCst);
+    }
+
+    /// At exit: gives the thread a moment to finish its block, which would be torn. What still
+    /// waits stays in the ring file.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        for _ in 0..2000 {
+            if !self.writing.load(Ordering::SeqCst) {
+                return;
+            }
+            // SAFETY: no preconditions.
+            unsafe { libc::usleep(100) };
+        }
+    }
+}
+
+/// Processors that the calling thread may run on, 1 if unknown.
+fn processors() -> i32 {
+    // SAFETY: an all-zero set is valid, and writable.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0 {
+            libc::CPU_COUNT(&set)
+        } else {
+            1
+        }
+    }
+}

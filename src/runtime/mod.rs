@@ -1,0 +1,3 @@
+//! The real functions, and how they are found.
+
+pub mod real;

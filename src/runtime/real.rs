@@ -1,0 +1,250 @@
+//! Finds the functions of the runtime that the application would have used without us.
+//!
+//! Each way into the recorder has its own table: slot 0 the exported symbols, slots 1 and 2 layers
+//! (one per loader in the process), slots 3 to 5 extension pointers (one per distinct pointer that
+//! a runtime gave for the same name).
+
+use crate::hooks::instead;
+use crate::recording::{diag, guard};
+use crate::shell::table::{COUNT, FUNCTIONS};
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Slot of the exported symbols.
+pub const PRELOAD: usize = 0;
+/// Slots of layers.
+pub const LAYERS: std::ops::Range<usize> = 1..3;
+/// Slots of extension pointers.
+pub const EXTENSIONS: std::ops::Range<usize> = 3..6;
+/// Number of slots.
+pub const SLOTS: usize = 6;
+
+static REAL: [[AtomicPtr<c_void>; COUNT]; SLOTS] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
+
+/// The real function, or NULL if there is none.
+#[inline(always)]
+pub fn get(slot: usize, function: u16) -> *mut c_void {
+    // SAFETY: `slot` and `function` are constants of rows of the table, below SLOTS and COUNT.
+    let cell = unsafe { REAL.get_unchecked(slot).get_unchecked(function as usize) };
+    let known = cell.load(Ordering::Relaxed);
+    if known.is_null() { find(slot, function) } else { known }
+}
+
+/// Fills a slot.
+pub fn set(slot: usize, function: u16, to: *mut c_void) {
+    let to = instead::of(slot, function, to);
+    if let Some(cell) = REAL.get(slot).and_then(|s| s.get(function as usize)) {
+        cell.store(to, Ordering::Relaxed);
+    }
+}
+
+/// What a slot holds, without looking any further.
+pub fn known(slot: usize, function: u16) -> *mut c_void {
+    REAL.get(slot)
+        .and_then(|s| s.get(function as usize))
+        .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Relaxed))
+}
+
+/// The real function for a call of our own in the same runtime as `slot`: extension slots hold only
+/// what was asked for, so core functions come from the way that is in use.
+pub fn own(slot: usize, function: u16) -> *mut c_void {
+    let here = known(slot, function);
+    if !here.is_null() {
+        return here;
+    }
+    if EXTENSIONS.contains(&slot) {
+        let there = beside(slot, function);
+        if !there.is_null() {
+            set(slot, function, there);
+            return there;
+        }
+    }
+    for layer in LAYERS {
+        let there = known(layer, function);
+        if !there.is_null() {
+            return there;
+        }
+    }
+    get(PRELOAD, function)
+}
+
+/// The function in the loader that the slot's other functions come from, where they come from a
+/// loader: with two in a process each must get its own handles back.
+#[cold]
+fn beside(slot: usize, function: u16) -> *mut c_void {
+    let Some(name) = FUNCTIONS.get(function as usize).map(|f| f.name) else {
+        return std::ptr::null_mut();
+    };
+    let Some(neighbour) = (0..COUNT as u16).map(|f| known(slot, f)).find(|f| !f.is_null()) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: an all-zero Dl_info is valid; dladdr accepts any address.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; a name of the dynamic linker is a C string.
+    unsafe {
+        if libc::dladdr(neighbour, &mut info) == 0
+            || info.dli_fname.is_null()
+            || !CStr::from_ptr(info.dli_fname).to_bytes().windows(6).any(|w| w == b"OpenCL")
+        {
+            return std::ptr::null_mut();
+        }
+        let loader = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        let found = if loader.is_null() {
+            std::ptr::null_mut()
+        } else {
+            libc::dlsym(loader, name.as_ptr())
+        };
+        if is_ours(found) { std::ptr::null_mut() } else { found }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find(slot: usize, function: u16) -> *mut c_void {
+    if slot != PRELOAD {
+        return std::ptr::null_mut();
+    }
+    let Some(info) = FUNCTIONS.get(function as usize) else { return std::ptr::null_mut() };
+    let found = guard::protect(std::ptr::null_mut(), || in_loaders(info.name));
+    set(slot, function, found);
+    known(slot, function)
+}
+
+/// Handle of the loader found by a walk, so that the walk is made once.
+static LOADER: AtomicUsize = AtomicUsize::new(0);
+
+fn in_loaders(name: &CStr) -> *mut c_void {
+    // SAFETY: `name` is a C string; RTLD_NEXT looks behind us in the order that the application
+    // linked.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if !next.is_null() && !is_ours(next) {
+        keep(next);
+        return next;
+    }
+    let mut loader = LOADER.load(Ordering::Acquire) as *mut c_void;
+    if loader.is_null() {
+        loader = loaded_loader();
+        if loader.is_null() {
+            loader = opened_loader();
+        }
+        LOADER.store(loader as usize, Ordering::Release);
+    }
+    if loader.is_null() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a handle of dlopen that is never closed.
+    let found = unsafe { libc::dlsym(loader, name.as_ptr()) };
+    if is_ours(found) { std::ptr::null_mut() } else { found }
+}
+
+/// Keeps the library of a function in the process: what came with a plugin (dlopen, RTLD_GLOBAL)
+/// would go with it, and we go on calling the addresses that we found.
+fn keep(function: *const c_void) {
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: as in `object_of`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; RTLD_NOLOAD only takes another handle of what is loaded, which is
+    // never given back.
+    unsafe {
+        if libc::dladdr(function, &mut info) != 0
+            && !info.dli_fname.is_null()
+            && KEPT.swap(info.dli_fbase as usize, Ordering::Relaxed) != info.dli_fbase as usize
+        {
+            libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        }
+    }
+}
+
+/// Whether an address lies in this library.
+pub fn is_ours(address: *const c_void) -> bool {
+    object_of(address).is_some_and(|base| Some(base) == object_of(is_ours as *const c_void))
+}
+
+/// Base address of the object that holds `address`.
+pub fn object_of(address: *const c_void) -> Option<usize> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: an all-zero Dl_info is valid, and dladdr accepts any address.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable.
+    (unsafe { libc::dladdr(address, &mut info) } != 0).then_some(info.dli_fbase as usize)
+}
+
+/// A loader that is in the process already, outside the global scope: bundled with a Python wheel,
+/// say. A library named like an OpenCL loader comes before any other that exports the API (a driver
+/// that can be linked directly).
+fn loaded_loader() -> *mut c_void {
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> i32 {
+        // SAFETY: `out` is the vector below, `info` is valid during the call.
+        let (out, name) =
+            unsafe { (&mut *out.cast::<Vec<std::ffi::CString>>(), (*info).dlpi_name) };
+        if !name.is_null() {
+            // SAFETY: the dynamic linker's names are C strings.
+            let name = unsafe { CStr::from_ptr(name) };
+            if !name.is_empty() {
+                out.push(name.to_owned());
+            }
+        }
+        0
+    }
+    let mut names: Vec<std::ffi::CString> = Vec::new();
+    // SAFETY: `collect` has the right type and `names` outlives the call. It only copies names:
+    // dlopen is not allowed in there.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
+    let mut fallback = std::ptr::null_mut();
+    for name in &names {
+        // SAFETY: RTLD_NOLOAD only gives a handle to what is loaded.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        if handle.is_null() {
+            continue;
+        }
+        // SAFETY: a valid handle and a C string.
+        let symbol = unsafe { libc::dlsym(handle, c"clGetPlatformIDs".as_ptr()) };
+        // dlsym on a handle also searches what the object depends on: it must be the object itself
+        // that defines it.
+        if symbol.is_null() || is_ours(symbol) || !defined_in(symbol, name) {
+            // SAFETY: opened above.
+            unsafe { libc::dlclose(handle) };
+            continue;
+        }
+        let file = name.to_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+        if file.windows(6).any(|w| w == b"OpenCL") {
+            return handle;
+        }
+        fallback = handle;
+    }
+    fallback
+}
+
+fn defined_in(symbol: *const c_void, object: &CStr) -> bool {
+    // SAFETY: as in `object_of`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; dli_fname is a C string while the object stays loaded, which our
+    // handle guarantees.
+    unsafe {
+        libc::dladdr(symbol, &mut info) != 0
+            && !info.dli_fname.is_null()
+            && CStr::from_ptr(info.dli_fname) == object
+    }
+}
+
+/// No loader is in the process: the application found our symbols by itself (`dlsym(RTLD_DEFAULT,
+/// ...)`).
+fn opened_loader() -> *mut c_void {
+    for name in ["libOpenCL.so.1", "libOpenCL.so"] {
+        // SAFETY: loading a library runs its constructors; the OpenCL loader's are what the
+        // application asks for.
+        if let Ok(library) = unsafe {
+            libloading::os::unix::Library::open(Some(name), libc::RTLD_NOW | libc::RTLD_LOCAL)
+        } {
+            return library.into_raw();
+        }
+    }
+    diag::warn(
+        "no-loader",
+        "the application calls OpenCL, and no OpenCL loader (libOpenCL.so.1) is in the process or can be opened: its calls fail. Install one (Debian: apt-get install ocl-icd-libopencl1)",
+    );
+    std::ptr::null_mut()
+}

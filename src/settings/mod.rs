@@ -1,0 +1,3 @@
+//! The settings in force, read once from the environment.
+
+pub mod config;

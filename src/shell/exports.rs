@@ -1,0 +1,266 @@
+//! The only exported symbols: one per row of the table, with the body that the row's class asks
+//! for. Each body exists once per slot of `real`: as exported symbol, as layer function, as wrapper
+//! of an extension pointer.
+//!
+//! Layer tables are filled with the private `body` functions: the address of an exported symbol
+//! would bind to the loader's function of the same name, and a call through it would never end.
+
+use crate::runtime::real::SLOTS;
+use std::ffi::c_void;
+
+/// Small arguments of a plain record, packed; `None` if one does not fit its bits.
+macro_rules! small {
+    ($(($arg:ident, $bits:literal)),*) => {{
+        #[allow(unused_mut, unused_assignments)]
+        let (mut packed, mut over, mut shift) = (0u64, 0u64, 0u32);
+        $(
+            over |= ($arg as u64) >> $bits;
+            packed |= ($arg as u64) << shift;
+            shift += $bits;
+        )*
+        let _ = shift;
+        (over == 0).then_some(packed as u32)
+    }};
+}
+
+/// The real function of a row, or what the call returns without one.
+macro_rules! real {
+    ($slot:ident, $id:literal, ($($ty:ty),*) -> $ret:ty, $errcode:expr) => {{
+        let real = real::get($slot, $id);
+        if real.is_null() {
+            let errcode: *mut i32 = $errcode;
+            if !errcode.is_null() {
+                // SAFETY: the application's errcode_ret points to a cl_int.
+                unsafe { *errcode = <i32 as Returned>::missing() };
+            }
+            return <$ret as Returned>::missing();
+        }
+        // SAFETY: the pointer was found under the row's name, and the row has its signature from
+        // the registry.
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real) }
+    }};
+}
+
+macro_rules! body {
+    (plain $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $object:expr; [$($small:tt),*]; [$($keep:expr),*] }) => {
+        #[inline(always)]
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, null_mut());
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: no errcode_ret here.
+            let code = unsafe { returned.code(std::ptr::null()) };
+            entered.plain($id, code, move || $object, small!($($small),*), move || [$($keep),*]);
+            returned
+        }
+    };
+    (call $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; [$($keep:expr),*] }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: errcode_ret is NULL or was written by the call.
+            let code = unsafe { returned.code($errcode) };
+            entered.call($id, code, &[$($keep),*]);
+            returned
+        }
+    };
+    (call_pointer $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; [$($keep:expr),*] }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: errcode_ret is NULL or was written by the call.
+            let code = unsafe { returned.code($errcode) };
+            entered.call($id, code, &[returned as u64, $($keep),*]);
+            returned
+        }
+    };
+    (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; $element:expr; [$($keep:expr),*] }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else {
+                // SAFETY: the application's own call, arguments untouched.
+                let returned = unsafe { real($($arg),*) };
+                hooks::created_unrecorded(returned, || $element);
+                return returned;
+            };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: errcode_ret is NULL or was written by the call.
+            let code = unsafe { returned.code($errcode) };
+            let id = u64::from(objects::created(returned, if code == 0 { $element } else { 0 }));
+            entered.call($id, code, &[id, $($keep),*]);
+            returned
+        }
+    };
+    (create_event $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; $element:expr; [$($keep:expr),*] }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: errcode_ret is NULL or was written by the call.
+            let code = unsafe { returned.code($errcode) };
+            let command = if code == 0 { hooks::foreign_event(returned) } else { 0 };
+            entered.call($id, code, &[command, $($keep),*]);
+            returned
+        }
+    };
+    (enqueue $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty {
+        $errcode:expr; $queue:expr; $kind:expr; $object:expr; $object2:expr; $bytes:expr; $blocking:expr; $count:expr; $list:expr;
+        $event:ident; $extra:expr; $geometry:expr; [$($keep:expr),*]
+    }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(mut entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            let site = Site { slot: S, function: $id };
+            let bytes = if const { launch::tells_size($kind) } { $bytes } else { 0 };
+            let mut plan = launch::plan(&mut entered, site, $queue, $kind, $object, bytes);
+            let asked: *mut H = $event;
+            let $event = plan.slot(asked);
+            // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a
+            // slot of ours that outlives the call.
+            let mut returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: errcode_ret is NULL or was written by the call.
+            let mut code = unsafe { returned.code($errcode) };
+            if code != 0 && plan.failed(site, code, $blocking as u32 != 0) {
+                let $event = asked;
+                // SAFETY: the application's own call, arguments untouched.
+                returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+                // SAFETY: as above.
+                code = unsafe { returned.code($errcode) };
+            }
+            if code == 0 {
+                let what = launch::What {
+                    site,
+                    kind: $kind,
+                    object: $object,
+                    object2: $object2,
+                    bytes: $bytes,
+                    blocking: $blocking as u32 != 0,
+                    waits: (($count) as u32, $list),
+                    event: asked,
+                    extra: $extra,
+                    geometry: $geometry,
+                };
+                launch::enqueued(entered, &what, &plan);
+            } else {
+                entered.call($id, code, &[$($keep),*]);
+            }
+            returned
+        }
+    };
+    (enqueue_untimed $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty {
+        $errcode:expr; $queue:expr; $kind:expr; $object:expr; $object2:expr; $bytes:expr; $blocking:expr; $count:expr; $list:expr;
+        $event:expr; $extra:expr; $geometry:expr; [$($keep:expr),*]
+    }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
+            // SAFETY: the application's own call, arguments untouched.
+            let Some(entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
+            let site = Site { slot: S, function: $id };
+            // SAFETY: as above.
+            let returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
+            // SAFETY: no errcode_ret here.
+            let code = unsafe { returned.code(std::ptr::null()) };
+            if code == 0 {
+                let what = launch::What {
+                    site,
+                    kind: $kind,
+                    object: null_mut(),
+                    object2: null_mut(),
+                    bytes: 0,
+                    blocking: false,
+                    waits: (($count) as u32, $list),
+                    event: null_mut(),
+                    extra: 0,
+                    geometry: hooks::Geometry::NONE,
+                };
+                let plan = launch::Plan::without_event(&entered, site, $queue);
+                launch::enqueued(entered, &what, &plan);
+            } else {
+                entered.call($id, code, &[$($keep),*]);
+            }
+            returned
+        }
+    };
+    (hook $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { }) => {
+        pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
+            let real = real!(S, $id, ($($ty),*) -> $ret, null_mut());
+            // SAFETY: the application's own call; the hook states what it changes.
+            unsafe { hooks::$name(Site { slot: S, function: $id }, real, $($arg),*) }
+        }
+    };
+}
+
+macro_rules! entries {
+    ($($class:ident $id:literal $name:ident ( $($arg:ident : $ty:ty),* ) -> $ret:ty { $($meaning:tt)* })*) => {
+        $(
+            #[allow(non_snake_case, clippy::missing_safety_doc, clippy::unnecessary_cast, clippy::too_many_arguments, unused_imports)]
+            mod $name {
+                use super::*;
+                use crate::abi::entry::{Returned, Site};
+                use crate::features::launch;
+                use crate::shell::exports::{body, real, small};
+                use crate::recording::guard;
+use crate::runtime::real;
+                use std::ffi::c_void;
+                body! { $class $id $name ($($arg: $ty),*) -> $ret { $($meaning)* } }
+            }
+
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
+            pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+                // SAFETY: the application's own call.
+                unsafe { $name::body::<{ crate::runtime::real::PRELOAD }>($($arg),*) }
+            }
+        )*
+
+        /// Functions with a hook of their own, by id: they are watched also while nothing is
+        /// recorded.
+        pub static HOOKED: [bool; COUNT] = [$(crate::shell::exports::is_hook(stringify!($class))),*];
+
+        /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and
+        /// id.
+        pub static BODIES: [[crate::shell::exports::Address; COUNT]; crate::runtime::real::SLOTS - 1] = [
+            [$(crate::shell::exports::Address($name::body::<1> as *const _)),*],
+            [$(crate::shell::exports::Address($name::body::<2> as *const _)),*],
+            [$(crate::shell::exports::Address($name::body::<3> as *const _)),*],
+            [$(crate::shell::exports::Address($name::body::<4> as *const _)),*],
+            [$(crate::shell::exports::Address($name::body::<5> as *const _)),*],
+        ];
+    };
+}
+
+/// Whether rows of this class have a hook.
+pub const fn is_hook(class: &str) -> bool {
+    matches!(class.as_bytes(), b"hook")
+}
+
+pub(crate) use {body, entries, real, small};
+
+const _: () = assert!(SLOTS == 6, "BODIES lists one row per slot");
+
+/// Address of a function, in a static.
+#[repr(transparent)]
+pub struct Address(pub *const c_void);
+
+// SAFETY: an address of code, never written.
+unsafe impl Sync for Address {}
+
+/// The function to hand out for `function` in `slot`.
+pub fn address(slot: usize, function: u16) -> *mut c_void {
+    crate::shell::table::BODIES
+        .get(slot.wrapping_sub(1))
+        .and_then(|row| row.get(function as usize))
+        .map_or(std::ptr::null_mut(), |a| a.0.cast_mut())
+}
