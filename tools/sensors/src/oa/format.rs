@@ -284,10 +284,9 @@ static HSW_C4_B8: Layout =
 static HSW_C4_B8_IGT: Layout =
     short("C4_B8", 64, Ticks::None, &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
 
+// From Gen8 on all descriptions agree; byte 28 for B0 is Haswell's alone.
 static C4_B8: Layout =
-    short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 32)], OVERLAP);
-static C4_B8_IGT: Layout =
-    short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 28)], OVERLAPS);
+    short("C4_B8", 64, Ticks::Bits32(12), &[run(C, 0, 4, 16), run(B, 0, 8, 32)], None);
 static A12: Layout = short("A12", 64, Ticks::Bits32(12), &[run(A, 7, 12, 16)], DWORD3);
 static A12_IGT: Layout = short("A12", 64, Ticks::None, &[run(A, 7, 12, 12)], DWORD3);
 static A12_B8_C8: Layout = short(
@@ -383,7 +382,6 @@ impl Format {
             Format::HswB4C8A16 => &HSW_B4_C8_A16,
             Format::HswC4B8 if igt => &HSW_C4_B8_IGT,
             Format::HswC4B8 => &HSW_C4_B8,
-            Format::C4B8 if igt => &C4_B8_IGT,
             Format::C4B8 => &C4_B8,
             Format::A12 if igt => &A12_IGT,
             Format::A12 => &A12,
@@ -567,6 +565,20 @@ mod tests {
                     "{format:?} {group:?}{index}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn only_haswells_c4_b8_has_b_at_two_places() {
+        let b = |format: Format, reading| {
+            let layout = format.layout(reading);
+            layout.blocks.iter().find(|block| block.group == B).map(|block| block.at)
+        };
+        assert_eq!(b(Format::HswC4B8, Reading::Tables), Some(32));
+        assert_eq!(b(Format::HswC4B8, Reading::IgtTests), Some(28));
+        for reading in [Reading::Tables, Reading::IgtTests] {
+            assert_eq!(b(Format::C4B8, reading), Some(32), "{reading:?}");
+            assert_eq!(Format::C4B8.layout(reading).doubt, None, "{reading:?}");
         }
     }
 
