@@ -1,0 +1,8 @@
+//! The boundary between clscope and what it does not control: files that somebody else may have
+//! made ([`input`]), places where somebody else may have made something already ([`output`]), and
+//! the terminal or spreadsheet that shows what a trace says ([`text`]). Refuses to know what is in
+//! a file.
+
+pub mod input;
+pub mod output;
+pub mod text;

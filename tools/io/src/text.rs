@@ -1,0 +1,270 @@
+//! Text that reaches a terminal, a log or a spreadsheet. Owns which characters may: names, build
+//! logs, arguments and paths of a trace are whatever an application chose, and control characters
+//! in them move the cursor, change the title, hide or turn round what stands beside them. They are
+//! shown as Rust writes them: `\n`, `\u{1b}`, `\u{202e}`; bytes that are no UTF-8 as `\x9b`.
+//!
+//! Two layers: [`line`] and [`cell`] make one value harmless, line breaks included, so that a name
+//! cannot forge a line; [`Screen`] is the writer behind all output and lets nothing through that a
+//! caller forgot, except the line breaks of the layout. In JSON the same characters are written as
+//! `\u001b`, which every reader takes for the character itself: JSON stays exact.
+//!
+//! Escaped are the categories that have no glyph (control, format, line and paragraph separators,
+//! surrogates, private use, unassigned) and blanks other than the space, as the standard library's
+//! table of printable characters has them. Combining marks stay.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+use std::fmt::{self, Display, Write as _};
+use std::io::{self, Write};
+
+/// Whether a character may be shown as it is.
+#[must_use]
+pub fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    // Behind another character a combining mark is left alone, and what has no glyph is escaped.
+    let mut pair = [0; 5];
+    pair[0] = b'a';
+    let length = 1 + c.encode_utf8(&mut pair[1..]).len();
+    std::str::from_utf8(pair.get(..length).unwrap_or_default())
+        .is_ok_and(|pair| pair.escape_debug().nth(1) == Some(c))
+}
+
+fn escape(c: char, out: &mut String) {
+    match c {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        _ => {
+            // Writing to a string does not fail.
+            let _ = write!(out, "{}", c.escape_unicode());
+        }
+    }
+}
+
+/// One value on one line: everything that has no glyph is escaped, line breaks and tabs included.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_printable) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_printable(c) { out.push(c) } else { escape(c, &mut out) }
+    }
+    Cow::Owned(out)
+}
+
+/// A value that is shown by [`line`].
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<T>(pub T);
+
+impl<T: Display> Display for Shown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&line(&self.0.to_string()))
+    }
+}
+
+/// One cell of a table that spreadsheets open: as [`line`], and with an apostrophe in front where
+/// the program would take the text for a formula. Numbers are left alone.
+#[must_use]
+pub fn cell(text: &str) -> Cow<'_, str> {
+    // A tab or carriage return in front of the sign is skipped by spreadsheets: both are escaped
+    // above the sign's test, and the full-width forms of the signs are signs, too.
+    let begins =
+        |t: &str| t.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']);
+    if begins(text) && !is_number(text) {
+        return Cow::Owned(format!("'{}", line(text)));
+    }
+    line(text)
+}
+
+fn is_number(text: &str) -> bool {
+    // "inf" and "nan" parse, too, and are no formulas without a sign; with one they are text.
+    text.parse::<f64>().is_ok_and(f64::is_finite)
+        && text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b))
+}
+
+/// How [`Screen`] writes what it does not let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Text of lines.
+    Text,
+    /// JSON documents: characters outside of strings are the serializer's own, all ASCII.
+    Json,
+}
+
+/// The writer behind all output: line breaks pass, and nothing else that has no glyph.
+#[derive(Debug)]
+pub struct Screen<W: Write> {
+    out: W,
+    form: Form,
+    /// The begin of a character whose rest comes with the next bytes.
+    begun: Vec<u8>,
+    text: String,
+}
+
+impl<W: Write> Screen<W> {
+    /// In front of `out`, which should buffer.
+    pub fn new(out: W, form: Form) -> Self {
+        Self { out, form, begun: Vec::new(), text: String::new() }
+    }
+
+    fn take(&mut self, text: &str) {
+        for c in text.chars() {
+            match (c, self.form) {
+                ('\n', _) => self.text.push(c),
+                _ if is_printable(c) => self.text.push(c),
+                (_, Form::Text) => escape(c, &mut self.text),
+                (_, Form::Json) => {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        let _ = write!(self.text, "\\u{unit:04x}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn bad(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            let _ = match self.form {
+                Form::Text => write!(self.text, "\\x{byte:02x}"),
+                Form::Json => write!(self.text, "\\ufffd"),
+            };
+        }
+    }
+}
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let plain = |b: &u8| matches!(b, b' '..=b'~' | b'\n');
+        if self.begun.is_empty() && bytes.iter().all(plain) {
+            self.out.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut joined = std::mem::take(&mut self.begun);
+        joined.extend_from_slice(bytes);
+        let mut chunks = joined.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.take(chunk.valid());
+            let rest = chunk.invalid();
+            // A character that is cut off by the end of the bytes may go on in the next ones.
+            if chunks.peek().is_none()
+                && std::str::from_utf8(rest).is_err_and(|e| e.error_len().is_none())
+            {
+                self.begun = rest.to_vec();
+            } else {
+                self.bad(rest);
+            }
+        }
+        let text = std::mem::take(&mut self.text);
+        self.out.write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Screen<W> {
+    fn drop(&mut self) {
+        let begun = std::mem::take(&mut self.begun);
+        self.bad(&begun);
+        // Errors of the last bytes show at the caller's own flush.
+        let _ = self.out.write_all(self.text.as_bytes());
+        let _ = self.out.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn screened(pieces: &[&[u8]], form: Form) -> String {
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, form);
+        for piece in pieces {
+            screen.write_all(piece).unwrap();
+        }
+        drop(screen);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_glyph_is_shown_by_its_number() {
+        for (text, shown) in [
+            ("plain é µ ± 日本 a\u{301}", "plain é µ ± 日本 a\u{301}"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("a\u{202e}b\u{2066}\u{200b}", "a\\u{202e}b\\u{2066}\\u{200b}"),
+            ("\u{9b}2J\u{7f}", "\\u{9b}2J\\u{7f}"),
+            ("two\nlines\r\tend\u{2028}", "two\\nlines\\r\\tend\\u{2028}"),
+            ("\u{feff}\u{e0041}\u{ad}", "\\u{feff}\\u{e0041}\\u{ad}"),
+            ("it's \"quoted\" \\", "it's \"quoted\" \\"),
+        ] {
+            assert_eq!(line(text), shown);
+            assert_eq!(format!("{}", Shown(text)), shown);
+        }
+        assert_eq!(format!("{:>5}|", Shown("a\n")), "  a\\n|");
+    }
+
+    #[test]
+    fn a_cell_is_no_formula() {
+        for (text, shown) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1+1", "'+1+1"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "'\\t=1"),
+            ("\r=1", "'\\r=1"),
+            ("＝1", "'＝1"),
+            ("-", "'-"),
+            ("-inf", "'-inf"),
+            ("-3.5e-7", "-3.5e-7"),
+            ("+12", "+12"),
+            ("name", "name"),
+            ("", ""),
+        ] {
+            assert_eq!(cell(text), shown, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn characters_cut_between_two_writes_are_put_together() {
+        let bytes = "µ\u{9b}日".as_bytes();
+        for cut in 0..=bytes.len() {
+            let (a, b) = bytes.split_at(cut);
+            assert_eq!(screened(&[a, b], Form::Text), "µ\\u{9b}日", "{cut}");
+        }
+        assert_eq!(screened(&[b"a\x9bb\xff", b"\xc2"], Form::Text), "a\\x9bb\\xff\\xc2");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_without_a_glyph_comes_out(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6)) {
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            for form in [Form::Text, Form::Json] {
+                let out = screened(&pieces, form);
+                prop_assert!(out.chars().all(|c| c == '\n' || is_printable(c)), "{out:?}");
+            }
+        }
+
+        #[test]
+        fn json_reads_back_as_it_was(text in any::<String>()) {
+            let json = serde_json::to_string(&text).unwrap();
+            let out = screened(&[json.as_bytes()], Form::Json);
+            prop_assert!(out.chars().all(is_printable), "{out:?}");
+            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+        }
+
+        #[test]
+        fn a_value_is_one_line_and_no_formula(text in any::<String>()) {
+            prop_assert!(line(&text).chars().all(is_printable));
+            let cell = cell(&text);
+            prop_assert!(cell.chars().all(is_printable));
+            prop_assert!(is_number(&cell) || !cell.starts_with(['=', '+', '-', '@']));
+        }
+    }
+}
