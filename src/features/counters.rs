@@ -15,12 +15,12 @@ use crate::recording::{self, Process};
 use crate::recording::{diag, guard};
 use crate::settings::config;
 use crate::shell::table::id;
+use clscope_oa::config::{Node, Uuid, find_loaded, nodes};
+use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
+use clscope_oa::device::DrmFile;
+use clscope_oa::open::{self as oa, GpuClock};
+use clscope_oa::{CounterSource, CounterWindow, OaError, Reading};
 use clscope_readings::{Blocks, Clocks, counter_source};
-use clscope_sensors::oa::config::{Node, Uuid, find_loaded, nodes};
-use clscope_sensors::oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
-use clscope_sensors::oa::device::DrmFile;
-use clscope_sensors::oa::open::{self as oa, GpuClock};
-use clscope_sensors::oa::{CounterSource, CounterWindow, OaError, Reading};
 use clscope_sensors::{Clock as _, Roots, System};
 use clscope_trace::sensors::{
     self, COUNTER_PLAN, CounterReport, CounterWindows, Event, Finding, Record, Records,

@@ -1,15 +1,11 @@
-//! `clscope ctl`: pauses and resumes recording in running processes, through the control word of
-//! their ring files, and brings what they recorded to the disk. The application gets no signal and
-//! runs no code of ours for it: its next OpenCL call sees the word.
+//! `clscope ctl`: pauses and resumes recording in running processes. Owns options and output;
+//! refuses to touch a ring file: [`clscope_capture::control`] does.
 #![forbid(unsafe_code)]
 
-use crate::trace_files::{Role, as_recorded};
 use anyhow::{Context, Result, bail};
-use clscope_trace::file::control;
-use clscope_trace::{FileHeader, FileKind};
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use clscope_capture::control::{self, State, apply, flush, rings_in, rings_of, tell_later_ones};
+use clscope_trace::directory::as_recorded;
+use std::path::PathBuf;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +18,17 @@ pub enum Command {
     Flush,
     /// Say what is recording
     Status,
+}
+
+impl From<Command> for control::Command {
+    fn from(of: Command) -> Self {
+        match of {
+            Command::Start => Self::Start,
+            Command::Stop => Self::Stop,
+            Command::Flush => Self::Flush,
+            Command::Status => Self::Status,
+        }
+    }
 }
 
 /// Options of `clscope ctl`.
@@ -42,27 +49,6 @@ pub struct Args {
     command: Command,
 }
 
-/// How a process stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It records.
-    Recording,
-    /// It passes calls on.
-    Paused,
-    /// It is gone: nobody reads its control word.
-    Ended,
-}
-
-impl State {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::Paused => "paused",
-            Self::Ended => "ended",
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let target = as_recorded(args.target.clone());
@@ -75,14 +61,14 @@ pub fn run(args: &Args) -> Result<()> {
             // Processes that come while this runs either read what they begin with, or have their
             // ring in the list made now.
             if matches!(args.command, Command::Start | Command::Stop) {
-                tell_later_ones(&target, args.command)?;
+                tell_later_ones(&target, args.command.into())?;
             }
             rings_in(&target)?
         }
     };
     let mut alive = 0;
     for ring in &rings {
-        let state = apply(ring, args.command)
+        let state = apply(ring, args.command.into())
             .with_context(|| format!("cannot control the process of {}", ring.display()))?;
         alive += usize::from(state != State::Ended);
         let name = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
@@ -97,225 +83,4 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no process of {} is running: there is nothing to start or stop", target.display());
     }
     Ok(())
-}
-
-/// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a
-/// recording.
-pub fn stop_all(trace: &Path) -> Result<()> {
-    tell_later_ones(trace, Command::Stop)?;
-    // None may have begun.
-    for ring in rings_in(trace).unwrap_or_default() {
-        apply(&ring, Command::Stop)?;
-    }
-    Ok(())
-}
-
-/// Sets the control word of one ring file, and says how its process stands now.
-pub fn apply(ring: &Path, command: Command) -> Result<State> {
-    let change = matches!(command, Command::Start | Command::Stop);
-    let file = OpenOptions::new().read(true).write(change).open(ring)?;
-    let mut head = [0u8; control::WORD + 4];
-    file.read_exact_at(&mut head, 0).context("its ring file is shorter than a header")?;
-    let header = FileHeader::decode_as(&head[..control::WORD], FileKind::Ring)?;
-    if !is_alive(&header, &file) {
-        return Ok(State::Ended);
-    }
-    let word = u32::from_le_bytes([head[128], head[129], head[130], head[131]]);
-    let was_paused = word & control::PAUSED != 0;
-    let next = match command {
-        Command::Stop => control::PAUSED,
-        Command::Start if was_paused => control::RESUMED,
-        _ => return Ok(if was_paused { State::Paused } else { State::Recording }),
-    };
-    // One aligned store for everybody who has the page mapped.
-    file.write_all_at(&next.to_le_bytes(), control::WORD as u64)?;
-    Ok(if next == control::PAUSED { State::Paused } else { State::Recording })
-}
-
-/// Whether the process that made a ring file still has it mapped. Where that cannot be seen
-/// (another namespace, another user), it counts as running: a word that nobody reads does no harm.
-fn is_alive(header: &FileHeader, ring: &File) -> bool {
-    let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    if header.pid_ns != 0 && header.pid_ns != own {
-        return true;
-    }
-    let Ok(inode) = ring.metadata().map(|m| m.ino()) else { return true };
-    match fs::read_to_string(format!("/proc/{}/maps", header.pid)) {
-        Ok(maps) => mapped_rings(&maps).any(|(number, _)| number == inode),
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
-    }
-}
-
-/// Ring files in the text of /proc/PID/maps: inode and path.
-fn mapped_rings(maps: &str) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
-    maps.lines().filter_map(|line| {
-        // address perms offset device inode path: the path may hold spaces.
-        let mut rest = line;
-        let mut inode = 0;
-        for field in 0..5 {
-            let (head, tail) = rest.trim_start().split_once(' ')?;
-            if field == 4 {
-                inode = head.parse().ok()?;
-            }
-            rest = tail;
-        }
-        let path = Path::new(rest.trim_start());
-        (path.extension()? == "ring").then(|| (inode, path.to_path_buf()))
-    })
-}
-
-/// What processes of a trace begin with that come later.
-fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
-    let text =
-        if command == Command::Stop { control::BEGIN_PAUSED } else { control::BEGIN_RECORDING };
-    let path = trace.join(control::FILE);
-    let temporary = trace.join(format!(".{}.{}", control::FILE, std::process::id()));
-    // Readers see all of it or nothing.
-    let written =
-        fs::write(&temporary, format!("{text}\n")).and_then(|()| fs::rename(&temporary, &path));
-    written.with_context(|| {
-        format!("cannot write {}: processes yet to come would not know", path.display())
-    })
-}
-
-/// Brings the files of a ring's process to the disk, and says what that is.
-fn flush(ring: &Path) -> Result<String> {
-    let directory = ring.parent().unwrap_or(Path::new("."));
-    let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-    let (mut files, mut bytes) = (0, 0);
-    for path in entries(directory)? {
-        let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::of);
-        let Some(role) = role.filter(|r| r.stem().is_none_or(|s| s == stem)) else { continue };
-        // A segment may have gone since it was listed (--max-size).
-        let Ok(file) = File::open(&path) else { continue };
-        // Pages that a process has mapped and changed belong to the file like all others.
-        file.sync_all()
-            .with_context(|| format!("{} could not be brought to the disk", path.display()))?;
-        files += usize::from(role.stem().is_some());
-        bytes += file.metadata()?.len();
-    }
-    // Names of new files are in the directory.
-    File::open(directory)
-        .and_then(|d| d.sync_all())
-        .with_context(|| format!("{} could not be brought to the disk", directory.display()))?;
-    Ok(format!("{:.1} MB in {files} files on the disk", bytes as f64 / 1e6))
-}
-
-/// The ring files of a trace.
-pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = entries(trace)?
-        .into_iter()
-        .filter(|p| p.extension().is_some_and(|e| e == "ring"))
-        .collect();
-    if found.is_empty() {
-        bail!(
-            "{} holds no ring file: no process has recorded into it yet, or it could not map files",
-            trace.display()
-        );
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// The ring files of a process: those it has mapped, wherever they are, else those named after it
-/// in traces here.
-pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mut found: Vec<PathBuf> =
-        mapped_rings(&maps).map(|(_, path)| path).filter(|p| p.exists()).collect();
-    if found.is_empty() {
-        let prefix = format!("{pid}-");
-        let traces = entries(Path::new("."))?
-            .into_iter()
-            .filter(|p| p.extension().is_some_and(|e| e == "clscope"));
-        for path in traces.filter_map(|t| entries(&t).ok()).flatten() {
-            let named = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
-            if named && path.extension().is_some_and(|e| e == "ring") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found.dedup();
-    if found.is_empty() {
-        let why = if maps.is_empty() {
-            "is not running, or belongs to another user"
-        } else {
-            "has made no OpenCL call under the recorder yet"
-        };
-        bail!(
-            "process {pid} {why}, and no trace in this directory is of it: name its trace directory"
-        );
-    }
-    Ok(found)
-}
-
-fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
-    let list = fs::read_dir(directory)
-        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
-    Ok(list.filter_map(|e| e.ok().map(|e| e.path())).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mapped_rings_are_found_in_maps() {
-        let maps = "7f00-7f01 rw-s 00000000 fd:01 77                         /home/me/my runs/a b.clscope/12-0.ring\n\
-            7f02-7f03 r-xp 00001000 fd:01 78 /usr/lib/libc.so.6\n\
-            7f04-7f05 rw-p 00000000 00:00 0 \n\
-            7f06-7f07 rw-p 00000000 00:00 0                          [heap]\nshort\n";
-        let found: Vec<_> = mapped_rings(maps).collect();
-        assert_eq!(found, [(77, PathBuf::from("/home/me/my runs/a b.clscope/12-0.ring"))]);
-    }
-
-    #[test]
-    fn targets_that_record_nothing_are_told_with_the_next_step() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = |e: anyhow::Error| format!("{e:#}");
-        assert!(error(rings_in(folder.path()).unwrap_err()).contains("no process has recorded"));
-        assert!(
-            error(rings_in(&folder.path().join("none")).unwrap_err())
-                .contains("cannot read the directory")
-        );
-        assert!(error(rings_of(std::process::id()).unwrap_err()).contains("no OpenCL call"));
-        assert!(error(rings_of(u32::MAX).unwrap_err()).contains("not running"));
-    }
-
-    #[test]
-    fn a_ring_that_nobody_maps_is_of_an_ended_process() {
-        let folder = tempfile::tempdir().unwrap();
-        let ring = folder.path().join("1-0.ring");
-        let header = FileHeader {
-            version: clscope_trace::VERSION,
-            kind: FileKind::Ring,
-            pid: std::process::id(),
-            ppid: 0,
-            pid_ns: 0,
-            incarnation: 0,
-            segment: 0,
-            clock: clscope_trace::Clock::MonotonicRaw,
-            host: [0; 16],
-            boot: [0; 16],
-            created: 0,
-        };
-        let mut bytes = header.encode().to_vec();
-        bytes.resize(4096, 0);
-        fs::write(&ring, &bytes).unwrap();
-        for command in [Command::Status, Command::Stop, Command::Start] {
-            assert_eq!(apply(&ring, command).unwrap(), State::Ended);
-        }
-        // Another namespace's process cannot be seen: its word is set.
-        let header = FileHeader { pid_ns: 1, ..header };
-        bytes[..128].copy_from_slice(&header.encode()[..128]);
-        fs::write(&ring, &bytes).unwrap();
-        assert_eq!(apply(&ring, Command::Status).unwrap(), State::Recording);
-        assert_eq!(apply(&ring, Command::Stop).unwrap(), State::Paused);
-        assert_eq!(apply(&ring, Command::Status).unwrap(), State::Paused);
-        assert_eq!(apply(&ring, Command::Start).unwrap(), State::Recording);
-        assert!(flush(&ring).unwrap().contains("1 files"));
-        fs::write(&ring, [0; 64]).unwrap();
-        assert!(apply(&ring, Command::Status).is_err());
-    }
 }

@@ -3,11 +3,7 @@
 //! a line. Refuses to sum up.
 #![forbid(unsafe_code)]
 
-use crate::counters::snapshots;
-use crate::output::error;
 use crate::report::{refuse_unreadable, warn};
-use crate::sites::{Named, Sites};
-use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_analysis::Trace;
@@ -15,8 +11,11 @@ use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcom
 use clscope_analysis::input::Definitions;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
+use clscope_profile::counters::snapshots;
+use clscope_profile::sites::{Named, Sites};
+use clscope_profile::trace_files::TraceFiles;
 use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs};
-use clscope_trace::record::flag;
+use clscope_trace::record::{error_text as error, flag};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write;

@@ -1,15 +1,14 @@
 //! The `clscope` command. Owns the list of subcommands and how errors reach people: one line with
 //! the whole chain of causes, prefixed, on stderr. Refuses to do any work itself.
 
+mod args;
 mod bench;
-mod calibration;
-mod counters;
+mod calibrations;
 mod ctl;
 mod doctor;
 mod dump;
-mod energy;
 mod export;
-mod live_ring;
+mod list_counters;
 mod merge;
 mod oa;
 mod output;
@@ -17,12 +16,11 @@ mod overhead;
 mod probe;
 mod record;
 mod report;
-mod sites;
-mod system;
-mod trace_files;
+mod sensord;
 
 use crate::output::say;
 use clap::{Parser, Subcommand};
+use clscope_capture::system;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
@@ -62,7 +60,7 @@ enum Command {
     /// Decode streams of GPU counters; list metric sets
     Oa(oa::Args),
     /// List the hardware counters there are, and the figures of metric sets
-    ListCounters(counters::list::Args),
+    ListCounters(list_counters::Args),
     /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
     /// Say what works on this machine, what does not, and how to mend it
@@ -70,7 +68,7 @@ enum Command {
     /// Measure what recording costs on this machine
     Overhead(overhead::Args),
     /// Give energy counters that only root may read to the members of a group (started as root)
-    Sensord(energy::sensord::Args),
+    Sensord(sensord::Args),
     /// List the environment variables that the recorder reads
     #[command(before_help = "Examples:
   clscope settings
@@ -103,11 +101,11 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::ListCounters(args) => counters::list::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Sensord(args) => energy::sensord::run(&args),
+        Command::Sensord(args) => sensord::run(&args),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
         Command::SelfTest { recorder } => Ok(overhead::child(&recorder)),
         Command::Probe { question } => Ok(probe::answer(&question)),

@@ -5,9 +5,9 @@
 #![forbid(unsafe_code)]
 
 use crate::output::{count, say, shown_path, write_whole};
-use crate::trace_files::{Role, as_recorded, with_ending};
 use anyhow::{Context, Result, bail};
 use clscope_trace::FileHeader;
+use clscope_trace::directory::{Role, as_recorded, with_ending};
 use clscope_trace::file::HEADER_LEN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -206,8 +206,8 @@ pub fn run(args: &Args) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace_files::TraceFiles;
     use clscope_analysis::testing::{HostModel, ProcessBuilder, function};
+    use clscope_profile::trace_files::TraceFiles;
 
     fn trace(dir: &Path, name: &str, boot: u8) -> PathBuf {
         let path = dir.join(name);

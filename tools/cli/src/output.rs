@@ -3,35 +3,15 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
+pub use clscope_capture::directory::shown_path;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A number of things, by the word for one or for many.
 pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
-}
-
-/// An error code of the API with its name.
-pub fn error(code: i32) -> String {
-    match clscope_trace::names::error(code) {
-        _ if code == clscope_trace::record::RESULT_UNKNOWN => "failed without a code".to_owned(),
-        Some(name) => format!("{name} ({code})"),
-        None => code.to_string(),
-    }
-}
-
-/// A path as the user would type it: relative where it lies below the working directory, quoted
-/// where needed.
-pub fn shown_path(path: &Path) -> String {
-    let short = std::env::current_dir()
-        .ok()
-        .and_then(|d| path.strip_prefix(d).ok().map(PathBuf::from))
-        .unwrap_or_else(|| path.to_path_buf());
-    let text = short.display().to_string();
-    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+,@%:=".contains(c));
-    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// One message on stderr. A closed stderr is no reason to end: the application's exit code must
@@ -73,21 +53,6 @@ pub fn write_whole<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_have_names() {
-        assert_eq!(error(-30), "CL_INVALID_VALUE (-30)");
-        assert_eq!(error(-99_999), "-99999");
-        assert_eq!(error(clscope_trace::record::RESULT_UNKNOWN), "failed without a code");
-    }
-
-    #[test]
-    fn paths_are_shown_as_typed() {
-        assert_eq!(shown_path(Path::new("/nonexistent/a.clscope")), "/nonexistent/a.clscope");
-        assert_eq!(shown_path(Path::new("/my runs/it's")), r"'/my runs/it'\''s'");
-        let here = std::env::current_dir().unwrap();
-        assert_eq!(shown_path(&here.join("x.clscope")), "x.clscope");
-    }
 
     #[test]
     fn a_file_that_cannot_be_finished_is_named_and_leaves_nothing() {

@@ -3,10 +3,11 @@
 //! runtime is needed and none blurs the figures. Owns the self-test and its estimate for a trace;
 //! refuses to guess what a runtime charges for events: that depends on it.
 
-use crate::record;
-use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::stats::Stats;
+use clscope_capture::library;
+use clscope_profile::report::recording::{Costs, Share};
+use clscope_profile::trace_files::TraceFiles;
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,6 @@ use std::time::Instant;
 
 /// Name of the hidden subcommand that measures.
 pub const SUBCOMMAND: &str = "__overhead";
-/// Cost of a plain call in nanoseconds where it was not measured: between what `clscope-bench cost`
-/// gave on a quiet and on a busy machine.
-const TYPICAL_CALL_NS: f64 = 25.0;
-/// The same for a timed launch, its harvest included and the runtime's own charge left out.
-const TYPICAL_COMMAND_NS: f64 = 250.0;
-
 /// Options of `clscope overhead`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
@@ -57,38 +52,9 @@ pub struct Measured {
     pub load_ns: f64,
 }
 
-/// What recording took of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Share {
-    /// Nanoseconds on all threads together.
-    pub recording_ns: f64,
-    /// Of the time from the first to the last record.
-    pub of_wall: Option<f64>,
-    /// Nanoseconds taken for a plain call.
-    pub call_ns: f64,
-    /// Nanoseconds taken for a command.
-    pub command_ns: f64,
-}
-
-impl Share {
-    /// Of a trace with so many calls, the enqueues among them, commands, and timed commands; costs
-    /// as measured, or typical ones. A command that is not timed is taken for two plain calls: its
-    /// record is longer, and nothing else is done.
-    pub fn of(
-        calls: u64,
-        commands: u64,
-        timed: u64,
-        duration_ns: Option<u64>,
-        measured: Option<&Measured>,
-    ) -> Self {
-        let (call_ns, command_ns) = measured.map_or((TYPICAL_CALL_NS, TYPICAL_COMMAND_NS), |m| {
-            (m.call_ns, m.launch_ns + m.harvest_ns)
-        });
-        let (plain, untimed) = (calls.saturating_sub(commands), commands.saturating_sub(timed));
-        let recording_ns =
-            plain as f64 * call_ns + untimed as f64 * 2.0 * call_ns + timed as f64 * command_ns;
-        let of_wall = duration_ns.filter(|d| *d > 0).map(|d| recording_ns / d as f64);
-        Self { recording_ns, of_wall, call_ns, command_ns }
+impl Measured {
+    fn costs(&self) -> Costs {
+        Costs { call_ns: self.call_ns, command_ns: self.launch_ns + self.harvest_ns }
     }
 }
 
@@ -110,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
             stats.command_count,
             stats.timed,
             stats.span.map(|s| s.duration()),
-            Some(&measured),
+            Some(measured.costs()),
         ))
     };
     if args.json {
@@ -147,7 +113,7 @@ fn text(m: &Measured, share: Option<&Share>) -> String {
 
 /// Measures in a process of its own.
 fn measure(directory: &Path) -> Result<Measured> {
-    let libraries = record::find_libraries()?;
+    let libraries = library::find()?;
     let scratch = directory.join(format!(".clscope-overhead-{}", std::process::id()));
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(SUBCOMMAND).arg(&libraries.recorder);
@@ -448,7 +414,7 @@ mod tests {
     fn a_share_counts_each_enqueue_once_and_is_unknown_without_a_duration() {
         let measured =
             Measured { call_ns: 20.0, launch_ns: 200.0, harvest_ns: 50.0, ..Measured::default() };
-        let share = Share::of(1_110, 110, 100, Some(1_000_000), Some(&measured));
+        let share = Share::of(1_110, 110, 100, Some(1_000_000), Some(measured.costs()));
         assert_eq!(share.recording_ns, 1_000.0 * 20.0 + 10.0 * 40.0 + 100.0 * 250.0);
         assert_eq!(share.of_wall, Some(0.0454));
         assert_eq!(Share::of(1, 0, 0, None, None).of_wall, None);

@@ -9,8 +9,8 @@
 
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
-use clscope_sensors::oa::Generation;
-use clscope_sensors::oa::flex::{Event, Programmed, encode};
+use clscope_oa::Generation;
+use clscope_oa::flex::{Event, Programmed, encode};
 
 /// symbol, unit, equation, whether 100 is the most, description.
 type Row = (&'static str, &'static str, &'static str, bool, &'static str);
@@ -306,8 +306,8 @@ mod tests {
     use super::*;
     use crate::rpn::{Input, Undefined};
     use crate::variables::{Provenance, Variables};
-    use clscope_sensors::oa::config::Register;
-    use clscope_sensors::oa::{Counter, Counts, Format, Group, Reading};
+    use clscope_oa::config::Register;
+    use clscope_oa::{Counter, Counts, Format, Group, Reading};
 
     fn variables(eus: u64, threads: u64) -> Variables {
         let mut v = Variables::new();
@@ -518,7 +518,7 @@ mod tests {
         assert!(registers.mux.is_empty() && registers.boolean.is_empty());
         for generation in [Generation::Gen9, Generation::Gen12] {
             for (_, uuid) in fitting_configurations(generation) {
-                assert!(uuid.parse::<clscope_sensors::oa::config::Uuid>().is_ok());
+                assert!(uuid.parse::<clscope_oa::config::Uuid>().is_ok());
             }
         }
     }

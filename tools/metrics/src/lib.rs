@@ -1,7 +1,7 @@
 //! Metric sets: from counts of GPU counters to figures with names and units.
 //!
 //! Owns the equations of the public metric XML, their evaluation, the sets that are built in, and
-//! what is derived from them; refuses to read counters (`clscope_sensors::oa` does) and to give a
+//! what is derived from them; refuses to read counters (`clscope_oa` does) and to give a
 //! figure where its inputs are missing: such a figure is undefined and says why. Pure, but for
 //! [`directory`], which reads the files a user names. Decoded as specified: no set was checked on a
 //! device.

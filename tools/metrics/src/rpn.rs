@@ -6,7 +6,7 @@
 //! FMUL, FDIV, FMIN, FMAX, AND, OR, XOR, `<<`, `>>`, ULT, ULTE, UGT, UGTE, `&&`, `||`. Where that C
 //! wraps at 64 bits, this does not: a product stays exact, and a difference below 0 is undefined.
 
-use clscope_sensors::oa::{Counter, Group};
+use clscope_oa::{Counter, Group};
 use std::fmt;
 use thiserror::Error;
 

@@ -4,8 +4,8 @@
 
 use crate::rpn::{Environment, Equation, Evaluated, Input, Number, Undefined};
 use crate::variables::Variables;
-use clscope_sensors::oa::Counts;
-use clscope_sensors::oa::config::{Register, Registers, Uuid};
+use clscope_oa::Counts;
+use clscope_oa::config::{Register, Registers, Uuid};
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -280,7 +280,7 @@ impl MetricSet {
 mod tests {
     use super::*;
     use crate::variables::Provenance;
-    use clscope_sensors::oa::{Format, Reading};
+    use clscope_oa::{Format, Reading};
 
     fn metric(symbol: &str, equation: &str) -> Metric {
         let equation = Equation::parse(equation).unwrap();
@@ -322,9 +322,7 @@ mod tests {
             metric("AfterLost", "$Lost 1 UADD"),
         ]);
         let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
-        assert!(
-            counts.set(clscope_sensors::oa::Counter::new(clscope_sensors::oa::Group::A, 1), 21)
-        );
+        assert!(counts.set(clscope_oa::Counter::new(clscope_oa::Group::A, 1), 21));
         let got = set.evaluate_all(&counts, &Variables::new());
         let text: Vec<String> = got
             .iter()
@@ -368,7 +366,7 @@ mod tests {
             RegisterList { kind: ListKind::Boolean, availability: None, registers: register(3) },
         ];
         let mut counts = Counts::zero(Format::A32u40A4u32B8C8.layout(Reading::Tables));
-        counts.set(clscope_sensors::oa::Counter::new(clscope_sensors::oa::Group::A, 0), 101);
+        counts.set(clscope_oa::Counter::new(clscope_oa::Group::A, 0), 101);
         let mut variables = Variables::new();
         variables.set("SubsliceMask", 1, Provenance::User).set("SliceMask", 1, Provenance::User);
         let got = set.evaluate_all(&counts, &variables);

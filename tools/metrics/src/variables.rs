@@ -1,8 +1,8 @@
 //! What equations call `$EuCoresTotalCount`, `$GpuTimestampFrequency` and so on. Owns the names and
 //! where each value comes from; refuses to fill in what nobody said.
 
-use clscope_sensors::oa::Generation;
-use clscope_sensors::oa::topology::Topology;
+use clscope_oa::Generation;
+use clscope_oa::topology::Topology;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -119,7 +119,7 @@ impl Variables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clscope_sensors::oa::topology::synthesised_i915;
+    use clscope_oa::topology::synthesised_i915;
 
     #[test]
     fn topologies_become_variables() {

@@ -9,7 +9,7 @@
 
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};
-use clscope_sensors::oa::config::Register;
+use clscope_oa::config::Register;
 use roxmltree::{Document, Node, ParsingOptions};
 use thiserror::Error;
 

@@ -15,9 +15,10 @@
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
 //! | [`results`], [`plot`] | the schema; plots and the page |
 
+pub use clscope_opencl as cl;
+
 pub mod bench;
 pub mod change;
-pub mod cl;
 pub mod fit;
 pub mod half;
 pub mod job;

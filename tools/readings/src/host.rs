@@ -13,6 +13,14 @@ pub fn boot_id() -> [u8; 16] {
     hex_file("/proc/sys/kernel/random/boot_id")
 }
 
+/// Host name, empty if unknown.
+#[must_use]
+pub fn name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|s| s.trim().to_owned())
+        .unwrap_or_default()
+}
+
 /// Inode of the pid namespace.
 ///
 /// # Errors

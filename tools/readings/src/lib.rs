@@ -8,8 +8,8 @@ pub mod host;
 
 pub use blocks::Blocks;
 
+use clscope_oa::{Continuity, CounterSource, CounterValue, CounterWindow};
 use clscope_sensors::doctor::State;
-use clscope_sensors::oa::{Continuity, CounterSource, CounterValue, CounterWindow};
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
 use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
 use clscope_trace::file::Clock;

@@ -14,7 +14,6 @@
 //! | [`sampler`] | one thread that reads all sources at rates they deserve |
 //! | [`doctor`] | what there is, whether it works, what helps |
 //! | [`handover`] | descriptors from a privileged helper to an unprivileged reader |
-//! | [`oa`] | counters: Intel's observation architecture, perf events of CPU devices, counts of spans |
 
 pub mod accumulator;
 pub mod doctor;
@@ -24,8 +23,7 @@ pub mod gpu_power;
 pub mod handover;
 pub mod hwmon;
 pub mod liveness;
-pub mod oa;
-mod perf_event;
+pub mod perf_event;
 pub mod rapl;
 pub mod replay;
 pub mod response;

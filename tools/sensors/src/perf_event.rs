@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Attr>() == 64, "PERF_ATTR_SIZE_VER0");
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// The PMU's number.
     pub kind: u32,
     /// The event's configuration word.
@@ -40,7 +40,7 @@ pub(crate) struct Event {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn open(event: Event, thread: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
+pub fn open(event: Event, thread: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
     let Event { kind, config, read_format, flags } = event;
     let attr = Attr {
         kind,

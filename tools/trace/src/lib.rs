@@ -99,8 +99,10 @@
 
 mod bits;
 pub mod defs;
+pub mod directory;
 pub mod file;
 pub mod names;
+pub mod pattern;
 pub mod record;
 pub mod sensors;
 pub mod settings;

@@ -613,9 +613,26 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
     Some((length, Decoded::Record(delta, record)))
 }
 
+/// An error code of the API with its name.
+#[must_use]
+pub fn error_text(code: i32) -> String {
+    match crate::names::error(code) {
+        _ if code == RESULT_UNKNOWN => "failed without a code".to_owned(),
+        Some(name) => format!("{name} ({code})"),
+        None => code.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_names() {
+        assert_eq!(error_text(-30), "CL_INVALID_VALUE (-30)");
+        assert_eq!(error_text(-99_999), "-99999");
+        assert_eq!(error_text(RESULT_UNKNOWN), "failed without a code");
+    }
 
     // Sizes are the product's promise: fresh memory is what recording costs.
     #[test]

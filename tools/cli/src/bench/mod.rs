@@ -6,8 +6,8 @@ mod output;
 mod png;
 
 use crate::output::say;
-use crate::system;
 use anyhow::{Context, Result, bail};
+use clscope_capture::system;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list as devices};
 use clscope_microbench::results::{CaseResult, Status};

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Finding, Status};
-use crate::{record, system};
+use clscope_capture::{library, system};
 use clscope_trace::Clock;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 pub fn recorder() -> Vec<Finding> {
     let mut out = Vec::new();
     let section = "recorder";
-    match record::find_libraries() {
+    match library::find() {
         Err(error) => out.push(
             Finding::new(section, "libclscope.so", Status::Error, format!("{error:#}"))
                 .fix("cargo build --release"),
@@ -23,7 +23,7 @@ pub fn recorder() -> Vec<Finding> {
                 Status::Ok,
                 libraries.recorder.display().to_string(),
             ));
-            if let Err(error) = record::check_path(&libraries.recorder) {
+            if let Err(error) = library::check_path(&libraries.recorder) {
                 out.push(Finding::new(section, "its path", Status::Error, format!("{error:#}")));
             }
             let build =

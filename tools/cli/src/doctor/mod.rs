@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    sensors: crate::energy::sources::Options,
+    sensors: crate::args::SensorArgs,
     /// Measure what a device's own times hold of the runtime's work (spans), and how often sensors
     /// update and how late they follow (sensors): some seconds, with load. Kept for later runs;
     /// `record` puts it into traces
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     findings.extend(loaders::examine());
     findings.extend(machine::clock());
     findings.extend(machine::files());
-    let (found, sources) = sensors::examine(&args.sensors);
+    let (found, sources) = sensors::examine(&args.sensors.options());
     findings.extend(found);
     if !args.calibrate.is_empty() {
         findings.extend(calibrate::run(&args.calibrate, sources));

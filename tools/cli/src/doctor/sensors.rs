@@ -2,7 +2,7 @@
 //! that gives access. Refuses to change anything on the system.
 
 use super::{Finding, Status};
-use crate::energy::sources::Options;
+use clscope_capture::sources::Options;
 use clscope_readings::Clocks;
 use clscope_sensors::Source;
 use clscope_sensors::doctor::{Observation, State};

@@ -2,16 +2,14 @@
 //! Refuses to know any format: each has its own module.
 #![forbid(unsafe_code)]
 
-mod chrome;
-mod lanes;
-mod layout;
-mod power;
-
 use crate::output::{self, say};
 use crate::report::{Finding, refuse_unreadable};
-use crate::trace_files::TraceFiles;
 use anyhow::{Context, Result, bail};
 use clscope_analysis::issue::Severity;
+use clscope_export::{chrome, power};
+use clscope_profile::energy::activity::Grouping;
+use clscope_profile::sites::Sites;
+use clscope_profile::trace_files::TraceFiles;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,7 +52,7 @@ struct Chrome {
     #[arg(long, value_name = "NAME")]
     counter_device: Option<String>,
     #[command(flatten)]
-    energy: crate::energy::attribute::Options,
+    energy: crate::args::EnergyArgs,
 }
 
 /// Writes the timeline.
@@ -65,16 +63,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout"
         );
     }
+    let options = args.energy.options();
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
-    let sites = crate::sites::Sites::of(&trace);
-    let by = crate::energy::activity::Grouping {
-        by: args.energy.energy_by.unwrap_or_default(),
-        sites: &sites,
-    };
-    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
-    let counters = crate::counters::of(
+    let sites = Sites::of(&trace);
+    let by = Grouping { by: options.energy_by.unwrap_or_default(), sites: &sites };
+    let (energy, readings) = clscope_profile::energy::of(&files, &trace, &alignment, &options, by)?;
+    let counters = clscope_profile::counters::of(
         &files,
         &trace,
         &alignment,

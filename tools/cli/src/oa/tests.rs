@@ -3,8 +3,8 @@
 
 use super::*;
 use clap::Parser;
-use clscope_sensors::oa::testing::{Writer, record, switch_id, timer_id};
-use clscope_sensors::oa::topology::synthesised_i915;
+use clscope_oa::testing::{Writer, record, switch_id, timer_id};
+use clscope_oa::topology::synthesised_i915;
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -31,7 +31,7 @@ fn info(device: u32, format: u32) -> Vec<u8> {
 }
 
 /// Ten intervals of 8192 ticks and as many clocks, every counter half of them; one loss.
-fn reports(layout: &'static clscope_sensors::oa::Layout) -> Vec<Vec<u8>> {
+fn reports(layout: &'static clscope_oa::Layout) -> Vec<Vec<u8>> {
     let mut writer = Writer::new(layout);
     writer.set_all(u64::MAX - 9999);
     (0..11)

@@ -3,29 +3,22 @@
 //! are its own.
 #![forbid(unsafe_code)]
 
-mod directory;
-mod elf;
-mod environment;
-mod launch;
-mod library;
-mod meta;
-mod program;
-pub mod sampler;
 mod summary;
 
-pub use library::{check_path, find as find_libraries};
-
-use crate::calibration;
-use crate::ctl;
+use crate::args::{CounterArgs, SensorArgs};
+use crate::calibrations;
 use crate::output::{say, shown_path};
-use crate::system::{self, Held};
 use anyhow::{Result, bail};
+use clscope_capture::counters::{prepare, sampler as counter_sampler};
+use clscope_capture::launch::{self, End};
+use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
+use clscope_capture::program::{Credentials, NotRunnable, Program};
+use clscope_capture::system::{self, Held};
+use clscope_capture::{control, directory, elf, environment, library, running, sampler};
+use clscope_profile::calibration;
+use clscope_profile::contents::{Contents, contents};
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::settings;
-use environment::Way;
-use launch::End;
-use meta::{Exit, Host, Meta, MetaFile, Moment};
-use program::{Credentials, NotRunnable, Program};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -48,6 +41,27 @@ pub enum DeviceTiming {
     Sync,
     /// No device times
     Off,
+}
+
+/// A way into the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Way {
+    /// LD_PRELOAD: applications linked to OpenCL, bundled loaders
+    Preload,
+    /// OPENCL_LAYERS: whatever goes through a loader that knows layers
+    Layer,
+    /// LD_AUDIT: look-ups in loaders that know no layers
+    Audit,
+}
+
+impl From<Way> for environment::Way {
+    fn from(of: Way) -> Self {
+        match of {
+            Way::Preload => Self::Preload,
+            Way::Layer => Self::Layer,
+            Way::Audit => Self::Audit,
+        }
+    }
 }
 
 /// Options of `clscope record`.
@@ -118,9 +132,9 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     wait: Duration,
     #[command(flatten)]
-    sensors: crate::energy::sources::Options,
+    sensors: SensorArgs,
     #[command(flatten)]
-    counters: crate::counters::choice::Options,
+    counters: CounterArgs,
     /// Read sensors this long before APP starts and after it has ended, to see what the machine
     /// draws at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
@@ -164,7 +178,7 @@ fn parse_size(text: &str) -> Result<String, String> {
 /// Names or patterns of API groups; handed on as written once each is known to choose one.
 fn parse_groups(text: &str) -> Result<String, String> {
     let chooses = |pattern: &str| {
-        settings::API_GROUPS.iter().any(|group| crate::report::glob(pattern, group))
+        settings::API_GROUPS.iter().any(|group| clscope_trace::pattern::matches(pattern, group))
     };
     match text.split(',').map(str::trim).find(|pattern| !chooses(pattern)) {
         None => Ok(text.to_owned()),
@@ -236,7 +250,7 @@ impl Args {
                 self.sensors.sysfs_root.iter().map(|root| (settings::SYSFS_ROOT, root.into())),
             );
         }
-        let counters = self.counters.inside(self.snapshot);
+        let counters = self.counters.options().inside(self.snapshot);
         if !counters.is_empty() {
             set.insert(settings::COUNTERS, counters.into());
         }
@@ -262,7 +276,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(name) = args.command.first() else {
         bail!("name the application: clscope record -- APP")
     };
-    if let Some(mistake) = args.counters.mistake(args.snapshot) {
+    let wanted = args.counters.options();
+    if let Some(mistake) = wanted.mistake(args.snapshot) {
         bail!("{mistake}");
     }
     let (user, group) = system::credentials();
@@ -274,7 +289,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         };
     let libraries = library::find()?;
     let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
-    let plan = environment::plan(&args.inject, &libraries, system::glibc_version(), sanitizer);
+    let ways: Vec<environment::Way> = args.inject.iter().map(|way| (*way).into()).collect();
+    let plan = environment::plan(&ways, &libraries, system::glibc_version(), sanitizer);
     if let Some(reason) = plan.refused.first() {
         bail!("{reason}");
     }
@@ -322,16 +338,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Choice::Auto => "auto".to_owned(),
             Choice::Fixed(formula) => formula.name().to_owned(),
         }),
-        calibration: calibrations(args),
+        calibration: calibration_entries(args),
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
-    let mut sensors =
-        if args.snapshot { args.sensors.beside_snapshots() } else { args.sensors.clone() };
-    sensors.gpm = args.counters.gpm();
-    let sampler = match sampler::start(&trace, &sensors, args.idle_window) {
+    let sensors = args.sensors.options();
+    let mut sensors = if args.snapshot { sensors.beside_snapshots() } else { sensors };
+    sensors.gpm = wanted.gpm();
+    let sampler = match sampler::start(&trace, &sensors, args.idle_window, |text| say(text)) {
         Ok(sampler) => sampler,
         Err(error) => {
             let _ = std::fs::remove_file(trace.join("sensors.clt"));
@@ -342,15 +358,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
     let root = args.sensors.sysfs_root.as_deref();
     // One reader of a stream: the application, if it reads around its commands, or this process.
-    let prepared = if args.snapshot {
-        crate::counters::prepare::prepare(&trace, &args.counters, root)?
-    } else {
-        None
-    };
+    let prepared = if args.snapshot { prepare::prepare(&trace, &wanted, root)? } else { None };
+    if let Some(prepared) = &prepared {
+        prepared.warnings.iter().for_each(say);
+    }
     let counters = if args.snapshot {
         None
     } else {
-        crate::counters::sampler::start(&trace, &args.counters, root)?
+        counter_sampler::start(&trace, &wanted, root, |text| say(text))?
     };
     if let Some(counters) = &counters {
         counters.wait_open();
@@ -368,7 +383,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
             if let Some(counters) = counters {
                 counters.finish();
-                let _ = std::fs::remove_file(trace.join(crate::counters::sampler::FILE));
+                let _ = std::fs::remove_file(trace.join(counter_sampler::FILE));
             }
             meta_file.discard();
             return Ok(not_runnable(&error));
@@ -377,7 +392,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(counters) = &counters {
         counters.application(running.pid());
     }
-    let (status, held) = running.wait(args.duration, || match ctl::stop_all(&trace) {
+    let (status, held) = running.wait(args.duration, || match control::stop_all(&trace) {
         Ok(()) => args.tell("recording was stopped as --duration asked; the application runs on"),
         Err(error) => {
             say(format_args!("recording could not be stopped as --duration asked: {error:#}"))
@@ -416,10 +431,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// What was calibrated on this host. A file that cannot be read costs the corrected figures, not
 /// the recording.
-fn calibrations(args: &Args) -> Vec<calibration::Entry> {
-    let Some(path) = calibration::Store::path() else { return Vec::new() };
+fn calibration_entries(args: &Args) -> Vec<serde_json::Value> {
+    let Some(path) = calibrations::path() else { return Vec::new() };
     match calibration::Store::load(&path) {
-        Ok(store) => store.of_host(&system::host_name()),
+        Ok(store) => {
+            let own = store.of_host(&clscope_readings::host::name());
+            own.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
+        }
         Err(error) => {
             args.tell(format_args!("warning: calibrations are left out: {error:#}"));
             Vec::new()
@@ -433,12 +451,12 @@ fn not_runnable(error: &NotRunnable) -> ExitCode {
 }
 
 /// Waits, for a while, until the last process of the trace has ended, and looks at what there is.
-fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::Contents {
+fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> Contents {
     let deadline = Instant::now() + args.wait;
     let mut told = false;
-    let mut contents = summary::contents(trace);
+    let mut found = contents(trace);
     loop {
-        let running = summary::still_running(trace, &contents.unended);
+        let running = running::still_running(trace, &found.unended);
         let left = deadline.saturating_duration_since(Instant::now());
         if running.is_empty() || left.is_zero() {
             if !running.is_empty() {
@@ -447,10 +465,10 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::C
                     "still recording: process {list}; the trace grows until it ends"
                 ));
             } else if told {
-                contents = summary::contents(trace);
+                found = contents(trace);
             }
             meta.still_running = running;
-            return contents;
+            return found;
         }
         if !told {
             told = true;
@@ -466,12 +484,12 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> summary::C
             .is_some_and(|arrived| arrived.signal != libc::SIGCHLD)
         {
             meta.still_running = running;
-            return contents;
+            return found;
         }
     }
 }
 
-fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &Program, end: End) {
+fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, end: End) {
     if let End::Signal(signal, dumped) = end {
         let core = if dumped { ", core dumped" } else { "" };
         args.tell(format_args!(
@@ -500,7 +518,7 @@ fn conclude(args: &Args, trace: &Path, contents: &summary::Contents, program: &P
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         args.tell("no device command was seen: the application enqueued none");
     }
-    args.tell(format_args!("{} in {shown}; next: clscope report {shown}", contents.line()));
+    args.tell(format_args!("{} in {shown}; next: clscope report {shown}", summary::line(contents)));
 }
 
 /// Why no process of the trace made an OpenCL call, as far as can be told.

@@ -1,177 +1,26 @@
-//! Owns what is said after a recording: how much was recorded, what the recorder warned of, why
-//! nothing was seen, and what to run next. Counts records without interpreting them; refuses to
-//! analyse: that is `report`'s.
+//! Owns the one line about what was recorded. Refuses to count: [`clscope_profile::contents`] does.
 #![forbid(unsafe_code)]
 
 use crate::output::count;
-use crate::system;
-use crate::trace_files::Role;
-use clscope_trace::defs::{Def, Defs};
-use clscope_trace::stream::{Blocks, Rings};
-use clscope_trace::{FileHeader, FileKind, Record};
-use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use clscope_profile::contents::Contents;
 
-/// More bytes than this are not counted: a second of reading after each run would be felt.
-const COUNTED_BYTES: u64 = 1 << 29;
-
-/// What a trace directory holds.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// Processes with definitions.
-    pub processes: u64,
-    /// Host calls, commands included; `None` where the trace is too large to count at once.
-    pub calls: Option<u64>,
-    /// Commands.
-    pub commands: u64,
-    /// Commands with device times.
-    pub timed: u64,
-    /// Records that were dropped.
-    pub dropped: u64,
-    /// Bytes of all files.
-    pub bytes: u64,
-    /// The recorder's warnings: text by code, and how often the code came.
-    pub warnings: BTreeMap<String, (String, u64)>,
-    /// Files that could not be read, with the reason.
-    pub unreadable: Vec<String>,
-    /// Processes that end without having said so, and their pid namespace.
-    pub unended: Vec<(u32, u64)>,
-}
-
-/// Looks into a trace directory.
-pub fn contents(directory: &Path) -> Contents {
-    let mut found = Contents::default();
-    let mut files: Vec<(PathBuf, u64)> = Vec::new();
-    match std::fs::read_dir(directory) {
-        Err(e) => found.unreadable.push(format!("{}: {e}", directory.display())),
-        Ok(entries) => {
-            for entry in entries.flatten() {
-                if let Ok(meta) = entry.metadata()
-                    && meta.is_file()
-                {
-                    found.bytes += meta.len();
-                    files.push((entry.path(), meta.len()));
-                }
-            }
-        }
-    }
-    files.sort();
-    let small =
-        files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>()
-            <= COUNTED_BYTES;
-    found.calls = small.then_some(0);
-    // Blocks of a process in segments, so that a ring's copy is not counted again.
-    let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
-    // Segments sort before rings of the same process: `1-0.0.clt` < `1-0.ring`.
-    for (path, _) in files.into_iter().filter(|(_, n)| *n > 0) {
-        let kind = match () {
-            () if ends_with(&path, ".defs") => FileKind::Defs,
-            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of)
-                == Some(Role::Sensors) =>
-            {
-                continue;
-            }
-            () if ends_with(&path, ".clt") => FileKind::Segment,
-            () if ends_with(&path, ".ring") => FileKind::Ring,
-            () => continue,
-        };
-        if kind != FileKind::Defs && !small {
-            continue;
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let process = name.split('.').next().unwrap_or_default().to_owned();
-        let mapped = File::open(&path).and_then(|file| system::map(&file));
-        let bytes = match &mapped {
-            Ok(bytes) => &bytes[..],
-            Err(e) => {
-                found.unreadable.push(format!("{name}: {e}"));
-                continue;
-            }
-        };
-        let header = match FileHeader::decode_as(bytes, kind) {
-            Ok(header) => header,
-            Err(e) => {
-                found.unreadable.push(format!("{name}: {e}"));
-                continue;
-            }
-        };
-        match kind {
-            FileKind::Defs => found.add_defs(bytes, &header),
-            FileKind::Ring => {
-                for ring in Rings::new(bytes) {
-                    found.dropped += ring.dropped;
-                    if !ring.block.payload.is_empty()
-                        && seen.insert((process.clone(), ring.block.thread, ring.block.sequence))
-                    {
-                        ring.block.records().for_each(|(_, record)| found.add_record(&record));
-                    }
-                }
-            }
-            _ => {
-                for block in Blocks::new(bytes) {
-                    if seen.insert((process.clone(), block.thread, block.sequence)) {
-                        block.records().for_each(|(_, record)| found.add_record(&record));
-                    }
-                }
-            }
-        }
-    }
-    found
-}
-
-fn ends_with(path: &Path, end: &str) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(end))
-}
-
-impl Contents {
-    fn add_defs(&mut self, bytes: &[u8], header: &FileHeader) {
-        self.processes += 1;
-        let mut ended = false;
-        for def in Defs::new(bytes) {
-            match def {
-                Def::Exit(_) => ended = true,
-                Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
-                _ => {}
-            }
-        }
-        if !ended {
-            self.unended.push((header.pid, header.pid_ns));
-        }
-    }
-
-    fn add_record(&mut self, record: &Record<'_>) {
-        match record {
-            Record::Plain { .. } | Record::Call { .. } => *self.calls.get_or_insert(0) += 1,
-            Record::Command(c) => {
-                *self.calls.get_or_insert(0) += 1;
-                // A call that failed enqueued nothing.
-                self.commands += u64::from(c.result == 0);
-            }
-            Record::Timing { .. } => self.timed += 1,
-            Record::Dropped { count, .. } => self.dropped = self.dropped.saturating_add(*count),
-            _ => {}
-        }
-    }
-
-    /// One line about what was recorded.
-    pub fn line(&self) -> String {
-        let processes = count(self.processes, "process", "processes");
-        match self.calls {
-            None => format!("{processes}, {}", size(self.bytes)),
-            Some(calls) => {
-                let commands = count(self.commands, "device command", "device commands");
-                let timed = if self.timed == self.commands {
-                    String::new()
-                } else {
-                    format!(" ({} timed)", self.timed)
-                };
-                format!(
-                    "{processes}, {}, {commands}{timed}, {}",
-                    count(calls, "OpenCL call", "OpenCL calls"),
-                    size(self.bytes)
-                )
-            }
+/// One line about what was recorded.
+pub fn line(of: &Contents) -> String {
+    let processes = count(of.processes, "process", "processes");
+    match of.calls {
+        None => format!("{processes}, {}", size(of.bytes)),
+        Some(calls) => {
+            let commands = count(of.commands, "device command", "device commands");
+            let timed = if of.timed == of.commands {
+                String::new()
+            } else {
+                format!(" ({} timed)", of.timed)
+            };
+            format!(
+                "{processes}, {}, {commands}{timed}, {}",
+                count(calls, "OpenCL call", "OpenCL calls"),
+                size(of.bytes)
+            )
         }
     }
 }
@@ -184,33 +33,6 @@ fn size(bytes: u64) -> String {
         10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
         _ => format!("{} GB", bytes / 1_000_000_000),
     }
-}
-
-/// Processes of the trace that still run and hold its files open.
-pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
-    use std::os::unix::fs::MetadataExt;
-    // Ids of another pid namespace mean nothing here.
-    let own = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
-    let holds = |pid: &u32| {
-        let in_directory = |path: PathBuf| {
-            std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory))
-        };
-        let list = |what: &str| {
-            std::fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().flatten()
-        };
-        list("map_files").chain(list("fd")).any(|entry| in_directory(entry.path()))
-            || std::fs::read_to_string(format!("/proc/{pid}/maps"))
-                .is_ok_and(|maps| maps.contains(&*directory.to_string_lossy()))
-    };
-    let mut running: Vec<u32> = unended
-        .iter()
-        .filter(|(_, space)| *space == own || *space == 0)
-        .map(|(pid, _)| *pid)
-        .filter(holds)
-        .collect();
-    running.sort_unstable();
-    running.dedup();
-    running
 }
 
 #[cfg(test)]
@@ -227,7 +49,7 @@ mod tests {
             bytes: 900,
             ..Contents::default()
         };
-        assert_eq!(one.line(), "1 process, 1 OpenCL call, 1 device command, 900 bytes");
+        assert_eq!(line(&one), "1 process, 1 OpenCL call, 1 device command, 900 bytes");
         let many = Contents {
             processes: 2,
             calls: Some(726),
@@ -237,45 +59,11 @@ mod tests {
             ..Contents::default()
         };
         assert_eq!(
-            many.line(),
+            line(&many),
             "2 processes, 726 OpenCL calls, 40 device commands (39 timed), 123 kB"
         );
         let large =
             Contents { processes: 1, calls: None, bytes: 20_000_000_000, ..Contents::default() };
-        assert_eq!(large.line(), "1 process, 20 GB");
-    }
-
-    #[test]
-    fn an_empty_or_missing_directory_has_no_processes() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(contents(folder.path()), Contents { calls: Some(0), ..Contents::default() });
-        assert_eq!(contents(&folder.path().join("none")).unreadable.len(), 1);
-    }
-
-    #[test]
-    fn foreign_files_are_told() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("1-0.defs"), "not a trace").unwrap();
-        std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
-        let found = contents(folder.path());
-        assert_eq!((found.processes, found.unreadable.len()), (0, 1));
-        assert!(
-            found.unreadable[0].starts_with("1-0.defs: not a clscope trace"),
-            "{:?}",
-            found.unreadable
-        );
-    }
-
-    #[test]
-    fn this_process_holds_what_it_has_open() {
-        use std::os::unix::fs::MetadataExt;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().canonicalize().unwrap();
-        let space = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
-        let own = [(std::process::id(), space)];
-        assert!(still_running(&path, &own).is_empty());
-        let _open = File::create(path.join("x.ring")).unwrap();
-        assert_eq!(still_running(&path, &own), [std::process::id()]);
-        assert!(still_running(&path, &[(std::process::id(), space + 1)]).is_empty());
+        assert_eq!(line(&large), "1 process, 20 GB");
     }
 }

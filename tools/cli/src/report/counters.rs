@@ -3,7 +3,7 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
-use crate::counters::result::{Class, Column, Counters, Estimate, Source};
+use clscope_profile::counters::result::{Class, Column, Counters, Estimate, Source};
 use std::fmt::Write;
 
 /// Counters side by side in one table; more go into another.

@@ -3,7 +3,7 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
-use crate::energy::result::{Class, DeviceEnergy, Energy, Estimate};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Estimate};
 use std::fmt::Write;
 
 /// Three significant digits with an SI prefix.

@@ -3,23 +3,23 @@
 //! figures come from the analysis.
 #![forbid(unsafe_code)]
 
-mod correct;
 mod counters;
-mod data;
 mod energy;
-mod gather;
-mod rows;
 mod table;
 mod text;
 
-use crate::energy::activity::{By, Grouping};
-use crate::sites::Sites;
-use crate::trace_files::TraceFiles;
+use crate::args::{By, EnergyArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_analysis::stats::Stats;
-pub use data::Finding;
-use data::{Commands, Function, Report};
+use clscope_export::rows;
+use clscope_profile::energy::activity::{self, Grouping};
+pub use clscope_profile::report::Finding;
+use clscope_profile::report::data::{Commands, Function};
+use clscope_profile::report::{Report, correct};
+use clscope_profile::sites::Sites;
+use clscope_profile::trace_files::TraceFiles;
+use clscope_trace::pattern;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
     pub by: By,
     #[command(flatten)]
-    pub energy: crate::energy::attribute::Options,
+    pub energy: EnergyArgs,
 }
 
 /// Output format.
@@ -101,6 +101,21 @@ pub enum Section {
     Waits,
     /// API functions by host time.
     Functions,
+}
+
+impl From<Section> for rows::Section {
+    fn from(of: Section) -> Self {
+        match of {
+            Section::Kernels => Self::Kernels,
+            Section::Energy => Self::Energy,
+            Section::Counters => Self::Counters,
+            Section::Transfers => Self::Transfers,
+            Section::Queues => Self::Queues,
+            Section::Idle => Self::Idle,
+            Section::Waits => Self::Waits,
+            Section::Functions => Self::Functions,
+        }
+    }
 }
 
 /// Order of rows.
@@ -156,44 +171,15 @@ impl Shown {
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.pattern
-            .as_deref()
-            .is_none_or(|p| if p.contains(['*', '?']) { glob(p, name) } else { name.contains(p) })
+        self.pattern.as_deref().is_none_or(|p| {
+            if p.contains(['*', '?']) { pattern::matches(p, name) } else { name.contains(p) }
+        })
     }
 }
 
 fn terminal_width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout())
         .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
-}
-
-/// Whether a pattern with `*` and `?` matches a whole name.
-pub fn glob(pattern: &str, name: &str) -> bool {
-    let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut i, mut j) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while j < n.len() {
-        match p.get(i) {
-            Some('*') => {
-                star = Some((i, j));
-                i += 1;
-            }
-            Some(c) if *c == '?' || *c == n[j] => {
-                i += 1;
-                j += 1;
-            }
-            _ => match star {
-                // The last star takes one character more.
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
-                    i = at + 1;
-                    j = taken + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    p[i..].iter().all(|c| *c == '*')
 }
 
 fn sort(report: &mut Report, by: Sort) {
@@ -230,13 +216,15 @@ pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
     let trace = files.trace();
     let alignment = trace.align();
-    let energy_by = args.energy.energy_by.unwrap_or(args.by);
-    let sites = if args.by == By::CallSite || energy_by == By::CallSite {
+    let options = args.energy.options();
+    let kernels_by = args.by.into();
+    let energy_by = options.energy_by.unwrap_or(kernels_by);
+    let sites = if [kernels_by, energy_by].contains(&activity::By::CallSite) {
         Sites::of(&trace)
     } else {
         Sites::default()
     };
-    let by = Grouping { by: args.by, sites: &sites };
+    let by = Grouping { by: kernels_by, sites: &sites };
     let stats = Stats::told_apart(&trace, &alignment, by.variant());
     let mut report = Report::new(files.names(), &trace, &alignment, &stats, by);
     if args.correct_bias {
@@ -247,9 +235,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     sort(&mut report, args.sort);
     let by = Grouping { by: energy_by, sites: &sites };
-    let (energy, readings) = crate::energy::of(&files, &trace, &alignment, &args.energy, by)?;
+    let (energy, readings) = clscope_profile::energy::of(&files, &trace, &alignment, &options, by)?;
     report.energy = Some(energy);
-    report.counters = crate::counters::of(
+    report.counters = clscope_profile::counters::of(
         &files,
         &trace,
         &alignment,
@@ -299,9 +287,19 @@ fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
             serde_json::to_writer_pretty(&mut out, report)?;
             out.write_all(b"\n")?;
         }
-        Format::Csv => rows::write(report, shown, &mut out)?,
+        Format::Csv => csv(report, shown, &mut out)?,
     }
     Ok(out.flush()?)
+}
+
+fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<()> {
+    let sections: Vec<rows::Section> = shown.sections.iter().map(|s| (*s).into()).collect();
+    let selection = rows::Selection {
+        sections: &sections,
+        limit: (shown.limited && shown.most > 0).then_some(shown.most),
+        matches: &|name| shown.matches(name),
+    };
+    rows::write(report, &selection, out)
 }
 
 /// Whether a trace of which nothing came out is damaged, which is an error and no empty result;

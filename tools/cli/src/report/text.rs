@@ -1,9 +1,9 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
 
-use super::data::{Commands, Estimate, Function, Report, Summary};
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
 use crate::output::count;
+use clscope_profile::report::data::{Commands, Estimate, Function, Report, Summary};
 use std::fmt::Write;
 
 /// The report's text.

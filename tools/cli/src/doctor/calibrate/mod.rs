@@ -13,7 +13,7 @@ pub use load::{QUESTION as LOAD, put as put_load};
 pub use streams::{QUESTION as SPANS, measure as measure_spans};
 
 use super::{Finding, Status};
-use crate::calibration::{Entry, Store};
+use clscope_profile::calibration::{Entry, Store};
 use clscope_sensors::Source;
 
 /// What can be calibrated.
@@ -61,7 +61,7 @@ fn keep(entries: &[Entry]) -> Finding {
     if entries.is_empty() {
         return Finding::new("calibration", what, Status::Info, "nothing could be measured");
     }
-    let Some(path) = Store::path() else {
+    let Some(path) = crate::calibrations::path() else {
         let text = "there is no place to keep it: neither HOME nor XDG_CACHE_HOME is set";
         return Finding::new("calibration", what, Status::Warning, text)
             .fix("export XDG_CACHE_HOME=/var/tmp/cache");

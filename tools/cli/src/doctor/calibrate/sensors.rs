@@ -5,12 +5,12 @@
 
 use super::Outcome;
 use super::load::{self, Load, Loads};
-use crate::calibration::{Entry, Subject};
 use crate::doctor::{Finding, Status};
-use crate::energy::activity::normal_pci;
-use crate::energy::readings;
 use crate::probe;
 use clscope_analysis::energy::{HostNs, restamped};
+use clscope_profile::calibration::{Entry, Subject};
+use clscope_profile::energy::activity::normal_pci;
+use clscope_profile::energy::readings;
 use clscope_readings::Clocks;
 use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::source::{DeviceKey, Domain};

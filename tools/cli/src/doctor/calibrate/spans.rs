@@ -13,10 +13,10 @@
 
 use super::Outcome;
 use super::streams::{Costs, DeviceStreams, Length, QUESTION, Streams};
-use crate::calibration::{Entry, Subject};
 use crate::doctor::{Finding, Status};
 use crate::probe;
 use clscope_analysis::stats::SPAN_BIAS;
+use clscope_profile::calibration::{Entry, Subject};
 use std::time::Duration;
 
 /// Figure: time between the end of a command and the begin of the next that waits, where spans are

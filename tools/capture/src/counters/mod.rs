@@ -1,0 +1,8 @@
+//! Hardware counters while an application runs: what is asked for ([`choice`]), what can be opened
+//! ([`open`]), reading it into the trace ([`sampler`]), and preparing an application that reads by
+//! itself ([`prepare`]). Refuses to evaluate counters.
+
+pub mod choice;
+pub mod open;
+pub mod prepare;
+pub mod sampler;

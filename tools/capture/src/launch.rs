@@ -1,0 +1,180 @@
+//! Owns the application while it runs: starting it with exactly the signal state we were given,
+//! passing on the signals that were meant for it, waiting for its end. Refuses to touch its
+//! terminal, its streams or its process group.
+#![forbid(unsafe_code)]
+
+use crate::program::{NotRunnable, Program};
+use crate::system::{self, Held};
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Signals that somebody may send to us and mean the application. SIGTSTP, SIGTTIN and SIGTTOU keep
+/// their effect on us, so that a shell's job control sees the whole job stop.
+const PASSED_ON: [i32; 7] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+];
+
+/// The running application.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    held: Held,
+}
+
+/// Starts the application. The inner error says that it cannot be run, with the exit code that
+/// shells give for it.
+pub fn start(
+    program: &Program,
+    arguments: &[OsString],
+    set: &BTreeMap<&str, OsString>,
+) -> Result<std::result::Result<Running, NotRunnable>> {
+    let held =
+        Held::new(&PASSED_ON).context("cannot hold back signals while the application runs")?;
+    let name = arguments.first().cloned().unwrap_or_default();
+    let mut command = Command::new(&program.path);
+    command.arg0(&name).args(arguments.iter().skip(1)).envs(set);
+    held.undo_in(&mut command);
+    let error = match command.spawn() {
+        Ok(child) => return Ok(Ok(Running { child, held })),
+        Err(error) => error,
+    };
+    // As execvp does: a file that is executable and no program is a script of sh.
+    let error = if error.raw_os_error() == Some(libc::ENOEXEC) {
+        let mut command = Command::new("/bin/sh");
+        command.arg0("sh").arg(&program.path).args(arguments.iter().skip(1)).envs(set);
+        held.undo_in(&mut command);
+        match command.spawn() {
+            Ok(child) => return Ok(Ok(Running { child, held })),
+            Err(error) => error,
+        }
+    } else {
+        error
+    };
+    let reason = match error.raw_os_error() {
+        // The file is there: what is missing is the interpreter it names.
+        Some(libc::ENOENT) => format!("its interpreter {} does not exist", program.image.display()),
+        _ => format!("cannot be executed: {error}"),
+    };
+    Ok(Err(NotRunnable::NotExecutable { path: program.path.clone(), reason }))
+}
+
+impl Running {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the application's end and passes signals on meanwhile. Calls `expired` once when
+    /// it runs longer than `limit`.
+    pub fn wait(
+        mut self,
+        limit: Option<Duration>,
+        expired: impl FnOnce(),
+    ) -> Result<(ExitStatus, Held)> {
+        let child = self.child.id();
+        // A limit beyond what the clock can tell is none.
+        let mut expiry =
+            limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
+        loop {
+            if let Some(status) =
+                self.child.try_wait().context("cannot wait for the application")?
+            {
+                return Ok((status, self.held));
+            }
+            let left = expiry.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                if let Some((_, expired)) = expiry.take() {
+                    expired();
+                }
+                continue;
+            }
+            let Some(arrived) = self.held.wait(left) else { continue };
+            // What the terminal sends goes to the whole foreground group, the application included;
+            // what the application's own processes send to their group has reached it too.
+            if let Some(sender) = arrived.sender
+                && arrived.signal != libc::SIGCHLD
+                && !descends_from(sender, child)
+            {
+                system::send(child, arrived.signal);
+            }
+        }
+    }
+}
+
+/// Whether a process is `ancestor` or was started below it, as far as can still be told.
+fn descends_from(process: i32, ancestor: u32) -> bool {
+    let mut at = u32::try_from(process).unwrap_or(0);
+    // Deeper trees than this are not worth a signal handled late.
+    for _ in 0..64 {
+        if at == ancestor {
+            return true;
+        }
+        match parent(at) {
+            Some(next) if next > 1 => at = next,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn parent(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may hold anything, spaces and parentheses too: fields count from its last
+    // parenthesis.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// How the application ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With an exit code.
+    Code(u8),
+    /// By a signal; whether it left a core dump.
+    Signal(i32, bool),
+}
+
+impl End {
+    /// From the system's status.
+    pub fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code as u8),
+            (None, signal) => Self::Signal(signal.unwrap_or(0), status.core_dumped()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descent_is_told_from_proc() {
+        let own = std::process::id();
+        let parent = parent(own).unwrap();
+        assert_eq!(parent, std::os::unix::process::parent_id());
+        assert!(descends_from(own as i32, own));
+        assert!(descends_from(own as i32, parent));
+        assert!(!descends_from(parent as i32, own));
+        assert!(!descends_from(i32::MAX, own));
+    }
+
+    #[test]
+    fn ends_are_read_from_wait_statuses() {
+        assert_eq!(End::of(ExitStatus::from_raw(3 << 8)), End::Code(3));
+        assert_eq!(End::of(ExitStatus::from_raw(libc::SIGKILL)), End::Signal(libc::SIGKILL, false));
+        assert_eq!(
+            End::of(ExitStatus::from_raw(libc::SIGSEGV | 0x80)),
+            End::Signal(libc::SIGSEGV, true)
+        );
+    }
+}

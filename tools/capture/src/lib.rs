@@ -1,0 +1,22 @@
+//! Recording an application: where the recorder lies, the environment that carries it in, the trace
+//! directory, the application's life, sampling of sensors and counters beside it, the control word
+//! of running processes, and the privileged helper. Refuses to parse a command line and to print:
+//! what a running thread has to say goes through [`Tell`].
+
+pub mod control;
+pub mod counters;
+pub mod directory;
+pub mod elf;
+pub mod environment;
+pub mod launch;
+pub mod library;
+pub mod meta;
+pub mod program;
+pub mod running;
+pub mod sampler;
+pub mod sensord;
+pub mod sources;
+pub mod system;
+
+/// Takes one message to the user: warnings of threads that sample while an application runs.
+pub type Tell = fn(&dyn std::fmt::Display);

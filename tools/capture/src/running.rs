@@ -1,0 +1,50 @@
+//! Which processes of a trace still run. Refuses to wait for them.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+/// Processes of the trace that still run and hold its files open.
+pub fn still_running(directory: &Path, unended: &[(u32, u64)]) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt;
+    // Ids of another pid namespace mean nothing here.
+    let own = std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
+    let holds = |pid: &u32| {
+        let in_directory = |path: PathBuf| {
+            std::fs::read_link(path).is_ok_and(|target| target.starts_with(directory))
+        };
+        let list = |what: &str| {
+            std::fs::read_dir(format!("/proc/{pid}/{what}")).into_iter().flatten().flatten()
+        };
+        list("map_files").chain(list("fd")).any(|entry| in_directory(entry.path()))
+            || std::fs::read_to_string(format!("/proc/{pid}/maps"))
+                .is_ok_and(|maps| maps.contains(&*directory.to_string_lossy()))
+    };
+    let mut running: Vec<u32> = unended
+        .iter()
+        .filter(|(_, space)| *space == own || *space == 0)
+        .map(|(pid, _)| *pid)
+        .filter(holds)
+        .collect();
+    running.sort_unstable();
+    running.dedup();
+    running
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn this_process_holds_what_it_has_open() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let space = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
+        let own = [(std::process::id(), space)];
+        assert!(still_running(&path, &own).is_empty());
+        let _open = File::create(path.join("x.ring")).unwrap();
+        assert_eq!(still_running(&path, &own), [std::process::id()]);
+        assert!(still_running(&path, &[(std::process::id(), space + 1)]).is_empty());
+    }
+}

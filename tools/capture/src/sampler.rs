@@ -1,0 +1,151 @@
+//! Owns the sampler's thread while an application runs: opening, reading, storing, ending. Refuses
+//! to hold up the application: it starts while sensors are still being opened, unless an idle
+//! window was asked for.
+#![forbid(unsafe_code)]
+
+use crate::sources::Options;
+use crate::{Tell, system};
+use anyhow::{Context, Result};
+use clscope_readings::{Clocks, Store};
+use clscope_sensors::Clock as _;
+use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an idle window waits for sensors to be opened at most.
+const OPENING: Duration = Duration::from_secs(5);
+/// Sources that buffer readings themselves show the end of a run this much later: five samples of
+/// 20 ms.
+const TAIL: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    started: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// The running sampler.
+pub struct Running {
+    shared: Arc<Shared>,
+    ready: Receiver<bool>,
+    thread: JoinHandle<Option<String>>,
+    idle: Duration,
+    tell: Tell,
+}
+
+/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off. Waits
+/// only for an idle window.
+///
+/// # Errors
+/// If a replay file cannot be read or the file of readings cannot be made.
+pub fn start(
+    trace: &Path,
+    options: &Options,
+    idle: Duration,
+    tell: Tell,
+) -> Result<Option<Running>> {
+    if options.is_off() {
+        return Ok(None);
+    }
+    let replay = options.replay()?;
+    let path = trace.join("sensors.clt");
+    let mut store =
+        Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let shared = Arc::new(Shared::default());
+    let (started, ready) = channel();
+    let (theirs, options) = (Arc::clone(&shared), options.clone());
+    // Signals are for the thread that passes them on to the application.
+    let thread = system::without_signals(|| {
+        std::thread::Builder::new().name("sampler".to_owned()).spawn(move || {
+            let opened = options.open(replay);
+            store.findings(&opened.findings);
+            let missing = opened.missing(&options);
+            for text in opened.warnings.iter().chain(&missing) {
+                tell(&format_args!("warning: {text}"));
+            }
+            let mut sampler = Sampler::new(opened.sources, Settings::default(), &mut store);
+            let _ = started.send(store.buffered);
+            sample(&mut sampler, &mut store, &theirs)
+        })
+    });
+    let running = Running {
+        shared,
+        ready,
+        thread: thread.context("cannot start the sampler's thread")?,
+        idle,
+        tell,
+    };
+    if !idle.is_zero() {
+        let _ = running.ready.recv_timeout(OPENING);
+        std::thread::sleep(idle);
+    }
+    Ok(Some(running))
+}
+
+fn sample(sampler: &mut Sampler, store: &mut Store, shared: &Shared) -> Option<String> {
+    let mut host = SystemHost(Clocks);
+    let mut summed = host.raw();
+    while !shared.stop.load(Ordering::Acquire) {
+        let due = sampler.step(&mut host, store).unwrap_or_else(|| host.raw().plus(50_000_000));
+        let now = host.raw();
+        if now.since(summed) >= 10_000_000_000 {
+            summed = now;
+            store.cost(now.0, &sampler.summary());
+        }
+        store.tick(now.0);
+        if due > now {
+            host.sleep_until(due);
+        }
+    }
+    sampler.finish(&mut host, store);
+    for (code, time) in
+        [("application-started", &shared.started), ("application-ended", &shared.ended)]
+    {
+        match time.load(Ordering::Acquire) {
+            0 => {}
+            time => store.note(time, code, ""),
+        }
+    }
+    let now = host.raw();
+    store.cost(now.0, &sampler.summary());
+    store.flush(now.0);
+    store.failure().map(ToString::to_string)
+}
+
+impl Running {
+    /// Notes that the application is about to start.
+    pub fn application_starts(&self) {
+        self.shared.started.store(clscope_clock::monotonic_raw().0, Ordering::Release);
+    }
+
+    /// Notes that its last process has ended.
+    pub fn application_ended(&self) {
+        self.shared.ended.store(clscope_clock::monotonic_raw().0, Ordering::Release);
+    }
+
+    /// Reads on for the idle window, reads everything once more, and closes the file.
+    pub fn finish(self) {
+        let buffered = self.ready.try_iter().last().unwrap_or(false);
+        std::thread::sleep(if buffered { self.idle.max(TAIL) } else { self.idle });
+        self.shared.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        match self.thread.join() {
+            Ok(None) => {}
+            Ok(Some(why)) => (self.tell)(&format_args!(
+                "warning: readings of sensors could not be written to the end: {why}"
+            )),
+            Err(_) => (self.tell)(&"warning: the sampler failed; energy figures end where it did"),
+        }
+    }
+
+    /// As [`finish`](Self::finish), of a run that never was.
+    pub fn abandon(mut self) {
+        self.idle = Duration::ZERO;
+        self.finish();
+    }
+}

@@ -1,0 +1,305 @@
+//! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each
+//! interface. Refuses to read them.
+
+use anyhow::{Context, Result};
+use clscope_sensors::doctor::{self, Finding, State};
+use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
+use clscope_sensors::replay::{Pacing, Replay};
+use clscope_sensors::{Roots, Source, System, handover};
+use std::path::{Path, PathBuf};
+
+/// Where the privileged helper listens, unless told otherwise.
+pub const SOCKET: &str = "/run/clscope/sensord.sock";
+
+/// A family of sensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Whatever works: RAPL, hwmon, NVML.
+    Auto,
+    /// None.
+    Off,
+    /// The processor's energy counters, through powercap, perf or the helper.
+    Rapl,
+    /// Sensors of Intel and AMD GPUs.
+    Hwmon,
+    /// NVIDIA GPUs.
+    Nvml,
+}
+
+/// Options about sensors.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Sensors to read (comma-separated)
+    pub sensors: Vec<Family>,
+    /// Whether NVML's hardware counters are read too: not unless asked for, since that costs more
+    /// than reading power
+    pub gpm: Option<Vec<clscope_nvml::gpm::Metric>>,
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
+    pub sysfs_root: Option<PathBuf>,
+    /// Take readings from this file instead of sensors
+    pub replay_sensors: Option<PathBuf>,
+    /// Socket of `clscope sensord`, asked where the processor's counters cannot be read
+    pub sensor_socket: PathBuf,
+}
+
+impl Family {
+    /// Name as in `--sensors`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Off => "off",
+            Self::Rapl => "rapl",
+            Self::Hwmon => "hwmon",
+            Self::Nvml => "nvml",
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sensors: vec![Family::Auto],
+            gpm: None,
+            sysfs_root: None,
+            replay_sensors: None,
+            sensor_socket: SOCKET.into(),
+        }
+    }
+}
+
+/// Sources that were opened, and all that was looked at.
+pub struct Opened {
+    /// The sources.
+    pub sources: Vec<Box<dyn Source>>,
+    /// Every interface looked at.
+    pub findings: Vec<Finding>,
+    /// For each source that has one, its finding.
+    pub finding_of: Vec<Option<usize>>,
+    /// What was asked for by name and could not be had.
+    pub warnings: Vec<String>,
+}
+
+/// A tree that is not the system's names event numbers that mean something else here.
+struct NoPerf;
+
+impl PerfOpener for NoPerf {
+    fn open(&self, _: u32, _: u64, _: u32) -> std::io::Result<Box<dyn PerfCounter>> {
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "perf events are the running system's, not those of --sysfs-root",
+        ))
+    }
+}
+
+impl Options {
+    /// Whether nothing is to be read.
+    pub fn is_off(&self) -> bool {
+        self.replay_sensors.is_none() && self.gpm.is_none() && self.sensors.contains(&Family::Off)
+    }
+
+    fn wants(&self, family: Family) -> bool {
+        let off = self.sensors.contains(&Family::Off);
+        !off && (self.sensors.contains(&family) || self.sensors.contains(&Family::Auto))
+    }
+
+    /// What is left to read where the application itself reads the host's sensors (`--snapshot`).
+    pub fn beside_snapshots(&self) -> Self {
+        let sensors = if self.sysfs_root.is_none() && self.wants(Family::Nvml) {
+            Family::Nvml
+        } else {
+            Family::Off
+        };
+        Self { sensors: vec![sensors], ..self.clone() }
+    }
+
+    /// Opens a replay file early: a mistake in its name or content is the user's, and no reason to
+    /// run the application.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn replay(&self) -> Result<Option<Replay>> {
+        let open = |path: &PathBuf| {
+            Replay::open(path, Pacing::Live).with_context(|| {
+                format!("cannot take readings from {} (--replay-sensors)", path.display())
+            })
+        };
+        self.replay_sensors.as_ref().map(open).transpose()
+    }
+
+    /// Opens everything that was chosen and works.
+    pub fn open(&self, replay: Option<Replay>) -> Opened {
+        let mut opened = Opened {
+            sources: Vec::new(),
+            findings: Vec::new(),
+            finding_of: Vec::new(),
+            warnings: Vec::new(),
+        };
+        if let Some(replay) = replay {
+            opened.add("recorded readings".to_owned(), Box::new(replay));
+            return opened;
+        }
+        if self.is_off() {
+            return opened;
+        }
+        if self.wants(Family::Rapl) || self.wants(Family::Hwmon) {
+            self.open_host(&mut opened);
+        }
+        // A foreign tree speaks of another machine: its figures and this machine's GPUs do not
+        // belong together.
+        let gpm = self.gpm.is_some();
+        let named = self.sensors.contains(&Family::Nvml) || gpm;
+        let power = self.wants(Family::Nvml);
+        if named || (self.sysfs_root.is_none() && power) {
+            match clscope_nvml::load(None) {
+                Ok((api, devices)) => {
+                    let (mut sources, mut findings) = clscope_nvml::open(
+                        &api,
+                        &devices,
+                        &clscope_nvml::Wanted { gpm: self.gpm.clone() },
+                    );
+                    if !power {
+                        sources.retain(|s| s.name().starts_with("nvml:gpm"));
+                        findings.retain(|f| f.name.contains("GPM"));
+                    }
+                    // Findings of what opened come in the order of the sources.
+                    let mut places = (opened.findings.len()..)
+                        .zip(&findings)
+                        .filter(|(_, f)| f.state == State::Opened)
+                        .map(|(i, _)| i);
+                    opened.finding_of.extend(sources.iter().map(|_| places.next()));
+                    drop(places);
+                    opened.sources.extend(sources);
+                    opened.findings.extend(findings);
+                }
+                Err(finding) => opened.findings.push(*finding),
+            }
+            if gpm && !opened.sources.iter().any(|s| s.name().starts_with("nvml:gpm")) {
+                // It was asked for by name: silence would read as zeros.
+                let of = |f: &&Finding| f.name.contains("GPM") || f.name == "nvml";
+                let why = opened.findings.iter().find(of).and_then(|f| f.why.clone());
+                let why = why.unwrap_or_else(|| "no NVIDIA GPU from Hopper on".to_owned());
+                opened.warnings.push(format!("no GPM counters: {why}"));
+            }
+        }
+        opened
+    }
+
+    fn open_host(&self, opened: &mut Opened) {
+        let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
+        let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &NoPerf } else { &Kernel };
+        let host = doctor::open_host(&System, &roots, perf, None);
+        let is_rapl = |f: &Finding| f.name.starts_with("RAPL");
+        let mut refused = false;
+        let mut places = Vec::with_capacity(host.findings.len());
+        for finding in host.findings {
+            let wanted = self.wants(if is_rapl(&finding) { Family::Rapl } else { Family::Hwmon });
+            refused |= is_rapl(&finding) && matches!(finding.state, State::Refused(_));
+            places.push(wanted.then_some(opened.findings.len()));
+            if wanted {
+                opened.findings.push(finding);
+            }
+        }
+        let mut has_rapl = false;
+        for (source, finding) in host.sources.into_iter().zip(host.finding_of) {
+            if let Some(place) = places.get(finding).copied().flatten() {
+                has_rapl |= opened.findings.get(place).is_some_and(is_rapl);
+                opened.sources.push(source);
+                opened.finding_of.push(Some(place));
+            }
+        }
+        if self.wants(Family::Rapl)
+            && !has_rapl
+            && (refused || self.sensor_socket != Path::new(SOCKET))
+            && self.sysfs_root.is_none()
+        {
+            self.ask_helper(opened);
+        }
+    }
+
+    fn ask_helper(&self, opened: &mut Opened) {
+        let name = format!("RAPL through clscope sensord at {}", self.sensor_socket.display());
+        match handover::connect(&self.sensor_socket) {
+            Ok(passed) => opened.add(name, Box::new(passed)),
+            Err(error) => opened.findings.push(Finding {
+                name,
+                state: State::Absent,
+                why: Some(format!("{:#}", anyhow::Error::from(error))),
+                remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
+                domains: Vec::new(),
+                problems: Vec::new(),
+            }),
+        }
+    }
+}
+
+impl Opened {
+    /// Families that were asked for by name and of which nothing could be opened, with the reason:
+    /// silence would leave the user to find out from a report without energy.
+    pub fn missing(&self, options: &Options) -> Vec<String> {
+        if options.replay_sensors.is_some() || options.is_off() {
+            return Vec::new();
+        }
+        let family = |f: &Finding| match () {
+            () if f.name.starts_with("RAPL") => Family::Rapl,
+            () if f.name.starts_with("GPU sensors") => Family::Hwmon,
+            () => Family::Nvml,
+        };
+        let opened = |wanted: Family| {
+            self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened)
+        };
+        let asked = options
+            .sensors
+            .iter()
+            .filter(|wanted| !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted));
+        asked
+            .map(|wanted| {
+                let of = self
+                    .findings
+                    .iter()
+                    .filter(|f| family(f) == *wanted && !matches!(f.state, State::Skipped(_)));
+                let why: Vec<&str> = of.filter_map(|f| f.why.as_deref()).collect();
+                format!(
+                    "--sensors {}: none could be opened: {}; `clscope doctor` says what helps",
+                    wanted.name(),
+                    why.join("; ")
+                )
+            })
+            .collect()
+    }
+
+    fn add(&mut self, name: String, source: Box<dyn Source>) {
+        self.finding_of.push(Some(self.findings.len()));
+        self.findings.push(Finding::opened(name, &*source));
+        self.sources.push(source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_named_is_missed() {
+        let empty = tempfile::tempdir().unwrap();
+        let of = |sensors: &[Family]| {
+            let options = Options {
+                sensors: sensors.to_vec(),
+                sysfs_root: Some(empty.path().to_owned()),
+                ..Options::default()
+            };
+            options.open(None).missing(&options)
+        };
+        assert!(of(&[Family::Auto]).is_empty() && of(&[Family::Off]).is_empty());
+        let missed = of(&[Family::Rapl, Family::Hwmon]);
+        assert_eq!(missed.len(), 2, "{missed:?}");
+        assert!(
+            missed[0].starts_with("--sensors rapl: none could be opened: RAPL zone"),
+            "{missed:?}"
+        );
+        assert!(
+            missed[1].starts_with("--sensors hwmon: ") && !missed[1].contains("RAPL"),
+            "{missed:?}"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Options that several subcommands share, and what the libraries make of them. Refuses to act on
+//! any.
+#![forbid(unsafe_code)]
+
+use clscope_capture::counters::choice::{self, Wanted};
+use clscope_capture::sources;
+use clscope_oa::flex::Programmed;
+use clscope_profile::energy::{activity, attribute};
+use clscope_sensors::gpu_power::Choice;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What counts as one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum By {
+    /// The kernel's name
+    #[default]
+    Kernel,
+    /// The kernel and its global size
+    Ndrange,
+    /// The kernel and where in the application it was launched from (`record --call-sites`)
+    CallSite,
+}
+
+impl From<By> for activity::By {
+    fn from(of: By) -> Self {
+        match of {
+            By::Kernel => Self::Kernel,
+            By::Ndrange => Self::Ndrange,
+            By::CallSite => Self::CallSite,
+        }
+    }
+}
+
+/// Options about energy.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct EnergyArgs {
+    /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
+    /// recorded, else auto]
+    #[arg(long, value_name = "FORMULA")]
+    pub gpu_power: Option<Choice>,
+    /// What has an energy figure and counters of its own [default: kernel, or as --by says]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub energy_by: Option<By>,
+    /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
+    #[arg(long, value_name = "KERNEL")]
+    pub iteration_kernel: Option<String>,
+    /// Floating-point operations of one launch of a kernel, for GFLOP/s/W: KERNEL=2.1e9 (repeat for
+    /// several kernels)
+    #[arg(long, value_name = "KERNEL=COUNT", value_parser = parse_flop)]
+    pub flop: Vec<(String, f64)>,
+    /// Energy of this part of the run only, in seconds from its beginning: 10..15
+    #[arg(long, value_name = "FROM..TO", value_parser = parse_window)]
+    pub energy_window: Option<(f64, f64)>,
+    /// Use the sensor of this name (a part of it is enough) instead of the device's best
+    #[arg(long, value_name = "NAME")]
+    pub energy_sensor: Option<String>,
+    /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
+    /// trace's
+    #[arg(long, value_name = "FILE")]
+    pub readings: Option<std::path::PathBuf>,
+}
+
+impl EnergyArgs {
+    /// As the attribution takes them.
+    pub fn options(&self) -> attribute::Options {
+        attribute::Options {
+            gpu_power: self.gpu_power,
+            energy_by: self.energy_by.map(Into::into),
+            iteration_kernel: self.iteration_kernel.clone(),
+            flop: self.flop.clone(),
+            energy_window: self.energy_window,
+            energy_sensor: self.energy_sensor.clone(),
+            readings: self.readings.clone(),
+        }
+    }
+}
+
+fn parse_flop(text: &str) -> Result<(String, f64), String> {
+    text.rsplit_once('=')
+        .and_then(|(name, count)| Some((name.to_owned(), count.trim().parse::<f64>().ok()?)))
+        .filter(|(name, count)| !name.is_empty() && count.is_finite() && *count > 0.0)
+        .ok_or_else(|| {
+            "expected a kernel and the operations of one launch: KERNEL=2.1e9".to_owned()
+        })
+}
+
+fn parse_window(text: &str) -> Result<(f64, f64), String> {
+    let parse = |s: &str| s.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+    text.split_once("..")
+        .and_then(|(a, b)| {
+            Some((
+                if a.is_empty() { 0.0 } else { parse(a)? },
+                if b.is_empty() { 1e9 } else { parse(b)? },
+            ))
+        })
+        .filter(|(a, b)| a < b)
+        .ok_or_else(|| {
+            "expected two times in seconds, the first before the second: 10..15".to_owned()
+        })
+}
+
+/// A family of sensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Family {
+    /// Whatever works: RAPL, hwmon, NVML
+    Auto,
+    /// None
+    Off,
+    /// The processor's energy counters, through powercap, perf or the helper
+    Rapl,
+    /// Sensors of Intel and AMD GPUs
+    Hwmon,
+    /// NVIDIA GPUs
+    Nvml,
+}
+
+/// Options about sensors.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SensorArgs {
+    /// Sensors to read (comma-separated)
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "auto", value_name = "LIST")]
+    pub sensors: Vec<Family>,
+    /// Look for sensors below this directory (its sys, dev and proc) instead of the system's
+    #[arg(long, value_name = "DIR")]
+    pub sysfs_root: Option<PathBuf>,
+    /// Take readings from this file instead of sensors
+    #[arg(long, value_name = "FILE")]
+    pub replay_sensors: Option<PathBuf>,
+    /// Socket of `clscope sensord`, asked where the processor's counters cannot be read
+    #[arg(long, value_name = "PATH", default_value = sources::SOCKET)]
+    pub sensor_socket: PathBuf,
+}
+
+impl SensorArgs {
+    /// As the libraries take them.
+    pub fn options(&self) -> sources::Options {
+        let family = |of: &Family| match of {
+            Family::Auto => sources::Family::Auto,
+            Family::Off => sources::Family::Off,
+            Family::Rapl => sources::Family::Rapl,
+            Family::Hwmon => sources::Family::Hwmon,
+            Family::Nvml => sources::Family::Nvml,
+        };
+        sources::Options {
+            sensors: self.sensors.iter().map(family).collect(),
+            gpm: None,
+            sysfs_root: self.sysfs_root.clone(),
+            replay_sensors: self.replay_sensors.clone(),
+            sensor_socket: self.sensor_socket.clone(),
+        }
+    }
+}
+
+/// Options of `record` about counters.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)] // its name is that of the options about sensors
+pub struct CounterArgs {
+    /// Hardware counters to read for every kernel: gpm or gpm:NAME+NAME (NVIDIA, Hopper and later),
+    /// oa or oa:SET (Intel GPUs), perf (CPU devices), intel-queue or intel-queue:CONFIGURATION
+    /// (Intel's own, per command); comma-separated [default: none]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub counters: Vec<Wanted>,
+    /// Directory (or file) with XML of metric sets for oa:SET [default: what is installed]
+    #[arg(long, value_name = "DIR")]
+    pub metrics: Option<PathBuf>,
+    /// Longest time between two reports of oa, or two readings of perf [default: 1 for oa, 10 for
+    /// perf]
+    #[arg(long, value_name = "MS", value_parser = parse_period)]
+    pub counter_period: Option<Duration>,
+    /// What a programmable EU counter of oa counts instead (Gen9): a7=fine:7,coarse:7,inc:0
+    #[arg(long, value_name = "EVENT")]
+    pub counter: Vec<Programmed>,
+}
+
+impl CounterArgs {
+    /// As the libraries take them.
+    pub fn options(&self) -> choice::Options {
+        choice::Options {
+            counters: self.counters.clone(),
+            metrics: self.metrics.clone(),
+            counter_period: self.counter_period,
+            counter: self.counter.clone(),
+        }
+    }
+}
+
+fn parse_period(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if (0.01..=10_000.0).contains(&ms) => Ok(Duration::from_secs_f64(ms * 1e-3)),
+        _ => Err("expected milliseconds between 0.01 and 10000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_checked() {
+        assert!(
+            parse_period("0.5").is_ok()
+                && parse_period("0").is_err()
+                && parse_period("nan").is_err()
+        );
+    }
+}

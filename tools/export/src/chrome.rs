@@ -1,0 +1,567 @@
+//! Owns the writing of a timeline in Chrome's trace-event format, one event at a time: memory does
+//! not grow with the trace. Refuses to format JSON by hand and to show anything the trace does not
+//! hold.
+//!
+//! Times are microseconds with three decimals, which is nanosecond precision. Host calls and device
+//! commands are complete events (`X`), arrows from the enqueue call to the command are flows (`s`,
+//! `f`), what belongs to a moment is an instant (`i`). Commands without an end are instants on
+//! their queue: any length drawn for them would be invented.
+
+use super::layout::{Layout, Named, Track};
+use super::power::{Power, digits};
+use anyhow::Result;
+use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use clscope_analysis::event::{
+    Call, Command, Enqueued, Event, Kept, KeptArgument, Mark, Outcome, Placed,
+};
+use clscope_analysis::input::Definitions;
+use clscope_analysis::issue::{Issue, Severity};
+use clscope_analysis::merge::Tally;
+use clscope_analysis::missing::{self, Missing};
+use clscope_analysis::time::{HostNs, Span};
+use clscope_profile::energy::activity::Grouping;
+use clscope_profile::sites::Named as Site;
+use clscope_trace::defs::ArgumentKind;
+use clscope_trace::record::{error_text as error, flag};
+use clscope_trace::{Untimed, names};
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::io::Write;
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Host calls.
+    pub calls: u64,
+    /// Device spans.
+    pub device_spans: u64,
+    /// Launches that sampled timing left out: they have no device span.
+    pub not_sampled: u64,
+    /// What is wrong with the trace.
+    pub issues: Vec<Issue>,
+}
+
+/// A timeline to be written.
+pub struct Document<'t, 'a> {
+    /// What was recorded.
+    pub trace: &'t Trace<'a>,
+    /// Its device clocks.
+    pub alignment: &'t Alignment,
+    /// Its sensors.
+    pub power: &'t Power,
+    /// What its figures tell apart, and the names of call sites.
+    pub by: Grouping<'t>,
+    /// Names of the trace directories.
+    pub sources: &'t [String],
+    /// Whether calls and commands have their arguments.
+    pub with_args: bool,
+}
+
+impl Document<'_, '_> {
+    /// Writes the whole document.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn write(&self, out: &mut impl Write) -> Result<Summary> {
+        let events = Events {
+            document: self,
+            summary: RefCell::default(),
+            tally: RefCell::default(),
+            missing: RefCell::default(),
+        };
+        let mut serializer = serde_json::Serializer::new(&mut *out);
+        let mut document = serializer.serialize_map(None)?;
+        document.serialize_entry("displayTimeUnit", "ns")?;
+        document.serialize_entry("traceEvents", &events)?;
+        let mut summary = events.summary.take();
+        summary.issues = self.trace.issues_after(&events.tally.take(), Some(self.alignment));
+        summary.issues.extend(missing::issues(self.trace, &events.missing.take()));
+        document.serialize_entry("otherData", &other_data(self, &summary))?;
+        SerializeMap::end(document)?;
+        out.write_all(b"\n")?;
+        Ok(summary)
+    }
+}
+
+fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
+    let told: Vec<String> = summary
+        .issues
+        .iter()
+        .filter(|issue| issue.kind.severity() >= Severity::Warning)
+        .map(|issue| match issue.kind.remedy() {
+            Some(remedy) => format!("{issue}; {remedy}"),
+            None => issue.to_string(),
+        })
+        .collect();
+    json!({
+        "clscope": env!("CARGO_PKG_VERSION"),
+        "traces": document.sources,
+        "origin_ns": document.trace.origin().0,
+        "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
+        "energy": document.power.told,
+        // Launches without a device span because only a random part was timed; each call says its
+        // own.
+        "not_sampled": summary.not_sampled,
+        "warnings": told,
+    })
+}
+
+/// The array of events; serializing it reads the trace once.
+struct Events<'t, 'a> {
+    document: &'t Document<'t, 'a>,
+    summary: RefCell<Summary>,
+    tally: RefCell<Vec<Tally>>,
+    missing: RefCell<Vec<Missing>>,
+}
+
+/// One event. Fields the phase does not have are left out.
+#[derive(Debug, Serialize)]
+struct Entry<'n> {
+    ph: &'static str,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<f64>,
+    name: &'n str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    cat: &'n str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    /// Binds the end of an arrow to the span around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bp: Option<&'static str>,
+    /// Scope of an instant: t thread, p process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'static str>,
+    /// A colour by name, for errors; chrome://tracing knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cname: Option<&'static str>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    args: Map<String, Value>,
+}
+
+impl<'n> Entry<'n> {
+    fn new(ph: &'static str, track: Track, name: &'n str, cat: &'n str) -> Self {
+        Self {
+            ph,
+            pid: track.pid,
+            tid: track.tid,
+            ts: None,
+            dur: None,
+            name,
+            cat,
+            id: None,
+            bp: None,
+            s: None,
+            cname: None,
+            args: Map::new(),
+        }
+    }
+}
+
+/// Microseconds. Division by 1000 gives the double nearest to the decimal with three places, and
+/// the serializer prints the shortest text that reads back as that double: those three places, up
+/// to some days of nanoseconds.
+fn microseconds(ns: i64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+impl Serialize for Events<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Document { trace, alignment, power, by, with_args, .. } = *self.document;
+        let mut pen = Pen {
+            out: serializer.serialize_seq(None)?,
+            trace,
+            power,
+            by,
+            with_args,
+            layout: Layout::new(trace),
+            origin: trace.origin(),
+            end: trace.bounds().map_or(trace.origin(), |b| b.end),
+            flows: 0,
+            summary: Summary::default(),
+        };
+        pen.new_tracks()?;
+        pen.counters()?;
+        let mut events = trace.events(Some(alignment));
+        let mut missing = vec![Missing::default(); trace.processes.len()];
+        for event in events.by_ref() {
+            missing::observe(&mut missing, &event);
+            pen.event(&event)?;
+        }
+        self.missing.replace(missing);
+        self.tally.replace(events.tally().to_vec());
+        self.summary.replace(pen.summary);
+        SerializeSeq::end(pen.out)
+    }
+}
+
+struct Pen<'t, 'a, S> {
+    out: S,
+    trace: &'t Trace<'a>,
+    power: &'t Power,
+    by: Grouping<'t>,
+    with_args: bool,
+    layout: Layout,
+    origin: HostNs,
+    end: HostNs,
+    flows: u64,
+    summary: Summary,
+}
+
+impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
+    fn at(&self, time: HostNs) -> Option<f64> {
+        Some(microseconds(time.0.saturating_sub(self.origin.0)))
+    }
+
+    fn put(&mut self, mut entry: Entry<'_>) -> std::result::Result<(), S::Error> {
+        if !self.with_args && entry.ph == "X" {
+            // Errors stay: they are few, and what one looks for.
+            entry.args.retain(|name, _| name == "error");
+        }
+        self.out.serialize_element(&entry)
+    }
+
+    /// Names of tracks, before the first event on them.
+    fn new_tracks(&mut self) -> std::result::Result<(), S::Error> {
+        for named in self.layout.take_new() {
+            let (track, names, name, order) = match named {
+                Named::Group { pid, name, order } => {
+                    (Track { pid, tid: pid }, ["process_name", "process_sort_index"], name, order)
+                }
+                Named::Track { track, name, order } => {
+                    (track, ["thread_name", "thread_sort_index"], name, order)
+                }
+            };
+            let mut entry = Entry::new("M", track, names[0], "");
+            entry.args.insert("name".into(), name.into());
+            self.put(entry)?;
+            let mut entry = Entry::new("M", track, names[1], "");
+            entry.args.insert("sort_index".into(), order.into());
+            self.put(entry)?;
+        }
+        Ok(())
+    }
+
+    /// A track per sensor, in a group of their own.
+    fn counters(&mut self) -> std::result::Result<(), S::Error> {
+        let (power, origin) = (self.power, self.origin);
+        if power.counters.is_empty() {
+            return Ok(());
+        }
+        let group = self.layout.sensors();
+        self.new_tracks()?;
+        for counter in &power.counters {
+            // Readings from before the first call would make the timeline begin with emptiness.
+            for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
+            {
+                let mut entry =
+                    Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
+                entry.ts = self.at(*time);
+                entry.args.insert(counter.unit.into(), digits(*value));
+                self.put(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> std::result::Result<(), S::Error> {
+        match event {
+            Event::Call(call) => self.call(call),
+            Event::Command(command) => self.command(command),
+            Event::InCall { process, thread, function, begin } => {
+                let trace = self.trace;
+                let definitions = &trace.process(*process).definitions;
+                let track = self.layout.thread(trace, *process, *thread);
+                self.new_tracks()?;
+                let name = definitions.function_name(*function);
+                let name = format!("{name} (in progress)");
+                let mut entry = Entry::new("X", track, &name, "host,in progress");
+                entry.ts = self.at(*begin);
+                entry.dur = Some(microseconds(self.end.0.saturating_sub(begin.0).max(0)));
+                entry.cname = Some("bad");
+                entry.args.insert(
+                    "state".into(),
+                    "the process ended, or the trace was read, while the thread was in this call"
+                        .into(),
+                );
+                self.put(entry)
+            }
+            Event::Mark { process, thread, at, mark } => {
+                let (name, scope) = match mark {
+                    Mark::Dropped { count, reason } => {
+                        (format!("{count} records dropped: {}", reason.text()), "t")
+                    }
+                    Mark::Paused(true) => ("recording paused".to_owned(), "p"),
+                    Mark::Paused(false) => ("recording resumed".to_owned(), "p"),
+                    // Rates belong to the totals, and unknown records to the issues.
+                    Mark::SamplingRate { .. } | Mark::Unknown { .. } => return Ok(()),
+                };
+                let track = self.layout.thread(self.trace, *process, *thread);
+                self.new_tracks()?;
+                let mut entry = Entry::new("i", track, &name, "recording");
+                entry.ts = self.at(*at);
+                entry.s = Some(scope);
+                self.put(entry)
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>) -> std::result::Result<(), S::Error> {
+        self.summary.calls += 1;
+        let trace = self.trace;
+        let definitions = &trace.process(call.process).definitions;
+        let track = self.layout.thread(trace, call.process, call.thread);
+        self.new_tracks()?;
+        let function = definitions.function(call.function);
+        let name = definitions.function_name(call.function);
+        // Categories are separated by commas; viewers filter by them.
+        let category = function.map_or("host".to_owned(), |f| format!("host,{}", f.group));
+        let mut entry = Entry::new("X", track, &name, category.trim_end_matches(','));
+        entry.ts = self.at(call.span.begin);
+        entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
+        if let Kept::Enqueue(enqueued) = &call.kept {
+            describe(
+                enqueued,
+                definitions,
+                self.by.sites.get(call.process, enqueued.record.site),
+                &mut entry.args,
+            );
+            entry.args.insert("blocking".into(), enqueued.has(flag::BLOCKING).into());
+            if enqueued.has(flag::NOT_SAMPLED) {
+                // There is no span for it: the call is all that is drawn.
+                entry.args.insert(
+                    "device_time".into(),
+                    "not sampled: the launch was counted, not timed".into(),
+                );
+            }
+            if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
+                entry.args.insert("flags".into(), format!("{:#x}", enqueued.record.extra).into());
+            }
+            let waits: Vec<Value> =
+                enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();
+            if !waits.is_empty() {
+                entry.args.insert("wait_list".into(), waits.into());
+            }
+        } else if let Some(function) = function {
+            for kept in call.arguments(function) {
+                entry.args.insert(kept.argument.name.clone(), argument(&kept, definitions));
+            }
+        }
+        if call.result != 0 {
+            entry.cname = Some("terrible");
+            entry.args.insert("error".into(), error(call.result).into());
+        }
+        self.put(entry)
+    }
+
+    fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
+        self.by.sites.get(command.process, command.enqueued.record.site)
+    }
+
+    fn command(&mut self, command: &Command<'_>) -> std::result::Result<(), S::Error> {
+        match &command.outcome {
+            Outcome::Timed(times) => match &times.placed {
+                Some(placed) => {
+                    self.device_span(command, placed, times.raw.map(|s| s.0), times.observed)
+                }
+                None => self.without_time(command, "it could not be placed on the timeline", 0),
+            },
+            // One line in the settings and in the report says it for all; the call itself is there.
+            Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
+                self.summary.not_sampled += 1;
+                Ok(())
+            }
+            Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
+            Outcome::Untimed { reason, detail } => {
+                self.without_time(command, reason.text(), *detail)
+            }
+            Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
+        }
+    }
+
+    fn device_span(
+        &mut self,
+        command: &Command<'_>,
+        placed: &Placed,
+        raw: [u64; 4],
+        observed: HostNs,
+    ) -> std::result::Result<(), S::Error> {
+        self.summary.device_spans += 1;
+        let trace = self.trace;
+        let definitions = &trace.process(command.process).definitions;
+        let span = placed.span();
+        let from = self.layout.thread(trace, command.process, command.thread);
+        let track = self.layout.queue(trace, command.process, command.enqueued.record.queue, span);
+        self.new_tracks()?;
+        let name = command_name(&command.enqueued, definitions);
+        let kind = command.enqueued.record.kind;
+        let category = match kind {
+            _ if kind.is_kernel() => "device,kernel",
+            _ if kind.direction().is_some() => "device,transfer",
+            _ => "device,command",
+        };
+        let mut entry = Entry::new("X", track, &name, category);
+        entry.ts = self.at(span.begin);
+        entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
+        let args = &mut entry.args;
+        describe(&command.enqueued, definitions, self.site(command), args);
+        if command.enqueued.record.bytes > 0 && span.duration() > 0 && kind.direction().is_some() {
+            // Bytes per nanosecond are gigabytes per second.
+            let rate = command.enqueued.record.bytes as f64 / span.duration() as f64;
+            args.insert("GB_per_s".into(), ((rate * 1000.0).round() / 1000.0).into());
+        }
+        self.power.describe(trace, command, self.by, span.duration(), args);
+        args.insert("clock_error_ns".into(), placed.bound_ns.into());
+        if placed.clamped_ns != 0 {
+            args.insert("moved_ns".into(), placed.clamped_ns.into());
+        }
+        let [queued, submit, start, _] = placed.stamps;
+        args.insert("queued_to_submit_ns".into(), submit.0.saturating_sub(queued.0).into());
+        args.insert("submit_to_start_ns".into(), start.0.saturating_sub(submit.0).into());
+        args.insert("end_to_noticed_ns".into(), observed.0.saturating_sub(span.end.0).into());
+        // Text, because readers in JavaScript cut numbers above 2^53.
+        let stamps: Map<String, Value> = ["QUEUED", "SUBMIT", "START", "END"]
+            .iter()
+            .zip(raw)
+            .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
+            .collect();
+        args.insert("device_clock_ns".into(), stamps.into());
+        // As the device told it: the drawn length is corrected for the drift between the clocks.
+        args.insert("device_duration_ns".into(), raw[3].saturating_sub(raw[2]).into());
+        self.put(entry)?;
+
+        self.flows += 1;
+        for (ph, track, time) in [("s", from, command.call.begin), ("f", track, span.begin)] {
+            let mut entry = Entry::new(ph, track, "enqueue", "enqueue");
+            entry.ts = self.at(time);
+            entry.id = Some(self.flows);
+            entry.bp = (ph == "f").then_some("e");
+            self.put(entry)?;
+        }
+        Ok(())
+    }
+
+    fn without_time(
+        &mut self,
+        command: &Command<'_>,
+        reason: &str,
+        detail: i32,
+    ) -> std::result::Result<(), S::Error> {
+        let trace = self.trace;
+        let definitions = &trace.process(command.process).definitions;
+        let moment = Span { begin: command.call.end, end: command.call.end };
+        let track =
+            self.layout.queue(trace, command.process, command.enqueued.record.queue, moment);
+        self.new_tracks()?;
+        let name = format!("{} (no device time)", command_name(&command.enqueued, definitions));
+        let mut entry = Entry::new("i", track, &name, "device,no device time");
+        entry.ts = self.at(moment.begin);
+        entry.s = Some("t");
+        describe(&command.enqueued, definitions, self.site(command), &mut entry.args);
+        entry.args.insert("reason".into(), reason.into());
+        if detail != 0 {
+            entry.args.insert("status".into(), error(detail).into());
+        }
+        self.put(entry)
+    }
+}
+
+/// The kernel's name, or what the command does.
+fn command_name(enqueued: &Enqueued<'_>, definitions: &Definitions) -> String {
+    let record = &enqueued.record;
+    if record.kind.is_kernel() && record.object != 0 {
+        definitions.kernel_name(record.object).into_owned()
+    } else {
+        record.kind.name().to_owned()
+    }
+}
+
+/// What a command is.
+fn describe(
+    enqueued: &Enqueued<'_>,
+    definitions: &Definitions,
+    site: Option<&Site>,
+    args: &mut Map<String, Value>,
+) {
+    let record = &enqueued.record;
+    args.insert("command".into(), record.id.into());
+    args.insert("kind".into(), record.kind.name().into());
+    args.insert("queue".into(), record.queue.into());
+    if record.kind.is_kernel() {
+        args.insert("kernel".into(), definitions.kernel_name(record.object).into());
+    } else if record.object != 0 {
+        args.insert("object".into(), record.object.into());
+    }
+    if record.object2 != 0 {
+        args.insert("destination".into(), record.object2.into());
+    }
+    if let Some(geometry) = definitions.geometries.get(&record.geometry) {
+        let dimensions = (geometry.dimensions as usize).min(3);
+        let size = |sizes: &[u64; 3]| {
+            Value::from(sizes.iter().take(dimensions).copied().collect::<Vec<u64>>())
+        };
+        args.insert("global_size".into(), size(&geometry.global));
+        // Absent means that the runtime chose.
+        args.insert(
+            "local_size".into(),
+            geometry.local.as_ref().map_or("chosen by the runtime".into(), size),
+        );
+        if let Some(offset) = &geometry.offset {
+            args.insert("global_offset".into(), size(offset));
+        }
+    }
+    if record.bytes > 0 {
+        args.insert("bytes".into(), record.bytes.into());
+    }
+    if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
+        args.insert("sampling_probability".into(), probability.into());
+    }
+    if let Some(site) = site {
+        args.insert(
+            "called_from".into(),
+            site.frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().into(),
+        );
+    }
+}
+
+fn argument(kept: &KeptArgument<'_>, definitions: &Definitions) -> Value {
+    let value = kept.value;
+    match kept.argument.kind {
+        ArgumentKind::Unsigned | ArgumentKind::Bytes | ArgumentKind::Event => value.into(),
+        ArgumentKind::Signed => (value as i64).into(),
+        ArgumentKind::Flags | ArgumentKind::Pointer => format!("{value:#x}").into(),
+        ArgumentKind::Enum => {
+            names::value(value).map_or_else(|| format!("{value:#x}").into(), Into::into)
+        }
+        ArgumentKind::Bool => (value != 0).into(),
+        ArgumentKind::Object => match u32::try_from(value) {
+            Ok(id) if kept.argument.name == "kernel" && definitions.kernels.contains_key(&id) => {
+                format!("{} ({id})", definitions.kernel_name(id)).into()
+            }
+            _ => value.into(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_print_as_three_decimals() {
+        for ns in [0, 1, 10, 999, 1000, 1001, 123_456_789, 86_400_000_000_001, 864_000_000_000_007]
+        {
+            let text = serde_json::to_string(&microseconds(ns)).unwrap();
+            let (whole, part) = text.split_once('.').unwrap();
+            assert!(part.len() <= 3, "{text}");
+            let back: i64 = format!("{whole}{part:0<3}").parse().unwrap();
+            assert_eq!(back, ns, "{text}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Owns what sensors add to a timeline: a track of watts per domain, tracks of clocks, temperatures
+//! and counters, and of each device span its joules and what its counters read on average while its
+//! kernel ran. Refuses to draw power between readings that are missing.
+
+use clscope_analysis::Trace;
+use clscope_analysis::event::Command;
+use clscope_analysis::time::HostNs;
+use clscope_profile::counters::result::Counters;
+use clscope_profile::energy::activity::{Grouping, class_name};
+use clscope_profile::energy::readings::{Readings, Sensor};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Estimate};
+use clscope_trace::sensors::Quantity;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL
+/// counter.
+const STRETCH_NS: i64 = 10_000_000;
+
+/// A track of figures.
+pub struct Counter {
+    /// Its name, with the unit.
+    pub name: String,
+    /// The unit: the name of the figure on the track.
+    pub unit: &'static str,
+    /// From when on which value holds.
+    pub points: Vec<(HostNs, f64)>,
+}
+
+/// Counters of a class: name with unit, mean.
+type Means = Vec<(String, Estimate)>;
+
+/// What is known of a class's energy.
+#[derive(Clone)]
+struct Figures {
+    watts: Estimate,
+    /// Floating-point operations of a launch, in billions, where they are known.
+    gflop: Option<f64>,
+    /// Joules of a launch that was repeated.
+    replayed: Option<Estimate>,
+    /// Joules from one of its launches to the next, where each begins an iteration.
+    iteration: Option<Estimate>,
+}
+
+impl Figures {
+    fn of(device: &DeviceEnergy, class: &Class) -> Option<Self> {
+        let kernel = class.kind == "kernel";
+        let replay = device.replays.iter().find(|r| kernel && r.name == class.name);
+        Some(Self {
+            watts: class.watts?,
+            gflop: class
+                .gflop_per_joule
+                .zip(class.joules_per_launch)
+                .map(|(per, joules)| per.value * joules.value),
+            replayed: replay.and_then(|r| r.joules_per_launch),
+            iteration: device
+                .iteration
+                .as_ref()
+                .filter(|i| kernel && i.kernel == class.name)
+                .map(|i| i.joules),
+        })
+    }
+}
+
+/// Power of device spans: figures by (process, device, class, is it a kernel).
+#[derive(Default)]
+pub struct Power {
+    figures: HashMap<(u32, u32), HashMap<(String, bool), Figures>>,
+    /// Counters in the same way.
+    means: HashMap<(u32, u32), HashMap<(String, bool), Means>>,
+    /// What single commands counted, by process and id.
+    commands: clscope_profile::counters::snapshots::Figured,
+    /// Tracks.
+    pub counters: Vec<Counter>,
+    /// For the document's head: how the figures were obtained.
+    pub told: Value,
+}
+
+fn counter(sensor: &Sensor) -> Option<Counter> {
+    let series = &sensor.series;
+    let plane = if series.plane.is_empty() || series.name.contains(&series.plane) {
+        String::new()
+    } else {
+        format!(" {}", series.plane)
+    };
+    let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    if !sensor.windows.is_empty() {
+        // A mean holds from the beginning of its window on.
+        let unit = series.quantity.unit();
+        let mut points: Vec<(HostNs, f64)> =
+            sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
+        points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
+        return Some(Counter {
+            name: format!("{} {} ({unit})", series.source, series.name),
+            unit,
+            points,
+        });
+    }
+    let (unit, points) = match series.quantity {
+        Quantity::Energy => {
+            let mut points: Vec<(HostNs, f64)> = Vec::new();
+            let mut from = *sensor.points.first()?;
+            for point in &sensor.points {
+                let length = point.0.0 - from.0.0;
+                // A counter read faster than it steps: wait for a change.
+                if length >= STRETCH_NS && (point.1 != from.1 || length >= 50 * STRETCH_NS) {
+                    if point.1 >= from.1 {
+                        points.push((at(&from.0), (point.1 - from.1) / (length as f64 * 1e-9)));
+                    }
+                    from = *point;
+                }
+            }
+            // The last value holds to the last reading only.
+            points.push((at(&from.0), points.last()?.1));
+            ("W", points)
+        }
+        Quantity::Power => ("W", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Clock => ("MHz", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Temperature => ("C", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Percent => ("%", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        Quantity::Bandwidth => ("MiB/s", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
+        _ => return None,
+    };
+    Some(Counter {
+        name: format!("{} {}{plane} ({unit})", series.source, series.name),
+        unit,
+        points,
+    })
+}
+
+impl Power {
+    /// From a trace's readings and energy.
+    pub fn new(readings: &Readings, energy: &Energy) -> Self {
+        let mut out = Self {
+            counters: readings.sensors.iter().filter_map(counter).collect(),
+            ..Self::default()
+        };
+        let mut told = Vec::new();
+        for device in &energy.devices {
+            let figures: HashMap<(String, bool), Figures> = device
+                .classes
+                .iter()
+                .filter_map(|c| {
+                    Some(((c.name.clone(), c.kind == "kernel"), Figures::of(device, c)?))
+                })
+                .collect();
+            for (process, id) in &device.members {
+                out.figures.insert((process.0, *id), figures.clone());
+            }
+            told.push(serde_json::json!({
+                "device": device.device,
+                "formula": device.formula,
+                "equation": device.equation,
+                "includes": device.includes,
+                "measured_J": device.measured_joules,
+                "unattributed_J": device.unattributed_joules,
+                "pkg_pp0_dram_J": device.reference_joules,
+                "gaps": device.gaps,
+                "iteration": device.iteration,
+                "replays": device.replays,
+                "shared": device.shared,
+                "notes": device.notes,
+                "not_attributed": device.failed,
+            }));
+        }
+        out.told = match &energy.absent {
+            Some(why) => serde_json::json!({ "absent": why }),
+            None => told.into(),
+        };
+        out
+    }
+
+    /// Adds what counters say of kernels.
+    pub fn with_counters(mut self, counters: Option<Counters>) -> Self {
+        let Some(counters) = counters else { return self };
+        self.commands = counters.commands;
+        for source in &counters.sources {
+            let moved: Vec<(&str, String)> = source
+                .moved()
+                .map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit)))
+                .collect();
+            let figures =
+                |class: &clscope_profile::counters::result::Class| -> Vec<(String, Estimate)> {
+                    moved
+                        .iter()
+                        .filter_map(|(name, shown)| {
+                            Some((shown.clone(), class.values.get(*name)?.mean?))
+                        })
+                        .collect()
+                };
+            for (process, id) in &source.members {
+                let known = self.means.entry((process.0, *id)).or_default();
+                for class in &source.classes {
+                    known
+                        .entry((class.name.clone(), class.kind == "kernel"))
+                        .or_default()
+                        .extend(figures(class));
+                }
+            }
+        }
+        self
+    }
+
+    /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
+    /// watts with half-widths of their 95 % intervals, energy-delay product, operations per joule;
+    /// joules of a replayed launch and of an iteration, where it begins one.
+    pub fn describe(
+        &self,
+        trace: &Trace<'_>,
+        command: &Command<'_>,
+        by: Grouping<'_>,
+        duration_ns: u64,
+        args: &mut Map<String, Value>,
+    ) {
+        if self.figures.is_empty() && self.means.is_empty() && self.commands.is_empty() {
+            return;
+        }
+        let definitions = &trace.process(command.process).definitions;
+        let Some(device) = definitions.clock_device(command.enqueued.record.queue) else { return };
+        let key = (command.process.0, device);
+        let Some(class) = class_name(trace, command, by) else { return };
+        let means = self.means.get(&key).and_then(|m| m.get(&class));
+        for (name, mean) in means.into_iter().flatten() {
+            args.insert(name.clone(), digits(mean.value));
+        }
+        // Its own figures instead of its kernel's, where it was read around.
+        for (name, value) in
+            self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten()
+        {
+            args.insert(name.clone(), digits(*value));
+        }
+        let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
+        let watts = figures.watts;
+        let seconds = duration_ns as f64 * 1e-9;
+        args.insert("energy_J".into(), digits(watts.value * seconds));
+        args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds));
+        args.insert("power_W".into(), digits(watts.value));
+        args.insert("power_plus_minus_W".into(), digits(watts.half()));
+        args.insert("energy_delay_Js".into(), digits(watts.value * seconds * seconds));
+        if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
+            args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)));
+        }
+        for (name, estimate) in [("replayed", figures.replayed), ("iteration", figures.iteration)] {
+            if let Some(joules) = estimate {
+                args.insert(format!("{name}_energy_J"), digits(joules.value));
+                args.insert(format!("{name}_energy_plus_minus_J"), digits(joules.half()));
+            }
+        }
+    }
+}
+
+/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not
+/// known, and `null` in JSON.
+pub fn digits(value: f64) -> Value {
+    if value == 0.0 || !value.is_finite() {
+        return value.into();
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded.into() } else { value.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_trace::sensors::Series;
+
+    #[test]
+    fn counters_become_watts_and_gaps_in_time_keep_energy() {
+        let ns = clscope_analysis::energy::HostNs;
+        // 20 W, read every millisecond; then 5 W.
+        let points = (0..100)
+            .map(|ms| {
+                (
+                    ns(ms * 1_000_000),
+                    if ms < 50 { ms as f64 * 0.02 } else { 1.0 + (ms - 50) as f64 * 0.005 },
+                )
+            })
+            .collect();
+        let series = Series {
+            quantity: Quantity::Energy,
+            source: "powercap".into(),
+            name: "package-0".into(),
+            plane: "PKG".into(),
+            ..Default::default()
+        };
+        let sensor =
+            Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
+        let track = counter(&sensor).unwrap();
+        assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
+        assert!(
+            (track.points[1].1 - 20.0).abs() < 1e-6 && (track.points[7].1 - 5.0).abs() < 1e-6,
+            "{:?}",
+            track.points
+        );
+    }
+
+    #[test]
+    fn four_digits_are_kept() {
+        for (value, want) in [
+            (123_456.0, 123_500.0),
+            (0.000_123_456, 0.000_123_5),
+            (0.0, 0.0),
+            (-1.23456, -1.235),
+            (1e308, 1e308),
+        ] {
+            let shown = digits(value).as_f64().unwrap();
+            assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
+        }
+        for unknown in [f64::NAN, f64::INFINITY] {
+            assert_eq!(digits(unknown), Value::Null, "what is not known is no 0");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Owns the file in which calibrations of this machine are kept, and their copy in a trace: what
+//! was measured about devices and sensors, with its uncertainty, so that later runs and reports can
+//! use it. Refuses to measure (`doctor --calibrate` does) and to apply anything: who uses a figure
+//! says so.
+//!
+//! The file is `calibration.json` in `$XDG_CACHE_HOME/clscope` (else `~/.cache/clscope`);
+//! `CLSCOPE_CALIBRATION` names another. `record` copies the entries of its host into the trace's
+//! `meta.json`, under `calibration`.
+//!
+//! ```json
+//! { "schema": 1, "entries": [ {
+//!     "subject": { "kind": "device", "name": "...", "driver": "..." },
+//!     "host": "name", "measured_at_s": 1760000000, "clscope": "0.1.0",
+//!     "figures": { "span-bias-ns": { "value": 1900.0, "uncertainty": 100.0 } },
+//!     "notes": [] } ] }
+//! ```
+//! A figure's name ends in its unit. Measuring a subject again on the same host replaces its entry.
+#![forbid(unsafe_code)]
+
+use anyhow::{Context, Result, bail};
+use clscope_analysis::input::Definitions;
+use clscope_analysis::stats::SPAN_BIAS;
+use clscope_trace::defs::Calibration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Version of the format; raised when something changes its meaning or goes.
+pub const SCHEMA: u32 = 1;
+/// Names another file.
+pub const VARIABLE: &str = "CLSCOPE_CALIBRATION";
+
+/// What was calibrated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Subject {
+    /// An OpenCL device.
+    Device {
+        /// CL_DEVICE_NAME.
+        name: String,
+        /// CL_DRIVER_VERSION: another driver is another device.
+        driver: String,
+    },
+    /// A sensor.
+    Sensor {
+        /// Name of the source, as `doctor` lists it.
+        source: String,
+        /// Name of its domain.
+        domain: String,
+    },
+}
+
+/// A measured figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The value, in the unit that ends the figure's name.
+    pub value: f64,
+    /// Half-width of its 95 % interval; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
+}
+
+/// What was measured about one subject.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What it is about.
+    pub subject: Subject,
+    /// Host name of the machine it was measured on: caches may be shared by many.
+    pub host: String,
+    /// When, in seconds since 1970.
+    pub measured_at_s: u64,
+    /// Version of the command that measured.
+    pub clscope: String,
+    /// The figures by name.
+    pub figures: BTreeMap<String, Figure>,
+    /// What a reader should know, in words.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Entry {
+    /// An entry of this machine, measured now.
+    pub fn new(subject: Subject) -> Self {
+        Self {
+            subject,
+            host: clscope_readings::host::name(),
+            measured_at_s: clscope_clock::realtime().0 / 1_000_000_000,
+            clscope: env!("CARGO_PKG_VERSION").to_owned(),
+            figures: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// With a figure.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: f64, uncertainty: Option<f64>) -> Self {
+        self.figures.insert(name.to_owned(), Figure { value, uncertainty });
+        self
+    }
+}
+
+/// All that is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Store {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// One per subject and host.
+    pub entries: Vec<Entry>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { schema: SCHEMA, entries: Vec::new() }
+    }
+}
+
+impl Store {
+    /// Reads a file; empty where there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read, is no such file, or is of a later version.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("cannot read the calibrations in {}", path.display())
+                });
+            }
+        };
+        let again = "remove it, then run `clscope doctor --calibrate`";
+        let store: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{} holds no calibrations: {again}", path.display()))?;
+        if store.schema != SCHEMA {
+            bail!(
+                "{} is of version {}, this clscope knows {SCHEMA}: {again}",
+                path.display(),
+                store.schema
+            );
+        }
+        Ok(store)
+    }
+
+    /// Adds an entry, in the place of one about the same subject on the same host.
+    pub fn put(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|e| e.subject == entry.subject && e.host == entry.host) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// Writes the file, whole or not at all; folders are made.
+    ///
+    /// # Errors
+    /// If the place cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let write = || -> Result<()> {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let mut text = serde_json::to_vec_pretty(self)?;
+            text.push(b'\n');
+            let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+            std::fs::write(&temporary, text)?;
+            Ok(std::fs::rename(&temporary, path)?)
+        };
+        write().with_context(|| {
+            format!(
+                "cannot keep the calibrations in {}; name another place with {VARIABLE}",
+                path.display()
+            )
+        })
+    }
+
+    /// The entries of a host.
+    pub fn of_host(self, host: &str) -> Vec<Entry> {
+        self.entries.into_iter().filter(|e| e.host == host).collect()
+    }
+}
+
+/// Gives a process's devices the calibrations of its host: figures that the recorder itself wrote
+/// go before.
+pub fn apply(entries: &[Entry], definitions: &mut Definitions) {
+    for (id, device) in &definitions.devices {
+        let about = |e: &&Entry| match &e.subject {
+            Subject::Device { name, driver } => {
+                (name, driver) == (&device.name, &device.driver)
+                    && e.host == definitions.process.host
+            }
+            Subject::Sensor { .. } => false,
+        };
+        let Some(entry) = entries.iter().find(about) else { continue };
+        let Some(bias) = entry.figures.get(SPAN_BIAS) else { continue };
+        // Without its uncertainty a figure corrects nothing.
+        let Some(uncertainty) = bias.uncertainty else { continue };
+        let found =
+            Calibration { name: SPAN_BIAS.to_owned(), device: *id, value: bias.value, uncertainty };
+        // The last of a name counts: before the recorder's.
+        definitions.calibrations.insert(0, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str) -> Subject {
+        Subject::Device { name: name.into(), driver: "1".into() }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_and_new_entries_replace_old_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/calibration.json");
+        let mut store = Store::load(&path).unwrap();
+        assert_eq!(store, Store::default(), "no file, no calibrations");
+        store.put(Entry::new(device("x")).with("span-bias-ns", 1_900.0, Some(100.0)).with(
+            "launch-ns",
+            3_200.0,
+            None,
+        ));
+        store.put(Entry::new(device("y")).with("span-bias-ns", 10.0, None));
+        store.put(Entry::new(device("x")).with("span-bias-ns", 1_800.0, Some(90.0)));
+        store.put(Entry { host: "elsewhere".into(), ..Entry::new(device("x")) });
+        store.save(&path).unwrap();
+        let back = Store::load(&path).unwrap();
+        assert_eq!(back, store);
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left behind"
+        );
+        let own = back.of_host(&clscope_readings::host::name());
+        assert_eq!(own.len(), 2);
+        assert_eq!(
+            own[0].figures["span-bias-ns"],
+            Figure { value: 1_800.0, uncertainty: Some(90.0) }
+        );
+        assert_eq!(own[0].figures.len(), 1, "what was measured before may not hold any more");
+    }
+
+    #[test]
+    fn a_device_gets_the_bias_of_its_own_driver_and_host() {
+        let mut definitions = Definitions::default();
+        definitions.process.host = clscope_readings::host::name();
+        let devices = [(1, "x", "1"), (2, "x", "2"), (3, "y", "1")];
+        for (id, name, driver) in devices {
+            let device = clscope_trace::defs::Device {
+                id,
+                name: name.into(),
+                driver: driver.into(),
+                ..Default::default()
+            };
+            definitions.devices.insert(id, device);
+        }
+        let bias = |value, uncertainty| Entry::new(device("x")).with(SPAN_BIAS, value, uncertainty);
+        apply(
+            &[
+                Entry { host: "elsewhere".into(), ..bias(1.0, Some(1.0)) },
+                bias(1_900.0, Some(100.0)),
+            ],
+            &mut definitions,
+        );
+        let [found] = &definitions.calibrations[..] else {
+            panic!("{:?}", definitions.calibrations)
+        };
+        assert_eq!((found.device, found.value, found.uncertainty), (1, 1_900.0, 100.0));
+        let mut none = definitions.clone();
+        none.calibrations.clear();
+        apply(&[bias(1_900.0, None)], &mut none);
+        assert!(none.calibrations.is_empty(), "a figure of unknown uncertainty corrects nothing");
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_told_with_the_next_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calibration.json");
+        for text in ["", "{}", "[1]", "{\"schema\": 99, \"entries\": []}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = format!("{:#}", Store::load(&path).unwrap_err());
+            assert!(
+                error.contains("doctor --calibrate") && error.contains("calibration.json"),
+                "{text}: {error}"
+            );
+        }
+        let error = format!(
+            "{:#}",
+            Store::default().save(Path::new("/proc/none/calibration.json")).unwrap_err()
+        );
+        assert!(error.contains(VARIABLE), "{error}");
+    }
+}

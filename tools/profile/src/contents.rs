@@ -1,0 +1,180 @@
+//! What a trace directory holds, counted without interpreting it: how much was recorded, what the
+//! recorder warned of. Refuses to analyse: see [`crate::report`].
+#![forbid(unsafe_code)]
+
+use crate::map;
+use clscope_trace::defs::{Def, Defs};
+use clscope_trace::directory::Role;
+use clscope_trace::stream::{Blocks, Rings};
+use clscope_trace::{FileHeader, FileKind, Record};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// More bytes than this are not counted: a second of reading after each run would be felt.
+const COUNTED_BYTES: u64 = 1 << 29;
+
+/// What a trace directory holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Processes with definitions.
+    pub processes: u64,
+    /// Host calls, commands included; `None` where the trace is too large to count at once.
+    pub calls: Option<u64>,
+    /// Commands.
+    pub commands: u64,
+    /// Commands with device times.
+    pub timed: u64,
+    /// Records that were dropped.
+    pub dropped: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// The recorder's warnings: text by code, and how often the code came.
+    pub warnings: BTreeMap<String, (String, u64)>,
+    /// Files that could not be read, with the reason.
+    pub unreadable: Vec<String>,
+    /// Processes that end without having said so, and their pid namespace.
+    pub unended: Vec<(u32, u64)>,
+}
+
+/// Looks into a trace directory.
+pub fn contents(directory: &Path) -> Contents {
+    let mut found = Contents::default();
+    let mut files: Vec<(PathBuf, u64)> = Vec::new();
+    match std::fs::read_dir(directory) {
+        Err(e) => found.unreadable.push(format!("{}: {e}", directory.display())),
+        Ok(entries) => {
+            for entry in entries.flatten() {
+                if let Ok(meta) = entry.metadata()
+                    && meta.is_file()
+                {
+                    found.bytes += meta.len();
+                    files.push((entry.path(), meta.len()));
+                }
+            }
+        }
+    }
+    files.sort();
+    let small =
+        files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>()
+            <= COUNTED_BYTES;
+    found.calls = small.then_some(0);
+    // Blocks of a process in segments, so that a ring's copy is not counted again.
+    let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
+    // Segments sort before rings of the same process: `1-0.0.clt` < `1-0.ring`.
+    for (path, _) in files.into_iter().filter(|(_, n)| *n > 0) {
+        let kind = match () {
+            () if ends_with(&path, ".defs") => FileKind::Defs,
+            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of)
+                == Some(Role::Sensors) =>
+            {
+                continue;
+            }
+            () if ends_with(&path, ".clt") => FileKind::Segment,
+            () if ends_with(&path, ".ring") => FileKind::Ring,
+            () => continue,
+        };
+        if kind != FileKind::Defs && !small {
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let process = name.split('.').next().unwrap_or_default().to_owned();
+        let mapped = File::open(&path).and_then(|file| map::file(&file));
+        let bytes = match &mapped {
+            Ok(bytes) => &bytes[..],
+            Err(e) => {
+                found.unreadable.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        let header = match FileHeader::decode_as(bytes, kind) {
+            Ok(header) => header,
+            Err(e) => {
+                found.unreadable.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        match kind {
+            FileKind::Defs => found.add_defs(bytes, &header),
+            FileKind::Ring => {
+                for ring in Rings::new(bytes) {
+                    found.dropped += ring.dropped;
+                    if !ring.block.payload.is_empty()
+                        && seen.insert((process.clone(), ring.block.thread, ring.block.sequence))
+                    {
+                        ring.block.records().for_each(|(_, record)| found.add_record(&record));
+                    }
+                }
+            }
+            _ => {
+                for block in Blocks::new(bytes) {
+                    if seen.insert((process.clone(), block.thread, block.sequence)) {
+                        block.records().for_each(|(_, record)| found.add_record(&record));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn ends_with(path: &Path, end: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(end))
+}
+
+impl Contents {
+    fn add_defs(&mut self, bytes: &[u8], header: &FileHeader) {
+        self.processes += 1;
+        let mut ended = false;
+        for def in Defs::new(bytes) {
+            match def {
+                Def::Exit(_) => ended = true,
+                Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
+                _ => {}
+            }
+        }
+        if !ended {
+            self.unended.push((header.pid, header.pid_ns));
+        }
+    }
+
+    fn add_record(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Plain { .. } | Record::Call { .. } => *self.calls.get_or_insert(0) += 1,
+            Record::Command(c) => {
+                *self.calls.get_or_insert(0) += 1;
+                // A call that failed enqueued nothing.
+                self.commands += u64::from(c.result == 0);
+            }
+            Record::Timing { .. } => self.timed += 1,
+            Record::Dropped { count, .. } => self.dropped = self.dropped.saturating_add(*count),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_or_missing_directory_has_no_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(contents(folder.path()), Contents { calls: Some(0), ..Contents::default() });
+        assert_eq!(contents(&folder.path().join("none")).unreadable.len(), 1);
+    }
+
+    #[test]
+    fn foreign_files_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("1-0.defs"), "not a trace").unwrap();
+        std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
+        let found = contents(folder.path());
+        assert_eq!((found.processes, found.unreadable.len()), (0, 1));
+        assert!(
+            found.unreadable[0].starts_with("1-0.defs: not a clscope trace"),
+            "{:?}",
+            found.unreadable
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Owns what a trace's counters say of its kernels ([`means`], [`windows`], [`snapshots`]). Refuses to
+//! fit anything: the analysis does that.
+#![forbid(unsafe_code)]
+
+pub mod figures;
+pub mod means;
+pub mod result;
+pub mod snapshots;
+pub mod windows;
+
+use crate::energy::activity::{self, Grouping};
+use crate::energy::readings::Readings;
+use crate::trace_files::TraceFiles;
+use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use result::Counters;
+
+/// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where
+/// nothing else tells.
+pub fn of(
+    files: &TraceFiles,
+    trace: &Trace<'_>,
+    alignment: &Alignment,
+    readings: &Readings,
+    by: Grouping<'_>,
+    named: Option<&str>,
+) -> Option<Counters> {
+    let recorded = windows::read(trace, files.sensors());
+    let around = snapshots::read(trace, files.sensors());
+    if readings.sensors.iter().all(|s| s.windows.is_empty())
+        && recorded.is_empty()
+        && around.is_empty()
+    {
+        return None;
+    }
+    let devices = activity::of(trace, alignment, by);
+    let mut out = Counters::default();
+    for device in &devices {
+        out.sources.extend(means::of(trace, device, &devices, readings));
+        out.sources.extend(windows::of(trace, device, &devices, &recorded, named));
+    }
+    let (read_around, commands) = snapshots::of(trace, alignment, &devices, &around, named, by);
+    out.sources.extend(read_around);
+    out.commands = commands;
+    if out.sources.is_empty() {
+        let why = "counters were read of no device that ran a command with a known time; --counter-device NAME tells whose they are";
+        out.absent = Some(why.to_owned());
+    }
+    Some(out)
+}

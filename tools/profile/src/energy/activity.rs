@@ -1,0 +1,516 @@
+//! Owns what devices ran, as the attribution wants it: physical devices across processes, classes
+//! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
+//! look at sensors.
+
+use super::slices::{self, Shared};
+use crate::sites::Sites;
+use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place};
+use clscope_analysis::event::{Command, Event, Outcome};
+use clscope_analysis::stats::Variant;
+use clscope_analysis::time::{ProcessIndex, Ticks};
+use clscope_trace::Untimed;
+use clscope_trace::record::{Direction, size_class};
+use std::collections::HashMap;
+
+/// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
+const MOST_SPANS: usize = 4_000_000;
+/// A twentieth of the quickest response that was met (samples 20 ms apart behind a lag of 14 ms).
+const STRETCH_NS: i64 = 700_000;
+
+/// What counts as one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// The kernel's name.
+    #[default]
+    Kernel,
+    /// The kernel and its global size.
+    Ndrange,
+    /// The kernel and where in the application it was launched from (`record --call-sites`).
+    CallSite,
+}
+
+/// What counts as one class, with what names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Grouping<'s> {
+    /// What launches of a kernel are told apart by.
+    pub by: By,
+    /// Names of call sites.
+    pub sites: &'s Sites,
+}
+
+impl Grouping<'_> {
+    /// A number for what tells launches of a kernel apart; `None` where nothing does.
+    pub fn variant(self) -> Option<Variant> {
+        match self.by {
+            By::Kernel => None,
+            By::Ndrange => Some(|record| record.geometry),
+            By::CallSite => Some(|record| record.site),
+        }
+    }
+
+    /// Name of a kernel's launches of one variant.
+    pub fn name(
+        self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        kernel: u32,
+        variant: u32,
+    ) -> String {
+        let definitions = &trace.process(process).definitions;
+        let name = definitions.kernel_name(kernel).into_owned();
+        match self.by {
+            By::Kernel => name,
+            By::Ndrange => match definitions.geometries.get(&variant) {
+                Some(g) => sized(&name, &g.global[..(g.dimensions as usize).min(3)]),
+                None => name,
+            },
+            By::CallSite => match self.sites.get(process, variant) {
+                Some(site) => format!("{name} @ {}", site.name),
+                // Said once for the whole trace, where none has a place.
+                None if self.sites.is_empty() => name,
+                None => format!("{name} @ place not recorded"),
+            },
+        }
+    }
+}
+
+/// A kernel with its global size.
+fn sized(name: &str, global: &[u64]) -> String {
+    let sizes: Vec<String> = global.iter().map(u64::to_string).collect();
+    format!("{name} [{}]", sizes.join("x"))
+}
+
+/// What a device is, as far as that decides which sensors speak of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A processor.
+    Cpu,
+    /// A GPU.
+    Gpu,
+    /// Anything else.
+    Other,
+}
+
+/// A class of commands on one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// The kernel's name, with the global size if asked for, or the direction of a transfer.
+    pub name: String,
+    /// Whether it is a kernel.
+    pub kernel: bool,
+}
+
+/// A launch that the recorder repeated. What it repeated is a class of its own: `NAME (replayed)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repeated {
+    /// The kernel's class.
+    pub name: String,
+    /// Why it was not repeated; empty where it was.
+    pub refused: String,
+    /// Bytes of buffers saved and restored.
+    pub saved: u64,
+    /// Batches: begin, end, launches or restorations, whether the latter.
+    pub batches: Vec<(HostNs, HostNs, u64, bool)>,
+}
+
+/// A physical device with all that ran on it.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// Host, as an index into the timeline's.
+    pub host: usize,
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// CL_DEVICE_VENDOR.
+    pub vendor: String,
+    /// What it is.
+    pub kind: Kind,
+    /// PCI address `dddd:bb:dd.f`, lower case.
+    pub pci: Option<String>,
+    /// UUID, hexadecimal digits only.
+    pub uuid: Option<String>,
+    /// (process, device id) of those that are this device.
+    pub members: Vec<(ProcessIndex, u32)>,
+    /// Classes.
+    pub classes: Vec<Class>,
+    /// Executions, in order of their starts.
+    pub spans: Vec<Span>,
+    /// Process of each execution, as an index into the trace's; empty where several were joined to
+    /// save memory.
+    pub owners: Vec<u32>,
+    /// Launches per class that ran, or may have, without a known place.
+    pub unplaced: u64,
+    /// Launches that the recorder repeated (`record --replay`), or why not.
+    pub replays: Vec<Repeated>,
+    /// How processes shared the device, where their commands overlap.
+    pub shared: Option<Shared>,
+    /// Launches by class.
+    launches: Vec<u64>,
+    /// Place among devices of one name in a process, for runtimes that tell no address.
+    nth: usize,
+    index: HashMap<(String, bool), u32>,
+}
+
+impl Device {
+    /// One on which nothing ran yet.
+    pub fn named(name: &str, vendor: &str, kind: Kind) -> Self {
+        Self {
+            host: 0,
+            name: name.to_owned(),
+            vendor: vendor.to_owned(),
+            kind,
+            pci: None,
+            uuid: None,
+            members: Vec::new(),
+            classes: Vec::new(),
+            spans: Vec::new(),
+            owners: Vec::new(),
+            unplaced: 0,
+            replays: Vec::new(),
+            shared: None,
+            launches: Vec::new(),
+            nth: 0,
+            index: HashMap::new(),
+        }
+    }
+
+    fn class(&mut self, name: &str, kernel: bool) -> ClassId {
+        let key = (name.to_owned(), kernel);
+        let next = self.classes.len() as u32;
+        let id = *self.index.entry(key).or_insert(next);
+        if id == next {
+            self.classes.push(Class { name: name.to_owned(), kernel });
+            self.launches.push(0);
+        }
+        ClassId(id)
+    }
+
+    /// Launches that each span of a class stands for on average, where spans were joined to save
+    /// memory; 1 else.
+    pub fn launches_per_span(&self, class: ClassId) -> f64 {
+        let spans = self.spans.iter().filter(|s| s.class == class).count();
+        self.launches
+            .get(class.0 as usize)
+            .map_or(1.0, |n| if spans == 0 { 1.0 } else { *n as f64 / spans as f64 })
+    }
+
+    fn push(&mut self, span: Span, owner: u32) {
+        if let Some(n) = self.launches.get_mut(span.class.0 as usize) {
+            *n += 1;
+        }
+        if self.owners.len() == self.spans.len() {
+            self.owners.push(owner);
+        }
+        self.spans.push(span);
+        // A schedule that joining does not thin is kept as it is: trying again and again would take
+        // for ever.
+        if self.spans.len() >= MOST_SPANS && self.spans.len().is_multiple_of(MOST_SPANS / 4) {
+            self.compact();
+        }
+    }
+
+    /// Takes note of a launch that was repeated; what ran then is activity like any other.
+    fn repeated(&mut self, replay: Repeated, owner: u32) {
+        for &(start, end, count, restores_only) in &replay.batches {
+            let name = if restores_only {
+                format!("{} (restored)", replay.name)
+            } else {
+                format!("{} (replayed)", replay.name)
+            };
+            let class = self.class(&name, !restores_only);
+            if let Some(n) = self.launches.get_mut(class.0 as usize) {
+                *n += count;
+            }
+            if self.owners.len() == self.spans.len() {
+                self.owners.push(owner);
+            }
+            self.spans.push(Span {
+                class,
+                device: DeviceIndex(0),
+                start,
+                end,
+                timing: Timing::Timed,
+            });
+        }
+        self.replays.push(replay);
+    }
+
+    /// Puts executions in order of their starts.
+    fn sort(&mut self) {
+        if self.owners.len() != self.spans.len() {
+            self.owners.clear();
+            self.spans.sort_by_key(|s| s.start);
+            return;
+        }
+        let mut order: Vec<u32> = (0..self.spans.len() as u32).collect();
+        order.sort_by_key(|&i| self.spans[i as usize].start);
+        self.spans = order.iter().map(|&i| self.spans[i as usize]).collect();
+        self.owners = order.iter().map(|&i| self.owners[i as usize]).collect();
+    }
+
+    /// Joins spans of a class within short stretches: the fit sees no difference, memory does.
+    fn compact(&mut self) {
+        self.owners.clear();
+        self.spans.sort_by_key(|s| s.start);
+        let mut out: Vec<Span> = Vec::new();
+        let mut open: Vec<Option<usize>> = vec![None; self.classes.len()];
+        let mut stretch = i64::MIN;
+        for span in self.spans.drain(..) {
+            let here = span.start.0.div_euclid(STRETCH_NS);
+            if here != stretch {
+                stretch = here;
+                open.fill(None);
+            }
+            let class = span.class.0 as usize;
+            match open[class] {
+                Some(at) => out[at].end = HostNs(out[at].end.0 + (span.end.0 - span.start.0)),
+                None => {
+                    open[class] = Some(out.len());
+                    out.push(span);
+                }
+            }
+        }
+        // One after the other, as they ran.
+        let mut end = i64::MIN;
+        for span in &mut out {
+            let length = span.end.0 - span.start.0;
+            span.start = HostNs(span.start.0.max(end));
+            span.end = HostNs(span.start.0 + length);
+            end = span.end.0;
+        }
+        self.spans = out;
+    }
+}
+
+/// A PCI address as sensors write it.
+pub fn normal_pci(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let (rest, function) = text.rsplit_once('.').unwrap_or((&text, "0"));
+    let parts: Vec<&str> = rest.split(':').collect();
+    let number = |s: &str| u32::from_str_radix(s, 16).ok();
+    let (domain, bus, device) = match parts[..] {
+        [domain, bus, device] => (number(domain)?, number(bus)?, number(device)?),
+        [bus, device] => (0, number(bus)?, number(device)?),
+        _ => return None,
+    };
+    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{:x}", number(function)?))
+}
+
+/// The digits of a UUID: `GPU-01234567-89ab-...` and `0123456789ab...` are one.
+pub fn normal_uuid(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let digits: String =
+        text.trim_start_matches("gpu-").chars().filter(char::is_ascii_hexdigit).collect();
+    (digits.len() == 32 && digits.chars().any(|c| c != '0')).then_some(digits)
+}
+
+/// Physical devices of a trace, with nothing on them yet, and which of them each (process, device
+/// id) is.
+fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
+    let mut out: Vec<Device> = Vec::new();
+    let mut of: HashMap<(u32, u32), usize> = HashMap::new();
+    for (index, process) in (0u32..).zip(&trace.processes) {
+        let host = trace.timeline.host_of.get(index as usize).copied().unwrap_or(0);
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for device in process.definitions.devices.values().filter(|d| d.parent.is_none()) {
+            let kind = match () {
+                () if device.is_gpu() => Kind::Gpu,
+                () if device.is_cpu() => Kind::Cpu,
+                () => Kind::Other,
+            };
+            let (pci, uuid) = (
+                device.pci.as_deref().and_then(normal_pci),
+                device.uuid.as_deref().and_then(normal_uuid),
+            );
+            let nth = *seen.entry(device.name.clone()).and_modify(|n| *n += 1).or_insert(0);
+            let same = |d: &Device| {
+                d.host == host
+                    && d.kind == kind
+                    && match (kind, &pci, &uuid) {
+                        // All of a host's processors are one as far as its counters go.
+                        (Kind::Cpu, ..) => true,
+                        (_, Some(_), _) if d.pci.is_some() => d.pci == pci,
+                        (_, _, Some(_)) if d.uuid.is_some() => d.uuid == uuid,
+                        _ => d.name == device.name && d.nth == nth,
+                    }
+            };
+            let at = out.iter().position(same).unwrap_or(out.len());
+            if at == out.len() {
+                out.push(Device {
+                    host,
+                    pci,
+                    uuid,
+                    nth,
+                    ..Device::named(&device.name, &device.vendor, kind)
+                });
+            }
+            out[at].members.push((ProcessIndex(index), device.id));
+            of.insert((index, device.id), at);
+        }
+    }
+    (out, of)
+}
+
+/// The class a command belongs to; `None` for commands that do nothing on the device.
+pub fn class_name(
+    trace: &Trace<'_>,
+    command: &Command<'_>,
+    by: Grouping<'_>,
+) -> Option<(String, bool)> {
+    let record = &command.enqueued.record;
+    if record.kind.is_kernel() && record.object != 0 {
+        let variant = by.variant().map_or(0, |of| of(record));
+        return Some((by.name(trace, command.process, record.object, variant), true));
+    }
+    match record.kind.direction() {
+        Some(Direction::Unknown) => Some(("copy between pointers".to_owned(), false)),
+        Some(way) => Some((way.name().to_owned(), false)),
+        None if record.kind.is_kernel() => Some((record.kind.name().to_owned(), true)),
+        None => None,
+    }
+}
+
+/// Reads the events of a trace once and gives each physical device its spans. Devices that ran
+/// nothing are left out.
+pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Device> {
+    let (mut devices, of) = devices(trace);
+    // Queues of which some launches were left out by sampling: all their launches, to be placed.
+    let mut sampled: HashMap<(u32, u32), (usize, Vec<Launch>)> = HashMap::new();
+    // Process, queue, variant, kernel, kind.
+    type What = (u32, u32, u32, u32, u8);
+    let mut names: HashMap<What, Option<(usize, ClassId)>> = HashMap::new();
+    for event in trace.events(Some(alignment)) {
+        let Event::Command(command) = event else { continue };
+        let record = &command.enqueued.record;
+        let key = (command.process.0, record.queue);
+        let definitions = &trace.process(command.process).definitions;
+        // What decides the class, so that names are looked up once.
+        let variant = by.variant().map_or(0, |of| of(record));
+        let object = if record.kind.is_kernel() { record.object } else { 0 };
+        let class = *names
+            .entry((command.process.0, record.queue, variant, object, record.kind as u8))
+            .or_insert_with(|| {
+                let device = definitions
+                    .clock_device(record.queue)
+                    .and_then(|d| of.get(&(command.process.0, d)).copied())?;
+                let (name, kernel) = class_name(trace, &command, by)?;
+                Some((device, devices[device].class(&name, kernel)))
+            });
+        let Some((device, class)) = class else { continue };
+        let in_order = definitions.queues.get(&record.queue).is_none_or(|q| !q.is_out_of_order());
+        // Whether some launches may be left out: then all of the queue's are needed, to lay out
+        // those between.
+        let may_sample =
+            in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
+        let enqueued = HostNs(command.call.begin.0);
+        let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
+        let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
+        match &command.outcome {
+            Outcome::Timed(times) => {
+                let Some(placed) = times.placed else { continue };
+                let (start, end) = (HostNs(placed.span().begin.0), HostNs(placed.span().end.0));
+                if may_sample {
+                    sampled
+                        .entry(key)
+                        .or_insert_with(|| (device, Vec::new()))
+                        .1
+                        .push(launch(Some((start, end))));
+                } else {
+                    devices[device].push(
+                        Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed },
+                        command.process.0,
+                    );
+                }
+            }
+            Outcome::Untimed { reason: Untimed::NotSampled, .. } if may_sample => {
+                sampled.entry(key).or_insert_with(|| (device, Vec::new())).1.push(launch(None));
+            }
+            Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
+        }
+    }
+    for ((process, _), (device, mut launches)) in sampled {
+        launches.sort_by_key(|l| l.enqueued);
+        let of = &mut devices[device];
+        let placed = place(&launches);
+        placed.spans.into_iter().for_each(|span| of.push(span, process));
+        of.unplaced += placed.unplaced;
+    }
+    for (index, process) in trace.processes.iter().enumerate() {
+        let (definitions, mut hint) = (&process.definitions, 0);
+        let Some(clock) = trace.timeline.clocks.get(index) else { continue };
+        let mut at = |ticks: u64| HostNs(clock.at(Ticks(ticks), &mut hint).0);
+        for replay in &definitions.replays {
+            let device = definitions
+                .clock_device(replay.queue)
+                .and_then(|d| of.get(&(index as u32, d)).copied());
+            let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
+            let mut name = definitions.kernel_name(replay.kernel).into_owned();
+            if by.by == By::Ndrange {
+                name = sized(&name, &replay.global[..replay.global.len().min(3)]);
+            }
+            let batches = replay
+                .batches
+                .iter()
+                .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
+                .filter(|b| b.1 > b.0)
+                .collect();
+            device.repeated(
+                Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches },
+                index as u32,
+            );
+        }
+    }
+    for device in &mut devices {
+        device.sort();
+        device.shared = slices::separate(&mut device.spans, &mut device.owners);
+    }
+    devices.retain(|d| !d.spans.is_empty() || d.unplaced > 0);
+    devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_uuids_of_all_spellings_are_one() {
+        for text in ["0000:3b:00.0", "3B:00.0", "00000000:3b:00.0", "0000:3b:00"] {
+            assert_eq!(normal_pci(text).as_deref(), Some("0000:3b:00.0"), "{text}");
+        }
+        assert_eq!(normal_pci("nonsense"), None);
+        let digits = "0123456789abcdef0123456789abcdef";
+        for text in ["GPU-01234567-89ab-cdef-0123-456789abcdef", digits] {
+            assert_eq!(normal_uuid(text).as_deref(), Some(digits), "{text}");
+        }
+        assert_eq!(normal_uuid("00000000000000000000000000000000"), None);
+        assert_eq!(normal_uuid("12"), None);
+    }
+
+    #[test]
+    fn joined_spans_keep_time_and_launches() {
+        let mut d = Device::named("gpu", "", Kind::Gpu);
+        let classes = [d.class("a", true), d.class("b", true)];
+        for i in 0..100i64 {
+            let (start, class) = (i * 20_000, classes[(i % 2) as usize]);
+            d.push(
+                Span {
+                    class,
+                    device: DeviceIndex(0),
+                    start: HostNs(start),
+                    end: HostNs(start + 15_000),
+                    timing: Timing::Timed,
+                },
+                0,
+            );
+        }
+        assert_eq!(d.launches_per_span(classes[0]), 1.0);
+        d.compact();
+        assert!(d.spans.len() < 10);
+        let busy: i64 = d.spans.iter().map(|s| s.end.0 - s.start.0).sum();
+        assert_eq!(busy, 100 * 15_000);
+        assert!(d.spans.windows(2).all(|w| w[0].end <= w[1].start));
+        let of_a = d.spans.iter().filter(|s| s.class == classes[0]).count() as f64;
+        assert_eq!(d.launches_per_span(classes[0]) * of_a, 50.0);
+    }
+}

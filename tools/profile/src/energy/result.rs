@@ -1,0 +1,289 @@
+//! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines
+//! show. Joules, watts and seconds; an estimate is a value with the ends of its 95 % interval; what
+//! is not known is null.
+#![allow(missing_docs)] // fields are named as in the JSON document
+
+use serde::Serialize;
+
+/// A value with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Estimate {
+    /// Half of the interval's width.
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// With a further half-width of this share of the value.
+    pub fn widened(&self, share: f64) -> Self {
+        let more = |side: f64| side.hypot(share * self.value);
+        Self {
+            value: self.value,
+            low: self.value - more(self.value - self.low),
+            high: self.value + more(self.high - self.value),
+        }
+    }
+
+    /// `factor` times as much.
+    pub fn times(&self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    }
+}
+
+/// Energy of a whole trace.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Energy {
+    /// Why there is no figure at all; null where there is one.
+    pub absent: Option<String>,
+    pub devices: Vec<DeviceEnergy>,
+    /// Devices that ran something and have no sensor.
+    pub unmeasured: Vec<Unmeasured>,
+    /// Energy counters over the application's life.
+    pub application: Vec<CounterEnergy>,
+    pub sampler: Option<Sampler>,
+    /// What happened to sensors, and what was wrong with files of readings.
+    pub notes: Vec<String>,
+    /// Interfaces that do not work, and why.
+    pub interfaces: Vec<Interface>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Unmeasured {
+    pub device: String,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Interface {
+    pub name: String,
+    pub state: String,
+    pub why: String,
+    pub remedy: Option<String>,
+}
+
+/// A counter's difference over the application's life.
+#[derive(Debug, Clone, Serialize)]
+pub struct CounterEnergy {
+    pub sensor: String,
+    pub plane: String,
+    pub includes: Option<String>,
+    pub joules: f64,
+    /// Largest error of the two readings' places: the counter's steps at both ends.
+    pub within: f64,
+    pub seconds: f64,
+    /// Of a counter beside samples: their integral over the same time, over `joules`, less one.
+    pub samples_differ: Option<f64>,
+}
+
+/// What sampling cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sampler {
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    /// Share of one core.
+    pub share: f64,
+    pub sources: Vec<Source>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Source {
+    pub name: String,
+    pub reads: u64,
+    pub failures: u64,
+    pub cpu_seconds: f64,
+    pub every_seconds: f64,
+    pub missing: u64,
+    pub duplicates: u64,
+    pub late: u64,
+    pub refused: u64,
+    pub lost: bool,
+}
+
+/// Energy of one device.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceEnergy {
+    pub device: String,
+    pub host: String,
+    pub pci: Option<String>,
+    pub processes: Vec<String>,
+    /// (process, device id) of each.
+    #[serde(skip)]
+    pub members: Vec<(clscope_analysis::time::ProcessIndex, u32)>,
+    /// `nvml`, `hwmon`, `pp1`, `pkg-pp0`, `pkg-pp0-dram` or `pkg`.
+    pub formula: &'static str,
+    pub equation: &'static str,
+    pub includes: String,
+    /// Why this formula.
+    pub reason: String,
+    /// How the sensor was matched to the device.
+    pub matched: String,
+    pub sensors: Vec<String>,
+    /// Why nothing could be attributed; null where it was.
+    pub failed: Option<String>,
+    pub measured_joules: f64,
+    pub seconds: f64,
+    pub mean_watts: Option<f64>,
+    pub unattributed_joules: f64,
+    pub classes: Vec<Class>,
+    /// Kernels that `record --replay` repeated: one row per kernel and global size.
+    pub replays: Vec<Replayed>,
+    pub groups: Vec<Group>,
+    pub floors: Vec<Floor>,
+    pub gaps: Option<Gaps>,
+    pub iteration: Option<Iteration>,
+    pub response: Option<Response>,
+    pub drift: Option<Drift>,
+    pub residual_watts: Option<f64>,
+    pub residual_correlation: Option<f64>,
+    pub readings: usize,
+    /// Commands that ran without a known place in time.
+    pub unplaced: u64,
+    /// How several processes shared the device; null where their commands do not overlap.
+    pub shared: Option<Shared>,
+    /// The reference formula pkg-pp0-dram where its domains exist: its energy over the same time.
+    pub reference_joules: Option<f64>,
+    /// What the self-test says of DRAM being part of PKG.
+    pub containment: Option<String>,
+    /// Warnings about this device's figures.
+    pub notes: Vec<String>,
+}
+
+/// Several processes on one device.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Shared {
+    pub processes: usize,
+    /// Time in which their commands overlap by their stamps.
+    pub overlap_seconds: f64,
+    /// The same once turns are told apart.
+    pub left_seconds: f64,
+    /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal
+    /// share.
+    pub separated: bool,
+}
+
+/// One class of commands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Class {
+    pub name: String,
+    /// `kernel` or `transfer`.
+    pub kind: &'static str,
+    pub launches: f64,
+    /// Busy time, overlaps shared.
+    pub busy_seconds: f64,
+    /// Busy time while the sensor was read: what `joules` is for.
+    pub covered_seconds: f64,
+    pub joules: Option<Estimate>,
+    pub joules_per_launch: Option<Estimate>,
+    pub watts: Option<Estimate>,
+    /// Parts of `joules`: what running added, and what the named floors draw anyway.
+    pub dynamic_joules: Option<f64>,
+    pub idle_joules: Option<f64>,
+    /// Joule seconds of one launch.
+    pub energy_delay: Option<f64>,
+    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their
+    /// number (`--flop`).
+    pub gflop_per_joule: Option<Estimate>,
+    /// `integrated`, `regressed` or `replayed`.
+    pub method: Option<&'static str>,
+    /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
+    pub identifiability: &'static str,
+    /// Length of run at this mix for an interval of 5 %.
+    pub needed_seconds: Option<f64>,
+    /// Index into `groups`.
+    pub group: Option<usize>,
+    /// Watts by pkg-pp0-dram, where its domains exist.
+    pub reference_watts: Option<Estimate>,
+    /// For comparison: the sensor integrated over the spans as if it responded at once.
+    pub plain_watts: Option<f64>,
+    /// For comparison: the same of the mean of the last second.
+    pub second_average_watts: Option<f64>,
+    /// The direct reading while it ran alone for long, over the fit, less one.
+    pub integrated_differs: Option<f64>,
+}
+
+/// A launch that was repeated while the sensor updated many times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Replayed {
+    pub name: String,
+    /// Median over batches, with the interval of order statistics; floor and gaps between launches
+    /// included.
+    pub joules_per_launch: Option<Estimate>,
+    pub watts: Option<Estimate>,
+    /// Batches used.
+    pub batches: usize,
+    /// Launches in them.
+    pub launches: u64,
+    /// Bytes of buffers that were saved.
+    pub saved_bytes: u64,
+    /// What restoring them before each launch took, which is taken off; null where launches leave
+    /// the same each time, so that none was needed.
+    pub restored_joules: Option<f64>,
+    /// Why there is no figure; null where there is one.
+    pub failed: Option<String>,
+}
+
+/// Classes that have one figure together.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    pub names: Vec<String>,
+    pub busy_seconds: f64,
+    pub joules: Estimate,
+    pub watts: Estimate,
+    pub with_floor: bool,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Floor {
+    /// 0 is the one that holds between launches.
+    pub state: usize,
+    pub name: &'static str,
+    pub watts: Option<Estimate>,
+    pub idle_seconds: f64,
+    pub joules: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Gaps {
+    pub seconds: f64,
+    pub joules: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Iteration {
+    pub kernel: String,
+    pub iterations: usize,
+    pub joules: Estimate,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Response {
+    pub period_seconds: f64,
+    pub window_seconds: f64,
+    pub lag_seconds: f64,
+    pub delay_seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Drift {
+    pub relative: f64,
+    pub half_width: f64,
+    pub noticed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_doubt_widens_an_interval_and_keeps_its_value() {
+        let wide = Estimate { value: 10.0, low: 9.6, high: 10.4 }.widened(0.03);
+        assert_eq!(wide.value, 10.0);
+        assert!((wide.low - 9.5).abs() < 1e-9 && (wide.high - 10.5).abs() < 1e-9, "{wide:?}");
+    }
+}

@@ -1,0 +1,22 @@
+//! A trace as values: the files of its processes, also of running and killed ones, the devices that
+//! ran, joules and counters per kernel, call sites, and the report. Refuses to parse a command line,
+//! to read the environment and to print: problems are returned.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`trace_files`], [`live_ring`], [`contents`] | the files of traces, and what is in them |
+//! | [`calibration`] | what was measured of devices and sensors before a run |
+//! | [`sites`] | names of the places that commands were enqueued from |
+//! | [`energy`] | physical devices, readings of sensors, joules per kernel |
+//! | [`counters`] | hardware counters per kernel |
+//! | [`report`] | the report as a value |
+
+pub mod calibration;
+pub mod contents;
+pub mod counters;
+pub mod energy;
+pub mod live_ring;
+mod map;
+pub mod report;
+pub mod sites;
+pub mod trace_files;

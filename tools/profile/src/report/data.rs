@@ -1,0 +1,360 @@
+//! Owns the report as data: what `--format json` prints is these structs, and the tables show
+//! nothing that is not in them. Times are nanoseconds, shares between 0 and 1; what is not known is
+//! null.
+//!
+//! The schema's version is raised when a field changes its meaning or goes; new fields may come at
+//! any time.
+#![allow(missing_docs)] // fields are named as in the JSON document
+
+use clscope_analysis::issue::{Issue, Severity};
+use clscope_analysis::stats::estimate::Estimate as Interval;
+use clscope_analysis::stats::sketch::Distribution;
+use serde::Serialize;
+
+/// Version of this schema.
+pub const SCHEMA: u32 = 1;
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Trace directories.
+    pub traces: Vec<String>,
+    /// First begin to last end of anything.
+    pub duration_ns: Option<u64>,
+    /// Bound of the relative error of `median`, `p95` and `p99`; other figures are exact.
+    pub percentile_error: f64,
+    /// Hosts; the first is the reference of the timeline.
+    pub hosts: Vec<Host>,
+    pub processes: Vec<Process>,
+    pub devices: Vec<Device>,
+    pub totals: Totals,
+    /// What recording took, estimated from the numbers of records and typical costs.
+    pub recording: super::recording::Share,
+    /// Whether the measured span bias was taken off all figures of kernels, as the user asked.
+    pub bias_corrected: bool,
+    /// What part of the kernel launches was timed, and why; null where all were to be.
+    pub sampling: Option<Sampling>,
+    /// By total time, unless sorted otherwise.
+    pub kernels: Vec<Commands>,
+    pub transfers: Vec<Commands>,
+    /// Markers, maps, migrations.
+    pub other_commands: Vec<Commands>,
+    pub queues: Vec<Queue>,
+    pub functions: Vec<Function>,
+    /// Calls in which the host waited for the device.
+    pub waits: Vec<Wait>,
+    /// Why devices were idle between commands.
+    pub idle: Vec<Idle>,
+    /// Joules, where the caller attributed them.
+    pub energy: Option<crate::energy::result::Energy>,
+    /// Places that commands were enqueued from, where rows are by them.
+    pub call_sites: Vec<crate::sites::Named>,
+    /// Hardware counters per kernel, where they were recorded.
+    pub counters: Option<crate::counters::result::Counters>,
+    pub issues: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Host {
+    pub name: String,
+    /// Bound of its place against the reference host, null where it could not be placed.
+    pub bound_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Process {
+    pub label: String,
+    pub pid: u32,
+    pub host: String,
+    pub executable: String,
+    pub arguments: Vec<String>,
+    pub mpi_rank: Option<u32>,
+    pub threads: usize,
+    pub device_timing: String,
+    /// Whether it ended in order; false if it was killed or still runs.
+    pub ended: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Device {
+    pub process: String,
+    pub id: u32,
+    pub name: String,
+    pub driver: String,
+    /// Null where launches were left out by sampling: what ran between timed ones is not known.
+    pub busy_ns: Option<u64>,
+    pub idle_ns: Option<u64>,
+    /// First begin to last end of its timed commands.
+    pub extent_ns: u64,
+    /// Time in every span that is the runtime's own work, if it was measured. No figure is
+    /// corrected for it unless its name says so.
+    pub span_bias_ns: Option<Bias>,
+    /// Half-width of the clock band of its spans.
+    pub clock_bound_ns: Summary,
+    /// Drift of its clock against the host's, relative, and how far it may be off.
+    pub drift: Option<f64>,
+    pub drift_error: Option<f64>,
+    /// `used`, `unproved` or `contradicted`: whether QUEUED narrowed the bound.
+    pub queued: Option<&'static str>,
+    /// Steps of its clock.
+    pub clock_steps: u64,
+}
+
+/// A calibrated span bias.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bias {
+    pub value: f64,
+    /// Half-width of its 95 % interval.
+    pub uncertainty: f64,
+}
+
+/// An estimate and its 95 % interval.
+#[derive(Debug, Clone, Serialize)]
+pub struct Estimate {
+    pub estimate: f64,
+    /// Lower and upper end; null ends are unknown.
+    pub ci95: [Option<f64>; 2],
+}
+
+impl From<Interval> for Estimate {
+    fn from(e: Interval) -> Self {
+        let known = |x: f64| x.is_finite().then_some(x);
+        Self { estimate: e.value, ci95: [known(e.low), known(e.high)] }
+    }
+}
+
+impl Estimate {
+    /// The longer side of the interval over the estimate.
+    pub fn relative(&self) -> Option<f64> {
+        let side = |end: Option<f64>| end.map(|e| (e - self.estimate).abs());
+        (self.estimate > 0.0).then_some(())?;
+        Some(side(self.ci95[0])?.max(side(self.ci95[1])?) / self.estimate)
+    }
+}
+
+/// Estimates for all launches of a kernel of which some were left out by chance.
+#[derive(Debug, Serialize)]
+pub struct Estimates {
+    /// Launches that the estimates are for: timed, or left out by chance.
+    pub launches: u64,
+    pub timed: u64,
+    /// `design` if they rest on nothing but the chance by which launches were chosen, `model` if
+    /// too few were chosen, so that the launches always timed stand for the others.
+    pub basis: Option<&'static str>,
+    /// Whether few launches decide about the total, so that its interval may be wrong: few were
+    /// chosen, one of them stands for much of it, or there was time for long launches that no
+    /// chosen one shows.
+    pub doubtful: bool,
+    pub total_ns: Option<Estimate>,
+    pub mean_ns: Option<Estimate>,
+    pub median_ns: Option<Estimate>,
+    pub p95_ns: Option<Estimate>,
+    pub p99_ns: Option<Estimate>,
+    pub share: Option<Estimate>,
+}
+
+/// What sampled timing left out.
+#[derive(Debug, Serialize)]
+pub struct Sampling {
+    pub launches: u64,
+    pub timed: u64,
+    pub left_out: u64,
+    /// Budget in percent of the application's own time, as the recorder was set.
+    pub budget_percent: Option<f64>,
+    /// Whether launches were left out on a CPU device: few that are preempted for milliseconds may
+    /// make up most of the time there, samples miss them, and intervals are then too narrow.
+    pub on_cpu_device: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Totals {
+    pub calls: u64,
+    pub commands: u64,
+    pub timed: u64,
+    /// Sum of the timed kernels' times.
+    pub kernel_ns: u128,
+    /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the
+    /// timed ones alone.
+    pub kernel_estimate_ns: Option<Estimate>,
+    /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all;
+    /// null where `bias_corrected`, since the sums above are that.
+    pub kernel_corrected_ns: Option<Estimate>,
+    /// Sum of the timed transfers' times.
+    pub transfer_ns: u128,
+    /// Sum of all transfers' times where some were left out by sampling.
+    pub transfer_estimate_ns: Option<Estimate>,
+    pub call_ns: u128,
+    pub errors: u64,
+}
+
+/// A distribution in figures; all null where it is empty.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    pub count: u64,
+    pub total: u128,
+    pub mean: Option<f64>,
+    pub median: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub min: Option<u64>,
+    pub max: Option<u64>,
+}
+
+impl Summary {
+    pub fn of(d: &Distribution) -> Self {
+        Self {
+            count: d.count(),
+            total: d.total(),
+            mean: d.mean(),
+            median: d.quantile(0.5),
+            p95: d.quantile(0.95),
+            p99: d.quantile(0.99),
+            min: d.min(),
+            max: d.max(),
+        }
+    }
+}
+
+/// Commands of one class: a kernel on a device, or a kind of transfer.
+#[derive(Debug, Serialize)]
+pub struct Commands {
+    pub name: String,
+    pub device: Option<String>,
+    pub direction: Option<&'static str>,
+    pub count: u64,
+    /// Those without device time.
+    pub untimed: u64,
+    /// Of them those that sampling left out.
+    pub left_out: u64,
+    /// Of the time of its section, estimated where sampling left launches out.
+    pub share: Option<f64>,
+    pub bytes: u64,
+    pub gigabytes_per_second: Option<f64>,
+    /// Of the timed ones.
+    pub time_ns: Summary,
+    /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
+    pub estimate: Option<Estimates>,
+    /// What of every launch's time is the runtime's own work; null where it was not measured.
+    pub span_bias_ns: Option<Bias>,
+    /// Total (estimated or not) less the measured span bias; null where it was not measured, or
+    /// where `bias_corrected`.
+    pub corrected_total_ns: Option<Estimate>,
+}
+
+impl Commands {
+    /// Total time: of the timed ones, or estimated.
+    pub fn total(&self) -> f64 {
+        self.estimate
+            .as_ref()
+            .and_then(|e| e.total_ns.as_ref())
+            .map_or(self.time_ns.total as f64, |t| t.estimate)
+    }
+
+    /// Mean time, likewise; negative where nothing is known.
+    pub fn mean(&self) -> f64 {
+        let estimate = self.estimate.as_ref().and_then(|e| e.mean_ns.as_ref()).map(|m| m.estimate);
+        estimate.or(self.time_ns.mean).unwrap_or(-1.0)
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct Queue {
+    pub process: String,
+    pub id: u32,
+    pub device: String,
+    pub out_of_order: bool,
+    pub commands: u64,
+    /// Launches that sampling left out.
+    pub left_out: u64,
+    /// Null where launches were left out by sampling.
+    pub busy_ns: Option<u64>,
+    /// Between its first and last command; null likewise.
+    pub idle_ns: Option<u64>,
+    /// Where launches were left out: the estimated sum of all its commands' times, which is its
+    /// busy time if they did not overlap.
+    pub busy_estimate_ns: Option<Estimate>,
+    pub gaps_ns: Summary,
+    /// QUEUED to SUBMIT.
+    pub queue_wait_ns: Summary,
+    /// SUBMIT to START.
+    pub submit_wait_ns: Summary,
+    /// START to END.
+    pub execution_ns: Summary,
+    /// END to when the host knew.
+    pub notice_ns: Summary,
+    /// Commands that came too late to count in busy and gaps.
+    pub late: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Function {
+    pub name: String,
+    pub calls: u64,
+    pub errors: u64,
+    /// Calls by error code.
+    pub error_codes: std::collections::BTreeMap<i32, u64>,
+    pub share: Option<f64>,
+    pub time_ns: Summary,
+}
+
+/// A function in which the host was blocked on devices.
+#[derive(Debug, Serialize)]
+pub struct Wait {
+    #[serde(flatten)]
+    pub function: Function,
+    /// Of the time of all waits.
+    pub share_of_waits: Option<f64>,
+    /// What the process's devices ran meanwhile, most first.
+    pub waited_for: Vec<WaitedFor>,
+    /// Time of the waits in which none of them ran: launching, noticing, and what was not timed.
+    /// Null where launches were left out by sampling.
+    pub nothing_ns: Option<u64>,
+}
+
+/// What the host waited for.
+#[derive(Debug, Serialize)]
+pub struct WaitedFor {
+    /// Kernel, or kind of command.
+    pub name: String,
+    pub ns: u64,
+    /// Of the function's waits; of several queues together it may exceed 1.
+    pub share: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Idle {
+    pub cause: String,
+    pub ns: u64,
+    pub share: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// `note`, `warning` or `error`.
+    pub severity: &'static str,
+    /// Stable name.
+    pub code: String,
+    /// Process or file.
+    pub subject: String,
+    pub text: String,
+    pub remedy: Option<&'static str>,
+}
+
+impl From<&Issue> for Finding {
+    fn from(issue: &Issue) -> Self {
+        let severity = match issue.kind.severity() {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        Self {
+            severity,
+            code: issue.kind.code().to_owned(),
+            subject: issue.subject.clone(),
+            text: issue.kind.to_string(),
+            remedy: issue.kind.remedy(),
+        }
+    }
+}

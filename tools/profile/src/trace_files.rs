@@ -1,0 +1,333 @@
+//! Owns finding the files of traces, and hands their bytes to the analysis. Refuses to decode
+//! records.
+#![forbid(unsafe_code)]
+
+use crate::calibration;
+use crate::live_ring;
+use crate::map;
+use anyhow::{Context, Result, bail};
+use clscope_analysis::Trace;
+use clscope_analysis::input::{File, ProcessFiles};
+use clscope_analysis::issue::IssueKind;
+use clscope_readings::host;
+use clscope_trace::defs::{Anchor, Def, Defs};
+use clscope_trace::directory::{self, EXTENSION, Role, as_recorded};
+use clscope_trace::{Clock, FileHeader};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Bytes of a file, mapped where that is possible.
+enum Bytes {
+    Mapped(memmap2::Mmap),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map,
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+
+    fn map(path: &Path) -> io::Result<Self> {
+        let file = fs::File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            return Ok(Bytes::Read(Vec::new()));
+        }
+        match map::file(&file) {
+            Ok(map) => Ok(Bytes::Mapped(map)),
+            // A file system without mappings.
+            Err(_) => fs::read(path).map(Bytes::Read),
+        }
+    }
+}
+
+#[derive(Default)]
+struct ProcessMaps {
+    label: String,
+    defs: Option<(String, Bytes)>,
+    segments: Vec<(String, Bytes)>,
+    ring: Option<(String, Bytes)>,
+    issues: Vec<IssueKind>,
+}
+
+/// One trace directory, mapped.
+pub struct Directory {
+    /// Its path as the user named it, or as it was found.
+    pub path: PathBuf,
+    /// Contents of `meta.json`, if there is one that can be read.
+    pub meta: Option<serde_json::Value>,
+    processes: Vec<ProcessMaps>,
+    sensors: Vec<(String, Bytes)>,
+}
+
+/// Traces opened for reading; keeps the files mapped.
+pub struct TraceFiles {
+    /// The directories in the order given.
+    pub directories: Vec<Directory>,
+}
+
+impl TraceFiles {
+    /// Opens the traces named, or the newest of the working directory if none is.
+    ///
+    /// # Errors
+    /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis
+    /// tells of it.
+    pub fn open(paths: &[PathBuf]) -> Result<Self> {
+        let paths = if paths.is_empty() { vec![newest(Path::new("."))?] } else { paths.to_vec() };
+        let directories = paths
+            .into_iter()
+            .map(|path| Directory::open(as_recorded(path)))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { directories })
+    }
+
+    /// The traces as one, with what was found wrong in it.
+    pub fn trace(&self) -> Trace<'_> {
+        fn file((name, bytes): &(String, Bytes)) -> File<'_> {
+            File { name: name.clone(), bytes: bytes.as_slice() }
+        }
+        let mut live = LiveClock::default();
+        let processes = self.directories.iter().flat_map(|d| &d.processes).map(|p| {
+            let defs = p.defs.as_ref().map(file);
+            ProcessFiles {
+                label: p.label.clone(),
+                extra_anchors: defs
+                    .as_ref()
+                    .and_then(|f| live.anchor_for(f.bytes))
+                    .into_iter()
+                    .collect(),
+                defs,
+                segments: p.segments.iter().map(file).collect(),
+                ring: p.ring.as_ref().map(file),
+                issues: p.issues.clone(),
+            }
+        });
+        let mut trace = Trace::open(processes.collect());
+        for directory in &self.directories {
+            let calibrations = directory.calibrations();
+            for process in trace
+                .processes
+                .iter_mut()
+                .filter(|p| directory.processes.iter().any(|own| own.label == p.label))
+            {
+                calibration::apply(&calibrations, &mut process.definitions);
+            }
+        }
+        trace
+    }
+
+    /// Sensor files of all directories: name and bytes.
+    pub fn sensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.directories
+            .iter()
+            .flat_map(|d| &d.sensors)
+            .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
+    /// Definition files of all processes: label of the process and bytes.
+    pub fn definitions(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let processes = self.directories.iter().flat_map(|d| &d.processes);
+        processes.filter_map(|p| Some((p.label.as_str(), p.defs.as_ref()?.1.as_slice())))
+    }
+
+    /// Names of the directories, for headings.
+    pub fn names(&self) -> Vec<String> {
+        self.directories.iter().map(|d| d.path.display().to_string()).collect()
+    }
+}
+
+impl Directory {
+    /// What `clscope record` found calibrated on its host; nothing where there was no calibration,
+    /// or no `record`.
+    pub fn calibrations(&self) -> Vec<calibration::Entry> {
+        let entries = self.meta.as_ref().and_then(|m| m.get("calibration")).cloned();
+        entries.and_then(|e| serde_json::from_value(e).ok()).unwrap_or_default()
+    }
+
+    fn open(path: PathBuf) -> Result<Self> {
+        let kind = fs::metadata(&path).with_context(|| missing(&path))?;
+        if !kind.is_dir() {
+            return Err(not_a_directory(&path));
+        }
+        let shown = path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let mut out =
+            Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
+        let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
+        let entries = directory::list(&path)
+            .with_context(|| format!("could not list the trace directory {}", path.display()))?;
+        if !entries.iter().any(|(_, role)| role.stem().is_some()) {
+            bail!(empty_directory(&path, !entries.is_empty()));
+        }
+        for (name, role) in entries {
+            let file = path.join(&name);
+            let label = format!("{shown}/{name}");
+            if role == Role::Meta {
+                out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+                continue;
+            }
+            // Rings may belong to a process that still runs and writes: a copy holds still.
+            let bytes = if matches!(role, Role::Ring(_)) {
+                live_ring::read(&file).map(Bytes::Read)
+            } else {
+                Bytes::map(&file)
+            };
+            let Some(stem) = role.stem() else {
+                out.sensors.extend(bytes.ok().map(|b| (label, b)));
+                continue;
+            };
+            let pid = stem.split('-').next().and_then(|p| p.parse().ok()).unwrap_or(0);
+            let process = processes.entry((pid, stem.to_owned())).or_default();
+            process.label = format!("{shown}/{stem}");
+            match (bytes, &role) {
+                (Err(error), _) => process
+                    .issues
+                    .push(IssueKind::InputOutput { file: label, error: error.to_string() }),
+                (Ok(bytes), Role::Defs(_)) => process.defs = Some((label, bytes)),
+                (Ok(bytes), Role::Ring(_)) => process.ring = Some((label, bytes)),
+                (Ok(bytes), _) => process.segments.push((label, bytes)),
+            }
+        }
+        out.processes = processes.into_values().collect();
+        Ok(out)
+    }
+}
+
+/// Trace directories directly inside `directory`, newest first.
+pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.path().extension().is_some_and(|x| x == EXTENSION) && e.path().is_dir())
+        .map(|e| {
+            let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
+            let time = modified(&e.path().join("meta.json"))
+                .max(modified(&e.path()))
+                .unwrap_or(std::time::UNIX_EPOCH);
+            (time, e.path())
+        })
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found
+        .into_iter()
+        .map(|(_, path)| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path))
+        .collect()
+}
+
+/// The newest trace of a directory.
+///
+/// # Errors
+/// If there is none.
+pub fn newest(directory: &Path) -> Result<PathBuf> {
+    match traces_in(directory).into_iter().next() {
+        Some(path) => Ok(path),
+        None => bail!(
+            "no trace (*.{EXTENSION}) in {}: make one with `clscope record -- APP`, or name one",
+            directory.canonicalize().unwrap_or_else(|_| directory.to_owned()).display()
+        ),
+    }
+}
+
+fn suggestions(directory: &Path) -> String {
+    let near = traces_in(directory);
+    if near.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = near.iter().take(5).map(|p| p.display().to_string()).collect();
+    format!(" (there are: {})", names.join(", "))
+}
+
+fn missing(path: &Path) -> String {
+    let parent = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    format!("could not open the trace {}{}", path.display(), suggestions(parent))
+}
+
+fn not_a_directory(path: &Path) -> anyhow::Error {
+    let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
+    match path.parent().filter(|p| inside && !p.as_os_str().is_empty()) {
+        Some(parent) => anyhow::anyhow!(
+            "{} is one file of a trace: name its directory, {}",
+            path.display(),
+            parent.display()
+        ),
+        None if inside => anyhow::anyhow!(
+            "{} is one file of a trace: name the directory that holds it, `.`",
+            path.display()
+        ),
+        None => anyhow::anyhow!(
+            "{} is a file, and a trace is a directory NAME.{EXTENSION}",
+            path.display()
+        ),
+    }
+}
+
+fn empty_directory(path: &Path, some: bool) -> String {
+    let inner = suggestions(path);
+    if !inner.is_empty() {
+        format!("{} is no trace but holds some{inner}: name one of them", path.display())
+    } else if some {
+        format!(
+            "the trace {} holds no process: the application made no OpenCL call, or the recorder was not loaded; see `clscope doctor`",
+            path.display()
+        )
+    } else {
+        format!(
+            "the directory {} holds no clscope trace: it has no PID-N.defs, .clt or .ring file",
+            path.display()
+        )
+    }
+}
+
+/// Reads this machine's clocks for processes that were killed before their second anchor, if they
+/// ran in this boot.
+#[derive(Default)]
+struct LiveClock {
+    here: Option<[u8; 16]>,
+}
+
+impl LiveClock {
+    fn anchor_for(&mut self, defs: &[u8]) -> Option<Anchor> {
+        let header = FileHeader::decode(defs).ok()?;
+        if header.clock == Clock::MonotonicRaw
+            || Defs::new(defs).filter(|d| matches!(d, Def::Anchor(_))).take(2).count() == 2
+        {
+            return None;
+        }
+        let boot = *self.here.get_or_insert_with(host::boot_id);
+        (boot != [0; 16] && boot == header.boot && clscope_clock::choose() == header.clock)
+            .then(|| clscope_clock::anchor(header.clock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_paths_are_told_with_the_next_step() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |p: &Path| format!("{:#}", TraceFiles::open(&[p.to_owned()]).err().unwrap());
+        assert!(newest(dir.path()).unwrap_err().to_string().contains("clscope record"));
+        assert!(error(dir.path()).contains("holds no clscope trace"));
+        let trace = dir.path().join("a.clscope");
+        fs::create_dir(&trace).unwrap();
+        assert_eq!(newest(dir.path()).unwrap(), trace);
+        assert!(error(dir.path()).contains("a.clscope"));
+        assert!(error(&dir.path().join("b.clscope")).contains("a.clscope"));
+        fs::write(trace.join("meta.json"), "{}").unwrap();
+        assert!(error(&trace).contains("no process"));
+        fs::write(trace.join("7-0.defs"), "").unwrap();
+        assert!(error(&trace.join("7-0.defs")).contains("name its directory"));
+        let files = TraceFiles::open(&[trace]).unwrap();
+        let issues = files.trace().issues;
+        assert!(issues.iter().any(|i| i.kind.code() == "unreadable-file"), "{issues:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The names in a trace directory `NAME.clscope/`: which file has what role, and how a directory's
+//! name is written. Owns the one reading of a directory; refuses to open the files.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Ending of a trace directory's name.
+pub const EXTENSION: &str = "clscope";
+
+/// What role a file of a trace has by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Definitions of the process incarnation of this stem (`PID-N`).
+    Defs(String),
+    /// A data segment.
+    Segment(String, u32),
+    /// The rings.
+    Ring(String),
+    /// Sensor readings.
+    Sensors,
+    /// `meta.json`.
+    Meta,
+}
+
+impl Role {
+    /// The role that a file name means, `None` for files that are no part of a trace.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Role> {
+        if name == "meta.json" {
+            return Some(Role::Meta);
+        }
+        if name.starts_with("sensors") && name.ends_with(".clt") {
+            return Some(Role::Sensors);
+        }
+        let (stem, ending) = name.split_once('.')?;
+        let (pid, incarnation) = stem.split_once('-')?;
+        let number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        if !number(pid) || !number(incarnation) {
+            return None;
+        }
+        match ending.split_once('.') {
+            None if ending == "defs" => Some(Role::Defs(stem.to_owned())),
+            None if ending == "ring" => Some(Role::Ring(stem.to_owned())),
+            Some((segment, "clt")) => Some(Role::Segment(stem.to_owned(), segment.parse().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Stem of a process's file.
+    #[must_use]
+    pub fn stem(&self) -> Option<&str> {
+        match self {
+            Role::Defs(stem) | Role::Segment(stem, _) | Role::Ring(stem) => Some(stem),
+            Role::Sensors | Role::Meta => None,
+        }
+    }
+}
+
+/// The path, with the ending that `record -o NAME` adds where only that exists.
+#[must_use]
+pub fn as_recorded(path: PathBuf) -> PathBuf {
+    let full = with_ending(&path);
+    if path.exists() || !full.is_dir() { path } else { full }
+}
+
+/// `NAME.clscope` for `NAME`, `NAME/` and `NAME.clscope`.
+#[must_use]
+pub fn with_ending(path: &Path) -> PathBuf {
+    // `.`, `..` and `/` are no names.
+    let Some(name) = path.file_name() else { return path.to_owned() };
+    let mut name = name.to_owned();
+    if path.extension().is_none_or(|x| x != EXTENSION) {
+        name.push(".");
+        name.push(EXTENSION);
+    }
+    path.with_file_name(name)
+}
+
+/// The files of a trace in `path`, each with its role; other files are left out. Rings come first,
+/// segments of a process in their order.
+///
+/// Reading in this order, what a running process moves from its ring to a segment meanwhile is seen
+/// twice, not missed.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub fn list(path: &Path) -> io::Result<Vec<(String, Role)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(role) = Role::of(&name) {
+            entries.push((name, role));
+        }
+    }
+    entries.sort_by(|a, b| match (&a.1, &b.1) {
+        (Role::Ring(a), Role::Ring(b)) => a.cmp(b),
+        (Role::Ring(_), _) => Ordering::Less,
+        (_, Role::Ring(_)) => Ordering::Greater,
+        (Role::Segment(s, n), Role::Segment(t, m)) if s == t => n.cmp(m),
+        _ => a.0.cmp(&b.0),
+    });
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_roles() {
+        assert_eq!(Role::of("12-0.defs"), Some(Role::Defs("12-0".into())));
+        assert_eq!(Role::of("12-3.17.clt"), Some(Role::Segment("12-3".into(), 17)));
+        assert_eq!(Role::of("12-3.ring"), Some(Role::Ring("12-3".into())));
+        assert_eq!(Role::of("sensors.clt"), Some(Role::Sensors));
+        assert_eq!(Role::of("meta.json"), Some(Role::Meta));
+        for other in ["12.defs", "a-b.defs", "12-0.txt", "12-0.x.clt", "-.ring", "notes.md", ""] {
+            assert_eq!(Role::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_found_by_the_name_it_was_given() {
+        for (name, full) in [
+            ("a", "a.clscope"),
+            ("a/", "a.clscope"),
+            ("x/v1.2", "x/v1.2.clscope"),
+            ("a.clscope/", "a.clscope"),
+            ("..", ".."),
+            (".", "."),
+        ] {
+            assert_eq!(with_ending(Path::new(name)), Path::new(full), "{name}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (name, full) = (dir.path().join("run1"), dir.path().join("run1.clscope"));
+        assert_eq!(
+            as_recorded(name.clone()),
+            name,
+            "what does not exist is told of by the name given"
+        );
+        fs::create_dir(&full).unwrap();
+        assert_eq!(as_recorded(name.clone()), full);
+        fs::create_dir(&name).unwrap();
+        assert_eq!(as_recorded(name.clone()), name, "what was named comes first");
+    }
+}
