@@ -16,7 +16,8 @@ kernel SIZED void own(global uint *words)
     words[get_global_id(0)] = (uint)get_global_id(0);
 }
 
-// The copy loop of the reference work: the same element again and again. It measures the cache nearest to it.
+// The copy loop of the Gen9.5 thesis (Duarte 2018): the same element again and again. It measures
+// the nearest cache.
 kernel SIZED void copy_loop(global VECTOR *to, global const VECTOR *from, uint trips)
 {
     const size_t i = get_global_id(0);

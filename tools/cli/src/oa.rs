@@ -87,7 +87,7 @@ struct Decode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layouts {
-    /// The reference work's tables 2.1 to 2.4
+    /// Tables 2.1 to 2.4 of the Gen9.5 thesis (Duarte 2018)
     Tables,
     /// The offsets of igt's tests
     Igt,

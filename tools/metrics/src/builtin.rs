@@ -3,9 +3,9 @@
 //! register lists set up.
 //!
 //! Equations after Mesa's `oa-kblgt2.xml`, `oa-tglgt2.xml`, `oa-dg2*.xml` and `oa-lnl.xml`. On Gen9
-//! the EU counters A7 to A13 are programmed by the codes of the reference work's table 3.6, so that
-//! the set can be loaded without any file; later codes are not published, and the set needs a
-//! loaded configuration that counts the same.
+//! the EU counters A7 to A13 are programmed by the codes of table 3.6 of the Gen9.5 thesis (Duarte
+//! 2018), so that the set can be loaded without any file; later codes are not published, and the
+//! set needs a loaded configuration that counts the same.
 
 use crate::rpn::Equation;
 use crate::set::{ListKind, Metric, MetricSet, Origin, RegisterList};

@@ -1,6 +1,6 @@
 //! Figures beyond the sets: peaks, FLOP per cycle, instructions per cycle. Owns the formulas of the
-//! reference work (section 4.2) and what each of them assumes; refuses to call a bound a
-//! measurement.
+//! Gen9.5 thesis (Duarte 2018, section 4.2) and what each of them assumes; refuses to call a bound
+//! a measurement.
 
 /// What a GPU's floating-point units can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl FloatUnits {
 
 /// FLOP per cycle of one EU where the kernel's operations are known: `flops` over all EUs, divided
 /// by EUs and by the cycles in which FPU0 of one EU was active (A7 programmed with fine 7, coarse
-/// 7, increment 0: the reference's figure 4.8). Assumes that every EU does the same work. `None`
-/// where no cycle was active.
+/// 7, increment 0: figure 4.8 of the Gen9.5 thesis). Assumes that every EU does the same work.
+/// `None` where no cycle was active.
 #[must_use]
 pub fn flop_per_active_cycle(flops: u64, eus: u32, active_cycles_of_one_eu: u64) -> Option<f64> {
     let cycles = f64::from(eus) * active_cycles_of_one_eu as f64;

@@ -27,7 +27,7 @@ pub struct Settings {
     pub enable_fma: bool,
     /// Timed launches of a case.
     pub repeat: usize,
-    /// Ten power windows and their median, as the reference tool does.
+    /// Ten power windows and their median, as in the Gen9.5 thesis (Duarte 2018).
     pub power_smoothing: bool,
     /// Check timed launches too, not only the short one before.
     pub validate: bool,

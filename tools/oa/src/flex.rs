@@ -3,9 +3,9 @@
 //! values go to the kernel as flexible registers of a configuration.
 //!
 //! Register i drives A(7+2i) from bits 11:0 and A(8+2i) from bits 23:12; each field is increment
-//! 3:0, coarse 7:4, fine 11:8 (reference work, tables 3.3 to 3.6; the increment has four bits and
-//! the registers are seven: both as in the kernel and in Mesa's configurations). The codes are
-//! Gen9's; later ones differ.
+//! 3:0, coarse 7:4, fine 11:8 (Gen9.5 thesis, Duarte 2018, tables 3.3 to 3.6; the increment has
+//! four bits and the registers are seven: both as in the kernel and in Mesa's configurations). The
+//! codes are Gen9's; later ones differ.
 #![forbid(unsafe_code)]
 
 use super::config::Register;

@@ -3,8 +3,8 @@
 //! caller chooses.
 //!
 //! Sources: the kernel's `oa_formats` (sizes, hardware select), the offsets of igt's tests, and the
-//! report tables 2.1 to 2.4 of the reference work. Decoded as specified: none of it was checked on
-//! a device.
+//! report tables 2.1 to 2.4 of the Gen9.5 thesis (Duarte 2018). Decoded as specified: none of it
+//! was checked on a device.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -172,7 +172,7 @@ impl Layout {
 /// Which of two published layouts to follow where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reading {
-    /// The reference work's tables 2.1 to 2.4: GPU_TICKS in dword 3, counters packed behind it.
+    /// Tables 2.1 to 2.4 of the Gen9.5 thesis: GPU_TICKS in dword 3, counters packed behind it.
     #[default]
     Tables,
     /// The offsets in igt's tests, where the A block of short formats starts at byte 12.
@@ -249,8 +249,9 @@ const OVERLAP: Option<&str> = Some(
 );
 const OVERLAPS: Option<&str> =
     Some("offsets of igt's tests, in which two blocks overlap by a dword");
-const DWORD3: Option<&str> =
-    Some("unresolved: the reference has GPU_TICKS in dword 3, igt's tests have the A block there");
+const DWORD3: Option<&str> = Some(
+    "unresolved: the Gen9.5 thesis has GPU_TICKS in dword 3, igt's tests have the A block there",
+);
 
 static HSW_A13: Layout = short("A13", 64, Ticks::None, &[run(A, 0, 13, 12)], HSW);
 static HSW_A29: Layout = short("A29", 128, Ticks::None, &[run(A, 0, 29, 12)], HSW);
@@ -433,7 +434,7 @@ impl Format {
         self <= Format::HswC4B8
     }
 
-    /// The hardware's counter select (OACONTROL), which the reference work names formats by.
+    /// The hardware's counter select (OACONTROL), by which the Gen9.5 thesis names formats.
     #[must_use]
     pub fn select(self) -> u32 {
         match self {

@@ -381,7 +381,7 @@ mod tests {
             (report.slice_clock(Generation::Gen7), report.unslice_clock(Generation::Gen7)),
             (None, None)
         );
-        // 63 steps are the 1050 MHz of the reference's GPU.
+        // 63 steps are the 1050 MHz of the Gen9.5 thesis's GPU.
         assert_eq!(ratio(63).0 / 1_000_000, 1050);
         assert_eq!(Reason(0b1001).words(), "timer + context switch");
     }

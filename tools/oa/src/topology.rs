@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn gt2_of_the_reference_has_24_units() {
+    fn gt2_of_gen9_has_24_units() {
         let topology = Topology::from_i915(&synthesised_i915(1, 3, 8)).unwrap();
         assert_eq!((topology.slices(), topology.subslice_count(), topology.eus), (1, 3, 24));
         assert_eq!((topology.subslice_mask(false), topology.subslice_mask(true)), (7, 7));

@@ -42,7 +42,7 @@ pub enum Formula {
     Pp1,
     /// P_PKG - P_PP0.
     PkgPp0,
-    /// The reference formula: P_iGPU = P_PKG - P_PP0 - P_DRAM (seeds/003 eq. 2; seeds/000 eq. 4.3).
+    /// The formula of the Gen9.5 thesis: P_iGPU = P_PKG - P_PP0 - P_DRAM (Duarte 2018, eq. 4.3).
     PkgPp0Dram,
     /// The board's power as NVML gives it.
     Nvml,
@@ -86,7 +86,7 @@ fn list(names: &[&'static str]) -> String {
 
 impl Formula {
     /// All of them, the most trusted first: the order in which `auto` tries them. A discrete GPU's
-    /// own sensor goes before the planes of the processor. The reference formula is last: it is
+    /// own sensor goes before the planes of the processor. The formula with DRAM is last: it is
     /// right only if PKG contains DRAM.
     pub const ALL: [Formula; 5] =
         [Formula::Nvml, Formula::Hwmon, Formula::Pp1, Formula::PkgPp0, Formula::PkgPp0Dram];
@@ -124,7 +124,7 @@ impl Formula {
                 "upper bound: includes uncore (system agent, last-level cache, memory controller)"
             }
             Formula::PkgPp0Dram => {
-                "thesis formula, for comparison: includes uncore; too low by all of DRAM where PKG does not contain DRAM"
+                "formula of the Gen9.5 thesis, for comparison: includes uncore; too low by all of DRAM where PKG does not contain DRAM"
             }
             Formula::Nvml => {
                 "the whole board: GPU, memory, voltage regulators, as far as its sensor reaches"
@@ -451,7 +451,7 @@ mod tests {
     }
 
     proptest! {
-        /// If PKG is in truth the sum of its parts and contains no DRAM, the reference formula is
+        /// If PKG is in truth the sum of its parts and contains no DRAM, the formula with DRAM is
         /// low by exactly DRAM, and PKG - PP0 is high by exactly the uncore.
         #[test]
         fn what_each_formula_misses(pp0 in 0u32..1000, pp1 in 0u32..1000, rest in 0u32..1000, dram in 0u32..1000) {

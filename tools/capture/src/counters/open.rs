@@ -404,7 +404,7 @@ mod tests {
         let got =
             plan(&options, None, Generation::Gen9, &Variables::new(), &|u| *u == basic).unwrap();
         assert!(got.uuid != basic && got.uuid != plain.uuid);
-        // The reference's example: 1904 with its fine filter.
+        // The example of the Gen9.5 thesis (Duarte 2018): 1904 with its fine filter.
         let example = Options {
             counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()],
             ..Options::default()

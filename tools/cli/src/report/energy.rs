@@ -90,7 +90,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
         d.equation, d.formula, d.includes, d.matched, d.reason
     );
     if let Some(reference) = d.reference_joules {
-        let _ = writeln!(out, "  by the reference formula pkg-pp0-dram: {}", si(reference, "J"));
+        let _ = writeln!(out, "  by the formula pkg-pp0-dram: {}", si(reference, "J"));
     }
     if let Some(verdict) = &d.containment {
         let _ = writeln!(out, "  DRAM inside PKG: {verdict}");

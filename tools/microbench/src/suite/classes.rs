@@ -1,7 +1,7 @@
 //! Energy per instruction by class (kernels/classes.cl): 500 statements a turn of arithmetic,
 //! division, special functions, compare and branch, global and local memory; power against working
-//! groups and lanes (seeds/004 table 6.1 and figure 6.4). Owns the variants, their host references
-//! and the lines through the power figures.
+//! groups and lanes (Piispanen 2014, table 6.1 and figure 6.4). Owns the variants, their host
+//! references and the lines through the power figures.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, geometry};
@@ -125,7 +125,7 @@ impl Variant {
             _ if self.scalar == Scalar::Int || memory => 0.0,
             Class::Division => 2.5 * steps * ulp,
             // Every root halves the relative error it is given, so 2 ulp a step never become more
-            // than 4; the reference's own rounding comes on top.
+            // than 4; the rounding of the host's reference comes on top.
             Class::Special => 8.0 * ulp,
             _ => 0.0,
         };

@@ -1,7 +1,7 @@
 //! Latency hiding (kernels/latency.cl): chains of dependent instructions at every occupancy that
 //! local memory and the size of groups can set. Owns the levels, the check that as many groups were
-//! resident as meant, and the tables of latency, peak throughput and concurrency needed (seeds/001
-//! tables 6.1 to 6.4).
+//! resident as meant, and the tables of latency, peak throughput and concurrency needed (Volkov
+//! 2016, tables 6.1 to 6.4).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite};
@@ -385,7 +385,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             .max_by(|a, b| a.value.total_cmp(&b.value));
         if let (Some(latency), Some(peak)) = (latency, peak) {
             // A share of the peak that gradual saturation still reaches: 90 % for memory, 95 % for
-            // the rest (seeds/001 6.3).
+            // the rest (Volkov 2016, section 6.3).
             let share = if matches!(kind, Kind::Stream | Kind::Random) { 0.9 } else { 0.95 };
             let enough = chains
                 .filter(|r| value(r, "throughput").is_some_and(|t| t.value >= share * peak.value));

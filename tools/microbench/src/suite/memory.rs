@@ -1,6 +1,6 @@
 //! Memory throughput (kernels/memory.cl): streams, strides and scattered reads over buffers larger
-//! than the caches, the copy loop of the reference work, and local memory. Owns the variants, their
-//! host references and the counting of bytes.
+//! than the caches, the copy loop of the Gen9.5 thesis (Duarte 2018), and local memory. Owns the
+//! variants, their host references and the counting of bytes.
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite, default_group};
@@ -31,7 +31,7 @@ pub fn word(w: u32) -> u32 {
 /// The access patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// The reference's loop: the same element again and again.
+    /// The loop of the Gen9.5 thesis: the same element again and again.
     CopyLoop,
     /// Every element once, to its place in another buffer.
     Copy,

@@ -1,6 +1,6 @@
 //! Transfers between host and device: pageable, pinned and mapped memory, both directions, 1 byte
 //! to 1 GiB. Owns the timing by the host's clock (what an application waits for) and the fit time =
-//! latency + size / bandwidth (Hockney 1994; seeds/004 eq. 6.10).
+//! latency + size / bandwidth (Hockney 1994; Piispanen 2014, eq. 6.10).
 #![forbid(unsafe_code)]
 
 use super::{Case, Gave, Suite};

@@ -406,7 +406,8 @@ fn rank(sensor: &Sensor) -> u8 {
     }
 }
 
-/// The reference formula's power, where its three domains exist; for devices in the processor only.
+/// The power by the formula pkg-pp0-dram, where its three domains exist; for devices in the
+/// processor only.
 pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, ResponseModel)> {
     let processor = Processor::of(readings, device.host);
     if device.kind != Kind::Gpu || place(device, false) == GpuPlace::Discrete {

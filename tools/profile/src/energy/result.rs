@@ -145,7 +145,7 @@ pub struct DeviceEnergy {
     pub unplaced: u64,
     /// How several processes shared the device; null where their commands do not overlap.
     pub shared: Option<Shared>,
-    /// The reference formula pkg-pp0-dram where its domains exist: its energy over the same time.
+    /// Energy over the same time by the formula pkg-pp0-dram, where its domains exist.
     pub reference_joules: Option<f64>,
     /// What the self-test says of DRAM being part of PKG.
     pub containment: Option<String>,
