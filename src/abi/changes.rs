@@ -36,15 +36,28 @@
 //! of ours where the application asked for none, `clGetDeviceAndHostTimer` before and after.
 //! Neither waits while a user event is not set.
 
+use super::constants as cl;
+
 /// Whether an enqueue that failed so may have failed because of our event.
 pub fn event_can_cause(code: i32) -> bool {
-    // CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_INVALID_VALUE (a runtime that wants no event
-    // there), CL_INVALID_EVENT, CL_INVALID_OPERATION.
-    matches!(code, -5 | -6 | -30 | -58 | -59)
+    // CL_INVALID_VALUE: of a runtime that wants no event there.
+    matches!(
+        code,
+        cl::CL_OUT_OF_RESOURCES
+            | cl::CL_OUT_OF_HOST_MEMORY
+            | cl::CL_INVALID_VALUE
+            | cl::CL_INVALID_EVENT
+            | cl::CL_INVALID_OPERATION
+    )
 }
 
 /// Whether a queue creation that failed so may have failed because of the profiling bit.
 pub fn profiling_can_cause(code: i32) -> bool {
-    // CL_INVALID_QUEUE_PROPERTIES, CL_INVALID_VALUE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY.
-    matches!(code, -35 | -30 | -5 | -6)
+    matches!(
+        code,
+        cl::CL_INVALID_QUEUE_PROPERTIES
+            | cl::CL_INVALID_VALUE
+            | cl::CL_OUT_OF_RESOURCES
+            | cl::CL_OUT_OF_HOST_MEMORY
+    )
 }

@@ -14,6 +14,8 @@ pub struct FunctionInfo {
     pub name: &'static CStr,
     pub origin: &'static str,
     pub group: &'static str,
+    /// It has a hook of its own: it is watched also while nothing is recorded.
+    pub hooked: bool,
     pub arguments: &'static [(&'static str, ArgumentKind)],
     pub small: &'static [(u8, u8)],
     pub object: Option<u8>,
@@ -44,7 +46,7 @@ impl Returned for i32 {
     }
     fn missing() -> Self {
         // What a loader answers for a function that the driver lacks.
-        -59 // CL_INVALID_OPERATION
+        super::constants::CL_INVALID_OPERATION
     }
 }
 

@@ -2,4 +2,7 @@
 //! may differ from the application's calls. It uses no other layer.
 
 pub mod changes;
+pub mod constants;
 pub mod entry;
+pub mod functions;
+pub mod signatures;

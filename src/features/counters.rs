@@ -4,7 +4,9 @@
 //! they say so. Refuses to choose a metric set (`clscope record` leaves its choice in the trace
 //! directory) and to wait long for a report: a count that did not come is not known.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
+use crate::abi::functions::id;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::features::sampler;
@@ -13,8 +15,8 @@ use crate::hooks::platform;
 use crate::recording::files::{self, Appended};
 use crate::recording::{self, Process};
 use crate::recording::{diag, guard};
+use crate::runtime::functions as api;
 use crate::settings::config;
-use crate::shell::table::id;
 use clscope_oa::config::{Node, Uuid, find_loaded, nodes};
 use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters, by_reason};
 use clscope_oa::device::DrmFile;
@@ -42,9 +44,6 @@ const MOST_NS: u64 = 1_000_000_000;
 /// How long a thread waits for another that is just reading.
 const LOCK: Duration = Duration::from_millis(200);
 
-const CL_DEVICE_TYPE: u32 = 0x1000;
-const CL_DEVICE_VENDOR_ID: u32 = 0x1001;
-const TYPE_GPU: u64 = 4;
 const INTEL: u64 = 0x8086;
 
 /// What is asked for.
@@ -432,8 +431,10 @@ impl State {
     /// Of an Intel GPU, where it is the only one that a driver has.
     fn driver_timer(&mut self, slot: usize, device: H) -> Option<(u32, Timer)> {
         let site = Site { slot, function: id::clGetDeviceAndHostTimer };
-        let number = |name| info::number(site, id::clGetDeviceInfo, device, name);
-        if number(CL_DEVICE_TYPE)? & TYPE_GPU == 0 || number(CL_DEVICE_VENDOR_ID)? != INTEL {
+        let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), device, name);
+        if number(cl::CL_DEVICE_TYPE)? & cl::CL_DEVICE_TYPE_GPU == 0
+            || number(cl::CL_DEVICE_VENDOR_ID)? != INTEL
+        {
             return None;
         }
         let roots = roots();

@@ -4,23 +4,21 @@
 //! insist: where the runtime refuses, the application gets the queue it asked for, and the reason
 //! is said.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
 use crate::features::counters::Wanted;
-use crate::features::device_time::CL_QUEUE_PROFILING;
 use crate::hooks::platform;
 use crate::recording;
 use crate::recording::{diag, guard};
-use crate::runtime::real;
+use crate::runtime::functions as api;
 use crate::settings::config::{self, DeviceTiming};
-use crate::shell::table::id;
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 
-const CL_QUEUE_PROPERTIES: u64 = 0x1093;
 /// Bits that the runtime's function takes.
-const TAKEN: u64 = CL_QUEUE_PROFILING;
+const TAKEN: u64 = cl::CL_QUEUE_PROFILING_ENABLE;
 const NAME: &CStr = c"clCreatePerfCountersCommandQueueINTEL";
 
-type Find = unsafe extern "C-unwind" fn(H, *const c_char) -> H;
+/// Not of the registry.
 type Create = unsafe extern "C-unwind" fn(H, H, u64, u32, *mut i32) -> H;
 
 /// The configuration that queues are to count by, where they are wanted.
@@ -63,16 +61,19 @@ fn make(
         return Err("they are read with device times, which are off".to_owned());
     }
     if bits & !TAKEN != 0
-        || pairs.chunks_exact(2).any(|pair| pair.first() != Some(&CL_QUEUE_PROPERTIES))
+        || pairs
+            .chunks_exact(2)
+            .any(|pair| pair.first() != Some(&u64::from(cl::CL_QUEUE_PROPERTIES)))
     {
         return Err("such queues are in order and have no other properties than profiling, and the application asks for more".to_owned());
     }
-    let find = real::own(site.slot, id::clGetExtensionFunctionAddressForPlatform);
     let platform = platform::of(site, device);
     let mut found = std::ptr::null_mut();
-    if !find.is_null() && !platform.is_null() {
-        // SAFETY: found under that name; a live platform and a C string.
-        found = unsafe { std::mem::transmute::<H, Find>(find)(platform, NAME.as_ptr()) };
+    if let Some(find) = api::clGetExtensionFunctionAddressForPlatform.own(site.slot)
+        && !platform.is_null()
+    {
+        // SAFETY: a live platform and a C string.
+        found = unsafe { find(platform, NAME.as_ptr().cast_mut().cast()) };
     }
     if found.is_null() {
         return Err(
@@ -85,7 +86,7 @@ fn make(
         std::mem::transmute::<H, Create>(found)(
             context,
             device,
-            bits | CL_QUEUE_PROFILING,
+            bits | cl::CL_QUEUE_PROFILING_ENABLE,
             configuration,
             &mut code,
         )

@@ -3,6 +3,8 @@
 
 use crate::abi::changes;
 use crate::abi::entry::{H, Site};
+use crate::abi::functions::id;
+use crate::abi::signatures as f;
 use crate::facts::geometry::{self, Geometry};
 use crate::facts::objects;
 use crate::features::device_time::{self, Queue};
@@ -11,9 +13,8 @@ use crate::hooks::platform;
 use crate::recording::guard;
 use crate::recording::guard::{Entered, Thread};
 use crate::recording::{self, Process, ring};
-use crate::runtime::real;
+use crate::runtime::functions as api;
 use crate::settings::config::DeviceTiming;
-use crate::shell::table::id;
 use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
 use std::sync::atomic::Ordering;
 
@@ -175,7 +176,7 @@ impl Plan {
         if !left.is_null()
             && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H))
         {
-            on_event(site, id::clReleaseEvent, left);
+            on_event(api::clReleaseEvent.own(site.slot), left);
         }
         if !self.ours || blocking || !changes::event_can_cause(code) {
             return false;
@@ -317,20 +318,14 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
 
 /// Takes a reference of the application's event for ourselves.
 fn held(site: Site, event: H) -> bool {
-    on_event(site, id::clRetainEvent, event)
+    on_event(api::clRetainEvent.own(site.slot), event)
 }
 
 /// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to
 /// the application yet.
-fn on_event(site: Site, function: u16, event: H) -> bool {
-    let real = real::own(site.slot, function);
-    if real.is_null() {
-        return false;
-    }
-    // SAFETY: found under that name; both have this type.
-    let real: unsafe extern "C-unwind" fn(H) -> i32 = unsafe { std::mem::transmute(real) };
+fn on_event(function: Option<f::clRetainEvent>, event: H) -> bool {
     // SAFETY: a live event, says the caller.
-    guard::unseen(|| unsafe { real(event) }) == 0
+    function.is_some_and(|function| guard::unseen(|| unsafe { function(event) }) == 0)
 }
 
 /// Low halves of the command ids of a wait list, on the stack where it is short.

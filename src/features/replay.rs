@@ -13,12 +13,13 @@
 //! application's queue is waited for before, unless a user event is outstanding: that wait might
 //! never end.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
+use crate::abi::functions::id;
 use crate::facts::objects;
 use crate::hooks::instead::{may_hang, truth};
 use crate::recording;
 use crate::settings::config;
-use crate::shell::table::id;
 use clscope_trace::defs::{Replay, ReplayBatch};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -146,14 +147,6 @@ pub fn launch(slot: usize, launch: &Launch) {
     recording::define(&out.into());
 }
 
-const CL_MEM_READ_ONLY: u64 = 4;
-const CL_MEM_FLAGS: u32 = 0x1101;
-const CL_MEM_SIZE: u32 = 0x1102;
-const CL_QUEUE_CONTEXT: u32 = 0x1090;
-const CL_QUEUE_DEVICE: u32 = 0x1091;
-const CL_KERNEL_NUM_ARGS: u32 = 0x1191;
-const CL_MEM_READ_WRITE: u64 = 1;
-
 type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, *mut usize) -> i32;
 
 /// A fixed-size answer of an info function.
@@ -214,7 +207,7 @@ impl Calls {
 fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
     let arguments =
         known(|k| k.arguments.get(&(launch.kernel as usize)).cloned().unwrap_or_default());
-    let count: u32 = ask(slot, id::clGetKernelInfo, launch.kernel, CL_KERNEL_NUM_ARGS)
+    let count: u32 = ask(slot, id::clGetKernelInfo, launch.kernel, cl::CL_KERNEL_NUM_ARGS)
         .ok_or("its number of arguments is not known")?;
     let mut out: Vec<(H, usize)> = Vec::new();
     for index in (0..count).chain([u32::MAX]) {
@@ -235,13 +228,13 @@ fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
             Some(Argument::Object(object)) => *object,
         };
         let memory = known(|k| k.memory.get(&(object as usize)).copied());
-        let flags = || ask::<u64>(slot, id::clGetMemObjectInfo, object, CL_MEM_FLAGS);
+        let flags = || ask::<u64>(slot, id::clGetMemObjectInfo, object, cl::CL_MEM_FLAGS);
         match memory {
             Some(Memory::Sampler) => {}
-            Some(Memory::Buffer) if flags().is_some_and(|f| f & CL_MEM_READ_ONLY != 0) => {}
-            Some(Memory::Image) if flags().is_some_and(|f| f & CL_MEM_READ_ONLY != 0) => {}
+            Some(Memory::Buffer) if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
+            Some(Memory::Image) if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
             Some(Memory::Buffer) => {
-                let size: usize = ask(slot, id::clGetMemObjectInfo, object, CL_MEM_SIZE)
+                let size: usize = ask(slot, id::clGetMemObjectInfo, object, cl::CL_MEM_SIZE)
                     .ok_or("a buffer's size is not known")?;
                 if !out.iter().any(|(known, _)| *known == object) {
                     out.push((object, size));
@@ -307,9 +300,9 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
         }
         said("waiting for the queue", (calls.finish)(launch.queue))?;
     }
-    let context: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_CONTEXT)
+    let context: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, cl::CL_QUEUE_CONTEXT)
         .ok_or("the queue's context is not known")?;
-    let device: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, CL_QUEUE_DEVICE)
+    let device: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, cl::CL_QUEUE_DEVICE)
         .ok_or("the queue's device is not known")?;
     let mut code = 0;
     // SAFETY: a live context and device of it.
@@ -319,7 +312,7 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
     for (buffer, size) in buffers {
         // SAFETY: a live context.
         let copy = unsafe {
-            (calls.create_buffer)(context, CL_MEM_READ_WRITE, size, null_mut(), &mut code)
+            (calls.create_buffer)(context, cl::CL_MEM_READ_WRITE, size, null_mut(), &mut code)
         };
         said(&format!("making room for a copy of {size} bytes"), code)?;
         stage.saved.push((buffer, copy, size));

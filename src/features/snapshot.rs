@@ -3,10 +3,10 @@
 //! needs privileges that the application does not have.
 
 use crate::abi::entry::H;
+use crate::abi::functions::id;
 use crate::features::{counters, sampler};
 use crate::hooks::instead::{may_hang, truth, wait};
 use crate::settings::config;
-use crate::shell::table::id;
 
 /// Whether enqueues need an event of ours where the application asked for none.
 pub fn wants_event() -> bool {

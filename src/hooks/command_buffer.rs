@@ -6,19 +6,20 @@
 //! do.
 
 use super::platform;
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::functions::id;
+use crate::abi::signatures as f;
 use crate::facts::objects;
-use crate::features::device_time::{CL_QUEUE_PROFILING, Queue};
+use crate::features::device_time::Queue;
 use crate::recording::guard;
+use crate::runtime::functions as api;
 use crate::runtime::real;
-use crate::shell::table::id;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-
-const CL_INCOMPATIBLE_COMMAND_QUEUE_KHR: i32 = -1140;
-type Enqueue = unsafe extern "C-unwind" fn(u32, *mut H, H, u32, *const H, *mut H) -> i32;
 
 /// Queues that command buffers were made for, by handle.
 static MADE_FOR: Mutex<Option<HashMap<usize, Vec<usize>>>> = Mutex::new(None);
@@ -35,7 +36,7 @@ const YES: u8 = 2;
 #[inline(never)]
 pub unsafe fn clCreateCommandBufferKHR(
     site: Site,
-    real: unsafe extern "C-unwind" fn(usize, *const H, P, *mut i32) -> H,
+    real: f::clCreateCommandBufferKHR,
     num_queues: usize,
     queues: *const H,
     properties: P,
@@ -78,7 +79,7 @@ pub fn stand_in(slot: usize, function: u16, theirs: H) -> H {
         .filter(|_| function == id::clEnqueueCommandBufferKHR);
     let Some((at, cell)) = at.and_then(|at| Some((at, TRUE.get(at)?))) else { return theirs };
     cell.store(theirs, Ordering::Release);
-    let ours: Enqueue = match at {
+    let ours: f::clEnqueueCommandBufferKHR = match at {
         0 => checked::<0>,
         1 => checked::<1>,
         _ => checked::<2>,
@@ -94,26 +95,31 @@ pub fn stands_for(slot: usize, function: u16, theirs: H) -> bool {
 }
 
 unsafe extern "C-unwind" fn checked<const AT: usize>(
-    num_queues: u32,
+    num_queues: usize,
     queues: *mut H,
     buffer: H,
-    num_events: u32,
+    num_events: usize,
     event_list: *const H,
     event: *mut H,
 ) -> i32 {
-    if num_queues > 0 && !queues.is_null() {
+    // The word's upper half is the caller's garbage.
+    let count = num_queues as u32;
+    if count > 0 && !queues.is_null() {
         // SAFETY: the application's list is as long as it says.
-        let given = unsafe { std::slice::from_raw_parts(queues, num_queues as usize) };
+        let given = unsafe { std::slice::from_raw_parts(queues, count as usize) };
         if guard::protect(false, || {
             differing(buffer, given).is_some_and(|queue| refuses(AT, queue))
         }) {
-            return CL_INCOMPATIBLE_COMMAND_QUEUE_KHR;
+            return cl::CL_INCOMPATIBLE_COMMAND_QUEUE_KHR;
         }
     }
-    // SAFETY: stored before this function was handed out; the registry's signature.
-    let real = unsafe { std::mem::transmute::<H, Enqueue>(TRUE[AT].load(Ordering::Acquire)) };
-    // SAFETY: the application's own call.
-    unsafe { real(num_queues, queues, buffer, num_events, event_list, event) }
+    let theirs = TRUE.get(AT).map_or(null_mut(), |cell| cell.load(Ordering::Acquire));
+    // SAFETY: the function of that name, stored before this one was handed out.
+    match unsafe { api::clEnqueueCommandBufferKHR.at(theirs) } {
+        // SAFETY: the application's own call.
+        Some(real) => unsafe { real(num_queues, queues, buffer, num_events, event_list, event) },
+        None => cl::CL_INVALID_OPERATION,
+    }
 }
 
 /// A queue that differs from the one that the buffer was made for, to the application, in the bit
@@ -143,33 +149,24 @@ fn refuses(at: usize, queue: &Queue) -> bool {
 /// Enqueues an empty command buffer, made for a queue without profiling, on one with it; both are
 /// ours.
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
-    type CreateQueue = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
-    type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
-    type Create = unsafe extern "C-unwind" fn(u32, *const H, P, *mut i32) -> H;
     let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
     let (context, device) = (queue.context as H, queue.device as H);
     let platform = Some(platform::of(site, device)).filter(|p| !p.is_null())?;
-    let core = |function| Some(real::own(queue.slot, function)).filter(|f| !f.is_null());
-    let address = core(id::clGetExtensionFunctionAddressForPlatform)?;
-    // SAFETY: found under that name.
-    let address =
-        unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H, P) -> H>(address) };
-    let extension = |name: &std::ffi::CStr| {
-        // SAFETY: a platform and a C string.
-        Some(unsafe { address(platform, name.as_ptr().cast_mut().cast()) }).filter(|f| !f.is_null())
-    };
-    // SAFETY: all are found under the names of functions of these types, and called on objects that
-    // were just made here.
+    let address = api::clGetExtensionFunctionAddressForPlatform.own(queue.slot)?;
+    // SAFETY: a platform and a C string.
+    let extension = |name: &CStr| unsafe { address(platform, name.as_ptr().cast_mut().cast()) };
+    let create_queue = api::clCreateCommandQueue.own(queue.slot)?;
+    let finish = api::clFinish.own(queue.slot)?;
+    let release_queue = api::clReleaseCommandQueue.own(queue.slot)?;
+    // SAFETY: addresses of the functions of these names, and calls on objects that were just made
+    // here.
     unsafe {
-        let create_queue = std::mem::transmute::<H, CreateQueue>(core(id::clCreateCommandQueue)?);
-        let finish = std::mem::transmute::<H, OnHandle>(core(id::clFinish)?);
-        let release_queue = std::mem::transmute::<H, OnHandle>(core(id::clReleaseCommandQueue)?);
-        let create = std::mem::transmute::<H, Create>(extension(c"clCreateCommandBufferKHR")?);
+        let create = api::clCreateCommandBufferKHR.at(extension(c"clCreateCommandBufferKHR"))?;
         let finalize =
-            std::mem::transmute::<H, OnHandle>(extension(c"clFinalizeCommandBufferKHR")?);
-        let release = std::mem::transmute::<H, OnHandle>(extension(c"clReleaseCommandBufferKHR")?);
-        let enqueue = std::mem::transmute::<H, Enqueue>(TRUE.get(at)?.load(Ordering::Acquire));
-        let queues = [0, CL_QUEUE_PROFILING]
+            api::clFinalizeCommandBufferKHR.at(extension(c"clFinalizeCommandBufferKHR"))?;
+        let release = api::clReleaseCommandBufferKHR.at(extension(c"clReleaseCommandBufferKHR"))?;
+        let enqueue = api::clEnqueueCommandBufferKHR.at(TRUE.get(at)?.load(Ordering::Acquire))?;
+        let queues = [0, cl::CL_QUEUE_PROFILING_ENABLE]
             .map(|properties| create_queue(context, device, properties, null_mut()));
         let [plain, mut profiled] = queues;
         let mut found = None;
@@ -179,7 +176,7 @@ fn tried(at: usize, queue: &Queue) -> Option<bool> {
                 if finalize(buffer) == 0 {
                     found = Some(
                         enqueue(1, &mut profiled, buffer, 0, std::ptr::null(), null_mut())
-                            == CL_INCOMPATIBLE_COMMAND_QUEUE_KHR,
+                            == cl::CL_INCOMPATIBLE_COMMAND_QUEUE_KHR,
                     );
                     finish(profiled);
                 }

@@ -1,19 +1,18 @@
 //! Contexts.
 
 use super::{define, platform};
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::features::device_time;
 use crate::hooks::callbacks;
 use crate::recording::guard::{self, Entered};
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use clscope_trace::defs::Context;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-
-const CL_CONTEXT_REFERENCE_COUNT: u32 = 0x1080;
-const CL_CONTEXT_DEVICES: u32 = 0x1081;
 
 /// The application's references of each context. Contexts are few and their calls rare.
 static REFERENCES: Mutex<Option<HashMap<usize, i64>>> = Mutex::new(None);
@@ -43,7 +42,11 @@ fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &
             {
                 guard.get_or_insert_with(HashMap::new).insert(context as usize, 1);
             }
-            let devices = info::handles(site, id::clGetContextInfo, context, CL_CONTEXT_DEVICES);
+            let devices = info::handles(
+                api::clGetContextInfo.own(site.slot),
+                context,
+                cl::CL_CONTEXT_DEVICES,
+            );
             let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
             define(Context { id: context_id, devices });
         });
@@ -57,14 +60,13 @@ fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &
 pub fn adopted(site: Site, context: H) -> u32 {
     let (context_id, new) = objects::seen(context);
     if new {
-        let devices = info::handles(site, id::clGetContextInfo, context, CL_CONTEXT_DEVICES);
+        let devices =
+            info::handles(api::clGetContextInfo.own(site.slot), context, cl::CL_CONTEXT_DEVICES);
         let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
         define(Context { id: context_id, devices });
     }
     context_id
 }
-
-type Create = unsafe extern "C-unwind" fn(P, u32, *const H, P, P, *mut i32) -> H;
 
 #[expect(
     clippy::too_many_arguments,
@@ -73,7 +75,7 @@ type Create = unsafe extern "C-unwind" fn(P, u32, *const H, P, P, *mut i32) -> H
 #[inline(never)]
 pub unsafe fn clCreateContext(
     site: Site,
-    real: Create,
+    real: f::clCreateContext,
     properties: P,
     num_devices: u32,
     devices: *const H,
@@ -103,7 +105,7 @@ pub unsafe fn clCreateContext(
 #[inline(never)]
 pub unsafe fn clCreateContextFromType(
     site: Site,
-    real: unsafe extern "C-unwind" fn(P, u64, P, P, *mut i32) -> H,
+    real: f::clCreateContextFromType,
     properties: P,
     device_type: u64,
     pfn_notify: P,
@@ -129,11 +131,7 @@ pub unsafe fn clCreateContextFromType(
 }
 
 #[inline(never)]
-pub unsafe fn clRetainContext(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    context: H,
-) -> i32 {
+pub unsafe fn clRetainContext(site: Site, real: f::clRetainContext, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(context) } };
     // SAFETY: as above.
@@ -152,11 +150,7 @@ pub unsafe fn clRetainContext(
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseContext(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    context: H,
-) -> i32 {
+pub unsafe fn clReleaseContext(site: Site, real: f::clReleaseContext, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     if references(context, -1).is_some_and(|left| left <= 0) {
@@ -176,11 +170,7 @@ pub unsafe fn clReleaseContext(
 }
 
 #[inline(never)]
-pub unsafe fn clTerminateContextKHR(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    context: H,
-) -> i32 {
+pub unsafe fn clTerminateContextKHR(site: Site, real: f::clTerminateContextKHR, context: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(context) } };
     guard::protect((), || device_time::context_abandoned(entered.thread, context));
@@ -200,7 +190,7 @@ pub unsafe fn clTerminateContextKHR(
 #[inline(never)]
 pub unsafe fn clGetContextInfo(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32,
+    real: f::clGetContextInfo,
     context: H,
     param_name: u32,
     size: usize,
@@ -211,7 +201,7 @@ pub unsafe fn clGetContextInfo(
         // SAFETY: the application's own call.
         return unsafe { real(context, param_name, size, value, size_ret) };
     };
-    if param_name == CL_CONTEXT_REFERENCE_COUNT {
+    if param_name == cl::CL_CONTEXT_REFERENCE_COUNT {
         // Events of complete commands hold their context in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look_at_context(entered.thread, Some(context)));
         entered.start_now();
@@ -233,7 +223,7 @@ pub unsafe fn clGetContextInfo(
 #[inline(never)]
 pub unsafe fn clSetContextDestructorCallback(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    real: f::clSetContextDestructorCallback,
     context: H,
     pfn_notify: P,
     user_data: P,

@@ -1,28 +1,23 @@
 //! Events: where the application learns that commands are complete is where their stamps are read;
 //! and what it asks about events is answered as if we held none.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::features::device_time;
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard;
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-
-const CL_EVENT_COMMAND_QUEUE: u32 = 0x11D0;
-const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
-const CL_EVENT_REFERENCE_COUNT: u32 = 0x11D2;
-const CL_PROFILING_COMMAND_QUEUED: u32 = 0x1280;
-const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
-const CL_COMPLETE: i32 = 0;
 
 #[inline(never)]
 pub unsafe fn clWaitForEvents(
     site: Site,
-    real: unsafe extern "C-unwind" fn(u32, *const H) -> i32,
+    real: f::clWaitForEvents,
     count: u32,
     list: *const H,
 ) -> i32 {
@@ -33,8 +28,8 @@ pub unsafe fn clWaitForEvents(
     let code = guard::real_call(&entered, || unsafe { real(count, list) });
     let end = recording::now();
     entered.call_at(site.function, code, &[u64::from(count)], end);
-    // -14: an event ended in an error; all have ended all the same.
-    if matches!(code, 0 | -14) && !list.is_null() {
+    // An event may have ended in an error; all have ended all the same.
+    if matches!(code, 0 | cl::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) && !list.is_null() {
         // SAFETY: the runtime has read `count` events there.
         let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
         let waited = || {
@@ -46,7 +41,7 @@ pub unsafe fn clWaitForEvents(
 }
 
 #[inline(never)]
-pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+pub unsafe fn clFinish(site: Site, real: f::clFinish, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     let thread = entered.thread;
@@ -74,7 +69,7 @@ pub unsafe fn clFinish(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, 
 }
 
 #[inline(never)]
-pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, queue: H) -> i32 {
+pub unsafe fn clFlush(site: Site, real: f::clFlush, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
@@ -83,12 +78,10 @@ pub unsafe fn clFlush(site: Site, real: unsafe extern "C-unwind" fn(H) -> i32, q
     code
 }
 
-type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
-
 #[inline(never)]
 pub unsafe fn clGetEventInfo(
     site: Site,
-    real: Info,
+    real: f::clGetEventInfo,
     event: H,
     param_name: u32,
     size: usize,
@@ -105,7 +98,7 @@ pub unsafe fn clGetEventInfo(
         || guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) });
     let mut facts = objects::event(event);
     let code = match facts {
-        Some(known) if param_name == CL_EVENT_REFERENCE_COUNT && known.queue != 0 => {
+        Some(known) if param_name == cl::CL_EVENT_REFERENCE_COUNT && known.queue != 0 => {
             device_time::steady(known.queue, || {
                 facts = objects::event(event);
                 ask()
@@ -117,15 +110,15 @@ pub unsafe fn clGetEventInfo(
     let mut complete = false;
     if code == 0 && !value.is_null() {
         match param_name {
-            CL_EVENT_REFERENCE_COUNT if facts.is_some_and(|f| f.held) => {
+            cl::CL_EVENT_REFERENCE_COUNT if facts.is_some_and(|f| f.held) => {
                 let count = value.cast::<u32>();
                 // SAFETY: the runtime has just written a cl_uint there, wherever that is. Ours is
                 // one of the references.
                 unsafe { count.write_unaligned(count.read_unaligned().saturating_sub(1)) };
             }
-            CL_EVENT_COMMAND_EXECUTION_STATUS => {
+            cl::CL_EVENT_COMMAND_EXECUTION_STATUS => {
                 // SAFETY: the runtime has just written a cl_int there.
-                complete = unsafe { value.cast::<i32>().read_unaligned() } <= CL_COMPLETE
+                complete = unsafe { value.cast::<i32>().read_unaligned() } <= cl::CL_COMPLETE
             }
             _ => {}
         }
@@ -148,7 +141,7 @@ pub unsafe fn clGetEventInfo(
 #[inline(never)]
 pub unsafe fn clGetEventProfilingInfo(
     site: Site,
-    real: Info,
+    real: f::clGetEventProfilingInfo,
     event: H,
     param_name: u32,
     size: usize,
@@ -163,7 +156,7 @@ pub unsafe fn clGetEventProfilingInfo(
     let unprofiled = match known {
         Some(facts) => facts.unprofiled,
         // Of a command enqueued while nothing was recorded: its queue tells.
-        None => info::number(site, id::clGetEventInfo, event, CL_EVENT_COMMAND_QUEUE)
+        None => info::number(api::clGetEventInfo.own(site.slot), event, cl::CL_EVENT_COMMAND_QUEUE)
             .and_then(|queue| objects::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
@@ -182,13 +175,13 @@ pub unsafe fn clGetEventProfilingInfo(
         match guard::real_call(&entered, || unsafe {
             real(
                 event,
-                CL_PROFILING_COMMAND_QUEUED,
+                cl::CL_PROFILING_COMMAND_QUEUED,
                 8,
                 (&raw mut unused).cast(),
                 std::ptr::null_mut(),
             )
         }) {
-            0 => CL_PROFILING_INFO_NOT_AVAILABLE,
+            0 => cl::CL_PROFILING_INFO_NOT_AVAILABLE,
             code => code,
         }
     } else {
@@ -209,7 +202,7 @@ pub unsafe fn clGetEventProfilingInfo(
 #[inline(never)]
 pub unsafe fn clSetEventCallback(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, i32, P, P) -> i32,
+    real: f::clSetEventCallback,
     event: H,
     callback_type: i32,
     pfn_notify: P,
@@ -232,11 +225,7 @@ pub unsafe fn clSetEventCallback(
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseEvent(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    event: H,
-) -> i32 {
+pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event) } };
     // The handle may be another event's by the time the record is written.
@@ -253,7 +242,7 @@ static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex:
 #[inline(never)]
 pub unsafe fn clCreateUserEvent(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, *mut i32) -> H,
+    real: f::clCreateUserEvent,
     context: H,
     errcode_ret: *mut i32,
 ) -> H {
@@ -279,7 +268,7 @@ pub unsafe fn clCreateUserEvent(
 #[inline(never)]
 pub unsafe fn clSetUserEventStatus(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, i32) -> i32,
+    real: f::clSetUserEventStatus,
     event: H,
     status: i32,
 ) -> i32 {

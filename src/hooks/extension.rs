@@ -2,11 +2,12 @@
 
 use super::command_buffer;
 use crate::abi::entry::{H, P, Site};
+use crate::abi::functions::{COUNT, FUNCTIONS};
+use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::recording::guard;
 use crate::runtime::real;
 use crate::shell::exports;
-use crate::shell::table::{COUNT, FUNCTIONS};
 use std::ffi::CStr;
 
 /// What the audit shim asks: the function to bind in place of the one at `bound` that a loader
@@ -56,7 +57,7 @@ unsafe fn replacement(name: P, theirs: H) -> H {
 #[inline(never)]
 pub unsafe fn clGetExtensionFunctionAddress(
     site: Site,
-    real: unsafe extern "C-unwind" fn(P) -> H,
+    real: f::clGetExtensionFunctionAddress,
     name: P,
 ) -> H {
     // SAFETY: the application's own call.
@@ -72,7 +73,7 @@ pub unsafe fn clGetExtensionFunctionAddress(
 #[inline(never)]
 pub unsafe fn clGetExtensionFunctionAddressForPlatform(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P) -> H,
+    real: f::clGetExtensionFunctionAddressForPlatform,
     platform: H,
     name: P,
 ) -> H {

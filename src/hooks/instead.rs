@@ -4,11 +4,11 @@
 //! listed in `changes`. Refuses to stand in for extension pointers.
 
 use crate::abi::entry::{H, P};
+use crate::abi::functions::{COUNT, id};
 use crate::features::{replay, snapshot};
 use crate::recording;
 use crate::recording::guard;
 use crate::settings::config;
-use crate::shell::table::{COUNT, id};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Ways in that stand-ins exist for: the exported symbols and two layers (`real`).

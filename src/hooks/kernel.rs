@@ -1,19 +1,19 @@
 //! Kernels, and their names, which filters ask about.
 
 use super::{define, passed};
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
+use crate::runtime::functions as api;
 use crate::settings::config;
-use crate::shell::table::id;
 use clscope_trace::defs::Kernel;
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-const CL_KERNEL_FUNCTION_NAME: u32 = 0x1190;
 
 /// Whether a filter on kernel names is in force.
 static FILTERING: AtomicBool = AtomicBool::new(false);
@@ -30,7 +30,7 @@ pub fn filtered_out(kernel: H) -> bool {
 /// Gives a kernel its id and name.
 fn named(site: Site, kernel: H, program: u32) -> u32 {
     let kernel_id = objects::created(kernel, 0);
-    let name = info::text(site, id::clGetKernelInfo, kernel, CL_KERNEL_FUNCTION_NAME);
+    let name = info::text(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_FUNCTION_NAME);
     let patterns = &config::get().kernels;
     if !patterns.is_empty() {
         let mut guard = LEFT_OUT.lock();
@@ -65,7 +65,7 @@ fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32
 #[inline(never)]
 pub unsafe fn clCreateKernel(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P, *mut i32) -> H,
+    real: f::clCreateKernel,
     program: H,
     kernel_name: P,
     errcode_ret: *mut i32,
@@ -81,7 +81,7 @@ pub unsafe fn clCreateKernel(
 #[inline(never)]
 pub unsafe fn clCreateKernelsInProgram(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, *mut H, P) -> i32,
+    real: f::clCreateKernelsInProgram,
     program: H,
     num_kernels: u32,
     kernels: *mut H,
@@ -116,7 +116,7 @@ pub unsafe fn clCreateKernelsInProgram(
 #[inline(never)]
 pub unsafe fn clCloneKernel(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, *mut i32) -> H,
+    real: f::clCloneKernel,
     source: H,
     errcode_ret: *mut i32,
 ) -> H {

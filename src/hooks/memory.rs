@@ -1,7 +1,9 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
+use crate::abi::signatures as f;
 use crate::facts::geometry::Geometry;
 use crate::facts::objects;
 use crate::features::launch::{self, What};
@@ -18,27 +20,24 @@ pub fn element_size(format: P) -> u64 {
     // SAFETY: a cl_image_format is two cl_uint; the runtime has accepted it.
     let (order, kind) = unsafe { (*format.cast::<u32>(), *format.cast::<u32>().add(1)) };
     let channels = match order {
-        // R, A, Rx, INTENSITY, LUMINANCE, DEPTH
-        0x10B0 | 0x10B1 | 0x10BA | 0x10B8 | 0x10B9 | 0x10BD => 1,
-        // RG, RA, RGx
-        0x10B2 | 0x10B3 | 0x10BB => 2,
-        // RGB, RGBx, sRGB, sRGBx
-        0x10B4 | 0x10BC | 0x10BF | 0x10C0 => 3,
-        // RGBA, BGRA, ARGB, sRGBA, sBGRA, ABGR
-        0x10B5 | 0x10B6 | 0x10B7 | 0x10C1 | 0x10C2 | 0x10C3 => 4,
+        cl::CL_R | cl::CL_A | cl::CL_Rx | cl::CL_INTENSITY | cl::CL_LUMINANCE | cl::CL_DEPTH => 1,
+        cl::CL_RG | cl::CL_RA | cl::CL_RGx => 2,
+        cl::CL_RGB | cl::CL_RGBx | cl::CL_sRGB | cl::CL_sRGBx => 3,
+        cl::CL_RGBA | cl::CL_BGRA | cl::CL_ARGB | cl::CL_sRGBA | cl::CL_sBGRA | cl::CL_ABGR => 4,
         _ => return 0,
     };
     match kind {
-        // SNORM_INT8, UNORM_INT8, SIGNED_INT8, UNSIGNED_INT8
-        0x10D0 | 0x10D2 | 0x10D7 | 0x10DA => channels,
-        // SNORM_INT16, UNORM_INT16, SIGNED_INT16, UNSIGNED_INT16, HALF_FLOAT
-        0x10D1 | 0x10D3 | 0x10D8 | 0x10DB | 0x10DD => channels * 2,
-        // SIGNED_INT32, UNSIGNED_INT32, FLOAT
-        0x10D9 | 0x10DC | 0x10DE => channels * 4,
-        // UNORM_SHORT_565, UNORM_SHORT_555
-        0x10D4 | 0x10D5 => 2,
-        // UNORM_INT_101010, UNORM_INT_101010_2
-        0x10D6 | 0x10E0 => 4,
+        cl::CL_SNORM_INT8 | cl::CL_UNORM_INT8 | cl::CL_SIGNED_INT8 | cl::CL_UNSIGNED_INT8 => {
+            channels
+        }
+        cl::CL_SNORM_INT16
+        | cl::CL_UNORM_INT16
+        | cl::CL_SIGNED_INT16
+        | cl::CL_UNSIGNED_INT16
+        | cl::CL_HALF_FLOAT => channels * 2,
+        cl::CL_SIGNED_INT32 | cl::CL_UNSIGNED_INT32 | cl::CL_FLOAT => channels * 4,
+        cl::CL_UNORM_SHORT_565 | cl::CL_UNORM_SHORT_555 => 2,
+        cl::CL_UNORM_INT_101010 | cl::CL_UNORM_INT_101010_2 => 4,
         _ => 0,
     }
 }
@@ -71,7 +70,7 @@ pub unsafe fn destructor(
 #[inline(never)]
 pub unsafe fn clSetMemObjectDestructorCallback(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    real: f::clSetMemObjectDestructorCallback,
     memobj: H,
     pfn_notify: P,
     user_data: P,
@@ -83,7 +82,7 @@ pub unsafe fn clSetMemObjectDestructorCallback(
 #[inline(never)]
 pub unsafe fn clSetMemObjectDestructorAPPLE(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    real: f::clSetMemObjectDestructorAPPLE,
     memobj: H,
     pfn_notify: P,
     user_data: P,
@@ -108,9 +107,6 @@ fn what(site: Site, kind: CommandKind, waits: (u32, *const H), event: *mut H) ->
     }
 }
 
-type NativeKernel =
-    unsafe extern "C-unwind" fn(H, P, P, usize, u32, *const H, P, u32, *const H, *mut H) -> i32;
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the function's own, with site and real function in front"
@@ -118,7 +114,7 @@ type NativeKernel =
 #[inline(never)]
 pub unsafe fn clEnqueueNativeKernel(
     site: Site,
-    real: NativeKernel,
+    real: f::clEnqueueNativeKernel,
     command_queue: H,
     user_func: P,
     args: P,
@@ -174,8 +170,6 @@ pub unsafe fn clEnqueueNativeKernel(
     )
 }
 
-type SvmFree = unsafe extern "C-unwind" fn(H, u32, P, P, P, u32, *const H, *mut H) -> i32;
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the function's own, with site and real function in front"
@@ -183,7 +177,7 @@ type SvmFree = unsafe extern "C-unwind" fn(H, u32, P, P, P, u32, *const H, *mut 
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFree(
     site: Site,
-    real: SvmFree,
+    real: f::clEnqueueSVMFree,
     command_queue: H,
     count: u32,
     pointers: P,
@@ -222,8 +216,6 @@ pub unsafe fn clEnqueueSVMFree(
     code
 }
 
-type SvmFreeArm = unsafe extern "C-unwind" fn(H, usize, P, P, P, usize, *const H, *mut H) -> i32;
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the function's own, with site and real function in front"
@@ -231,7 +223,7 @@ type SvmFreeArm = unsafe extern "C-unwind" fn(H, usize, P, P, P, usize, *const H
 #[inline(never)]
 pub unsafe fn clEnqueueSVMFreeARM(
     site: Site,
-    real: SvmFreeArm,
+    real: f::clEnqueueSVMFreeARM,
     command_queue: H,
     count: usize,
     pointers: P,
@@ -243,7 +235,7 @@ pub unsafe fn clEnqueueSVMFreeARM(
 ) -> i32 {
     // SAFETY: the same function under another name; whole words and cl_uint are passed alike.
     unsafe {
-        let real: SvmFree = std::mem::transmute::<SvmFreeArm, SvmFree>(real);
+        let real = std::mem::transmute::<f::clEnqueueSVMFreeARM, f::clEnqueueSVMFree>(real);
         clEnqueueSVMFree(
             site,
             real,

@@ -2,31 +2,16 @@
 //! makes a context of them.
 
 use super::define;
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::recording::guard;
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use clscope_trace::defs::{Device, Platform};
 use parking_lot::Mutex;
 
-const CL_PLATFORM_VERSION: u32 = 0x0901;
-const CL_PLATFORM_NAME: u32 = 0x0902;
-const CL_PLATFORM_VENDOR: u32 = 0x0903;
-const CL_DEVICE_TYPE: u32 = 0x1000;
-const CL_DEVICE_MAX_COMPUTE_UNITS: u32 = 0x1002;
-const CL_DEVICE_MAX_CLOCK_FREQUENCY: u32 = 0x100C;
-const CL_DEVICE_GLOBAL_MEM_SIZE: u32 = 0x101F;
-const CL_DEVICE_PROFILING_TIMER_RESOLUTION: u32 = 0x1025;
-const CL_DEVICE_NAME: u32 = 0x102B;
-const CL_DEVICE_VENDOR: u32 = 0x102C;
-const CL_DRIVER_VERSION: u32 = 0x102D;
-const CL_DEVICE_VERSION: u32 = 0x102F;
-const CL_DEVICE_EXTENSIONS: u32 = 0x1030;
-const CL_DEVICE_PLATFORM: u32 = 0x1031;
-const CL_DEVICE_PARENT_DEVICE: u32 = 0x1042;
-const CL_DEVICE_UUID_KHR: u32 = 0x106A;
-const CL_DEVICE_PCI_BUS_INFO_KHR: u32 = 0x410F;
 const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
 const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
 const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
@@ -55,18 +40,20 @@ fn first(id: u32) -> bool {
 
 /// PCI address of a device, `dddd:bb:dd.f`, where it tells.
 pub fn pci(site: Site, handle: H) -> Option<String> {
-    let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
-    let extensions = info::text(site, id::clGetDeviceInfo, handle, CL_DEVICE_EXTENSIONS);
+    let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
+    let extensions =
+        info::text(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
     // Only what a device says it knows is asked for: some drivers answer unknown questions with a
     // crash.
     let address = if has("cl_khr_pci_bus_info") {
-        info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_PCI_BUS_INFO_KHR).and_then(|b| {
-            let field = |i: usize| {
-                b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes)
-            };
-            Some((field(0)?, field(1)?, field(2)?, field(3)?))
-        })
+        info::bytes(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_PCI_BUS_INFO_KHR)
+            .and_then(|b| {
+                let field = |i: usize| {
+                    b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes)
+                };
+                Some((field(0)?, field(1)?, field(2)?, field(3)?))
+            })
     } else if has("cl_nv_device_attribute_query") {
         let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
         let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
@@ -89,28 +76,28 @@ pub fn device(site: Site, handle: H) -> u32 {
     if !first(device) {
         return device;
     }
-    let text = |name| info::text(site, id::clGetDeviceInfo, handle, name);
-    let number = |name| info::number(site, id::clGetDeviceInfo, handle, name);
+    let text = |name| info::text(api::clGetDeviceInfo.own(site.slot), handle, name);
+    let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
     let platform = platform(site, of(site, handle));
     let parent =
-        number(CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
-    let extensions = text(CL_DEVICE_EXTENSIONS);
+        number(cl::CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
+    let extensions = text(cl::CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
     let uuid = has("cl_khr_device_uuid")
-        .then(|| info::bytes(site, id::clGetDeviceInfo, handle, CL_DEVICE_UUID_KHR))
+        .then(|| info::bytes(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_UUID_KHR))
         .flatten();
     define(Device {
         id: device,
         platform,
-        name: text(CL_DEVICE_NAME),
-        vendor: text(CL_DEVICE_VENDOR),
-        driver: text(CL_DRIVER_VERSION),
-        version: text(CL_DEVICE_VERSION),
-        device_type: number(CL_DEVICE_TYPE).unwrap_or(0),
-        compute_units: number(CL_DEVICE_MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
-        clock_mhz: number(CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0) as u32,
-        global_memory: number(CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
-        timer_resolution: number(CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
+        name: text(cl::CL_DEVICE_NAME),
+        vendor: text(cl::CL_DEVICE_VENDOR),
+        driver: text(cl::CL_DRIVER_VERSION),
+        version: text(cl::CL_DEVICE_VERSION),
+        device_type: number(cl::CL_DEVICE_TYPE).unwrap_or(0),
+        compute_units: number(cl::CL_DEVICE_MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
+        clock_mhz: number(cl::CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0) as u32,
+        global_memory: number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+        timer_resolution: number(cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
         pci: pci(site, handle),
         parent,
         uuid: uuid.map(|bytes| bytes.iter().map(|b| format!("{b:02x}")).collect()),
@@ -120,12 +107,13 @@ pub fn device(site: Site, handle: H) -> u32 {
 
 /// Platform of a device, NULL where it does not tell.
 pub fn of(site: Site, device: H) -> H {
-    info::number(site, id::clGetDeviceInfo, device, CL_DEVICE_PLATFORM).unwrap_or(0) as H
+    info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_PLATFORM).unwrap_or(0)
+        as H
 }
 
 /// Name of a device's platform: what is known of runtimes beyond the specification goes by it.
 fn name_of(site: Site, device: H) -> String {
-    info::text(site, id::clGetPlatformInfo, of(site, device), CL_PLATFORM_NAME)
+    info::text(api::clGetPlatformInfo.own(site.slot), of(site, device), cl::CL_PLATFORM_NAME)
 }
 
 /// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that
@@ -150,12 +138,12 @@ fn platform(site: Site, handle: H) -> u32 {
     }
     let (platform, _) = objects::seen(handle);
     if first(platform) {
-        let text = |name| info::text(site, id::clGetPlatformInfo, handle, name);
+        let text = |name| info::text(api::clGetPlatformInfo.own(site.slot), handle, name);
         define(Platform {
             id: platform,
-            name: text(CL_PLATFORM_NAME),
-            vendor: text(CL_PLATFORM_VENDOR),
-            version: text(CL_PLATFORM_VERSION),
+            name: text(cl::CL_PLATFORM_NAME),
+            vendor: text(cl::CL_PLATFORM_VENDOR),
+            version: text(cl::CL_PLATFORM_VERSION),
         });
     }
     platform
@@ -183,7 +171,7 @@ unsafe fn listed(list: *mut H, room: u32, count: P) {
 #[inline(never)]
 pub unsafe fn clGetPlatformIDs(
     site: Site,
-    real: unsafe extern "C-unwind" fn(u32, *mut H, P) -> i32,
+    real: f::clGetPlatformIDs,
     num_entries: u32,
     platforms: *mut H,
     num_platforms: P,
@@ -212,7 +200,7 @@ pub unsafe fn clGetPlatformIDs(
 #[inline(never)]
 pub unsafe fn clGetDeviceIDs(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u64, u32, *mut H, P) -> i32,
+    real: f::clGetDeviceIDs,
     platform: H,
     device_type: u64,
     num_entries: u32,

@@ -1,18 +1,18 @@
 //! Programs: where they came from, how they were built, and what the compiler said when it failed.
 
 use super::{define, outermost_unrecorded, passed};
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use clscope_trace::{checksum, defs};
 use std::ffi::CStr;
 
-const CL_PROGRAM_DEVICES: u32 = 0x1163;
-const CL_PROGRAM_BUILD_LOG: u32 = 0x1183;
 /// Longest build log kept, in bytes.
 const LONGEST_LOG: usize = 64 * 1024;
 
@@ -67,7 +67,7 @@ fn made(
 #[inline(never)]
 pub unsafe fn clCreateProgramWithSource(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, P, *const usize, *mut i32) -> H,
+    real: f::clCreateProgramWithSource,
     context: H,
     count: u32,
     strings: P,
@@ -116,7 +116,7 @@ pub unsafe fn clCreateProgramWithSource(
 #[inline(never)]
 pub unsafe fn clCreateProgramWithBinary(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, *const H, *const usize, P, *mut i32, *mut i32) -> H,
+    real: f::clCreateProgramWithBinary,
     context: H,
     num_devices: u32,
     device_list: *const H,
@@ -153,12 +153,10 @@ pub unsafe fn clCreateProgramWithBinary(
     program
 }
 
-type WithIl = unsafe extern "C-unwind" fn(H, P, usize, *mut i32) -> H;
-
 #[inline(never)]
 pub unsafe fn clCreateProgramWithIL(
     site: Site,
-    real: WithIl,
+    real: f::clCreateProgramWithIL,
     context: H,
     il: P,
     length: usize,
@@ -186,7 +184,7 @@ pub unsafe fn clCreateProgramWithIL(
 #[inline(never)]
 pub unsafe fn clCreateProgramWithILKHR(
     site: Site,
-    real: WithIl,
+    real: f::clCreateProgramWithILKHR,
     context: H,
     il: P,
     length: usize,
@@ -199,7 +197,7 @@ pub unsafe fn clCreateProgramWithILKHR(
 #[inline(never)]
 pub unsafe fn clCreateProgramWithBuiltInKernels(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, *const H, P, *mut i32) -> H,
+    real: f::clCreateProgramWithBuiltInKernels,
     context: H,
     num_devices: u32,
     device_list: *const H,
@@ -232,24 +230,21 @@ pub unsafe fn clCreateProgramWithBuiltInKernels(
 fn built(site: Site, program: H, options: P, result: i32) {
     let mut log = String::new();
     if result != 0 {
-        type BuildInfo = unsafe extern "C-unwind" fn(H, H, u32, usize, P, *mut usize) -> i32;
-        let real = crate::runtime::real::own(site.slot, id::clGetProgramBuildInfo);
-        for device in info::handles(site, id::clGetProgramInfo, program, CL_PROGRAM_DEVICES) {
-            if real.is_null() {
-                break;
-            }
-            // SAFETY: found under that name.
-            let build_info: BuildInfo = unsafe { std::mem::transmute(real) };
+        let real = api::clGetProgramBuildInfo.own(site.slot);
+        for device in
+            info::handles(api::clGetProgramInfo.own(site.slot), program, cl::CL_PROGRAM_DEVICES)
+        {
+            let Some(build_info) = real else { break };
             let mut size = 0usize;
             // SAFETY: a live program and one of its devices; only the size is asked.
             let asked = guard::unseen(|| unsafe {
                 build_info(
                     program,
                     device,
-                    CL_PROGRAM_BUILD_LOG,
+                    cl::CL_PROGRAM_BUILD_LOG,
                     0,
                     std::ptr::null_mut(),
-                    &mut size,
+                    (&raw mut size).cast(),
                 )
             });
             if asked != 0 || size == 0 || size > 1 << 28 {
@@ -261,7 +256,7 @@ fn built(site: Site, program: H, options: P, result: i32) {
                 build_info(
                     program,
                     device,
-                    CL_PROGRAM_BUILD_LOG,
+                    cl::CL_PROGRAM_BUILD_LOG,
                     size,
                     bytes.as_mut_ptr().cast(),
                     std::ptr::null_mut(),
@@ -291,8 +286,7 @@ fn built(site: Site, program: H, options: P, result: i32) {
 
 /// Error codes for which options or program may not have been readable.
 fn readable(code: i32) -> bool {
-    // CL_INVALID_PROGRAM, CL_INVALID_VALUE, CL_INVALID_CONTEXT
-    !matches!(code, -44 | -30 | -34)
+    !matches!(code, cl::CL_INVALID_PROGRAM | cl::CL_INVALID_VALUE | cl::CL_INVALID_CONTEXT)
 }
 
 #[expect(
@@ -302,7 +296,7 @@ fn readable(code: i32) -> bool {
 #[inline(never)]
 pub unsafe fn clBuildProgram(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u32, *const H, P, P, P) -> i32,
+    real: f::clBuildProgram,
     program: H,
     num_devices: u32,
     device_list: *const H,
@@ -328,8 +322,6 @@ pub unsafe fn clBuildProgram(
     code
 }
 
-type Compile = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, P) -> i32;
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the function's own, with site and real function in front"
@@ -337,7 +329,7 @@ type Compile = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P
 #[inline(never)]
 pub unsafe fn clCompileProgram(
     site: Site,
-    real: Compile,
+    real: f::clCompileProgram,
     program: H,
     num_devices: u32,
     device_list: *const H,
@@ -383,8 +375,6 @@ pub unsafe fn clCompileProgram(
     code
 }
 
-type Link = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P, *mut i32) -> H;
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the function's own, with site and real function in front"
@@ -392,7 +382,7 @@ type Link = unsafe extern "C-unwind" fn(H, u32, *const H, P, u32, *const H, P, P
 #[inline(never)]
 pub unsafe fn clLinkProgram(
     site: Site,
-    real: Link,
+    real: f::clLinkProgram,
     context: H,
     num_devices: u32,
     device_list: *const H,
@@ -437,7 +427,7 @@ pub unsafe fn clLinkProgram(
 #[inline(never)]
 pub unsafe fn clSetProgramReleaseCallback(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, P, P) -> i32,
+    real: f::clSetProgramReleaseCallback,
     program: H,
     pfn_notify: P,
     user_data: P,

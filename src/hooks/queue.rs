@@ -3,34 +3,30 @@
 
 use super::{context, define, platform};
 use crate::abi::changes;
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
+use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
-use crate::features::device_time::{self, CL_QUEUE_PROFILING, Made, NewQueue, Queue};
+use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
-use crate::runtime::real;
+use crate::runtime::functions as api;
 use crate::settings::config::{self, DeviceTiming};
-use crate::shell::table::id;
 use clscope_trace::defs;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
-const CL_QUEUE_PROPERTIES: u64 = 0x1093;
-const CL_QUEUE_CONTEXT: u32 = 0x1090;
-const CL_QUEUE_DEVICE: u32 = 0x1091;
-const CL_QUEUE_REFERENCE_COUNT: u32 = 0x1092;
-const CL_QUEUE_PROPERTIES_ARRAY: u32 = 0x1098;
-const ON_DEVICE: u64 = 1 << 2;
-const CL_PROFILING_COMMAND_END: u32 = 0x1283;
+/// The key in a list of properties.
+const PROPERTIES: u64 = cl::CL_QUEUE_PROPERTIES as u64;
 /// A longer properties array is not one.
 const MOST_PROPERTIES: usize = 64;
 
 /// Whether profiling may be added to these properties.
 fn wants_profiling(properties: u64) -> bool {
     let timing = recording::process().is_some_and(|p| p.timing != DeviceTiming::Off);
-    timing && properties & (CL_QUEUE_PROFILING | ON_DEVICE) == 0
+    timing && properties & (cl::CL_QUEUE_PROFILING_ENABLE | cl::CL_QUEUE_ON_DEVICE) == 0
 }
 
 /// Makes a new queue known and ends the call.
@@ -116,17 +112,25 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     guard::protect(None, || {
         let process = recording::process()?;
         // An invalid handle is the runtime's to refuse: it answers no query about it.
-        let context = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_CONTEXT)? as H;
-        let device = info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_DEVICE)? as H;
-        let properties =
-            info::number(site, id::clGetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES as u32)?;
+        let context =
+            info::number(api::clGetCommandQueueInfo.own(site.slot), queue, cl::CL_QUEUE_CONTEXT)?
+                as H;
+        let device =
+            info::number(api::clGetCommandQueueInfo.own(site.slot), queue, cl::CL_QUEUE_DEVICE)?
+                as H;
+        let properties = info::number(
+            api::clGetCommandQueueInfo.own(site.slot),
+            queue,
+            cl::CL_QUEUE_PROPERTIES,
+        )?;
         // The application gave this one back, and has learnt of it again from an event or through a
         // command buffer that holds it: it asks about the queue that it made.
         let former = objects::former_queue(queue).filter(|f| {
             f.profiling_added && (f.context, f.device) == (context as usize, device as usize)
         });
         let ours = former.is_some_and(|f| !f.app_profiling.load(Ordering::Relaxed));
-        let properties = if ours { properties & !CL_QUEUE_PROFILING } else { properties };
+        let properties =
+            if ours { properties & !cl::CL_QUEUE_PROFILING_ENABLE } else { properties };
         let new = NewQueue {
             slot: site.slot,
             handle: queue,
@@ -157,7 +161,7 @@ fn asked_about(site: Site, queue: H) -> Option<&'static Queue> {
 #[inline(never)]
 pub unsafe fn clCreateCommandQueue(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H,
+    real: f::clCreateCommandQueue,
     context: H,
     device: H,
     properties: u64,
@@ -188,7 +192,7 @@ pub unsafe fn clCreateCommandQueue(
         real(
             context,
             device,
-            if added { properties | CL_QUEUE_PROFILING } else { properties },
+            if added { properties | cl::CL_QUEUE_PROFILING_ENABLE } else { properties },
             errcode_ret,
         )
     });
@@ -224,7 +228,7 @@ fn repeats(code: i32) -> bool {
 #[inline(never)]
 pub unsafe fn clCreateCommandQueueWithProperties(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
+    real: f::clCreateCommandQueueWithProperties,
     context: H,
     device: H,
     properties: P,
@@ -238,7 +242,7 @@ pub unsafe fn clCreateCommandQueueWithProperties(
     let theirs = unsafe { array(properties) };
     let asked = theirs
         .as_deref()
-        .and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)));
+        .and_then(|a| a.chunks_exact(2).find(|pair| pair.first() == Some(&PROPERTIES)));
     let bits = asked.and_then(|pair| pair.get(1)).copied().unwrap_or(0);
     let pairs = theirs.as_deref().and_then(|a| a.split_last()).map_or(&[][..], |(_, pairs)| pairs);
     let counted =
@@ -290,7 +294,7 @@ pub unsafe fn clCreateCommandQueueWithProperties(
 #[inline(never)]
 pub unsafe fn clCreateCommandQueueWithPropertiesKHR(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, H, P, *mut i32) -> H,
+    real: f::clCreateCommandQueueWithPropertiesKHR,
     context: H,
     device: H,
     properties: P,
@@ -361,20 +365,16 @@ fn readable(at: *const u64) -> bool {
 /// A copy of the array with the profiling bit in it.
 fn with_profiling(array: &[u64]) -> Vec<u64> {
     let mut out: Vec<u64> = array.split_last().map(|(_, pairs)| pairs.to_vec()).unwrap_or_default();
-    match out.chunks_exact_mut(2).find(|pair| pair.first() == Some(&CL_QUEUE_PROPERTIES)) {
-        Some([_, bits]) => *bits |= CL_QUEUE_PROFILING,
-        _ => out.extend([CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING]),
+    match out.chunks_exact_mut(2).find(|pair| pair.first() == Some(&PROPERTIES)) {
+        Some([_, bits]) => *bits |= cl::CL_QUEUE_PROFILING_ENABLE,
+        _ => out.extend([PROPERTIES, cl::CL_QUEUE_PROFILING_ENABLE]),
     }
     out.push(0);
     out
 }
 
 #[inline(never)]
-pub unsafe fn clRetainCommandQueue(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    queue: H,
-) -> i32 {
+pub unsafe fn clRetainCommandQueue(site: Site, real: f::clRetainCommandQueue, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(queue) } };
     // SAFETY: as above.
@@ -389,11 +389,7 @@ pub unsafe fn clRetainCommandQueue(
 }
 
 #[inline(never)]
-pub unsafe fn clReleaseCommandQueue(
-    site: Site,
-    real: unsafe extern "C-unwind" fn(H) -> i32,
-    queue: H,
-) -> i32 {
+pub unsafe fn clReleaseCommandQueue(site: Site, real: f::clReleaseCommandQueue, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue) } };
     let known = objects::queue(queue);
@@ -413,8 +409,6 @@ pub unsafe fn clReleaseCommandQueue(
     code
 }
 
-type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
-
 /// Takes our bit out of an answer.
 ///
 /// # Safety
@@ -422,13 +416,13 @@ type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, P) -> i32;
 unsafe fn without_profiling(value: P) {
     let bits = value.cast::<u64>();
     // SAFETY: the caller's promise.
-    unsafe { bits.write_unaligned(bits.read_unaligned() & !CL_QUEUE_PROFILING) };
+    unsafe { bits.write_unaligned(bits.read_unaligned() & !cl::CL_QUEUE_PROFILING_ENABLE) };
 }
 
 #[inline(never)]
 pub unsafe fn clGetCommandQueueInfo(
     site: Site,
-    real: Info,
+    real: f::clGetCommandQueueInfo,
     queue: H,
     param_name: u32,
     size: usize,
@@ -440,14 +434,14 @@ pub unsafe fn clGetCommandQueueInfo(
         return unsafe { real(queue, param_name, size, value, size_ret) };
     };
     let known = asked_about(site, queue);
-    if let (CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
+    if let (cl::CL_QUEUE_REFERENCE_COUNT, Some(known)) = (param_name, known) {
         // Events of complete commands hold their queue in some runtimes: ours must not be seen.
         guard::protect((), || device_time::look_before_counts(entered.thread, known));
         entered.start_now();
     }
     let masked = known.filter(|q| q.profiling_added);
     let code = match (masked, param_name) {
-        (Some(known), CL_QUEUE_PROPERTIES_ARRAY) => {
+        (Some(known), cl::CL_QUEUE_PROPERTIES_ARRAY) => {
             let twin = guard::unseen(|| Twin::of(site, known));
             let asked = twin.as_ref().map_or(queue, |t| t.queue);
             // SAFETY: the application's own question, about a queue that was made exactly as it
@@ -460,7 +454,7 @@ pub unsafe fn clGetCommandQueueInfo(
                 real(queue, param_name, size, value, size_ret)
             });
             if let (Some(known), 0, true) =
-                (masked, code, u64::from(param_name) == CL_QUEUE_PROPERTIES && !value.is_null())
+                (masked, code, param_name == cl::CL_QUEUE_PROPERTIES && !value.is_null())
                 && !known.app_profiling.load(Ordering::Relaxed)
             {
                 // SAFETY: the runtime has just written a cl_command_queue_properties there.
@@ -485,39 +479,28 @@ pub unsafe fn clGetCommandQueueInfo(
 /// imitated.
 struct Twin {
     queue: H,
-    release: unsafe extern "C-unwind" fn(H) -> i32,
+    release: f::clReleaseCommandQueue,
 }
 
 impl Twin {
     fn of(site: Site, known: &Queue) -> Option<Self> {
-        type Plain = unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H;
-        type WithProperties = unsafe extern "C-unwind" fn(H, H, *const u64, *mut i32) -> H;
-        let function = |id| Some(real::own(site.slot, id)).filter(|f| !f.is_null());
         let (context, device) = (known.context as H, known.device as H);
         let mut code = 0;
-        let release = function(id::clReleaseCommandQueue)?;
+        let release = api::clReleaseCommandQueue.own(site.slot)?;
         let queue = match &known.made {
             Made::Plain(properties) => {
-                // SAFETY: found under that name.
-                let create: Plain =
-                    unsafe { std::mem::transmute(function(id::clCreateCommandQueue)?) };
+                let create = api::clCreateCommandQueue.own(site.slot)?;
                 // SAFETY: the application's own arguments, which made a queue before.
                 unsafe { create(context, device, *properties, &mut code) }
             }
             Made::WithProperties(array) => {
-                // SAFETY: found under that name.
-                let create: WithProperties = unsafe {
-                    std::mem::transmute(function(id::clCreateCommandQueueWithProperties)?)
-                };
+                let create = api::clCreateCommandQueueWithProperties.own(site.slot)?;
                 let array = array.as_ref().map_or(std::ptr::null(), |a| a.as_ptr());
-                // SAFETY: as above.
-                unsafe { create(context, device, array, &mut code) }
+                // SAFETY: as above; the array is only read.
+                unsafe { create(context, device, array.cast_mut().cast(), &mut code) }
             }
             Made::Unknown => return None,
         };
-        // SAFETY: found under that name.
-        let release =
-            unsafe { std::mem::transmute::<H, unsafe extern "C-unwind" fn(H) -> i32>(release) };
         (!queue.is_null()).then_some(Self { queue, release })
     }
 }
@@ -544,16 +527,12 @@ pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
 
 impl Twin {
     fn tells_times(&self, site: Site) -> Option<bool> {
-        type OnHandle = unsafe extern "C-unwind" fn(H) -> i32;
-        type Marker = unsafe extern "C-unwind" fn(H, *mut H) -> i32;
-        let function = |id| Some(real::own(site.slot, id)).filter(|f| !f.is_null());
-        // SAFETY: all are found under the names of functions of these types, and called on objects
-        // that were just made here.
+        let marker = api::clEnqueueMarker.own(site.slot)?;
+        let finish = api::clFinish.own(site.slot)?;
+        let profiling = api::clGetEventProfilingInfo.own(site.slot)?;
+        let release = api::clReleaseEvent.own(site.slot)?;
+        // SAFETY: all are called on objects that were just made here.
         unsafe {
-            let marker = std::mem::transmute::<H, Marker>(function(id::clEnqueueMarker)?);
-            let finish = std::mem::transmute::<H, OnHandle>(function(id::clFinish)?);
-            let profiling = std::mem::transmute::<H, Info>(function(id::clGetEventProfilingInfo)?);
-            let release = std::mem::transmute::<H, OnHandle>(function(id::clReleaseEvent)?);
             let (mut event, mut stamp) = (std::ptr::null_mut(), 0u64);
             if marker(self.queue, &mut event) != 0 || event.is_null() {
                 return None;
@@ -561,7 +540,7 @@ impl Twin {
             finish(self.queue);
             let code = profiling(
                 event,
-                CL_PROFILING_COMMAND_END,
+                cl::CL_PROFILING_COMMAND_END,
                 8,
                 (&raw mut stamp).cast(),
                 std::ptr::null_mut(),
@@ -582,7 +561,7 @@ impl Drop for Twin {
 #[inline(never)]
 pub unsafe fn clSetCommandQueueProperty(
     site: Site,
-    real: unsafe extern "C-unwind" fn(H, u64, u32, P) -> i32,
+    real: f::clSetCommandQueueProperty,
     queue: H,
     properties: u64,
     enable: u32,
@@ -592,7 +571,9 @@ pub unsafe fn clSetCommandQueueProperty(
         // SAFETY: the application's own call.
         return unsafe { real(queue, properties, enable, old_properties) };
     };
-    if let Some(known) = asked_about(site, queue).filter(|_| properties & CL_QUEUE_PROFILING != 0) {
+    if let Some(known) =
+        asked_about(site, queue).filter(|_| properties & cl::CL_QUEUE_PROFILING_ENABLE != 0)
+    {
         // From here on profiling is the application's affair.
         known.switch.give_up(known);
     }
@@ -607,7 +588,7 @@ pub unsafe fn clSetCommandQueueProperty(
             // SAFETY: the runtime has just written there.
             unsafe { without_profiling(old_properties) };
         }
-        if properties & CL_QUEUE_PROFILING != 0 {
+        if properties & cl::CL_QUEUE_PROFILING_ENABLE != 0 {
             // What the application switches off stays off: its commands are untimed from here on,
             // and say so.
             known.app_profiling.store(enable != 0, Ordering::Relaxed);

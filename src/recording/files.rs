@@ -3,9 +3,9 @@
 //! write checks that the number is still our file: daemons close descriptors they do not know.
 
 use super::{Process, meta, ring};
+use crate::abi::functions;
 use crate::recording::diag;
 use crate::settings::config;
-use crate::shell::table;
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
@@ -226,7 +226,7 @@ impl Files {
         let mut bytes = files.header.encode().to_vec();
         defs::encode(&meta::process(&files, settings).into(), &mut bytes);
         defs::encode(&first_anchor.into(), &mut bytes);
-        for (id, info) in table::FUNCTIONS.iter().enumerate() {
+        for (id, info) in functions::FUNCTIONS.iter().enumerate() {
             let definition = Function {
                 id: id as u16,
                 name: info.name.to_string_lossy().into_owned(),

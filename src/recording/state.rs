@@ -5,11 +5,11 @@
 use super::{
     NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring, writer,
 };
+use crate::abi::functions;
 use crate::facts::objects;
 use crate::features::{counters, device_time, sampler};
 use crate::recording::{diag, guard};
 use crate::settings::config;
-use crate::shell::table;
 use clscope_trace::Clock;
 use clscope_trace::file::control;
 use parking_lot::Mutex;
@@ -33,7 +33,8 @@ static CONTROL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOT_PAUSED).ca
 static PAUSE_TOLD: AtomicBool = AtomicBool::new(false);
 static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
 /// Functions that a filter leaves in.
-static RECORDED: [AtomicBool; table::COUNT] = [const { AtomicBool::new(true) }; table::COUNT];
+static RECORDED: [AtomicBool; functions::COUNT] =
+    [const { AtomicBool::new(true) }; functions::COUNT];
 
 #[inline(always)]
 fn word() -> &'static AtomicU32 {
@@ -101,7 +102,7 @@ pub enum Begun {
 
 impl Begun {
     fn of(function: u16, recorded: bool) -> Self {
-        match (recorded, table::HOOKED.get(usize::from(function))) {
+        match (recorded, functions::FUNCTIONS.get(usize::from(function)).map(|f| f.hooked)) {
             (true, _) => Self::Recorded,
             (false, Some(true)) => Self::Silent,
             _ => Self::Off,
@@ -216,7 +217,7 @@ fn start() -> u32 {
     if settings.groups.is_empty() {
         return ACTIVE;
     }
-    for (info, on) in table::FUNCTIONS.iter().zip(&RECORDED) {
+    for (info, on) in functions::FUNCTIONS.iter().zip(&RECORDED) {
         on.store(config::matches(&settings.groups, info.group), Ordering::Relaxed);
     }
     FILTERED

@@ -1,3 +1,4 @@
 //! The real functions, and how they are found.
 
+pub mod functions;
 pub mod real;

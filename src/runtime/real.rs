@@ -4,10 +4,11 @@
 //! (one per loader in the process), slots 3 to 5 extension pointers (one per distinct pointer that
 //! a runtime gave for the same name).
 
+use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::hooks::instead;
 use crate::recording::{diag, guard};
-use crate::shell::table::{COUNT, FUNCTIONS};
 use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Slot of the exported symbols.
@@ -67,6 +68,38 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
         }
     }
     get(PRELOAD, function)
+}
+
+/// A function of the runtime, with its type.
+pub struct Function<F> {
+    id: u16,
+    signature: PhantomData<F>,
+}
+
+impl<F: Copy> Function<F> {
+    /// The function of that id.
+    ///
+    /// # Safety
+    /// `F` is a function pointer of that function's signature.
+    pub const unsafe fn new(id: u16) -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        Self { id, signature: PhantomData }
+    }
+
+    /// As [`own`].
+    pub fn own(&self, slot: usize) -> Option<F> {
+        // SAFETY: found under this function's name.
+        unsafe { self.at(own(slot, self.id)) }
+    }
+
+    /// The function at an address, `None` for NULL.
+    ///
+    /// # Safety
+    /// `address` is NULL or that of a function of this name.
+    pub unsafe fn at(&self, address: *mut c_void) -> Option<F> {
+        // SAFETY: a pointer of the size of `F` (see `new`), to a function of this type.
+        (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
+    }
 }
 
 /// The function in the loader that the slot's other functions come from, where they come from a

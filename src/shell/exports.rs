@@ -42,7 +42,7 @@ macro_rules! real {
 }
 
 macro_rules! body {
-    (plain $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $object:expr; [$($small:tt),*]; [$($keep:expr),*] }) => {
+    (plain $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { object: $object:expr, small: [$($small:tt),*], keep: [$($keep:expr),*] }) => {
         #[inline(always)]
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, null_mut());
@@ -56,7 +56,7 @@ macro_rules! body {
             returned
         }
     };
-    (call $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; [$($keep:expr),*] }) => {
+    (call $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
@@ -69,7 +69,7 @@ macro_rules! body {
             returned
         }
     };
-    (call_pointer $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; [$($keep:expr),*] }) => {
+    (call_pointer $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
@@ -82,7 +82,7 @@ macro_rules! body {
             returned
         }
     };
-    (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; $element:expr; [$($keep:expr),*] }) => {
+    (create $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, element: $element:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             let Some(entered) = guard::enter(Site { slot: S, function: $id }) else {
@@ -100,7 +100,7 @@ macro_rules! body {
             returned
         }
     };
-    (create_event $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { $errcode:expr; $element:expr; [$($keep:expr),*] }) => {
+    (create_event $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty { errcode: $errcode:expr, element: $element:expr, keep: [$($keep:expr),*] }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
             // SAFETY: the application's own call, arguments untouched.
@@ -115,8 +115,18 @@ macro_rules! body {
         }
     };
     (enqueue $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty {
-        $errcode:expr; $queue:expr; $kind:expr; $object:expr; $object2:expr; $bytes:expr; $blocking:expr; $count:expr; $list:expr;
-        $event:ident; $extra:expr; $geometry:expr; [$($keep:expr),*]
+        errcode: $errcode:expr,
+        queue: $queue:expr,
+        kind: $kind:expr,
+        object: $object:expr,
+        object2: $object2:expr,
+        bytes: $bytes:expr,
+        blocking: $blocking:expr,
+        waits: ($count:expr, $list:expr),
+        event: $event:ident,
+        extra: $extra:expr,
+        geometry: $geometry:expr,
+        keep: [$($keep:expr),*],
     }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
@@ -160,8 +170,8 @@ macro_rules! body {
         }
     };
     (enqueue_untimed $id:literal $name:ident ($($arg:ident : $ty:ty),*) -> $ret:ty {
-        $errcode:expr; $queue:expr; $kind:expr; $object:expr; $object2:expr; $bytes:expr; $blocking:expr; $count:expr; $list:expr;
-        $event:expr; $extra:expr; $geometry:expr; [$($keep:expr),*]
+        errcode: $errcode:expr, queue: $queue:expr, kind: $kind:expr, waits: ($count:expr, $list:expr),
+        keep: [$($keep:expr),*]
     }) => {
         pub unsafe extern "C-unwind" fn body<const S: usize>($($arg: $ty),*) -> $ret {
             let real = real!(S, $id, ($($ty),*) -> $ret, $errcode);
@@ -225,10 +235,6 @@ use crate::runtime::real;
             }
         )*
 
-        /// Functions with a hook of their own, by id: they are watched also while nothing is
-        /// recorded.
-        pub static HOOKED: [bool; COUNT] = [$(crate::shell::exports::is_hook(stringify!($class))),*];
-
         /// The bodies of all functions, by slot (from 1 on: slot 0 are the exported symbols) and
         /// id.
         pub static BODIES: [[crate::shell::exports::Address; COUNT]; crate::runtime::real::SLOTS - 1] = [
@@ -239,11 +245,6 @@ use crate::runtime::real;
             [$(crate::shell::exports::Address($name::body::<5> as *const _)),*],
         ];
     };
-}
-
-/// Whether rows of this class have a hook.
-pub const fn is_hook(class: &str) -> bool {
-    matches!(class.as_bytes(), b"hook")
 }
 
 pub(crate) use {body, entries, real, small};

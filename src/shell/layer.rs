@@ -1,18 +1,16 @@
 //! The layer ABI of loaders: cl_layer.h, and for loaders from 2026 clInitLayerWithProperties of the
 //! registry.
 
+use crate::abi::constants as cl;
 use crate::abi::entry::P;
+use crate::abi::functions::{COUNT, DISPATCH};
 use crate::recording::guard;
 use crate::runtime::real;
 use crate::shell::exports;
-use crate::shell::table::{COUNT, DISPATCH};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-const CL_LAYER_API_VERSION: u32 = 0x4240;
-const CL_LAYER_NAME: u32 = 0x4241;
 const CL_LAYER_API_VERSION_100: u32 = 100;
-const CL_INVALID_VALUE: i32 = -30;
 const NAME: &[u8] = b"clscope\0";
 /// Most entries of a dispatch table that we can stand in front of; newer ones are handed through.
 const ENTRIES: usize = 512;
@@ -34,13 +32,13 @@ pub unsafe extern "C" fn clGetLayerInfo(
 ) -> i32 {
     let version = CL_LAYER_API_VERSION_100.to_ne_bytes();
     let answer: &[u8] = match param_name {
-        CL_LAYER_API_VERSION => &version,
-        CL_LAYER_NAME => NAME,
-        _ => return CL_INVALID_VALUE,
+        cl::CL_LAYER_API_VERSION => &version,
+        cl::CL_LAYER_NAME => NAME,
+        _ => return cl::CL_INVALID_VALUE,
     };
     if !value.is_null() {
         if size < answer.len() {
-            return CL_INVALID_VALUE;
+            return cl::CL_INVALID_VALUE;
         }
         // SAFETY: the caller says that `size` bytes may be written.
         unsafe { std::ptr::copy_nonoverlapping(answer.as_ptr(), value.cast(), answer.len()) };
@@ -63,9 +61,9 @@ pub unsafe extern "C" fn clInitLayer(
     entries_ret: *mut u32,
     layer: *mut *const c_void,
 ) -> i32 {
-    guard::protect(CL_INVALID_VALUE, || {
+    guard::protect(cl::CL_INVALID_VALUE, || {
         if target.is_null() || entries_ret.is_null() || layer.is_null() {
-            return CL_INVALID_VALUE;
+            return cl::CL_INVALID_VALUE;
         }
         // SAFETY: the loader's promise.
         let below = unsafe { std::slice::from_raw_parts(target, entries as usize) };
@@ -101,7 +99,8 @@ fn take_slot() -> usize {
     real::LAYERS
         .clone()
         .position(|slot| {
-            real::object_of(real::known(slot, crate::shell::table::id::clGetPlatformIDs)).is_none()
+            real::object_of(real::known(slot, crate::abi::functions::id::clGetPlatformIDs))
+                .is_none()
         })
         .unwrap_or(usize::MAX)
 }

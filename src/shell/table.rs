@@ -2,3163 +2,1050 @@
 //! One row per entry point: class, id, name, signature, and what its arguments mean. The macros
 //! that give rows a body are in `exports`.
 
-use crate::abi::entry::{FunctionInfo, H, P};
+use crate::abi::entry::{H, P};
+use crate::abi::functions::COUNT;
 use crate::facts::objects;
 use crate::hooks;
 use crate::shell::exports::entries;
-use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::CommandKind;
 use std::ptr::null_mut;
 
-/// Number of entry points.
-pub const COUNT: usize = 244;
-
 entries! {
-    hook 0 clGetPlatformIDs(num_entries: u32, platforms: *mut H, num_platforms: P) -> i32 {  }
-    plain 1 clGetPlatformInfo(platform: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(platform); [(param_name, 16)]; [objects::word(platform), param_name as u64] }
-    hook 2 clGetDeviceIDs(platform: H, device_type: u64, num_entries: u32, devices: *mut H, num_devices: P) -> i32 {  }
-    plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(device); [(param_name, 16)]; [objects::word(device), param_name as u64] }
-    plain 4 clCreateSubDevices(in_device: H, properties: P, num_devices: u32, out_devices: *mut H, num_devices_ret: P) -> i32 { objects::id(in_device); [(num_devices, 21)]; [objects::word(in_device), num_devices as u64] }
-    plain 5 clRetainDevice(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
-    plain 6 clReleaseDevice(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
-    call 7 clSetDefaultDeviceCommandQueue(context: H, device: H, command_queue: H) -> i32 { null_mut(); [objects::word(context), objects::word(device), objects::word(command_queue)] }
-    plain 8 clGetDeviceAndHostTimer(device: H, device_timestamp: P, host_timestamp: P) -> i32 { objects::id(device); []; [objects::word(device)] }
-    plain 9 clGetHostTimer(device: H, host_timestamp: P) -> i32 { objects::id(device); []; [objects::word(device)] }
-    hook 10 clCreateContext(properties: P, num_devices: u32, devices: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
-    hook 11 clCreateContextFromType(properties: P, device_type: u64, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
-    hook 12 clRetainContext(context: H) -> i32 {  }
-    hook 13 clReleaseContext(context: H) -> i32 {  }
-    hook 14 clGetContextInfo(context: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 {  }
-    hook 15 clSetContextDestructorCallback(context: H, pfn_notify: P, user_data: P) -> i32 {  }
-    hook 16 clCreateCommandQueueWithProperties(context: H, device: H, properties: P, errcode_ret: *mut i32) -> H {  }
-    hook 17 clRetainCommandQueue(command_queue: H) -> i32 {  }
-    hook 18 clReleaseCommandQueue(command_queue: H) -> i32 {  }
-    hook 19 clGetCommandQueueInfo(command_queue: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 {  }
-    create 20 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, size as u64] }
-    create 21 clCreateBufferWithProperties(context: H, properties: P, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, size as u64] }
-    create 22 clCreateSubBuffer(buffer: H, flags: u64, buffer_create_type: u32, buffer_create_info: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(buffer), flags as u64, buffer_create_type as u64] }
-    create 23 clCreateImage(context: H, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64] }
-    create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64] }
-    create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
-    plain 26 clRetainMemObject(memobj: H) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
-    plain 27 clReleaseMemObject(memobj: H) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
-    call 28 clGetSupportedImageFormats(context: H, flags: u64, image_type: u32, num_entries: u32, image_formats: P, num_image_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64, image_type as u64, num_entries as u64] }
-    plain 29 clGetMemObjectInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(memobj); [(param_name, 16)]; [objects::word(memobj), param_name as u64] }
-    plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(image); [(param_name, 16)]; [objects::word(image), param_name as u64] }
-    plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(pipe); [(param_name, 16)]; [objects::word(pipe), param_name as u64] }
-    hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 {  }
-    call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> H { null_mut(); [objects::word(context), flags as u64, size as u64, alignment as u64] }
-    plain 34 clSVMFree(context: H, svm_pointer: P) -> () { objects::id(context); []; [objects::word(context)] }
-    create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context)] }
-    plain 36 clRetainSampler(sampler: H) -> i32 { objects::id(sampler); []; [objects::word(sampler)] }
-    plain 37 clReleaseSampler(sampler: H) -> i32 { objects::id(sampler); []; [objects::word(sampler)] }
-    plain 38 clGetSamplerInfo(sampler: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(sampler); [(param_name, 16)]; [objects::word(sampler), param_name as u64] }
-    hook 39 clCreateProgramWithSource(context: H, count: u32, strings: P, lengths: *const usize, errcode_ret: *mut i32) -> H {  }
-    hook 40 clCreateProgramWithBinary(context: H, num_devices: u32, device_list: *const H, lengths: *const usize, binaries: P, binary_status: *mut i32, errcode_ret: *mut i32) -> H {  }
-    hook 41 clCreateProgramWithBuiltInKernels(context: H, num_devices: u32, device_list: *const H, kernel_names: P, errcode_ret: *mut i32) -> H {  }
-    hook 42 clCreateProgramWithIL(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {  }
-    plain 43 clRetainProgram(program: H) -> i32 { objects::id(program); []; [objects::word(program)] }
-    plain 44 clReleaseProgram(program: H) -> i32 { objects::id(program); []; [objects::word(program)] }
-    hook 45 clBuildProgram(program: H, num_devices: u32, device_list: *const H, options: P, pfn_notify: P, user_data: P) -> i32 {  }
-    hook 46 clCompileProgram(program: H, num_devices: u32, device_list: *const H, options: P, num_input_headers: u32, input_headers: *const H, header_include_names: P, pfn_notify: P, user_data: P) -> i32 {  }
-    hook 47 clLinkProgram(context: H, num_devices: u32, device_list: *const H, options: P, num_input_programs: u32, input_programs: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H {  }
-    hook 48 clSetProgramReleaseCallback(program: H, pfn_notify: P, user_data: P) -> i32 {  }
-    plain 49 clSetProgramSpecializationConstant(program: H, spec_id: u32, spec_size: usize, spec_value: P) -> i32 { objects::id(program); [(spec_id, 12), (spec_size, 9)]; [objects::word(program), spec_id as u64, spec_size as u64] }
-    plain 50 clUnloadPlatformCompiler(platform: H) -> i32 { objects::id(platform); []; [objects::word(platform)] }
-    plain 51 clGetProgramInfo(program: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(program); [(param_name, 16)]; [objects::word(program), param_name as u64] }
-    call 52 clGetProgramBuildInfo(program: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(program), objects::word(device), param_name as u64] }
-    hook 53 clCreateKernel(program: H, kernel_name: P, errcode_ret: *mut i32) -> H {  }
-    hook 54 clCreateKernelsInProgram(program: H, num_kernels: u32, kernels: *mut H, num_kernels_ret: P) -> i32 {  }
-    hook 55 clCloneKernel(source_kernel: H, errcode_ret: *mut i32) -> H {  }
-    plain 56 clRetainKernel(kernel: H) -> i32 { objects::id(kernel); []; [objects::word(kernel)] }
-    plain 57 clReleaseKernel(kernel: H) -> i32 { objects::id(kernel); []; [objects::word(kernel)] }
-    plain 58 clSetKernelArg(kernel: H, arg_index: u32, arg_size: usize, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 8), (arg_size, 13)]; [objects::word(kernel), arg_index as u64, arg_size as u64] }
-    plain 59 clSetKernelArgSVMPointer(kernel: H, arg_index: u32, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u64] }
-    plain 60 clSetKernelExecInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
-    plain 61 clGetKernelInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u64] }
-    plain 62 clGetKernelArgInfo(kernel: H, arg_index: u32, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(kernel); [(arg_index, 5), (param_name, 16)]; [objects::word(kernel), arg_index as u64, param_name as u64] }
-    call 63 clGetKernelWorkGroupInfo(kernel: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(kernel), objects::word(device), param_name as u64] }
-    call 64 clGetKernelSubGroupInfo(kernel: H, device: H, param_name: u32, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(kernel), objects::word(device), param_name as u64, input_value_size as u64] }
-    call 65 clGetKernelSuggestedLocalWorkSize(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { null_mut(); [objects::word(command_queue), objects::word(kernel), work_dim as u64] }
-    hook 66 clWaitForEvents(num_events: u32, event_list: *const H) -> i32 {  }
-    hook 67 clGetEventInfo(event: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 {  }
-    hook 68 clCreateUserEvent(context: H, errcode_ret: *mut i32) -> H {  }
-    plain 69 clRetainEvent(event: H) -> i32 { objects::event_id(event); []; [objects::event_word(event)] }
-    hook 70 clReleaseEvent(event: H) -> i32 {  }
-    hook 71 clSetUserEventStatus(event: H, execution_status: i32) -> i32 {  }
-    hook 72 clSetEventCallback(event: H, command_exec_callback_type: i32, pfn_notify: P, user_data: P) -> i32 {  }
-    hook 73 clGetEventProfilingInfo(event: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 {  }
-    hook 74 clFlush(command_queue: H) -> i32 {  }
-    hook 75 clFinish(command_queue: H) -> i32 {  }
-    enqueue 76 clEnqueueReadBuffer(command_queue: H, buffer: H, blocking_read: u32, offset: usize, size: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReadBuffer; buffer; null_mut(); size as u64; blocking_read; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(buffer), blocking_read as u64, offset as u64, size as u64] }
-    enqueue 77 clEnqueueReadBufferRect(command_queue: H, buffer: H, blocking_read: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReadBufferRect; buffer; null_mut(); hooks::region_bytes(region, 1); blocking_read; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(buffer), blocking_read as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64] }
-    enqueue 78 clEnqueueWriteBuffer(command_queue: H, buffer: H, blocking_write: u32, offset: usize, size: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::WriteBuffer; buffer; null_mut(); size as u64; blocking_write; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(buffer), blocking_write as u64, offset as u64, size as u64] }
-    enqueue 79 clEnqueueWriteBufferRect(command_queue: H, buffer: H, blocking_write: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::WriteBufferRect; buffer; null_mut(); hooks::region_bytes(region, 1); blocking_write; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(buffer), blocking_write as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64] }
-    enqueue 80 clEnqueueFillBuffer(command_queue: H, buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::FillBuffer; buffer; null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(buffer), pattern_size as u64, offset as u64, size as u64] }
-    enqueue 81 clEnqueueCopyBuffer(command_queue: H, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::CopyBuffer; src_buffer; dst_buffer; size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64] }
-    enqueue 82 clEnqueueCopyBufferRect(command_queue: H, src_buffer: H, dst_buffer: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, src_row_pitch: usize, src_slice_pitch: usize, dst_row_pitch: usize, dst_slice_pitch: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::CopyBufferRect; src_buffer; dst_buffer; hooks::region_bytes(region, 1); 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_row_pitch as u64, src_slice_pitch as u64, dst_row_pitch as u64, dst_slice_pitch as u64] }
-    enqueue 83 clEnqueueReadImage(command_queue: H, image: H, blocking_read: u32, origin: *const usize, region: *const usize, row_pitch: usize, slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReadImage; image; null_mut(); hooks::region_bytes(region, objects::element_size(image)); blocking_read; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(image), blocking_read as u64, row_pitch as u64, slice_pitch as u64] }
-    enqueue 84 clEnqueueWriteImage(command_queue: H, image: H, blocking_write: u32, origin: *const usize, region: *const usize, input_row_pitch: usize, input_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::WriteImage; image; null_mut(); hooks::region_bytes(region, objects::element_size(image)); blocking_write; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(image), blocking_write as u64, input_row_pitch as u64, input_slice_pitch as u64] }
-    enqueue 85 clEnqueueFillImage(command_queue: H, image: H, fill_color: P, origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::FillImage; image; null_mut(); hooks::region_bytes(region, objects::element_size(image)); 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(image)] }
-    enqueue 86 clEnqueueCopyImage(command_queue: H, src_image: H, dst_image: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::CopyImage; src_image; dst_image; hooks::region_bytes(region, objects::element_size(src_image)); 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_image), objects::word(dst_image)] }
-    enqueue 87 clEnqueueCopyImageToBuffer(command_queue: H, src_image: H, dst_buffer: H, src_origin: *const usize, region: *const usize, dst_offset: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::CopyImageToBuffer; src_image; dst_buffer; hooks::region_bytes(region, objects::element_size(src_image)); 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_image), objects::word(dst_buffer), dst_offset as u64] }
-    enqueue 88 clEnqueueCopyBufferToImage(command_queue: H, src_buffer: H, dst_image: H, src_offset: usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::CopyBufferToImage; src_buffer; dst_image; hooks::region_bytes(region, objects::element_size(dst_image)); 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64] }
-    enqueue 89 clEnqueueMapBuffer(command_queue: H, buffer: H, blocking_map: u32, map_flags: u64, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H { errcode_ret; command_queue; CommandKind::MapBuffer; buffer; null_mut(); size as u64; blocking_map; num_events_in_wait_list; event_wait_list; event; map_flags as u32; hooks::Geometry::NONE; [0, objects::word(command_queue), objects::word(buffer), blocking_map as u64, map_flags as u64, offset as u64, size as u64] }
-    enqueue 90 clEnqueueMapImage(command_queue: H, image: H, blocking_map: u32, map_flags: u64, origin: *const usize, region: *const usize, image_row_pitch: P, image_slice_pitch: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H { errcode_ret; command_queue; CommandKind::MapImage; image; null_mut(); hooks::region_bytes(region, objects::element_size(image)); blocking_map; num_events_in_wait_list; event_wait_list; event; map_flags as u32; hooks::Geometry::NONE; [0, objects::word(command_queue), objects::word(image), blocking_map as u64, map_flags as u64] }
-    enqueue 91 clEnqueueUnmapMemObject(command_queue: H, memobj: H, mapped_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UnmapMemObject; memobj; null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(memobj)] }
-    enqueue 92 clEnqueueMigrateMemObjects(command_queue: H, num_mem_objects: u32, mem_objects: *const H, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::MigrateMemObjects; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u64, flags as u64] }
-    enqueue 93 clEnqueueNDRangeKernel(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::NdRange; kernel; null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size); [objects::word(command_queue), objects::word(kernel), work_dim as u64] }
-    hook 94 clEnqueueNativeKernel(command_queue: H, user_func: P, args: P, cb_args: usize, num_mem_objects: u32, mem_list: *const H, args_mem_loc: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {  }
-    enqueue 95 clEnqueueMarkerWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::Marker; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    enqueue 96 clEnqueueBarrierWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::Barrier; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    hook 97 clEnqueueSVMFree(command_queue: H, num_svm_pointers: u32, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {  }
-    enqueue 98 clEnqueueSVMMemcpy(command_queue: H, blocking_copy: u32, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemcpy; null_mut(); null_mut(); size as u64; blocking_copy; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), blocking_copy as u64, size as u64] }
-    enqueue 99 clEnqueueSVMMemFill(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), pattern_size as u64, size as u64] }
-    enqueue 100 clEnqueueSVMMap(command_queue: H, blocking_map: u32, flags: u64, svm_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMap; null_mut(); null_mut(); size as u64; blocking_map; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), blocking_map as u64, flags as u64, size as u64] }
-    enqueue 101 clEnqueueSVMUnmap(command_queue: H, svm_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmUnmap; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    enqueue 102 clEnqueueSVMMigrateMem(command_queue: H, num_svm_pointers: u32, svm_pointers: P, sizes: *const usize, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMigrate; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), num_svm_pointers as u64, flags as u64] }
-    hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> H {  }
-    hook 104 clSetCommandQueueProperty(command_queue: H, properties: u64, enable: u32, old_properties: P) -> i32 {  }
-    create 105 clCreateImage2D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_row_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_row_pitch as u64] }
-    create 106 clCreateImage3D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_depth: usize, image_row_pitch: usize, image_slice_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; hooks::element_size(image_format); [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_depth as u64, image_row_pitch as u64, image_slice_pitch as u64] }
-    enqueue 107 clEnqueueMarker(command_queue: H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::Marker; null_mut(); null_mut(); 0; 0; 0; null_mut(); event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    enqueue_untimed 108 clEnqueueWaitForEvents(command_queue: H, num_events: u32, event_list: *const H) -> i32 { null_mut(); command_queue; CommandKind::WaitForEvents; null_mut(); null_mut(); 0; 0; num_events; event_list; null_mut(); 0; hooks::Geometry::NONE; [objects::word(command_queue), num_events as u64] }
-    enqueue_untimed 109 clEnqueueBarrier(command_queue: H) -> i32 { null_mut(); command_queue; CommandKind::Barrier; null_mut(); null_mut(); 0; 0; 0; null_mut(); null_mut(); 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    plain 110 clUnloadCompiler() -> i32 { 0; []; [] }
-    hook 111 clGetExtensionFunctionAddress(func_name: P) -> H {  }
-    hook 112 clCreateCommandQueue(context: H, device: H, properties: u64, errcode_ret: *mut i32) -> H {  }
-    create 113 clCreateSampler(context: H, normalized_coords: u32, addressing_mode: u32, filter_mode: u32, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), normalized_coords as u64, addressing_mode as u64, filter_mode as u64] }
-    enqueue 114 clEnqueueTask(command_queue: H, kernel: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::Task; kernel; null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::TASK; [objects::word(command_queue), objects::word(kernel)] }
-    call 115 clGetDeviceIDsFromD3D10KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { null_mut(); [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 116 clCreateFromD3D10BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64] }
-    create 117 clCreateFromD3D10Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    create 118 clCreateFromD3D10Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    enqueue 119 clEnqueueAcquireD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 120 clEnqueueReleaseD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    call 121 clGetDeviceIDsFromD3D11KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { null_mut(); [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 122 clCreateFromD3D11BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64] }
-    create 123 clCreateFromD3D11Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    create 124 clCreateFromD3D11Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
-    enqueue 125 clEnqueueAcquireD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 126 clEnqueueReleaseD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    call 127 clGetDeviceIDsFromDX9MediaAdapterKHR(platform: H, num_media_adapters: usize, media_adapter_type: P, media_adapters: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { null_mut(); [objects::word(platform), num_media_adapters as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
-    create 128 clCreateFromDX9MediaSurfaceKHR(context: H, flags: usize, adapter_type: usize, surface_info: P, plane: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, adapter_type as u32 as u64, plane as u32 as u64] }
-    enqueue 129 clEnqueueAcquireDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 130 clEnqueueReleaseDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    call 131 clGetDeviceIDsFromDX9INTEL(platform: H, dx9_device_source: usize, dx9_object: P, dx9_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { null_mut(); [objects::word(platform), dx9_device_source as u32 as u64, dx9_device_set as u32 as u64, num_entries as u32 as u64] }
-    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: H, plane: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
-    enqueue 133 clEnqueueAcquireDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 134 clEnqueueReleaseDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *mut H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: H, display: H, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), sync as u64, display as u64] }
-    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: H, eglimage: H, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
-    enqueue 137 clEnqueueAcquireEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 138 clEnqueueReleaseEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    plain 139 clLogMessagesToSystemLogAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { 0; [(cb, 21)]; [cb as u64] }
-    plain 140 clLogMessagesToStdoutAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { 0; [(cb, 21)]; [cb as u64] }
-    plain 141 clLogMessagesToStderrAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { 0; [(cb, 21)]; [cb as u64] }
-    hook 142 clCreateProgramWithILKHR(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H {  }
-    hook 143 clTerminateContextKHR(context: H) -> i32 {  }
-    hook 144 clCreateCommandQueueWithPropertiesKHR(context: H, device: H, properties: P, errcode_ret: *mut i32) -> H {  }
-    plain 145 clReleaseDeviceEXT(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
-    plain 146 clRetainDeviceEXT(device: H) -> i32 { objects::id(device); []; [objects::word(device)] }
-    plain 147 clCreateSubDevicesEXT(in_device: H, properties: P, num_entries: usize, out_devices: *mut H, num_devices: P) -> i32 { objects::id(in_device); [(num_entries, 21)]; [objects::word(in_device), num_entries as u32 as u64] }
-    enqueue 148 clEnqueueMigrateMemObjectEXT(command_queue: H, num_mem_objects: usize, mem_objects: *const H, flags: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::MigrateMemObjects; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u32 as u64, flags as u64 as u64] }
-    call 149 clGetDeviceImageInfoQCOM(device: H, image_width: usize, image_height: usize, image_format: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(device), image_width as u64, image_height as u64, param_name as u32 as u64] }
-    enqueue 150 clEnqueueAcquireGrallocObjectsIMG(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 151 clEnqueueGenerateMipmapIMG(command_queue: H, src_image: H, dst_image: H, mipmap_filter_mode: usize, array_region: *const usize, mip_region: *const usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::GenerateMipmap; src_image; dst_image; 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(src_image), objects::word(dst_image), mipmap_filter_mode as u32 as u64] }
-    enqueue 152 clEnqueueReleaseGrallocObjectsIMG(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    call 153 clGetKernelSubGroupInfoKHR(in_kernel: H, in_device: H, param_name: usize, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(in_kernel), objects::word(in_device), param_name as u32 as u64, input_value_size as u64] }
-    call 154 clGetKernelSuggestedLocalWorkSizeKHR(command_queue: H, kernel: H, work_dim: usize, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { null_mut(); [objects::word(command_queue), objects::word(kernel), work_dim as u32 as u64] }
-    create 155 clCreateSemaphoreWithPropertiesKHR(context: H, sema_props: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context)] }
-    enqueue 156 clEnqueueWaitSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SemaphoreWait; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_sema_objects as u32 as u64] }
-    enqueue 157 clEnqueueSignalSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SemaphoreSignal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_sema_objects as u32 as u64] }
-    plain 158 clGetSemaphoreInfoKHR(sema_object: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(sema_object); [(param_name, 16)]; [objects::word(sema_object), param_name as u32 as u64] }
-    plain 159 clReleaseSemaphoreKHR(sema_object: H) -> i32 { objects::id(sema_object); []; [objects::word(sema_object)] }
-    plain 160 clRetainSemaphoreKHR(sema_object: H) -> i32 { objects::id(sema_object); []; [objects::word(sema_object)] }
-    call 161 clGetSemaphoreHandleForTypeKHR(sema_object: H, device: H, handle_type: usize, handle_size: usize, handle_ptr: P, handle_size_ret: P) -> i32 { null_mut(); [objects::word(sema_object), objects::word(device), handle_type as u32 as u64, handle_size as u64] }
-    call 162 clReImportSemaphoreSyncFdKHR(sema_object: H, reimport_props: P, fd: usize) -> i32 { null_mut(); [objects::word(sema_object), fd as i32 as u64] }
-    enqueue 163 clEnqueueAcquireExternalMemObjectsKHR(command_queue: H, num_mem_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u32 as u64] }
-    enqueue 164 clEnqueueReleaseExternalMemObjectsKHR(command_queue: H, num_mem_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_mem_objects as u32 as u64] }
-    create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, size as u64] }
-    call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> H { null_mut(); [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
-    plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { objects::id(context); []; [objects::word(context)] }
-    hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: usize, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {  }
-    enqueue 169 clEnqueueSVMMemcpyARM(command_queue: H, blocking_copy: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemcpy; null_mut(); null_mut(); size as u64; blocking_copy; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), blocking_copy as u32 as u64, size as u64] }
-    enqueue 170 clEnqueueSVMMemFillARM(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMemFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), pattern_size as u64, size as u64] }
-    enqueue 171 clEnqueueSVMMapARM(command_queue: H, blocking_map: usize, flags: usize, svm_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmMap; null_mut(); null_mut(); size as u64; blocking_map; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), blocking_map as u32 as u64, flags as u64 as u64, size as u64] }
-    enqueue 172 clEnqueueSVMUnmapARM(command_queue: H, svm_ptr: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::SvmUnmap; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue)] }
-    plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: usize, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u32 as u64] }
-    plain 174 clSetKernelExecInfoARM(kernel: H, param_name: usize, param_value_size: usize, param_value: P) -> i32 { objects::id(kernel); [(param_name, 16)]; [objects::word(kernel), param_name as u32 as u64] }
-    create 175 clCreateAcceleratorINTEL(context: H, accelerator_type: usize, descriptor_size: usize, descriptor: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), accelerator_type as u32 as u64, descriptor_size as u64] }
-    plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(accelerator); [(param_name, 16)]; [objects::word(accelerator), param_name as u32 as u64] }
-    plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { objects::id(accelerator); []; [objects::word(accelerator)] }
-    plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { objects::id(accelerator); []; [objects::word(accelerator)] }
-    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), sync as u64] }
-    plain 180 clGetGLContextInfoKHR(properties: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { 0; [(param_name, 16)]; [param_name as u32 as u64] }
-    create 181 clCreateFromGLBuffer(context: H, flags: usize, bufobj: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, bufobj as u32 as u64] }
-    create 182 clCreateFromGLTexture(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
-    create 183 clCreateFromGLRenderbuffer(context: H, flags: usize, renderbuffer: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, renderbuffer as u32 as u64] }
-    plain 184 clGetGLObjectInfo(memobj: H, gl_object_type: P, gl_object_name: P) -> i32 { objects::id(memobj); []; [objects::word(memobj)] }
-    plain 185 clGetGLTextureInfo(memobj: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(memobj); [(param_name, 16)]; [objects::word(memobj), param_name as u32 as u64] }
-    enqueue 186 clEnqueueAcquireGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 187 clEnqueueReleaseGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    create 188 clCreateFromGLTexture2D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
-    create 189 clCreateFromGLTexture3D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
-    call 190 clGetDeviceIDsFromVA_APIMediaAdapterINTEL(platform: H, media_adapter_type: usize, media_adapter: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { null_mut(); [objects::word(platform), media_adapter_type as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
-    create 191 clCreateFromVA_APIMediaSurfaceINTEL(context: H, flags: usize, surface: P, plane: usize, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, plane as u32 as u64] }
-    enqueue 192 clEnqueueAcquireVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::AcquireExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    enqueue 193 clEnqueueReleaseVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReleaseExternal; null_mut(); null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), num_objects as u32 as u64] }
-    call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), size as u64, alignment as u32 as u64] }
-    call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
-    call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
-    plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { objects::id(context); []; [objects::word(context)] }
-    plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { objects::id(context); []; [objects::word(context)] }
-    plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(context); [(param_name, 16)]; [objects::word(context), param_name as u32 as u64] }
-    plain 200 clSetKernelArgMemPointerINTEL(kernel: H, arg_index: usize, arg_value: P) -> i32 { objects::id(kernel); [(arg_index, 21)]; [objects::word(kernel), arg_index as u32 as u64] }
-    enqueue 201 clEnqueueMemsetINTEL(command_queue: H, dst_ptr: P, value: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), value as i32 as u64, size as u64] }
-    enqueue 202 clEnqueueMemFillINTEL(command_queue: H, dst_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmFill; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), pattern_size as u64, size as u64] }
-    enqueue 203 clEnqueueMemcpyINTEL(command_queue: H, blocking: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmMemcpy; null_mut(); null_mut(); size as u64; blocking; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), blocking as u32 as u64, size as u64] }
-    enqueue 204 clEnqueueMigrateMemINTEL(command_queue: H, ptr: P, size: usize, flags: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmMigrate; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; flags as u32; hooks::Geometry::NONE; [objects::word(command_queue), size as u64, flags as u64 as u64] }
-    enqueue 205 clEnqueueMemAdviseINTEL(command_queue: H, ptr: P, size: usize, advice: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::UsmAdvise; null_mut(); null_mut(); size as u64; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), size as u64, advice as u32 as u64] }
-    create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: usize, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(context), flags as u64 as u64, size as u64] }
-    hook 207 clCreateCommandBufferKHR(num_queues: usize, queues: *const H, properties: P, errcode_ret: *mut i32) -> H {  }
-    plain 208 clFinalizeCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
-    plain 209 clRetainCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
-    plain 210 clReleaseCommandBufferKHR(command_buffer: H) -> i32 { objects::id(command_buffer); []; [objects::word(command_buffer)] }
-    enqueue 211 clEnqueueCommandBufferKHR(num_queues: usize, queues: *mut H, command_buffer: H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); hooks::command_buffer_queue(num_queues, queues, command_buffer); CommandKind::CommandBuffer; command_buffer; null_mut(); 0; 0; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [num_queues as u32 as u64, objects::word(command_buffer)] }
-    call 212 clCommandBarrierWithWaitListKHR(command_buffer: H, command_queue: H, properties: P, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue)] }
-    call 213 clCommandCopyBufferKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64] }
-    call 214 clCommandCopyBufferRectKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_buffer: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, src_row_pitch: usize, src_slice_pitch: usize, dst_row_pitch: usize, dst_slice_pitch: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_row_pitch as u64, src_slice_pitch as u64, dst_row_pitch as u64, dst_slice_pitch as u64] }
-    call 215 clCommandCopyBufferToImageKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_image: H, src_offset: usize, dst_origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64] }
-    call 216 clCommandCopyImageKHR(command_buffer: H, command_queue: H, properties: P, src_image: H, dst_image: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_image), objects::word(dst_image)] }
-    call 217 clCommandCopyImageToBufferKHR(command_buffer: H, command_queue: H, properties: P, src_image: H, dst_buffer: H, src_origin: *const usize, region: *const usize, dst_offset: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(src_image), objects::word(dst_buffer), dst_offset as u64] }
-    call 218 clCommandFillBufferKHR(command_buffer: H, command_queue: H, properties: P, buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(buffer), pattern_size as u64, offset as u64, size as u64] }
-    call 219 clCommandFillImageKHR(command_buffer: H, command_queue: H, properties: P, image: H, fill_color: P, origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(image)] }
-    call 220 clCommandNDRangeKernelKHR(command_buffer: H, command_queue: H, properties: P, kernel: H, work_dim: usize, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), objects::word(kernel), work_dim as u32 as u64] }
-    call 221 clCommandSVMMemcpyKHR(command_buffer: H, command_queue: H, properties: P, dst_ptr: P, src_ptr: P, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), size as u64] }
-    call 222 clCommandSVMMemFillKHR(command_buffer: H, command_queue: H, properties: P, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { null_mut(); [objects::word(command_buffer), objects::word(command_queue), pattern_size as u64, size as u64] }
-    plain 223 clGetCommandBufferInfoKHR(command_buffer: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(command_buffer); [(param_name, 16)]; [objects::word(command_buffer), param_name as u32 as u64] }
-    plain 224 clUpdateMutableCommandsKHR(command_buffer: H, num_configs: usize, config_types: P, configs: P) -> i32 { objects::id(command_buffer); [(num_configs, 21)]; [objects::word(command_buffer), num_configs as u32 as u64] }
-    plain 225 clGetMutableCommandInfoKHR(command: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { objects::id(command); [(param_name, 16)]; [objects::word(command), param_name as u32 as u64] }
-    create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: usize, num_queues: usize, queues: *const H, num_handles: usize, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode_ret; 0; [objects::word(command_buffer), automatic as u32 as u64, num_queues as u32 as u64, num_handles as u32 as u64] }
-    call 227 clSetContentSizeBufferPoCL(buffer: H, content_size_buffer: H) -> i32 { null_mut(); [objects::word(buffer), objects::word(content_size_buffer)] }
-    call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: usize, size: usize, errcode_ret: *mut i32) -> H { errcode_ret; [objects::word(context), svm_type_index as u32 as u64, size as u64] }
-    call 229 clSVMFreeWithPropertiesKHR(context: H, properties: P, flags: usize, ptr: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64] }
-    call 230 clGetSVMPointerInfoKHR(context: H, device: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(context), objects::word(device), param_name as u32 as u64] }
-    call 231 clGetSVMSuggestedTypeIndexKHR(context: H, required_capabilities: usize, desired_capabilities: usize, properties: P, size: usize, suggested_svm_type_index: P) -> i32 { null_mut(); [objects::word(context), required_capabilities as u64 as u64, desired_capabilities as u64 as u64, size as u64] }
-    hook 232 clSetMemObjectDestructorAPPLE(memobj: H, pfn_notify: P, user_data: P) -> i32 {  }
-    call 233 clSetKernelArgDevicePointerEXT(kernel: H, arg_index: usize, arg_value: usize) -> i32 { null_mut(); [objects::word(kernel), arg_index as u32 as u64, arg_value as u64 as u64] }
-    call 234 clGetSupportedGLTextureFormatsINTEL(context: H, flags: usize, image_type: usize, num_entries: usize, gl_formats: P, num_texture_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, image_type as u32 as u64, num_entries as u32 as u64] }
-    call 235 clGetSupportedDX9MediaSurfaceFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, dx9_formats: P, num_surface_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
-    call 236 clGetSupportedD3D10TextureFormatsINTEL(context: H, flags: usize, image_type: usize, num_entries: usize, d3d10_formats: P, num_texture_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, image_type as u32 as u64, num_entries as u32 as u64] }
-    call 237 clGetSupportedD3D11TextureFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, d3d11_formats: P, num_texture_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
-    call 238 clGetSupportedVA_APIMediaSurfaceFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, va_api_formats: P, num_surface_formats: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
-    enqueue 239 clEnqueueReadHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_read: usize, ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::ReadHostPipe; program; null_mut(); size as u64; blocking_read; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(program), blocking_read as u32 as u64, size as u64] }
-    enqueue 240 clEnqueueWriteHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_write: usize, ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { null_mut(); command_queue; CommandKind::WriteHostPipe; program; null_mut(); size as u64; blocking_write; num_events_in_wait_list; event_wait_list; event; 0; hooks::Geometry::NONE; [objects::word(command_queue), objects::word(program), blocking_write as u32 as u64, size as u64] }
-    call 241 clGetImageRequirementsInfoEXT(context: H, properties: P, flags: usize, image_format: P, image_desc: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { null_mut(); [objects::word(context), flags as u64 as u64, param_name as u32 as u64] }
-    plain 242 clCancelCommandsIMG(event_list: *const H, num_events_in_list: usize) -> i32 { 0; [(num_events_in_list, 21)]; [num_events_in_list as u64] }
-    plain 243 clSetPerfHintQCOM(context: H, perf_hint: usize) -> i32 { objects::id(context); [(perf_hint, 16)]; [objects::word(context), perf_hint as u32 as u64] }
-}
-
-/// Facts of each entry point, by id.
-pub static FUNCTIONS: [FunctionInfo; COUNT] = [
-    FunctionInfo {
-        name: c"clGetPlatformIDs",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("num_entries", ArgumentKind::Unsigned)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetPlatformInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("platform", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDs",
-        origin: "1.0",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("device_type", ArgumentKind::Flags),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("device", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateSubDevices",
-        origin: "1.2",
-        group: "object",
-        arguments: &[("in_device", ArgumentKind::Object), ("num_devices", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRetainDevice",
-        origin: "1.2",
-        group: "refcount",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseDevice",
-        origin: "1.2",
-        group: "refcount",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetDefaultDeviceCommandQueue",
-        origin: "2.1",
-        group: "other",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceAndHostTimer",
-        origin: "2.1",
-        group: "query",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetHostTimer",
-        origin: "2.1",
-        group: "query",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateContext",
-        origin: "1.0",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("num_devices", ArgumentKind::Unsigned)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateContextFromType",
-        origin: "1.0",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("device_type", ArgumentKind::Flags)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainContext",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseContext",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetContextInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("context", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetContextDestructorCallback",
-        origin: "3.0",
-        group: "other",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateCommandQueueWithProperties",
-        origin: "2.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainCommandQueue",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseCommandQueue",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetCommandQueueInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("command_queue", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateBuffer",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateBufferWithProperties",
-        origin: "3.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateSubBuffer",
-        origin: "1.1",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("buffer_create_type", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateImage",
-        origin: "1.2",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateImageWithProperties",
-        origin: "3.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreatePipe",
-        origin: "2.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("pipe_packet_size", ArgumentKind::Unsigned),
-            ("pipe_max_packets", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainMemObject",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseMemObject",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetSupportedImageFormats",
-        origin: "1.0",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetMemObjectInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("memobj", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetImageInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("image", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetPipeInfo",
-        origin: "2.0",
-        group: "query",
-        arguments: &[("pipe", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetMemObjectDestructorCallback",
-        origin: "1.1",
-        group: "other",
-        arguments: &[("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSVMAlloc",
-        origin: "2.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-            ("alignment", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSVMFree",
-        origin: "2.0",
-        group: "object",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateSamplerWithProperties",
-        origin: "2.0",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("context", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainSampler",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("sampler", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseSampler",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("sampler", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetSamplerInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("sampler", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateProgramWithSource",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("count", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateProgramWithBinary",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("num_devices", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateProgramWithBuiltInKernels",
-        origin: "1.2",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("num_devices", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateProgramWithIL",
-        origin: "2.1",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("length", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainProgram",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("program", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseProgram",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("program", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clBuildProgram",
-        origin: "1.0",
-        group: "build",
-        arguments: &[("program", ArgumentKind::Object), ("num_devices", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCompileProgram",
-        origin: "1.2",
-        group: "build",
-        arguments: &[
-            ("program", ArgumentKind::Object),
-            ("num_devices", ArgumentKind::Unsigned),
-            ("num_input_headers", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clLinkProgram",
-        origin: "1.2",
-        group: "build",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("num_devices", ArgumentKind::Unsigned),
-            ("num_input_programs", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetProgramReleaseCallback",
-        origin: "2.2",
-        group: "other",
-        arguments: &[("program", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetProgramSpecializationConstant",
-        origin: "2.2",
-        group: "other",
-        arguments: &[
-            ("program", ArgumentKind::Object),
-            ("spec_id", ArgumentKind::Unsigned),
-            ("spec_size", ArgumentKind::Bytes),
-        ],
-        small: &[(1, 12), (2, 9)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clUnloadPlatformCompiler",
-        origin: "1.2",
-        group: "build",
-        arguments: &[("platform", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetProgramInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("program", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetProgramBuildInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[
-            ("program", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateKernel",
-        origin: "1.0",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("program", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateKernelsInProgram",
-        origin: "1.0",
-        group: "object",
-        arguments: &[("program", ArgumentKind::Object), ("num_kernels", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCloneKernel",
-        origin: "2.1",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("source_kernel", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainKernel",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("kernel", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseKernel",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("kernel", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelArg",
-        origin: "1.0",
-        group: "argument",
-        arguments: &[
-            ("kernel", ArgumentKind::Object),
-            ("arg_index", ArgumentKind::Unsigned),
-            ("arg_size", ArgumentKind::Bytes),
-        ],
-        small: &[(1, 8), (2, 13)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelArgSVMPointer",
-        origin: "2.0",
-        group: "argument",
-        arguments: &[("kernel", ArgumentKind::Object), ("arg_index", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelExecInfo",
-        origin: "2.0",
-        group: "argument",
-        arguments: &[("kernel", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetKernelInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("kernel", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetKernelArgInfo",
-        origin: "1.2",
-        group: "query",
-        arguments: &[
-            ("kernel", ArgumentKind::Object),
-            ("arg_index", ArgumentKind::Unsigned),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[(1, 5), (2, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetKernelWorkGroupInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[
-            ("kernel", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetKernelSubGroupInfo",
-        origin: "2.1",
-        group: "query",
-        arguments: &[
-            ("kernel", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("param_name", ArgumentKind::Enum),
-            ("input_value_size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetKernelSuggestedLocalWorkSize",
-        origin: "3.1",
-        group: "query",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("kernel", ArgumentKind::Object),
-            ("work_dim", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clWaitForEvents",
-        origin: "1.0",
-        group: "wait",
-        arguments: &[("num_events", ArgumentKind::Unsigned)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetEventInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("event", ArgumentKind::Event), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateUserEvent",
-        origin: "1.1",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Event), ("context", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clRetainEvent",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("event", ArgumentKind::Event)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseEvent",
-        origin: "1.0",
-        group: "refcount",
-        arguments: &[("event", ArgumentKind::Event)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetUserEventStatus",
-        origin: "1.1",
-        group: "other",
-        arguments: &[("event", ArgumentKind::Event), ("execution_status", ArgumentKind::Signed)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetEventCallback",
-        origin: "1.1",
-        group: "other",
-        arguments: &[
-            ("event", ArgumentKind::Event),
-            ("command_exec_callback_type", ArgumentKind::Signed),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetEventProfilingInfo",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("event", ArgumentKind::Event), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clFlush",
-        origin: "1.0",
-        group: "wait",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clFinish",
-        origin: "1.0",
-        group: "wait",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueReadBuffer",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("blocking_read", ArgumentKind::Bool),
-            ("offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReadBufferRect",
-        origin: "1.1",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("blocking_read", ArgumentKind::Bool),
-            ("buffer_row_pitch", ArgumentKind::Unsigned),
-            ("buffer_slice_pitch", ArgumentKind::Unsigned),
-            ("host_row_pitch", ArgumentKind::Unsigned),
-            ("host_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWriteBuffer",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("blocking_write", ArgumentKind::Bool),
-            ("offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWriteBufferRect",
-        origin: "1.1",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("blocking_write", ArgumentKind::Bool),
-            ("buffer_row_pitch", ArgumentKind::Unsigned),
-            ("buffer_slice_pitch", ArgumentKind::Unsigned),
-            ("host_row_pitch", ArgumentKind::Unsigned),
-            ("host_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueFillBuffer",
-        origin: "1.2",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueCopyBuffer",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("src_offset", ArgumentKind::Unsigned),
-            ("dst_offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueCopyBufferRect",
-        origin: "1.1",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("src_row_pitch", ArgumentKind::Unsigned),
-            ("src_slice_pitch", ArgumentKind::Unsigned),
-            ("dst_row_pitch", ArgumentKind::Unsigned),
-            ("dst_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReadImage",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("image", ArgumentKind::Object),
-            ("blocking_read", ArgumentKind::Bool),
-            ("row_pitch", ArgumentKind::Unsigned),
-            ("slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWriteImage",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("image", ArgumentKind::Object),
-            ("blocking_write", ArgumentKind::Bool),
-            ("input_row_pitch", ArgumentKind::Unsigned),
-            ("input_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueFillImage",
-        origin: "1.2",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object), ("image", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueCopyImage",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_image", ArgumentKind::Object),
-            ("dst_image", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueCopyImageToBuffer",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_image", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("dst_offset", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueCopyBufferToImage",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_image", ArgumentKind::Object),
-            ("src_offset", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMapBuffer",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("blocking_map", ArgumentKind::Bool),
-            ("map_flags", ArgumentKind::Flags),
-            ("offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMapImage",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("command_queue", ArgumentKind::Object),
-            ("image", ArgumentKind::Object),
-            ("blocking_map", ArgumentKind::Bool),
-            ("map_flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueUnmapMemObject",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object), ("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMigrateMemObjects",
-        origin: "1.2",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_mem_objects", ArgumentKind::Unsigned),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueNDRangeKernel",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("kernel", ArgumentKind::Object),
-            ("work_dim", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueNativeKernel",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("cb_args", ArgumentKind::Bytes),
-            ("num_mem_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMarkerWithWaitList",
-        origin: "1.2",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueBarrierWithWaitList",
-        origin: "1.2",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMFree",
-        origin: "2.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_svm_pointers", ArgumentKind::Unsigned),
-        ],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMemcpy",
-        origin: "2.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("blocking_copy", ArgumentKind::Bool),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMemFill",
-        origin: "2.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMap",
-        origin: "2.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("blocking_map", ArgumentKind::Bool),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMUnmap",
-        origin: "2.0",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMigrateMem",
-        origin: "2.1",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_svm_pointers", ArgumentKind::Unsigned),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetExtensionFunctionAddressForPlatform",
-        origin: "1.2",
-        group: "query",
-        arguments: &[("return", ArgumentKind::Pointer), ("platform", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetCommandQueueProperty",
-        origin: "1.0",
-        group: "other",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("properties", ArgumentKind::Flags),
-            ("enable", ArgumentKind::Bool),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateImage2D",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_width", ArgumentKind::Unsigned),
-            ("image_height", ArgumentKind::Unsigned),
-            ("image_row_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateImage3D",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_width", ArgumentKind::Unsigned),
-            ("image_height", ArgumentKind::Unsigned),
-            ("image_depth", ArgumentKind::Unsigned),
-            ("image_row_pitch", ArgumentKind::Unsigned),
-            ("image_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMarker",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWaitForEvents",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_events", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueBarrier",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clUnloadCompiler",
-        origin: "1.0",
-        group: "build",
-        arguments: &[],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetExtensionFunctionAddress",
-        origin: "1.0",
-        group: "query",
-        arguments: &[("return", ArgumentKind::Pointer)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateCommandQueue",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("properties", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateSampler",
-        origin: "1.0",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("normalized_coords", ArgumentKind::Bool),
-            ("addressing_mode", ArgumentKind::Enum),
-            ("filter_mode", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueTask",
-        origin: "1.0",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object), ("kernel", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDsFromD3D10KHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("d3d_device_source", ArgumentKind::Enum),
-            ("d3d_device_set", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D10BufferKHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D10Texture2DKHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("subresource", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D10Texture3DKHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("subresource", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireD3D10ObjectsKHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseD3D10ObjectsKHR",
-        origin: "cl_khr_d3d10_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDsFromD3D11KHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("d3d_device_source", ArgumentKind::Enum),
-            ("d3d_device_set", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D11BufferKHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D11Texture2DKHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("subresource", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromD3D11Texture3DKHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("subresource", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireD3D11ObjectsKHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseD3D11ObjectsKHR",
-        origin: "cl_khr_d3d11_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDsFromDX9MediaAdapterKHR",
-        origin: "cl_khr_dx9_media_sharing",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("num_media_adapters", ArgumentKind::Unsigned),
-            ("media_adapter_set", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromDX9MediaSurfaceKHR",
-        origin: "cl_khr_dx9_media_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("adapter_type", ArgumentKind::Enum),
-            ("plane", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireDX9MediaSurfacesKHR",
-        origin: "cl_khr_dx9_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseDX9MediaSurfacesKHR",
-        origin: "cl_khr_dx9_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDsFromDX9INTEL",
-        origin: "cl_intel_dx9_media_sharing",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("dx9_device_source", ArgumentKind::Enum),
-            ("dx9_device_set", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromDX9MediaSurfaceINTEL",
-        origin: "cl_intel_dx9_media_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("sharedHandle", ArgumentKind::Pointer),
-            ("plane", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireDX9ObjectsINTEL",
-        origin: "cl_intel_dx9_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseDX9ObjectsINTEL",
-        origin: "cl_intel_dx9_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateEventFromEGLSyncKHR",
-        origin: "cl_khr_egl_event",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Event),
-            ("context", ArgumentKind::Object),
-            ("sync", ArgumentKind::Pointer),
-            ("display", ArgumentKind::Pointer),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromEGLImageKHR",
-        origin: "cl_khr_egl_image",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("egldisplay", ArgumentKind::Pointer),
-            ("eglimage", ArgumentKind::Pointer),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireEGLObjectsKHR",
-        origin: "cl_khr_egl_image",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseEGLObjectsKHR",
-        origin: "cl_khr_egl_image",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clLogMessagesToSystemLogAPPLE",
-        origin: "cl_APPLE_ContextLoggingFunctions",
-        group: "other",
-        arguments: &[("cb", ArgumentKind::Bytes)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clLogMessagesToStdoutAPPLE",
-        origin: "cl_APPLE_ContextLoggingFunctions",
-        group: "other",
-        arguments: &[("cb", ArgumentKind::Bytes)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clLogMessagesToStderrAPPLE",
-        origin: "cl_APPLE_ContextLoggingFunctions",
-        group: "other",
-        arguments: &[("cb", ArgumentKind::Bytes)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateProgramWithILKHR",
-        origin: "cl_khr_il_program",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("length", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clTerminateContextKHR",
-        origin: "cl_khr_terminate_context",
-        group: "other",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateCommandQueueWithPropertiesKHR",
-        origin: "cl_khr_create_command_queue",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clReleaseDeviceEXT",
-        origin: "cl_ext_device_fission",
-        group: "refcount",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRetainDeviceEXT",
-        origin: "cl_ext_device_fission",
-        group: "refcount",
-        arguments: &[("device", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateSubDevicesEXT",
-        origin: "cl_ext_device_fission",
-        group: "object",
-        arguments: &[("in_device", ArgumentKind::Object), ("num_entries", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueMigrateMemObjectEXT",
-        origin: "cl_ext_migrate_memobject",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_mem_objects", ArgumentKind::Unsigned),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceImageInfoQCOM",
-        origin: "cl_qcom_ext_host_ptr",
-        group: "query",
-        arguments: &[
-            ("device", ArgumentKind::Object),
-            ("image_width", ArgumentKind::Unsigned),
-            ("image_height", ArgumentKind::Unsigned),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireGrallocObjectsIMG",
-        origin: "cl_img_use_gralloc_ptr",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueGenerateMipmapIMG",
-        origin: "cl_img_generate_mipmap",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("src_image", ArgumentKind::Object),
-            ("dst_image", ArgumentKind::Object),
-            ("mipmap_filter_mode", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseGrallocObjectsIMG",
-        origin: "cl_img_use_gralloc_ptr",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetKernelSubGroupInfoKHR",
-        origin: "cl_khr_subgroups",
-        group: "query",
-        arguments: &[
-            ("in_kernel", ArgumentKind::Object),
-            ("in_device", ArgumentKind::Object),
-            ("param_name", ArgumentKind::Enum),
-            ("input_value_size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetKernelSuggestedLocalWorkSizeKHR",
-        origin: "cl_khr_suggested_local_work_size",
-        group: "query",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("kernel", ArgumentKind::Object),
-            ("work_dim", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateSemaphoreWithPropertiesKHR",
-        origin: "cl_khr_semaphore",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("context", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWaitSemaphoresKHR",
-        origin: "cl_khr_semaphore",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_sema_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSignalSemaphoresKHR",
-        origin: "cl_khr_semaphore",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_sema_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSemaphoreInfoKHR",
-        origin: "cl_khr_semaphore",
-        group: "query",
-        arguments: &[("sema_object", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseSemaphoreKHR",
-        origin: "cl_khr_semaphore",
-        group: "refcount",
-        arguments: &[("sema_object", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRetainSemaphoreKHR",
-        origin: "cl_khr_semaphore",
-        group: "refcount",
-        arguments: &[("sema_object", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetSemaphoreHandleForTypeKHR",
-        origin: "cl_khr_external_semaphore",
-        group: "query",
-        arguments: &[
-            ("sema_object", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("handle_type", ArgumentKind::Enum),
-            ("handle_size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clReImportSemaphoreSyncFdKHR",
-        origin: "cl_khr_external_semaphore_sync_fd",
-        group: "other",
-        arguments: &[("sema_object", ArgumentKind::Object), ("fd", ArgumentKind::Signed)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireExternalMemObjectsKHR",
-        origin: "cl_khr_external_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_mem_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseExternalMemObjectsKHR",
-        origin: "cl_khr_external_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_mem_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clImportMemoryARM",
-        origin: "cl_arm_import_memory",
-        group: "other",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSVMAllocARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-            ("alignment", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSVMFreeARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "object",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMFreeARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_svm_pointers", ArgumentKind::Unsigned),
-        ],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMemcpyARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("blocking_copy", ArgumentKind::Bool),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMemFillARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMMapARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("blocking_map", ArgumentKind::Bool),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueSVMUnmapARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "enqueue",
-        arguments: &[("command_queue", ArgumentKind::Object)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetKernelArgSVMPointerARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "argument",
-        arguments: &[("kernel", ArgumentKind::Object), ("arg_index", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelExecInfoARM",
-        origin: "cl_arm_shared_virtual_memory",
-        group: "argument",
-        arguments: &[("kernel", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateAcceleratorINTEL",
-        origin: "cl_intel_accelerator",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("accelerator_type", ArgumentKind::Enum),
-            ("descriptor_size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetAcceleratorInfoINTEL",
-        origin: "cl_intel_accelerator",
-        group: "query",
-        arguments: &[("accelerator", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRetainAcceleratorINTEL",
-        origin: "cl_intel_accelerator",
-        group: "refcount",
-        arguments: &[("accelerator", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseAcceleratorINTEL",
-        origin: "cl_intel_accelerator",
-        group: "refcount",
-        arguments: &[("accelerator", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clCreateEventFromGLsyncKHR",
-        origin: "cl_khr_gl_event",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Event),
-            ("context", ArgumentKind::Object),
-            ("sync", ArgumentKind::Pointer),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetGLContextInfoKHR",
-        origin: "cl_khr_gl_sharing",
-        group: "query",
-        arguments: &[("param_name", ArgumentKind::Enum)],
-        small: &[(0, 16)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromGLBuffer",
-        origin: "cl_khr_gl_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("bufobj", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromGLTexture",
-        origin: "cl_khr_gl_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("target", ArgumentKind::Enum),
-            ("miplevel", ArgumentKind::Enum),
-            ("texture", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromGLRenderbuffer",
-        origin: "cl_khr_gl_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("renderbuffer", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetGLObjectInfo",
-        origin: "cl_khr_gl_sharing",
-        group: "query",
-        arguments: &[("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetGLTextureInfo",
-        origin: "cl_khr_gl_sharing",
-        group: "query",
-        arguments: &[("memobj", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireGLObjects",
-        origin: "cl_khr_gl_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseGLObjects",
-        origin: "cl_khr_gl_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromGLTexture2D",
-        origin: "cl_khr_gl_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("target", ArgumentKind::Enum),
-            ("miplevel", ArgumentKind::Enum),
-            ("texture", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromGLTexture3D",
-        origin: "cl_khr_gl_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("target", ArgumentKind::Enum),
-            ("miplevel", ArgumentKind::Enum),
-            ("texture", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetDeviceIDsFromVA_APIMediaAdapterINTEL",
-        origin: "cl_intel_va_api_media_sharing",
-        group: "query",
-        arguments: &[
-            ("platform", ArgumentKind::Object),
-            ("media_adapter_type", ArgumentKind::Enum),
-            ("media_adapter_set", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateFromVA_APIMediaSurfaceINTEL",
-        origin: "cl_intel_va_api_media_sharing",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("plane", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueAcquireVA_APIMediaSurfacesINTEL",
-        origin: "cl_intel_va_api_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReleaseVA_APIMediaSurfacesINTEL",
-        origin: "cl_intel_va_api_media_sharing",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("num_objects", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clHostMemAllocINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-            ("alignment", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clDeviceMemAllocINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-            ("alignment", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSharedMemAllocINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-            ("alignment", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clMemFreeINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "object",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clMemBlockingFreeINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "object",
-        arguments: &[("context", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetMemAllocInfoINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "query",
-        arguments: &[("context", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelArgMemPointerINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "argument",
-        arguments: &[("kernel", ArgumentKind::Object), ("arg_index", ArgumentKind::Unsigned)],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueMemsetINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("value", ArgumentKind::Signed),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMemFillINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMemcpyINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("blocking", ArgumentKind::Bool),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMigrateMemINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-            ("flags", ArgumentKind::Flags),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueMemAdviseINTEL",
-        origin: "cl_intel_unified_shared_memory",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-            ("advice", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateBufferWithPropertiesINTEL",
-        origin: "cl_intel_create_buffer_with_properties",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCreateCommandBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "object",
-        arguments: &[("return", ArgumentKind::Object), ("num_queues", ArgumentKind::Unsigned)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clFinalizeCommandBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "other",
-        arguments: &[("command_buffer", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRetainCommandBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "refcount",
-        arguments: &[("command_buffer", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clReleaseCommandBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "refcount",
-        arguments: &[("command_buffer", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clEnqueueCommandBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "enqueue",
-        arguments: &[
-            ("num_queues", ArgumentKind::Unsigned),
-            ("command_buffer", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandBarrierWithWaitListKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandCopyBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("src_offset", ArgumentKind::Unsigned),
-            ("dst_offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandCopyBufferRectKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("src_row_pitch", ArgumentKind::Unsigned),
-            ("src_slice_pitch", ArgumentKind::Unsigned),
-            ("dst_row_pitch", ArgumentKind::Unsigned),
-            ("dst_slice_pitch", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandCopyBufferToImageKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("src_buffer", ArgumentKind::Object),
-            ("dst_image", ArgumentKind::Object),
-            ("src_offset", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandCopyImageKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("src_image", ArgumentKind::Object),
-            ("dst_image", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandCopyImageToBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("src_image", ArgumentKind::Object),
-            ("dst_buffer", ArgumentKind::Object),
-            ("dst_offset", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandFillBufferKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("buffer", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("offset", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandFillImageKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("image", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandNDRangeKernelKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("kernel", ArgumentKind::Object),
-            ("work_dim", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandSVMMemcpyKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCommandSVMMemFillKHR",
-        origin: "cl_khr_command_buffer",
-        group: "command-buffer",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("command_queue", ArgumentKind::Object),
-            ("pattern_size", ArgumentKind::Bytes),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetCommandBufferInfoKHR",
-        origin: "cl_khr_command_buffer",
-        group: "query",
-        arguments: &[("command_buffer", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clUpdateMutableCommandsKHR",
-        origin: "cl_khr_command_buffer_mutable_dispatch",
-        group: "other",
-        arguments: &[
-            ("command_buffer", ArgumentKind::Object),
-            ("num_configs", ArgumentKind::Unsigned),
-        ],
-        small: &[(1, 21)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clGetMutableCommandInfoKHR",
-        origin: "cl_khr_command_buffer_mutable_dispatch",
-        group: "query",
-        arguments: &[("command", ArgumentKind::Object), ("param_name", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clRemapCommandBufferKHR",
-        origin: "cl_khr_command_buffer_multi_device",
-        group: "other",
-        arguments: &[
-            ("return", ArgumentKind::Object),
-            ("command_buffer", ArgumentKind::Object),
-            ("automatic", ArgumentKind::Bool),
-            ("num_queues", ArgumentKind::Unsigned),
-            ("num_handles", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetContentSizeBufferPoCL",
-        origin: "cl_pocl_content_size",
-        group: "other",
-        arguments: &[
-            ("buffer", ArgumentKind::Object),
-            ("content_size_buffer", ArgumentKind::Object),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSVMAllocWithPropertiesKHR",
-        origin: "cl_khr_unified_svm",
-        group: "object",
-        arguments: &[
-            ("return", ArgumentKind::Pointer),
-            ("context", ArgumentKind::Object),
-            ("svm_type_index", ArgumentKind::Unsigned),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSVMFreeWithPropertiesKHR",
-        origin: "cl_khr_unified_svm",
-        group: "object",
-        arguments: &[("context", ArgumentKind::Object), ("flags", ArgumentKind::Flags)],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSVMPointerInfoKHR",
-        origin: "cl_khr_unified_svm",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("device", ArgumentKind::Object),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSVMSuggestedTypeIndexKHR",
-        origin: "cl_khr_unified_svm",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("required_capabilities", ArgumentKind::Flags),
-            ("desired_capabilities", ArgumentKind::Flags),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetMemObjectDestructorAPPLE",
-        origin: "cl_APPLE_SetMemObjectDestructor",
-        group: "other",
-        arguments: &[("memobj", ArgumentKind::Object)],
-        small: &[],
-        object: Some(0),
-    },
-    FunctionInfo {
-        name: c"clSetKernelArgDevicePointerEXT",
-        origin: "cl_ext_buffer_device_address",
-        group: "argument",
-        arguments: &[
-            ("kernel", ArgumentKind::Object),
-            ("arg_index", ArgumentKind::Unsigned),
-            ("arg_value", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSupportedGLTextureFormatsINTEL",
-        origin: "cl_intel_sharing_format_query_gl",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSupportedDX9MediaSurfaceFormatsINTEL",
-        origin: "cl_intel_sharing_format_query_dx9",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("plane", ArgumentKind::Unsigned),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSupportedD3D10TextureFormatsINTEL",
-        origin: "cl_intel_sharing_format_query_d3d10",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSupportedD3D11TextureFormatsINTEL",
-        origin: "cl_intel_sharing_format_query_d3d11",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("plane", ArgumentKind::Unsigned),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetSupportedVA_APIMediaSurfaceFormatsINTEL",
-        origin: "cl_intel_sharing_format_query_va_api",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("image_type", ArgumentKind::Enum),
-            ("plane", ArgumentKind::Unsigned),
-            ("num_entries", ArgumentKind::Unsigned),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueReadHostPipeINTEL",
-        origin: "cl_intel_program_scope_host_pipe",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("program", ArgumentKind::Object),
-            ("blocking_read", ArgumentKind::Bool),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clEnqueueWriteHostPipeINTEL",
-        origin: "cl_intel_program_scope_host_pipe",
-        group: "enqueue",
-        arguments: &[
-            ("command_queue", ArgumentKind::Object),
-            ("program", ArgumentKind::Object),
-            ("blocking_write", ArgumentKind::Bool),
-            ("size", ArgumentKind::Bytes),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clGetImageRequirementsInfoEXT",
-        origin: "cl_ext_image_requirements_info",
-        group: "query",
-        arguments: &[
-            ("context", ArgumentKind::Object),
-            ("flags", ArgumentKind::Flags),
-            ("param_name", ArgumentKind::Enum),
-        ],
-        small: &[],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clCancelCommandsIMG",
-        origin: "cl_img_cancel_command",
-        group: "other",
-        arguments: &[("num_events_in_list", ArgumentKind::Unsigned)],
-        small: &[(0, 21)],
-        object: None,
-    },
-    FunctionInfo {
-        name: c"clSetPerfHintQCOM",
-        origin: "cl_qcom_perf_hint",
-        group: "other",
-        arguments: &[("context", ArgumentKind::Object), ("perf_hint", ArgumentKind::Enum)],
-        small: &[(1, 16)],
-        object: Some(0),
-    },
-];
-
-/// Ids in the order of `struct _cl_icd_dispatch`; `u16::MAX` where this table has no such function.
-pub const DISPATCH: [u16; 149] = [
-    0, 1, 2, 3, 10, 11, 12, 13, 14, 112, 17, 18, 19, 104, 20, 105, 106, 26, 27, 28, 29, 30, 113,
-    36, 37, 38, 39, 40, 43, 44, 45, 110, 51, 52, 53, 54, 56, 57, 58, 61, 63, 66, 67, 69, 70, 73,
-    74, 75, 76, 78, 81, 83, 84, 86, 87, 88, 89, 90, 91, 93, 114, 94, 107, 108, 109, 111, 181, 188,
-    189, 183, 184, 185, 186, 187, 180, 115, 116, 117, 118, 119, 120, 72, 22, 32, 68, 71, 77, 79,
-    82, 147, 146, 145, 179, 4, 5, 6, 23, 41, 46, 47, 50, 62, 80, 85, 92, 95, 96, 103, 182, 121,
-    122, 123, 124, 128, 125, 126, 127, 129, 130, 136, 137, 138, 135, 16, 25, 31, 33, 34, 97, 98,
-    99, 100, 101, 35, 59, 60, 153, 55, 42, 102, 8, 9, 64, 7, 48, 49, 21, 24, 15,
-];
-
-/// Id of each function, by name.
-#[allow(non_upper_case_globals, dead_code)]
-pub mod id {
-    pub const clGetPlatformIDs: u16 = 0;
-    pub const clGetPlatformInfo: u16 = 1;
-    pub const clGetDeviceIDs: u16 = 2;
-    pub const clGetDeviceInfo: u16 = 3;
-    pub const clCreateSubDevices: u16 = 4;
-    pub const clRetainDevice: u16 = 5;
-    pub const clReleaseDevice: u16 = 6;
-    pub const clSetDefaultDeviceCommandQueue: u16 = 7;
-    pub const clGetDeviceAndHostTimer: u16 = 8;
-    pub const clGetHostTimer: u16 = 9;
-    pub const clCreateContext: u16 = 10;
-    pub const clCreateContextFromType: u16 = 11;
-    pub const clRetainContext: u16 = 12;
-    pub const clReleaseContext: u16 = 13;
-    pub const clGetContextInfo: u16 = 14;
-    pub const clSetContextDestructorCallback: u16 = 15;
-    pub const clCreateCommandQueueWithProperties: u16 = 16;
-    pub const clRetainCommandQueue: u16 = 17;
-    pub const clReleaseCommandQueue: u16 = 18;
-    pub const clGetCommandQueueInfo: u16 = 19;
-    pub const clCreateBuffer: u16 = 20;
-    pub const clCreateBufferWithProperties: u16 = 21;
-    pub const clCreateSubBuffer: u16 = 22;
-    pub const clCreateImage: u16 = 23;
-    pub const clCreateImageWithProperties: u16 = 24;
-    pub const clCreatePipe: u16 = 25;
-    pub const clRetainMemObject: u16 = 26;
-    pub const clReleaseMemObject: u16 = 27;
-    pub const clGetSupportedImageFormats: u16 = 28;
-    pub const clGetMemObjectInfo: u16 = 29;
-    pub const clGetImageInfo: u16 = 30;
-    pub const clGetPipeInfo: u16 = 31;
-    pub const clSetMemObjectDestructorCallback: u16 = 32;
-    pub const clSVMAlloc: u16 = 33;
-    pub const clSVMFree: u16 = 34;
-    pub const clCreateSamplerWithProperties: u16 = 35;
-    pub const clRetainSampler: u16 = 36;
-    pub const clReleaseSampler: u16 = 37;
-    pub const clGetSamplerInfo: u16 = 38;
-    pub const clCreateProgramWithSource: u16 = 39;
-    pub const clCreateProgramWithBinary: u16 = 40;
-    pub const clCreateProgramWithBuiltInKernels: u16 = 41;
-    pub const clCreateProgramWithIL: u16 = 42;
-    pub const clRetainProgram: u16 = 43;
-    pub const clReleaseProgram: u16 = 44;
-    pub const clBuildProgram: u16 = 45;
-    pub const clCompileProgram: u16 = 46;
-    pub const clLinkProgram: u16 = 47;
-    pub const clSetProgramReleaseCallback: u16 = 48;
-    pub const clSetProgramSpecializationConstant: u16 = 49;
-    pub const clUnloadPlatformCompiler: u16 = 50;
-    pub const clGetProgramInfo: u16 = 51;
-    pub const clGetProgramBuildInfo: u16 = 52;
-    pub const clCreateKernel: u16 = 53;
-    pub const clCreateKernelsInProgram: u16 = 54;
-    pub const clCloneKernel: u16 = 55;
-    pub const clRetainKernel: u16 = 56;
-    pub const clReleaseKernel: u16 = 57;
-    pub const clSetKernelArg: u16 = 58;
-    pub const clSetKernelArgSVMPointer: u16 = 59;
-    pub const clSetKernelExecInfo: u16 = 60;
-    pub const clGetKernelInfo: u16 = 61;
-    pub const clGetKernelArgInfo: u16 = 62;
-    pub const clGetKernelWorkGroupInfo: u16 = 63;
-    pub const clGetKernelSubGroupInfo: u16 = 64;
-    pub const clGetKernelSuggestedLocalWorkSize: u16 = 65;
-    pub const clWaitForEvents: u16 = 66;
-    pub const clGetEventInfo: u16 = 67;
-    pub const clCreateUserEvent: u16 = 68;
-    pub const clRetainEvent: u16 = 69;
-    pub const clReleaseEvent: u16 = 70;
-    pub const clSetUserEventStatus: u16 = 71;
-    pub const clSetEventCallback: u16 = 72;
-    pub const clGetEventProfilingInfo: u16 = 73;
-    pub const clFlush: u16 = 74;
-    pub const clFinish: u16 = 75;
-    pub const clEnqueueReadBuffer: u16 = 76;
-    pub const clEnqueueReadBufferRect: u16 = 77;
-    pub const clEnqueueWriteBuffer: u16 = 78;
-    pub const clEnqueueWriteBufferRect: u16 = 79;
-    pub const clEnqueueFillBuffer: u16 = 80;
-    pub const clEnqueueCopyBuffer: u16 = 81;
-    pub const clEnqueueCopyBufferRect: u16 = 82;
-    pub const clEnqueueReadImage: u16 = 83;
-    pub const clEnqueueWriteImage: u16 = 84;
-    pub const clEnqueueFillImage: u16 = 85;
-    pub const clEnqueueCopyImage: u16 = 86;
-    pub const clEnqueueCopyImageToBuffer: u16 = 87;
-    pub const clEnqueueCopyBufferToImage: u16 = 88;
-    pub const clEnqueueMapBuffer: u16 = 89;
-    pub const clEnqueueMapImage: u16 = 90;
-    pub const clEnqueueUnmapMemObject: u16 = 91;
-    pub const clEnqueueMigrateMemObjects: u16 = 92;
-    pub const clEnqueueNDRangeKernel: u16 = 93;
-    pub const clEnqueueNativeKernel: u16 = 94;
-    pub const clEnqueueMarkerWithWaitList: u16 = 95;
-    pub const clEnqueueBarrierWithWaitList: u16 = 96;
-    pub const clEnqueueSVMFree: u16 = 97;
-    pub const clEnqueueSVMMemcpy: u16 = 98;
-    pub const clEnqueueSVMMemFill: u16 = 99;
-    pub const clEnqueueSVMMap: u16 = 100;
-    pub const clEnqueueSVMUnmap: u16 = 101;
-    pub const clEnqueueSVMMigrateMem: u16 = 102;
-    pub const clGetExtensionFunctionAddressForPlatform: u16 = 103;
-    pub const clSetCommandQueueProperty: u16 = 104;
-    pub const clCreateImage2D: u16 = 105;
-    pub const clCreateImage3D: u16 = 106;
-    pub const clEnqueueMarker: u16 = 107;
-    pub const clEnqueueWaitForEvents: u16 = 108;
-    pub const clEnqueueBarrier: u16 = 109;
-    pub const clUnloadCompiler: u16 = 110;
-    pub const clGetExtensionFunctionAddress: u16 = 111;
-    pub const clCreateCommandQueue: u16 = 112;
-    pub const clCreateSampler: u16 = 113;
-    pub const clEnqueueTask: u16 = 114;
-    pub const clGetDeviceIDsFromD3D10KHR: u16 = 115;
-    pub const clCreateFromD3D10BufferKHR: u16 = 116;
-    pub const clCreateFromD3D10Texture2DKHR: u16 = 117;
-    pub const clCreateFromD3D10Texture3DKHR: u16 = 118;
-    pub const clEnqueueAcquireD3D10ObjectsKHR: u16 = 119;
-    pub const clEnqueueReleaseD3D10ObjectsKHR: u16 = 120;
-    pub const clGetDeviceIDsFromD3D11KHR: u16 = 121;
-    pub const clCreateFromD3D11BufferKHR: u16 = 122;
-    pub const clCreateFromD3D11Texture2DKHR: u16 = 123;
-    pub const clCreateFromD3D11Texture3DKHR: u16 = 124;
-    pub const clEnqueueAcquireD3D11ObjectsKHR: u16 = 125;
-    pub const clEnqueueReleaseD3D11ObjectsKHR: u16 = 126;
-    pub const clGetDeviceIDsFromDX9MediaAdapterKHR: u16 = 127;
-    pub const clCreateFromDX9MediaSurfaceKHR: u16 = 128;
-    pub const clEnqueueAcquireDX9MediaSurfacesKHR: u16 = 129;
-    pub const clEnqueueReleaseDX9MediaSurfacesKHR: u16 = 130;
-    pub const clGetDeviceIDsFromDX9INTEL: u16 = 131;
-    pub const clCreateFromDX9MediaSurfaceINTEL: u16 = 132;
-    pub const clEnqueueAcquireDX9ObjectsINTEL: u16 = 133;
-    pub const clEnqueueReleaseDX9ObjectsINTEL: u16 = 134;
-    pub const clCreateEventFromEGLSyncKHR: u16 = 135;
-    pub const clCreateFromEGLImageKHR: u16 = 136;
-    pub const clEnqueueAcquireEGLObjectsKHR: u16 = 137;
-    pub const clEnqueueReleaseEGLObjectsKHR: u16 = 138;
-    pub const clLogMessagesToSystemLogAPPLE: u16 = 139;
-    pub const clLogMessagesToStdoutAPPLE: u16 = 140;
-    pub const clLogMessagesToStderrAPPLE: u16 = 141;
-    pub const clCreateProgramWithILKHR: u16 = 142;
-    pub const clTerminateContextKHR: u16 = 143;
-    pub const clCreateCommandQueueWithPropertiesKHR: u16 = 144;
-    pub const clReleaseDeviceEXT: u16 = 145;
-    pub const clRetainDeviceEXT: u16 = 146;
-    pub const clCreateSubDevicesEXT: u16 = 147;
-    pub const clEnqueueMigrateMemObjectEXT: u16 = 148;
-    pub const clGetDeviceImageInfoQCOM: u16 = 149;
-    pub const clEnqueueAcquireGrallocObjectsIMG: u16 = 150;
-    pub const clEnqueueGenerateMipmapIMG: u16 = 151;
-    pub const clEnqueueReleaseGrallocObjectsIMG: u16 = 152;
-    pub const clGetKernelSubGroupInfoKHR: u16 = 153;
-    pub const clGetKernelSuggestedLocalWorkSizeKHR: u16 = 154;
-    pub const clCreateSemaphoreWithPropertiesKHR: u16 = 155;
-    pub const clEnqueueWaitSemaphoresKHR: u16 = 156;
-    pub const clEnqueueSignalSemaphoresKHR: u16 = 157;
-    pub const clGetSemaphoreInfoKHR: u16 = 158;
-    pub const clReleaseSemaphoreKHR: u16 = 159;
-    pub const clRetainSemaphoreKHR: u16 = 160;
-    pub const clGetSemaphoreHandleForTypeKHR: u16 = 161;
-    pub const clReImportSemaphoreSyncFdKHR: u16 = 162;
-    pub const clEnqueueAcquireExternalMemObjectsKHR: u16 = 163;
-    pub const clEnqueueReleaseExternalMemObjectsKHR: u16 = 164;
-    pub const clImportMemoryARM: u16 = 165;
-    pub const clSVMAllocARM: u16 = 166;
-    pub const clSVMFreeARM: u16 = 167;
-    pub const clEnqueueSVMFreeARM: u16 = 168;
-    pub const clEnqueueSVMMemcpyARM: u16 = 169;
-    pub const clEnqueueSVMMemFillARM: u16 = 170;
-    pub const clEnqueueSVMMapARM: u16 = 171;
-    pub const clEnqueueSVMUnmapARM: u16 = 172;
-    pub const clSetKernelArgSVMPointerARM: u16 = 173;
-    pub const clSetKernelExecInfoARM: u16 = 174;
-    pub const clCreateAcceleratorINTEL: u16 = 175;
-    pub const clGetAcceleratorInfoINTEL: u16 = 176;
-    pub const clRetainAcceleratorINTEL: u16 = 177;
-    pub const clReleaseAcceleratorINTEL: u16 = 178;
-    pub const clCreateEventFromGLsyncKHR: u16 = 179;
-    pub const clGetGLContextInfoKHR: u16 = 180;
-    pub const clCreateFromGLBuffer: u16 = 181;
-    pub const clCreateFromGLTexture: u16 = 182;
-    pub const clCreateFromGLRenderbuffer: u16 = 183;
-    pub const clGetGLObjectInfo: u16 = 184;
-    pub const clGetGLTextureInfo: u16 = 185;
-    pub const clEnqueueAcquireGLObjects: u16 = 186;
-    pub const clEnqueueReleaseGLObjects: u16 = 187;
-    pub const clCreateFromGLTexture2D: u16 = 188;
-    pub const clCreateFromGLTexture3D: u16 = 189;
-    pub const clGetDeviceIDsFromVA_APIMediaAdapterINTEL: u16 = 190;
-    pub const clCreateFromVA_APIMediaSurfaceINTEL: u16 = 191;
-    pub const clEnqueueAcquireVA_APIMediaSurfacesINTEL: u16 = 192;
-    pub const clEnqueueReleaseVA_APIMediaSurfacesINTEL: u16 = 193;
-    pub const clHostMemAllocINTEL: u16 = 194;
-    pub const clDeviceMemAllocINTEL: u16 = 195;
-    pub const clSharedMemAllocINTEL: u16 = 196;
-    pub const clMemFreeINTEL: u16 = 197;
-    pub const clMemBlockingFreeINTEL: u16 = 198;
-    pub const clGetMemAllocInfoINTEL: u16 = 199;
-    pub const clSetKernelArgMemPointerINTEL: u16 = 200;
-    pub const clEnqueueMemsetINTEL: u16 = 201;
-    pub const clEnqueueMemFillINTEL: u16 = 202;
-    pub const clEnqueueMemcpyINTEL: u16 = 203;
-    pub const clEnqueueMigrateMemINTEL: u16 = 204;
-    pub const clEnqueueMemAdviseINTEL: u16 = 205;
-    pub const clCreateBufferWithPropertiesINTEL: u16 = 206;
-    pub const clCreateCommandBufferKHR: u16 = 207;
-    pub const clFinalizeCommandBufferKHR: u16 = 208;
-    pub const clRetainCommandBufferKHR: u16 = 209;
-    pub const clReleaseCommandBufferKHR: u16 = 210;
-    pub const clEnqueueCommandBufferKHR: u16 = 211;
-    pub const clCommandBarrierWithWaitListKHR: u16 = 212;
-    pub const clCommandCopyBufferKHR: u16 = 213;
-    pub const clCommandCopyBufferRectKHR: u16 = 214;
-    pub const clCommandCopyBufferToImageKHR: u16 = 215;
-    pub const clCommandCopyImageKHR: u16 = 216;
-    pub const clCommandCopyImageToBufferKHR: u16 = 217;
-    pub const clCommandFillBufferKHR: u16 = 218;
-    pub const clCommandFillImageKHR: u16 = 219;
-    pub const clCommandNDRangeKernelKHR: u16 = 220;
-    pub const clCommandSVMMemcpyKHR: u16 = 221;
-    pub const clCommandSVMMemFillKHR: u16 = 222;
-    pub const clGetCommandBufferInfoKHR: u16 = 223;
-    pub const clUpdateMutableCommandsKHR: u16 = 224;
-    pub const clGetMutableCommandInfoKHR: u16 = 225;
-    pub const clRemapCommandBufferKHR: u16 = 226;
-    pub const clSetContentSizeBufferPoCL: u16 = 227;
-    pub const clSVMAllocWithPropertiesKHR: u16 = 228;
-    pub const clSVMFreeWithPropertiesKHR: u16 = 229;
-    pub const clGetSVMPointerInfoKHR: u16 = 230;
-    pub const clGetSVMSuggestedTypeIndexKHR: u16 = 231;
-    pub const clSetMemObjectDestructorAPPLE: u16 = 232;
-    pub const clSetKernelArgDevicePointerEXT: u16 = 233;
-    pub const clGetSupportedGLTextureFormatsINTEL: u16 = 234;
-    pub const clGetSupportedDX9MediaSurfaceFormatsINTEL: u16 = 235;
-    pub const clGetSupportedD3D10TextureFormatsINTEL: u16 = 236;
-    pub const clGetSupportedD3D11TextureFormatsINTEL: u16 = 237;
-    pub const clGetSupportedVA_APIMediaSurfaceFormatsINTEL: u16 = 238;
-    pub const clEnqueueReadHostPipeINTEL: u16 = 239;
-    pub const clEnqueueWriteHostPipeINTEL: u16 = 240;
-    pub const clGetImageRequirementsInfoEXT: u16 = 241;
-    pub const clCancelCommandsIMG: u16 = 242;
-    pub const clSetPerfHintQCOM: u16 = 243;
+    hook 0 clGetPlatformIDs(num_entries: u32, platforms: *mut H, num_platforms: P) -> i32 { }
+    plain 1 clGetPlatformInfo(platform: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(platform), small: [(param_name, 16)], keep: [objects::word(platform), param_name as u64] }
+    hook 2 clGetDeviceIDs(platform: H, device_type: u64, num_entries: u32, devices: *mut H, num_devices: P) -> i32 { }
+    plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(device), small: [(param_name, 16)], keep: [objects::word(device), param_name as u64] }
+    plain 4 clCreateSubDevices(in_device: H, properties: P, num_devices: u32, out_devices: *mut H, num_devices_ret: P) -> i32 { object: objects::id(in_device), small: [(num_devices, 21)], keep: [objects::word(in_device), num_devices as u64] }
+    plain 5 clRetainDevice(device: H) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    plain 6 clReleaseDevice(device: H) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    call 7 clSetDefaultDeviceCommandQueue(context: H, device: H, command_queue: H) -> i32 { errcode: null_mut(), keep: [objects::word(context), objects::word(device), objects::word(command_queue)] }
+    plain 8 clGetDeviceAndHostTimer(device: H, device_timestamp: P, host_timestamp: P) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    plain 9 clGetHostTimer(device: H, host_timestamp: P) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    hook 10 clCreateContext(properties: P, num_devices: u32, devices: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H { }
+    hook 11 clCreateContextFromType(properties: P, device_type: u64, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H { }
+    hook 12 clRetainContext(context: H) -> i32 { }
+    hook 13 clReleaseContext(context: H) -> i32 { }
+    hook 14 clGetContextInfo(context: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { }
+    hook 15 clSetContextDestructorCallback(context: H, pfn_notify: P, user_data: P) -> i32 { }
+    hook 16 clCreateCommandQueueWithProperties(context: H, device: H, properties: P, errcode_ret: *mut i32) -> H { }
+    hook 17 clRetainCommandQueue(command_queue: H) -> i32 { }
+    hook 18 clReleaseCommandQueue(command_queue: H) -> i32 { }
+    hook 19 clGetCommandQueueInfo(command_queue: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { }
+    create 20 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }
+    create 21 clCreateBufferWithProperties(context: H, properties: P, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }
+    create 22 clCreateSubBuffer(buffer: H, flags: u64, buffer_create_type: u32, buffer_create_info: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(buffer), flags as u64, buffer_create_type as u64] }
+    create 23 clCreateImage(context: H, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64] }
+    create 24 clCreateImageWithProperties(context: H, properties: P, flags: u64, image_format: P, image_desc: P, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64] }
+    create 25 clCreatePipe(context: H, flags: u64, pipe_packet_size: u32, pipe_max_packets: u32, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, pipe_packet_size as u64, pipe_max_packets as u64] }
+    plain 26 clRetainMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
+    plain 27 clReleaseMemObject(memobj: H) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
+    call 28 clGetSupportedImageFormats(context: H, flags: u64, image_type: u32, num_entries: u32, image_formats: P, num_image_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64, image_type as u64, num_entries as u64] }
+    plain 29 clGetMemObjectInfo(memobj: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(memobj), small: [(param_name, 16)], keep: [objects::word(memobj), param_name as u64] }
+    plain 30 clGetImageInfo(image: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(image), small: [(param_name, 16)], keep: [objects::word(image), param_name as u64] }
+    plain 31 clGetPipeInfo(pipe: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(pipe), small: [(param_name, 16)], keep: [objects::word(pipe), param_name as u64] }
+    hook 32 clSetMemObjectDestructorCallback(memobj: H, pfn_notify: P, user_data: P) -> i32 { }
+    call_pointer 33 clSVMAlloc(context: H, flags: u64, size: usize, alignment: u32) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64, size as u64, alignment as u64] }
+    plain 34 clSVMFree(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    create 35 clCreateSamplerWithProperties(context: H, sampler_properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context)] }
+    plain 36 clRetainSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
+    plain 37 clReleaseSampler(sampler: H) -> i32 { object: objects::id(sampler), small: [], keep: [objects::word(sampler)] }
+    plain 38 clGetSamplerInfo(sampler: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(sampler), small: [(param_name, 16)], keep: [objects::word(sampler), param_name as u64] }
+    hook 39 clCreateProgramWithSource(context: H, count: u32, strings: P, lengths: *const usize, errcode_ret: *mut i32) -> H { }
+    hook 40 clCreateProgramWithBinary(context: H, num_devices: u32, device_list: *const H, lengths: *const usize, binaries: P, binary_status: *mut i32, errcode_ret: *mut i32) -> H { }
+    hook 41 clCreateProgramWithBuiltInKernels(context: H, num_devices: u32, device_list: *const H, kernel_names: P, errcode_ret: *mut i32) -> H { }
+    hook 42 clCreateProgramWithIL(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H { }
+    plain 43 clRetainProgram(program: H) -> i32 { object: objects::id(program), small: [], keep: [objects::word(program)] }
+    plain 44 clReleaseProgram(program: H) -> i32 { object: objects::id(program), small: [], keep: [objects::word(program)] }
+    hook 45 clBuildProgram(program: H, num_devices: u32, device_list: *const H, options: P, pfn_notify: P, user_data: P) -> i32 { }
+    hook 46 clCompileProgram(program: H, num_devices: u32, device_list: *const H, options: P, num_input_headers: u32, input_headers: *const H, header_include_names: P, pfn_notify: P, user_data: P) -> i32 { }
+    hook 47 clLinkProgram(context: H, num_devices: u32, device_list: *const H, options: P, num_input_programs: u32, input_programs: *const H, pfn_notify: P, user_data: P, errcode_ret: *mut i32) -> H { }
+    hook 48 clSetProgramReleaseCallback(program: H, pfn_notify: P, user_data: P) -> i32 { }
+    plain 49 clSetProgramSpecializationConstant(program: H, spec_id: u32, spec_size: usize, spec_value: P) -> i32 { object: objects::id(program), small: [(spec_id, 12), (spec_size, 9)], keep: [objects::word(program), spec_id as u64, spec_size as u64] }
+    plain 50 clUnloadPlatformCompiler(platform: H) -> i32 { object: objects::id(platform), small: [], keep: [objects::word(platform)] }
+    plain 51 clGetProgramInfo(program: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(program), small: [(param_name, 16)], keep: [objects::word(program), param_name as u64] }
+    call 52 clGetProgramBuildInfo(program: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(program), objects::word(device), param_name as u64] }
+    hook 53 clCreateKernel(program: H, kernel_name: P, errcode_ret: *mut i32) -> H { }
+    hook 54 clCreateKernelsInProgram(program: H, num_kernels: u32, kernels: *mut H, num_kernels_ret: P) -> i32 { }
+    hook 55 clCloneKernel(source_kernel: H, errcode_ret: *mut i32) -> H { }
+    plain 56 clRetainKernel(kernel: H) -> i32 { object: objects::id(kernel), small: [], keep: [objects::word(kernel)] }
+    plain 57 clReleaseKernel(kernel: H) -> i32 { object: objects::id(kernel), small: [], keep: [objects::word(kernel)] }
+    plain 58 clSetKernelArg(kernel: H, arg_index: u32, arg_size: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 8), (arg_size, 13)], keep: [objects::word(kernel), arg_index as u64, arg_size as u64] }
+    plain 59 clSetKernelArgSVMPointer(kernel: H, arg_index: u32, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u64] }
+    plain 60 clSetKernelExecInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P) -> i32 { object: objects::id(kernel), small: [(param_name, 16)], keep: [objects::word(kernel), param_name as u64] }
+    plain 61 clGetKernelInfo(kernel: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(kernel), small: [(param_name, 16)], keep: [objects::word(kernel), param_name as u64] }
+    plain 62 clGetKernelArgInfo(kernel: H, arg_index: u32, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 5), (param_name, 16)], keep: [objects::word(kernel), arg_index as u64, param_name as u64] }
+    call 63 clGetKernelWorkGroupInfo(kernel: H, device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(kernel), objects::word(device), param_name as u64] }
+    call 64 clGetKernelSubGroupInfo(kernel: H, device: H, param_name: u32, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(kernel), objects::word(device), param_name as u64, input_value_size as u64] }
+    call 65 clGetKernelSuggestedLocalWorkSize(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { errcode: null_mut(), keep: [objects::word(command_queue), objects::word(kernel), work_dim as u64] }
+    hook 66 clWaitForEvents(num_events: u32, event_list: *const H) -> i32 { }
+    hook 67 clGetEventInfo(event: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { }
+    hook 68 clCreateUserEvent(context: H, errcode_ret: *mut i32) -> H { }
+    plain 69 clRetainEvent(event: H) -> i32 { object: objects::event_id(event), small: [], keep: [objects::event_word(event)] }
+    hook 70 clReleaseEvent(event: H) -> i32 { }
+    hook 71 clSetUserEventStatus(event: H, execution_status: i32) -> i32 { }
+    hook 72 clSetEventCallback(event: H, command_exec_callback_type: i32, pfn_notify: P, user_data: P) -> i32 { }
+    hook 73 clGetEventProfilingInfo(event: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { }
+    hook 74 clFlush(command_queue: H) -> i32 { }
+    hook 75 clFinish(command_queue: H) -> i32 { }
+    enqueue 76 clEnqueueReadBuffer(command_queue: H, buffer: H, blocking_read: u32, offset: usize, size: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReadBuffer,
+        object: buffer,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_read,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(buffer), blocking_read as u64, offset as u64, size as u64],
+    }
+    enqueue 77 clEnqueueReadBufferRect(command_queue: H, buffer: H, blocking_read: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReadBufferRect,
+        object: buffer,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, 1),
+        blocking: blocking_read,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(buffer), blocking_read as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64],
+    }
+    enqueue 78 clEnqueueWriteBuffer(command_queue: H, buffer: H, blocking_write: u32, offset: usize, size: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::WriteBuffer,
+        object: buffer,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_write,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(buffer), blocking_write as u64, offset as u64, size as u64],
+    }
+    enqueue 79 clEnqueueWriteBufferRect(command_queue: H, buffer: H, blocking_write: u32, buffer_origin: *const usize, host_origin: *const usize, region: *const usize, buffer_row_pitch: usize, buffer_slice_pitch: usize, host_row_pitch: usize, host_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::WriteBufferRect,
+        object: buffer,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, 1),
+        blocking: blocking_write,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(buffer), blocking_write as u64, buffer_row_pitch as u64, buffer_slice_pitch as u64, host_row_pitch as u64, host_slice_pitch as u64],
+    }
+    enqueue 80 clEnqueueFillBuffer(command_queue: H, buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::FillBuffer,
+        object: buffer,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(buffer), pattern_size as u64, offset as u64, size as u64],
+    }
+    enqueue 81 clEnqueueCopyBuffer(command_queue: H, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::CopyBuffer,
+        object: src_buffer,
+        object2: dst_buffer,
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64],
+    }
+    enqueue 82 clEnqueueCopyBufferRect(command_queue: H, src_buffer: H, dst_buffer: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, src_row_pitch: usize, src_slice_pitch: usize, dst_row_pitch: usize, dst_slice_pitch: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::CopyBufferRect,
+        object: src_buffer,
+        object2: dst_buffer,
+        bytes: hooks::region_bytes(region, 1),
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_row_pitch as u64, src_slice_pitch as u64, dst_row_pitch as u64, dst_slice_pitch as u64],
+    }
+    enqueue 83 clEnqueueReadImage(command_queue: H, image: H, blocking_read: u32, origin: *const usize, region: *const usize, row_pitch: usize, slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReadImage,
+        object: image,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        blocking: blocking_read,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(image), blocking_read as u64, row_pitch as u64, slice_pitch as u64],
+    }
+    enqueue 84 clEnqueueWriteImage(command_queue: H, image: H, blocking_write: u32, origin: *const usize, region: *const usize, input_row_pitch: usize, input_slice_pitch: usize, ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::WriteImage,
+        object: image,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        blocking: blocking_write,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(image), blocking_write as u64, input_row_pitch as u64, input_slice_pitch as u64],
+    }
+    enqueue 85 clEnqueueFillImage(command_queue: H, image: H, fill_color: P, origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::FillImage,
+        object: image,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(image)],
+    }
+    enqueue 86 clEnqueueCopyImage(command_queue: H, src_image: H, dst_image: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::CopyImage,
+        object: src_image,
+        object2: dst_image,
+        bytes: hooks::region_bytes(region, objects::element_size(src_image)),
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_image)],
+    }
+    enqueue 87 clEnqueueCopyImageToBuffer(command_queue: H, src_image: H, dst_buffer: H, src_origin: *const usize, region: *const usize, dst_offset: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::CopyImageToBuffer,
+        object: src_image,
+        object2: dst_buffer,
+        bytes: hooks::region_bytes(region, objects::element_size(src_image)),
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_buffer), dst_offset as u64],
+    }
+    enqueue 88 clEnqueueCopyBufferToImage(command_queue: H, src_buffer: H, dst_image: H, src_offset: usize, dst_origin: *const usize, region: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::CopyBufferToImage,
+        object: src_buffer,
+        object2: dst_image,
+        bytes: hooks::region_bytes(region, objects::element_size(dst_image)),
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64],
+    }
+    enqueue 89 clEnqueueMapBuffer(command_queue: H, buffer: H, blocking_map: u32, map_flags: u64, offset: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H {
+        errcode: errcode_ret,
+        queue: command_queue,
+        kind: CommandKind::MapBuffer,
+        object: buffer,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_map,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: map_flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [0, objects::word(command_queue), objects::word(buffer), blocking_map as u64, map_flags as u64, offset as u64, size as u64],
+    }
+    enqueue 90 clEnqueueMapImage(command_queue: H, image: H, blocking_map: u32, map_flags: u64, origin: *const usize, region: *const usize, image_row_pitch: P, image_slice_pitch: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H, errcode_ret: *mut i32) -> H {
+        errcode: errcode_ret,
+        queue: command_queue,
+        kind: CommandKind::MapImage,
+        object: image,
+        object2: null_mut(),
+        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        blocking: blocking_map,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: map_flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [0, objects::word(command_queue), objects::word(image), blocking_map as u64, map_flags as u64],
+    }
+    enqueue 91 clEnqueueUnmapMemObject(command_queue: H, memobj: H, mapped_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UnmapMemObject,
+        object: memobj,
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(memobj)],
+    }
+    enqueue 92 clEnqueueMigrateMemObjects(command_queue: H, num_mem_objects: u32, mem_objects: *const H, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::MigrateMemObjects,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_mem_objects as u64, flags as u64],
+    }
+    enqueue 93 clEnqueueNDRangeKernel(command_queue: H, kernel: H, work_dim: u32, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::NdRange,
+        object: kernel,
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::of(work_dim, global_work_offset, global_work_size, local_work_size),
+        keep: [objects::word(command_queue), objects::word(kernel), work_dim as u64],
+    }
+    hook 94 clEnqueueNativeKernel(command_queue: H, user_func: P, args: P, cb_args: usize, num_mem_objects: u32, mem_list: *const H, args_mem_loc: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { }
+    enqueue 95 clEnqueueMarkerWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::Marker,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue)],
+    }
+    enqueue 96 clEnqueueBarrierWithWaitList(command_queue: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::Barrier,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue)],
+    }
+    hook 97 clEnqueueSVMFree(command_queue: H, num_svm_pointers: u32, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 { }
+    enqueue 98 clEnqueueSVMMemcpy(command_queue: H, blocking_copy: u32, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMemcpy,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_copy,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), blocking_copy as u64, size as u64],
+    }
+    enqueue 99 clEnqueueSVMMemFill(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMemFill,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), pattern_size as u64, size as u64],
+    }
+    enqueue 100 clEnqueueSVMMap(command_queue: H, blocking_map: u32, flags: u64, svm_ptr: P, size: usize, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMap,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_map,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), blocking_map as u64, flags as u64, size as u64],
+    }
+    enqueue 101 clEnqueueSVMUnmap(command_queue: H, svm_ptr: P, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmUnmap,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue)],
+    }
+    enqueue 102 clEnqueueSVMMigrateMem(command_queue: H, num_svm_pointers: u32, svm_pointers: P, sizes: *const usize, flags: u64, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMigrate,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_svm_pointers as u64, flags as u64],
+    }
+    hook 103 clGetExtensionFunctionAddressForPlatform(platform: H, func_name: P) -> H { }
+    hook 104 clSetCommandQueueProperty(command_queue: H, properties: u64, enable: u32, old_properties: P) -> i32 { }
+    create 105 clCreateImage2D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_row_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_row_pitch as u64] }
+    create 106 clCreateImage3D(context: H, flags: u64, image_format: P, image_width: usize, image_height: usize, image_depth: usize, image_row_pitch: usize, image_slice_pitch: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: hooks::element_size(image_format), keep: [objects::word(context), flags as u64, image_width as u64, image_height as u64, image_depth as u64, image_row_pitch as u64, image_slice_pitch as u64] }
+    enqueue 107 clEnqueueMarker(command_queue: H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::Marker,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (0, null_mut()),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue)],
+    }
+    enqueue_untimed 108 clEnqueueWaitForEvents(command_queue: H, num_events: u32, event_list: *const H) -> i32 { errcode: null_mut(), queue: command_queue, kind: CommandKind::WaitForEvents, waits: (num_events, event_list), keep: [objects::word(command_queue), num_events as u64] }
+    enqueue_untimed 109 clEnqueueBarrier(command_queue: H) -> i32 { errcode: null_mut(), queue: command_queue, kind: CommandKind::Barrier, waits: (0, null_mut()), keep: [objects::word(command_queue)] }
+    plain 110 clUnloadCompiler() -> i32 { object: 0, small: [], keep: [] }
+    hook 111 clGetExtensionFunctionAddress(func_name: P) -> H { }
+    hook 112 clCreateCommandQueue(context: H, device: H, properties: u64, errcode_ret: *mut i32) -> H { }
+    create 113 clCreateSampler(context: H, normalized_coords: u32, addressing_mode: u32, filter_mode: u32, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), normalized_coords as u64, addressing_mode as u64, filter_mode as u64] }
+    enqueue 114 clEnqueueTask(command_queue: H, kernel: H, num_events_in_wait_list: u32, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::Task,
+        object: kernel,
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::TASK,
+        keep: [objects::word(command_queue), objects::word(kernel)],
+    }
+    call 115 clGetDeviceIDsFromD3D10KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
+    create 116 clCreateFromD3D10BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64] }
+    create 117 clCreateFromD3D10Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 118 clCreateFromD3D10Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    enqueue 119 clEnqueueAcquireD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 120 clEnqueueReleaseD3D10ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    call 121 clGetDeviceIDsFromD3D11KHR(platform: H, d3d_device_source: usize, d3d_object: P, d3d_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), d3d_device_source as u32 as u64, d3d_device_set as u32 as u64, num_entries as u32 as u64] }
+    create 122 clCreateFromD3D11BufferKHR(context: H, flags: usize, resource: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64] }
+    create 123 clCreateFromD3D11Texture2DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    create 124 clCreateFromD3D11Texture3DKHR(context: H, flags: usize, resource: P, subresource: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, subresource as u32 as u64] }
+    enqueue 125 clEnqueueAcquireD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 126 clEnqueueReleaseD3D11ObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    call 127 clGetDeviceIDsFromDX9MediaAdapterKHR(platform: H, num_media_adapters: usize, media_adapter_type: P, media_adapters: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), num_media_adapters as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
+    create 128 clCreateFromDX9MediaSurfaceKHR(context: H, flags: usize, adapter_type: usize, surface_info: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, adapter_type as u32 as u64, plane as u32 as u64] }
+    enqueue 129 clEnqueueAcquireDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 130 clEnqueueReleaseDX9MediaSurfacesKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    call 131 clGetDeviceIDsFromDX9INTEL(platform: H, dx9_device_source: usize, dx9_object: P, dx9_device_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), dx9_device_source as u32 as u64, dx9_device_set as u32 as u64, num_entries as u32 as u64] }
+    create 132 clCreateFromDX9MediaSurfaceINTEL(context: H, flags: usize, resource: P, sharedHandle: H, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, sharedHandle as u64, plane as u32 as u64] }
+    enqueue 133 clEnqueueAcquireDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 134 clEnqueueReleaseDX9ObjectsINTEL(command_queue: H, num_objects: usize, mem_objects: *mut H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    create_event 135 clCreateEventFromEGLSyncKHR(context: H, sync: H, display: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), sync as u64, display as u64] }
+    create 136 clCreateFromEGLImageKHR(context: H, egldisplay: H, eglimage: H, flags: usize, properties: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), egldisplay as u64, eglimage as u64, flags as u64 as u64] }
+    enqueue 137 clEnqueueAcquireEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 138 clEnqueueReleaseEGLObjectsKHR(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    plain 139 clLogMessagesToSystemLogAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { object: 0, small: [(cb, 21)], keep: [cb as u64] }
+    plain 140 clLogMessagesToStdoutAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { object: 0, small: [(cb, 21)], keep: [cb as u64] }
+    plain 141 clLogMessagesToStderrAPPLE(errstr: P, private_info: P, cb: usize, user_data: P) -> () { object: 0, small: [(cb, 21)], keep: [cb as u64] }
+    hook 142 clCreateProgramWithILKHR(context: H, il: P, length: usize, errcode_ret: *mut i32) -> H { }
+    hook 143 clTerminateContextKHR(context: H) -> i32 { }
+    hook 144 clCreateCommandQueueWithPropertiesKHR(context: H, device: H, properties: P, errcode_ret: *mut i32) -> H { }
+    plain 145 clReleaseDeviceEXT(device: H) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    plain 146 clRetainDeviceEXT(device: H) -> i32 { object: objects::id(device), small: [], keep: [objects::word(device)] }
+    plain 147 clCreateSubDevicesEXT(in_device: H, properties: P, num_entries: usize, out_devices: *mut H, num_devices: P) -> i32 { object: objects::id(in_device), small: [(num_entries, 21)], keep: [objects::word(in_device), num_entries as u32 as u64] }
+    enqueue 148 clEnqueueMigrateMemObjectEXT(command_queue: H, num_mem_objects: usize, mem_objects: *const H, flags: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::MigrateMemObjects,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_mem_objects as u32 as u64, flags as u64 as u64],
+    }
+    call 149 clGetDeviceImageInfoQCOM(device: H, image_width: usize, image_height: usize, image_format: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(device), image_width as u64, image_height as u64, param_name as u32 as u64] }
+    enqueue 150 clEnqueueAcquireGrallocObjectsIMG(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 151 clEnqueueGenerateMipmapIMG(command_queue: H, src_image: H, dst_image: H, mipmap_filter_mode: usize, array_region: *const usize, mip_region: *const usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::GenerateMipmap,
+        object: src_image,
+        object2: dst_image,
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(src_image), objects::word(dst_image), mipmap_filter_mode as u32 as u64],
+    }
+    enqueue 152 clEnqueueReleaseGrallocObjectsIMG(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    call 153 clGetKernelSubGroupInfoKHR(in_kernel: H, in_device: H, param_name: usize, input_value_size: usize, input_value: P, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(in_kernel), objects::word(in_device), param_name as u32 as u64, input_value_size as u64] }
+    call 154 clGetKernelSuggestedLocalWorkSizeKHR(command_queue: H, kernel: H, work_dim: usize, global_work_offset: *const usize, global_work_size: *const usize, suggested_local_work_size: P) -> i32 { errcode: null_mut(), keep: [objects::word(command_queue), objects::word(kernel), work_dim as u32 as u64] }
+    create 155 clCreateSemaphoreWithPropertiesKHR(context: H, sema_props: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context)] }
+    enqueue 156 clEnqueueWaitSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SemaphoreWait,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_sema_objects as u32 as u64],
+    }
+    enqueue 157 clEnqueueSignalSemaphoresKHR(command_queue: H, num_sema_objects: usize, sema_objects: *const H, sema_payload_list: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SemaphoreSignal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_sema_objects as u32 as u64],
+    }
+    plain 158 clGetSemaphoreInfoKHR(sema_object: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(sema_object), small: [(param_name, 16)], keep: [objects::word(sema_object), param_name as u32 as u64] }
+    plain 159 clReleaseSemaphoreKHR(sema_object: H) -> i32 { object: objects::id(sema_object), small: [], keep: [objects::word(sema_object)] }
+    plain 160 clRetainSemaphoreKHR(sema_object: H) -> i32 { object: objects::id(sema_object), small: [], keep: [objects::word(sema_object)] }
+    call 161 clGetSemaphoreHandleForTypeKHR(sema_object: H, device: H, handle_type: usize, handle_size: usize, handle_ptr: P, handle_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(sema_object), objects::word(device), handle_type as u32 as u64, handle_size as u64] }
+    call 162 clReImportSemaphoreSyncFdKHR(sema_object: H, reimport_props: P, fd: usize) -> i32 { errcode: null_mut(), keep: [objects::word(sema_object), fd as i32 as u64] }
+    enqueue 163 clEnqueueAcquireExternalMemObjectsKHR(command_queue: H, num_mem_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
+    }
+    enqueue 164 clEnqueueReleaseExternalMemObjectsKHR(command_queue: H, num_mem_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_mem_objects as u32 as u64],
+    }
+    create 165 clImportMemoryARM(context: H, flags: usize, properties: P, memory: P, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, size as u64] }
+    call_pointer 166 clSVMAllocARM(context: H, flags: usize, size: usize, alignment: usize) -> H { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, size as u64, alignment as u32 as u64] }
+    plain 167 clSVMFreeARM(context: H, svm_pointer: P) -> () { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    hook 168 clEnqueueSVMFreeARM(command_queue: H, num_svm_pointers: usize, svm_pointers: P, pfn_free_func: P, user_data: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 { }
+    enqueue 169 clEnqueueSVMMemcpyARM(command_queue: H, blocking_copy: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMemcpy,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_copy,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), blocking_copy as u32 as u64, size as u64],
+    }
+    enqueue 170 clEnqueueSVMMemFillARM(command_queue: H, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMemFill,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), pattern_size as u64, size as u64],
+    }
+    enqueue 171 clEnqueueSVMMapARM(command_queue: H, blocking_map: usize, flags: usize, svm_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmMap,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_map,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), blocking_map as u32 as u64, flags as u64 as u64, size as u64],
+    }
+    enqueue 172 clEnqueueSVMUnmapARM(command_queue: H, svm_ptr: P, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::SvmUnmap,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue)],
+    }
+    plain 173 clSetKernelArgSVMPointerARM(kernel: H, arg_index: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u32 as u64] }
+    plain 174 clSetKernelExecInfoARM(kernel: H, param_name: usize, param_value_size: usize, param_value: P) -> i32 { object: objects::id(kernel), small: [(param_name, 16)], keep: [objects::word(kernel), param_name as u32 as u64] }
+    create 175 clCreateAcceleratorINTEL(context: H, accelerator_type: usize, descriptor_size: usize, descriptor: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), accelerator_type as u32 as u64, descriptor_size as u64] }
+    plain 176 clGetAcceleratorInfoINTEL(accelerator: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(accelerator), small: [(param_name, 16)], keep: [objects::word(accelerator), param_name as u32 as u64] }
+    plain 177 clRetainAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
+    plain 178 clReleaseAcceleratorINTEL(accelerator: H) -> i32 { object: objects::id(accelerator), small: [], keep: [objects::word(accelerator)] }
+    create_event 179 clCreateEventFromGLsyncKHR(context: H, sync: H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), sync as u64] }
+    plain 180 clGetGLContextInfoKHR(properties: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: 0, small: [(param_name, 16)], keep: [param_name as u32 as u64] }
+    create 181 clCreateFromGLBuffer(context: H, flags: usize, bufobj: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, bufobj as u32 as u64] }
+    create 182 clCreateFromGLTexture(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    create 183 clCreateFromGLRenderbuffer(context: H, flags: usize, renderbuffer: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, renderbuffer as u32 as u64] }
+    plain 184 clGetGLObjectInfo(memobj: H, gl_object_type: P, gl_object_name: P) -> i32 { object: objects::id(memobj), small: [], keep: [objects::word(memobj)] }
+    plain 185 clGetGLTextureInfo(memobj: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(memobj), small: [(param_name, 16)], keep: [objects::word(memobj), param_name as u32 as u64] }
+    enqueue 186 clEnqueueAcquireGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 187 clEnqueueReleaseGLObjects(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    create 188 clCreateFromGLTexture2D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    create 189 clCreateFromGLTexture3D(context: H, flags: usize, target: usize, miplevel: usize, texture: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, target as u32 as u64, miplevel as i32 as u64, texture as u32 as u64] }
+    call 190 clGetDeviceIDsFromVA_APIMediaAdapterINTEL(platform: H, media_adapter_type: usize, media_adapter: P, media_adapter_set: usize, num_entries: usize, devices: *mut H, num_devices: P) -> i32 { errcode: null_mut(), keep: [objects::word(platform), media_adapter_type as u32 as u64, media_adapter_set as u32 as u64, num_entries as u32 as u64] }
+    create 191 clCreateFromVA_APIMediaSurfaceINTEL(context: H, flags: usize, surface: P, plane: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, plane as u32 as u64] }
+    enqueue 192 clEnqueueAcquireVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::AcquireExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    enqueue 193 clEnqueueReleaseVA_APIMediaSurfacesINTEL(command_queue: H, num_objects: usize, mem_objects: *const H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReleaseExternal,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), num_objects as u32 as u64],
+    }
+    call_pointer 194 clHostMemAllocINTEL(context: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), size as u64, alignment as u32 as u64] }
+    call_pointer 195 clDeviceMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
+    call_pointer 196 clSharedMemAllocINTEL(context: H, device: H, properties: P, size: usize, alignment: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), objects::word(device), size as u64, alignment as u32 as u64] }
+    plain 197 clMemFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    plain 198 clMemBlockingFreeINTEL(context: H, ptr: P) -> i32 { object: objects::id(context), small: [], keep: [objects::word(context)] }
+    plain 199 clGetMemAllocInfoINTEL(context: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(context), small: [(param_name, 16)], keep: [objects::word(context), param_name as u32 as u64] }
+    plain 200 clSetKernelArgMemPointerINTEL(kernel: H, arg_index: usize, arg_value: P) -> i32 { object: objects::id(kernel), small: [(arg_index, 21)], keep: [objects::word(kernel), arg_index as u32 as u64] }
+    enqueue 201 clEnqueueMemsetINTEL(command_queue: H, dst_ptr: P, value: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UsmFill,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), value as i32 as u64, size as u64],
+    }
+    enqueue 202 clEnqueueMemFillINTEL(command_queue: H, dst_ptr: P, pattern: P, pattern_size: usize, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UsmFill,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), pattern_size as u64, size as u64],
+    }
+    enqueue 203 clEnqueueMemcpyINTEL(command_queue: H, blocking: usize, dst_ptr: P, src_ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UsmMemcpy,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), blocking as u32 as u64, size as u64],
+    }
+    enqueue 204 clEnqueueMigrateMemINTEL(command_queue: H, ptr: P, size: usize, flags: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UsmMigrate,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: flags as u32,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), size as u64, flags as u64 as u64],
+    }
+    enqueue 205 clEnqueueMemAdviseINTEL(command_queue: H, ptr: P, size: usize, advice: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::UsmAdvise,
+        object: null_mut(),
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), size as u64, advice as u32 as u64],
+    }
+    create 206 clCreateBufferWithPropertiesINTEL(context: H, properties: P, flags: usize, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64 as u64, size as u64] }
+    hook 207 clCreateCommandBufferKHR(num_queues: usize, queues: *const H, properties: P, errcode_ret: *mut i32) -> H { }
+    plain 208 clFinalizeCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
+    plain 209 clRetainCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
+    plain 210 clReleaseCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
+    enqueue 211 clEnqueueCommandBufferKHR(num_queues: usize, queues: *mut H, command_buffer: H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: hooks::command_buffer_queue(num_queues, queues, command_buffer),
+        kind: CommandKind::CommandBuffer,
+        object: command_buffer,
+        object2: null_mut(),
+        bytes: 0,
+        blocking: 0,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [num_queues as u32 as u64, objects::word(command_buffer)],
+    }
+    call 212 clCommandBarrierWithWaitListKHR(command_buffer: H, command_queue: H, properties: P, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue)] }
+    call 213 clCommandCopyBufferKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_buffer: H, src_offset: usize, dst_offset: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_offset as u64, dst_offset as u64, size as u64] }
+    call 214 clCommandCopyBufferRectKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_buffer: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, src_row_pitch: usize, src_slice_pitch: usize, dst_row_pitch: usize, dst_slice_pitch: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_buffer), src_row_pitch as u64, src_slice_pitch as u64, dst_row_pitch as u64, dst_slice_pitch as u64] }
+    call 215 clCommandCopyBufferToImageKHR(command_buffer: H, command_queue: H, properties: P, src_buffer: H, dst_image: H, src_offset: usize, dst_origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(src_buffer), objects::word(dst_image), src_offset as u64] }
+    call 216 clCommandCopyImageKHR(command_buffer: H, command_queue: H, properties: P, src_image: H, dst_image: H, src_origin: *const usize, dst_origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(src_image), objects::word(dst_image)] }
+    call 217 clCommandCopyImageToBufferKHR(command_buffer: H, command_queue: H, properties: P, src_image: H, dst_buffer: H, src_origin: *const usize, region: *const usize, dst_offset: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(src_image), objects::word(dst_buffer), dst_offset as u64] }
+    call 218 clCommandFillBufferKHR(command_buffer: H, command_queue: H, properties: P, buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(buffer), pattern_size as u64, offset as u64, size as u64] }
+    call 219 clCommandFillImageKHR(command_buffer: H, command_queue: H, properties: P, image: H, fill_color: P, origin: *const usize, region: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(image)] }
+    call 220 clCommandNDRangeKernelKHR(command_buffer: H, command_queue: H, properties: P, kernel: H, work_dim: usize, global_work_offset: *const usize, global_work_size: *const usize, local_work_size: *const usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), objects::word(kernel), work_dim as u32 as u64] }
+    call 221 clCommandSVMMemcpyKHR(command_buffer: H, command_queue: H, properties: P, dst_ptr: P, src_ptr: P, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), size as u64] }
+    call 222 clCommandSVMMemFillKHR(command_buffer: H, command_queue: H, properties: P, svm_ptr: P, pattern: P, pattern_size: usize, size: usize, num_sync_points_in_wait_list: usize, sync_point_wait_list: P, sync_point: P, mutable_handle: *mut H) -> i32 { errcode: null_mut(), keep: [objects::word(command_buffer), objects::word(command_queue), pattern_size as u64, size as u64] }
+    plain 223 clGetCommandBufferInfoKHR(command_buffer: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(command_buffer), small: [(param_name, 16)], keep: [objects::word(command_buffer), param_name as u32 as u64] }
+    plain 224 clUpdateMutableCommandsKHR(command_buffer: H, num_configs: usize, config_types: P, configs: P) -> i32 { object: objects::id(command_buffer), small: [(num_configs, 21)], keep: [objects::word(command_buffer), num_configs as u32 as u64] }
+    plain 225 clGetMutableCommandInfoKHR(command: H, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(command), small: [(param_name, 16)], keep: [objects::word(command), param_name as u32 as u64] }
+    create 226 clRemapCommandBufferKHR(command_buffer: H, automatic: usize, num_queues: usize, queues: *const H, num_handles: usize, handles: *const H, handles_ret: *mut H, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(command_buffer), automatic as u32 as u64, num_queues as u32 as u64, num_handles as u32 as u64] }
+    call 227 clSetContentSizeBufferPoCL(buffer: H, content_size_buffer: H) -> i32 { errcode: null_mut(), keep: [objects::word(buffer), objects::word(content_size_buffer)] }
+    call_pointer 228 clSVMAllocWithPropertiesKHR(context: H, properties: P, svm_type_index: usize, size: usize, errcode_ret: *mut i32) -> H { errcode: errcode_ret, keep: [objects::word(context), svm_type_index as u32 as u64, size as u64] }
+    call 229 clSVMFreeWithPropertiesKHR(context: H, properties: P, flags: usize, ptr: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64] }
+    call 230 clGetSVMPointerInfoKHR(context: H, device: H, ptr: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), objects::word(device), param_name as u32 as u64] }
+    call 231 clGetSVMSuggestedTypeIndexKHR(context: H, required_capabilities: usize, desired_capabilities: usize, properties: P, size: usize, suggested_svm_type_index: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), required_capabilities as u64 as u64, desired_capabilities as u64 as u64, size as u64] }
+    hook 232 clSetMemObjectDestructorAPPLE(memobj: H, pfn_notify: P, user_data: P) -> i32 { }
+    call 233 clSetKernelArgDevicePointerEXT(kernel: H, arg_index: usize, arg_value: usize) -> i32 { errcode: null_mut(), keep: [objects::word(kernel), arg_index as u32 as u64, arg_value as u64 as u64] }
+    call 234 clGetSupportedGLTextureFormatsINTEL(context: H, flags: usize, image_type: usize, num_entries: usize, gl_formats: P, num_texture_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, image_type as u32 as u64, num_entries as u32 as u64] }
+    call 235 clGetSupportedDX9MediaSurfaceFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, dx9_formats: P, num_surface_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
+    call 236 clGetSupportedD3D10TextureFormatsINTEL(context: H, flags: usize, image_type: usize, num_entries: usize, d3d10_formats: P, num_texture_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, image_type as u32 as u64, num_entries as u32 as u64] }
+    call 237 clGetSupportedD3D11TextureFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, d3d11_formats: P, num_texture_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
+    call 238 clGetSupportedVA_APIMediaSurfaceFormatsINTEL(context: H, flags: usize, image_type: usize, plane: usize, num_entries: usize, va_api_formats: P, num_surface_formats: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, image_type as u32 as u64, plane as u32 as u64, num_entries as u32 as u64] }
+    enqueue 239 clEnqueueReadHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_read: usize, ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::ReadHostPipe,
+        object: program,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_read,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(program), blocking_read as u32 as u64, size as u64],
+    }
+    enqueue 240 clEnqueueWriteHostPipeINTEL(command_queue: H, program: H, pipe_symbol: P, blocking_write: usize, ptr: P, size: usize, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
+        errcode: null_mut(),
+        queue: command_queue,
+        kind: CommandKind::WriteHostPipe,
+        object: program,
+        object2: null_mut(),
+        bytes: size as u64,
+        blocking: blocking_write,
+        waits: (num_events_in_wait_list, event_wait_list),
+        event: event,
+        extra: 0,
+        geometry: hooks::Geometry::NONE,
+        keep: [objects::word(command_queue), objects::word(program), blocking_write as u32 as u64, size as u64],
+    }
+    call 241 clGetImageRequirementsInfoEXT(context: H, properties: P, flags: usize, image_format: P, image_desc: P, param_name: usize, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { errcode: null_mut(), keep: [objects::word(context), flags as u64 as u64, param_name as u32 as u64] }
+    plain 242 clCancelCommandsIMG(event_list: *const H, num_events_in_list: usize) -> i32 { object: 0, small: [(num_events_in_list, 21)], keep: [num_events_in_list as u64] }
+    plain 243 clSetPerfHintQCOM(context: H, perf_hint: usize) -> i32 { object: objects::id(context), small: [(perf_hint, 16)], keep: [objects::word(context), perf_hint as u32 as u64] }
 }

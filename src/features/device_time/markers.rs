@@ -8,11 +8,12 @@
 //! own events are. None is enqueued on runtimes that bound their clocks well enough without, on
 //! queues that are not timed, or while a user event is not set.
 
-use super::{Calls, Queue, function};
+use super::{Calls, Queue};
+use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::recording::guard;
 use crate::recording::{self, state};
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use clscope_trace::defs::{ClockMarker, ClockMarkers};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,8 +95,7 @@ impl Markers {
         {
             return;
         }
-        type Enqueue = unsafe extern "C" fn(usize, u32, *const H, *mut H) -> i32;
-        let Some(enqueue) = function::<Enqueue>(queue, id::clEnqueueMarkerWithWaitList) else {
+        let Some(enqueue) = api::clEnqueueMarkerWithWaitList.own(queue.slot) else {
             self.due.store(u64::MAX, Ordering::Relaxed);
             return;
         };
@@ -105,7 +105,8 @@ impl Markers {
                 let before = recording::now();
                 // SAFETY: the application's own live queue, in the middle of a call about it, and
                 // room for an event.
-                let code = unsafe { enqueue(queue.handle, 0, std::ptr::null(), &raw mut event) };
+                let code =
+                    unsafe { enqueue(queue.handle as H, 0, std::ptr::null(), &raw mut event) };
                 let after = recording::now();
                 if code != 0 || event.is_null() {
                     self.due.store(u64::MAX, Ordering::Relaxed);
@@ -143,7 +144,7 @@ impl Markers {
                 self.held.try_lock().and_then(|held| held.last().map(|marker| marker.event as H));
             let running = last
                 .and_then(|event| calls.status(event))
-                .is_some_and(|status| status > super::CL_COMPLETE);
+                .is_some_and(|status| status > cl::CL_COMPLETE);
             if !running {
                 return;
             }
@@ -166,7 +167,7 @@ impl Markers {
         let mut markers = Vec::new();
         held.retain(|marker| {
             let event = marker.event as H;
-            if calls.status(event).is_some_and(|status| status > super::CL_COMPLETE) {
+            if calls.status(event).is_some_and(|status| status > cl::CL_COMPLETE) {
                 return true;
             }
             // One that failed, or whose queue was not profiling after all, tells nothing.

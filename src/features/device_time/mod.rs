@@ -9,15 +9,16 @@ mod reaper;
 mod sampling;
 mod switch;
 
-use crate::abi::entry::H;
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, P};
+use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::features::{counters, intel_queue};
 use crate::recording::diag;
 use crate::recording::guard::{self, Thread};
 use crate::recording::{self, Process, ring};
-use crate::runtime::real;
+use crate::runtime::functions as api;
 use crate::settings::config::DeviceTiming;
-use crate::shell::table::id;
 use clscope_trace::record::Untimed;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
@@ -28,10 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-const CL_QUEUE_OUT_OF_ORDER: u64 = 1;
-const CL_PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
-const CL_EVENT_COMMAND_EXECUTION_STATUS: u32 = 0x11D3;
-const CL_COMPLETE: i32 = 0;
 /// CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL, and the longest answer to it that is kept.
 const PERFCOUNTERS: u32 = 0x407F;
 const MOST_COUNTERS: usize = 1 << 16;
@@ -154,9 +151,6 @@ pub enum Made {
     Unknown,
 }
 
-/// CL_QUEUE_PROFILING_ENABLE.
-pub const CL_QUEUE_PROFILING: u64 = 1 << 1;
-
 /// Makes a queue known.
 pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue {
     let mut queues = process.device.queues.lock();
@@ -169,14 +163,14 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         device: new.device as usize,
         timed: AtomicBool::new(
             process.timing != DeviceTiming::Off
-                && (new.profiling_added || new.properties & CL_QUEUE_PROFILING != 0),
+                && (new.profiling_added || new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         ),
-        app_profiling: AtomicBool::new(new.properties & CL_QUEUE_PROFILING != 0),
+        app_profiling: AtomicBool::new(new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         profiling_added: new.profiling_added,
         switch: switch::Switch::new(new.switches),
         markers: markers::Markers::new(new.markers && process.timing != DeviceTiming::Off),
         counted: AtomicBool::new(false),
-        out_of_order: new.properties & CL_QUEUE_OUT_OF_ORDER != 0,
+        out_of_order: new.properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0,
         made: new.made,
         references: AtomicI64::new(1),
         pending: Pending::new(),
@@ -286,18 +280,16 @@ impl Process {
 /// Method `callback`: the runtime tells the moment of completion. The stamps are read later:
 /// callbacks must not call OpenCL.
 fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
-    unsafe extern "C" fn completed(_: H, _: i32, moment: *mut c_void) {
+    unsafe extern "C-unwind" fn completed(_: H, _: i32, moment: *mut c_void) {
         // SAFETY: the pointer is the Arc given to clSetEventCallback; a callback comes once.
         let moment = unsafe { Arc::from_raw(moment.cast::<AtomicU64>()) };
         moment.store(recording::now(), Ordering::Release);
     }
-    type SetCallback =
-        unsafe extern "C" fn(H, i32, unsafe extern "C" fn(H, i32, *mut c_void), *mut c_void) -> i32;
-    let set: SetCallback = function(queue, id::clSetEventCallback)?;
+    let set = api::clSetEventCallback.own(queue.slot)?;
     let moment = Arc::new(AtomicU64::new(0));
     let theirs = Arc::into_raw(Arc::clone(&moment)).cast_mut().cast::<c_void>();
     // SAFETY: a live event; the callback has the specified signature.
-    if guard::unseen(|| unsafe { set(event, CL_COMPLETE, completed, theirs) }) != 0 {
+    if guard::unseen(|| unsafe { set(event, cl::CL_COMPLETE, completed as P, theirs) }) != 0 {
         // SAFETY: the runtime did not take it.
         drop(unsafe { Arc::from_raw(theirs.cast::<AtomicU64>()) });
         return None;
@@ -311,20 +303,10 @@ fn wait(process: &Process, queue: &Queue, event: H) {
     if process.device.user_events.load(Ordering::SeqCst) > 0 {
         return;
     }
-    if let Some(wait) =
-        function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
-    {
+    if let Some(wait) = api::clWaitForEvents.own(queue.slot) {
         // SAFETY: one live event.
         guard::unseen(|| unsafe { wait(1, &event) });
     }
-}
-
-/// A real function for a call of our own.
-fn function<F: Copy>(queue: &Queue, function: u16) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    let real = real::own(queue.slot, function);
-    // SAFETY: a pointer of the size of `F`; callers name the function's own type.
-    (!real.is_null()).then(|| unsafe { std::mem::transmute_copy(&real) })
 }
 
 enum Seen {
@@ -334,14 +316,12 @@ enum Seen {
     NotYet,
 }
 
-type Query = unsafe extern "C" fn(H, u32, usize, *mut c_void, *mut usize) -> i32;
-
 /// The real functions that a harvest needs, looked up once per batch. Callers hold `guard::unseen`.
 struct Calls {
-    profiling: Query,
-    info: Query,
-    release: unsafe extern "C" fn(H) -> i32,
-    wait: Option<unsafe extern "C" fn(u32, *const H) -> i32>,
+    profiling: f::clGetEventProfilingInfo,
+    info: f::clGetEventInfo,
+    release: f::clReleaseEvent,
+    wait: Option<f::clWaitForEvents>,
     /// Whether the runtime counted for the commands.
     counted: bool,
 }
@@ -349,10 +329,10 @@ struct Calls {
 impl Calls {
     fn of(queue: &Queue) -> Option<Self> {
         Some(Self {
-            profiling: function(queue, id::clGetEventProfilingInfo)?,
-            info: function(queue, id::clGetEventInfo)?,
-            release: function(queue, id::clReleaseEvent)?,
-            wait: function(queue, id::clWaitForEvents),
+            profiling: api::clGetEventProfilingInfo.own(queue.slot)?,
+            info: api::clGetEventInfo.own(queue.slot)?,
+            release: api::clReleaseEvent.own(queue.slot)?,
+            wait: api::clWaitForEvents.own(queue.slot),
             counted: queue.counted.load(Ordering::Relaxed),
         })
     }
@@ -364,7 +344,7 @@ impl Calls {
         let failed = unsafe {
             (self.info)(
                 event,
-                CL_EVENT_COMMAND_EXECUTION_STATUS,
+                cl::CL_EVENT_COMMAND_EXECUTION_STATUS,
                 4,
                 (&raw mut status).cast(),
                 std::ptr::null_mut(),
@@ -391,8 +371,9 @@ impl Calls {
         let Some(configuration) = intel_queue::wanted() else { return };
         let mut size = 0usize;
         // SAFETY: an event that we hold a reference of; only the size is asked.
-        let mut code =
-            unsafe { (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), &mut size) };
+        let mut code = unsafe {
+            (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), (&raw mut size).cast())
+        };
         if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
             let mut bytes = vec![0u8; size];
             // SAFETY: as above, with room for so many bytes.
@@ -428,7 +409,7 @@ impl Calls {
             let failed = unsafe {
                 (self.profiling)(
                     event,
-                    0x1280 + which as u32,
+                    cl::CL_PROFILING_COMMAND_QUEUED + which as u32,
                     8,
                     std::ptr::from_mut(stamp).cast(),
                     std::ptr::null_mut(),
@@ -455,21 +436,21 @@ impl Calls {
         let event = entry.event as H;
         let (mut failed, mut stamps) = self.stamps(event);
         let missing = failed == 0 && stamps.contains(&0);
-        if missing || failed == CL_PROFILING_INFO_NOT_AVAILABLE {
+        if missing || failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE {
             match self.status(event) {
                 // Its runtime is just completing it on another thread: NVIDIA's driver gives END
                 // before it has written QUEUED.
-                Some(CL_COMPLETE) => {
+                Some(cl::CL_COMPLETE) => {
                     self.settle(event);
                     (failed, stamps) = self.stamps(event);
                 }
                 // Mesa's Rusticl answers before there is an answer.
-                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
-                _ => failed = CL_PROFILING_INFO_NOT_AVAILABLE,
+                Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,
+                _ => failed = cl::CL_PROFILING_INFO_NOT_AVAILABLE,
             }
         }
         if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
-            failed = CL_PROFILING_INFO_NOT_AVAILABLE;
+            failed = cl::CL_PROFILING_INFO_NOT_AVAILABLE;
         }
         let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
         let observed = if told == 0 { observed } else { told };
@@ -480,11 +461,11 @@ impl Calls {
             }
         } else {
             match self.status(event) {
-                Some(status) if status > CL_COMPLETE => return Seen::NotYet,
-                Some(status) if status < CL_COMPLETE => {
+                Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,
+                Some(status) if status < cl::CL_COMPLETE => {
                     ring::untimed(t, entry.command(), Untimed::Failed, status, observed)
                 }
-                _ if failed == CL_PROFILING_INFO_NOT_AVAILABLE => {
+                _ if failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE => {
                     // The runtime does not switch as we thought, or the switch came between two
                     // threads: one time is lost, no more.
                     queue.switch.give_up(queue);
@@ -615,9 +596,8 @@ pub fn waited(queue: &Queue) {
 /// complete: we wait out that moment. Gives the host time at which it was complete.
 pub fn blocked(queue: &Queue, event: H, end: u64) -> u64 {
     guard::unseen(|| {
-        if Calls::of(queue).and_then(|c| c.status(event)).is_some_and(|s| s > CL_COMPLETE)
-            && let Some(wait) =
-                function::<unsafe extern "C" fn(u32, *const H) -> i32>(queue, id::clWaitForEvents)
+        if Calls::of(queue).and_then(|c| c.status(event)).is_some_and(|s| s > cl::CL_COMPLETE)
+            && let Some(wait) = api::clWaitForEvents.own(queue.slot)
         {
             // SAFETY: one live event.
             unsafe { wait(1, &event) };
@@ -633,7 +613,7 @@ pub fn look(t: &Thread, queue: &Queue, most: usize) {
 }
 
 fn complete(calls: &Calls, entry: &Entry) -> bool {
-    calls.status(entry.event as H).is_some_and(|s| s <= CL_COMPLETE)
+    calls.status(entry.event as H).is_some_and(|s| s <= cl::CL_COMPLETE)
 }
 
 /// As [`look`], unless the queue was harvested since the last time: polling a queue in use contends

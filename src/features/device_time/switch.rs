@@ -15,8 +15,10 @@
 //! called: PoCL leaves its entry in the table of the loader NULL.
 
 use super::Queue;
+use crate::abi::constants as cl;
+use crate::abi::entry::H;
 use crate::recording::guard;
-use crate::shell::table::id;
+use crate::runtime::functions as api;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -118,13 +120,10 @@ impl Switch {
 
 /// Tells the runtime.
 fn set(queue: &Queue, on: bool) -> bool {
-    type Set = unsafe extern "C" fn(usize, u64, u32, *mut u64) -> i32;
-    let Some(set) = super::function::<Set>(queue, id::clSetCommandQueueProperty) else {
-        return false;
-    };
+    let Some(set) = api::clSetCommandQueueProperty.own(queue.slot) else { return false };
     // SAFETY: the application's own live queue, in the middle of a call about it; nothing is
     // written for a NULL.
     guard::unseen(|| unsafe {
-        set(queue.handle, super::CL_QUEUE_PROFILING, u32::from(on), std::ptr::null_mut())
+        set(queue.handle as H, cl::CL_QUEUE_PROFILING_ENABLE, u32::from(on), std::ptr::null_mut())
     }) == 0
 }

@@ -1,11 +1,13 @@
-//! Writes what the recorder and the command know of the OpenCL API: `src/shell/table.rs` (one row per
-//! entry point), `src/exports.txt` (the exported symbols) and `tools/trace/src/names.rs` (names of
-//! errors and enums), from the Khronos registry `cl.xml` and the loader's `cl_icd.h`. Neither input
-//! is committed; the output is.
+//! Writes what the recorder and the command know of the OpenCL API: facts, signatures and constants
+//! (`src/abi`), the real functions with their types (`src/runtime/functions.rs`), one row per entry
+//! point (`src/shell/table.rs`), the exported symbols (`src/exports.txt`), and names of errors and
+//! enums (`tools/trace/src/names.rs`), from the Khronos registry `cl.xml` and the loader's
+//! `cl_icd.h`. Neither input is committed; the output is.
 //!
 //!     cargo run -p clscope-generate -- cl.xml /usr/include/CL/cl_icd.h
 #![forbid(unsafe_code)]
 
+mod constants;
 mod meaning;
 mod names;
 mod registry;
@@ -28,7 +30,11 @@ fn main() -> Result<()> {
         .with_context(|| format!("{registry_path} is not well-formed XML"))?;
     let registry = registry::read(&document)?;
     let dispatch = registry::dispatch_order(&header)?;
-    write("src/shell/table.rs", &table::rows(&registry, &dispatch)?)?;
+    write("src/abi/functions.rs", &table::facts(&registry, &dispatch)?)?;
+    write("src/abi/signatures.rs", &table::signatures(&registry)?)?;
+    write("src/abi/constants.rs", &constants::module(&document)?)?;
+    write("src/runtime/functions.rs", &table::real_functions(&registry))?;
+    write("src/shell/table.rs", &table::rows(&registry)?)?;
     write("src/exports.txt", &table::exported_symbols(&registry))?;
     write("tools/trace/src/names.rs", &names::module(&document))?;
     Ok(())
