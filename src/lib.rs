@@ -18,7 +18,7 @@
 //!    own.
 //!
 //! # Layers
-//! `abi` < `settings` < `recording` < `runtime` < `facts` < `features` < `hooks` < `shell`:
+//! `abi` < `settings` < `os` < `recording` < `runtime` < `facts` < `features` < `hooks` < `shell`:
 //! a layer uses those before it.
 //!
 //! # Way of a call
@@ -43,6 +43,7 @@ mod abi;
 mod facts;
 mod features;
 mod hooks;
+mod os;
 mod recording;
 mod runtime;
 mod settings;

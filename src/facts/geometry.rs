@@ -2,10 +2,8 @@
 //! Each thread keeps the ones it used lately, so that the shared table is asked about new ones
 //! only.
 
-use crate::features::call_sites::Stacks;
-use crate::features::device_time::Local;
+use super::objects;
 use crate::recording;
-use crate::recording::guard::Thread;
 use clscope_trace::defs;
 
 /// Dimensions, then offset, global and local sizes; presence of offset and local size in the upper
@@ -14,34 +12,14 @@ pub type Key = [usize; 10];
 const OFFSET_GIVEN: usize = 1 << 8;
 const LOCAL_GIVEN: usize = 1 << 9;
 
-/// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
-/// its counts for sampling.
-pub struct Cache {
-    entries: [(Key, u32); 32],
-    pub stacks: Stacks,
-    pub sampling: Local,
-}
+/// Geometries that a thread launched lately.
+pub struct Recent([(Key, u32); 32]);
 
-/// The calling thread's cache, made at its first use.
-#[inline(always)]
-#[expect(
-    clippy::mut_from_ref,
-    reason = "the thread's own, and no caller calls another while it holds it"
-)]
-pub fn cache(t: &Thread) -> &mut Cache {
-    if t.geometries.get().is_null() {
-        make(t);
+impl Recent {
+    /// None.
+    pub const fn new() -> Self {
+        Self([([0; 10], 0); 32])
     }
-    // SAFETY: this thread's own cache, made above.
-    unsafe { &mut *t.geometries.get() }
-}
-
-#[cold]
-#[inline(never)]
-fn make(t: &Thread) {
-    let made =
-        Cache { entries: [([0; 10], 0); 32], stacks: Stacks::default(), sampling: Local::new() };
-    t.geometries.set(Box::into_raw(Box::new(made)));
 }
 
 /// The geometry of a launch, as the application gave it.
@@ -79,10 +57,19 @@ impl Geometry {
         Self { dimensions, offset, global, local }
     }
 
-    /// Its id, 0 if there is none. Only for calls that succeeded, whose arguments the runtime has
-    /// read.
-    pub fn id(self, t: &Thread) -> u32 {
-        if !(1..=3).contains(&self.dimensions) || self.global.is_null() {
+    /// Whether there is one.
+    #[inline(always)]
+    pub fn is_some(&self) -> bool {
+        (1..=3).contains(&self.dimensions) && !self.global.is_null()
+    }
+
+    /// Its id, 0 if there is none.
+    ///
+    /// # Safety
+    /// The runtime has accepted a launch with these arguments: each given array has as many entries
+    /// as there are dimensions.
+    pub unsafe fn id(self, recent: &mut Recent) -> u32 {
+        if !self.is_some() {
             return 0;
         }
         let dimensions = self.dimensions as usize;
@@ -108,7 +95,7 @@ impl Geometry {
                     .wrapping_mul((factor as usize).rotate_left(turn as u32 * 16));
             }
         }
-        let Some(entry) = cache(t).entries.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
+        let Some(entry) = recent.0.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
         // The head tells which words count; in the entry the others are 0.
         let mut differs = entry.0[0] ^ head;
         for (given, at) in parts {
@@ -122,14 +109,17 @@ impl Geometry {
             }
         }
         if differs != 0 {
-            *entry = self.learn(head);
+            // SAFETY: the caller's promise.
+            *entry = unsafe { self.learn(head) };
         }
         entry.1
     }
 
     #[cold]
     #[inline(never)]
-    fn learn(self, head: usize) -> (Key, u32) {
+    /// # Safety
+    /// As [`id`](Self::id).
+    unsafe fn learn(self, head: usize) -> (Key, u32) {
         let mut key: Key = [0; 10];
         key[0] = head;
         for (given, at) in [(self.offset, 1), (self.global, 4), (self.local, 7)] {
@@ -146,19 +136,10 @@ impl Geometry {
 
 static ONE: usize = 1;
 
-/// The thread ends.
-pub fn forget(t: &Thread) {
-    let cache = t.geometries.replace(std::ptr::null_mut());
-    if !cache.is_null() {
-        // SAFETY: made by `id` on this thread.
-        drop(unsafe { Box::from_raw(cache) });
-    }
-}
-
 #[cold]
 fn interned(key: &Key) -> u32 {
-    let Some(process) = recording::process() else { return 0 };
-    let mut known = process.tables.geometries.lock();
+    let Some(tables) = objects::tables() else { return 0 };
+    let mut known = tables.geometries.lock();
     if let Some(id) = known.get(key) {
         return *id;
     }
@@ -168,7 +149,7 @@ fn interned(key: &Key) -> u32 {
     let given = |bit: usize| key[0] & bit != 0;
     // The definition is written under the lock, so that no record names an id before its definition
     // is on its way.
-    process.files.define(
+    recording::define(
         &defs::Geometry {
             id,
             dimensions: (key[0] & 3) as u32,

@@ -1,5 +1,10 @@
 //! What is known of the application's objects: ids, names and properties, and NDRanges.
 
+pub mod contexts;
 pub mod geometry;
 pub mod info;
+pub mod kernels;
+pub mod map;
 pub mod objects;
+pub mod platforms;
+pub mod user_events;

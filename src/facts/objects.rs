@@ -1,12 +1,13 @@
-//! What the application's handles are: ids for the trace, and for queues the facts that enqueues
-//! need. Look-ups take no lock; a handle that the runtime gives out again is simply defined again,
+//! What the application's handles are: ids for the trace. Look-ups take no lock; a handle that the runtime gives out again is simply defined again,
 //! so nothing has to be removed.
 
+use super::geometry::Key;
+use super::map::Map;
 use crate::abi::entry::H;
-use crate::features::device_time::Queue;
-use crate::recording;
+use crate::os::current::Current;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Ids and facts of one process.
 pub struct Tables {
@@ -14,9 +15,8 @@ pub struct Tables {
     events: Map,
     next_object: AtomicU32,
     next_command: AtomicU64,
-    queues: Map,
     launches: Map,
-    pub geometries: Mutex<std::collections::HashMap<crate::facts::geometry::Key, u32>>,
+    pub(super) geometries: Mutex<HashMap<Key, u32>>,
 }
 
 /// Bits of an object's value above its id: bytes of an image element.
@@ -30,33 +30,50 @@ const HELD: u64 = 1 << 62;
 const UNPROFILED: u64 = 1 << 61;
 
 impl Tables {
-    /// Empty.
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self {
             objects: Map::new(),
             events: Map::new(),
             next_object: AtomicU32::new(1),
             next_command: AtomicU64::new(1),
-            queues: Map::new(),
             launches: Map::new(),
-            geometries: Mutex::new(std::collections::HashMap::new()),
+            geometries: Mutex::new(HashMap::new()),
         }
     }
 
     /// Where command ids are counted.
     #[inline(always)]
-    pub fn counter(&self) -> *const i8 {
+    fn counter(&self) -> *const i8 {
         self.next_command.as_ptr().cast_const().cast()
     }
 
     /// A new id for anything.
-    pub fn new_id(&self) -> u32 {
+    fn new_id(&self) -> u32 {
         self.next_object.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-fn tables() -> Option<&'static Tables> {
-    recording::process().map(|p| &p.tables)
+static TABLES: Current<Tables> = Current::none();
+
+/// Begins anew: the first call of a process.
+pub fn begin() {
+    TABLES.keep(Tables::new());
+}
+
+#[inline(always)]
+pub(super) fn tables() -> Option<&'static Tables> {
+    TABLES.get()
+}
+
+/// A new id for anything, 0 before recording began.
+pub fn new_id() -> u32 {
+    tables().map_or(0, Tables::new_id)
+}
+
+/// Where command ids are counted, for a hint.
+#[inline(always)]
+pub fn counter() -> *const i8 {
+    tables().map_or(std::ptr::null(), Tables::counter)
 }
 
 /// Id of an object, 0 if it was never seen.
@@ -172,25 +189,6 @@ pub fn alias(handle: H, id: u32) {
     }
 }
 
-/// Beside a queue's address: the application has given its last reference back.
-const GONE: u64 = 1;
-
-/// The application gave the queue's handle back.
-pub fn queue_gone(handle: H) {
-    if let Some(t) = tables() {
-        t.queues.set(handle as u64, t.queues.get(handle as u64) | GONE);
-    }
-}
-
-/// The queue that had this handle until the application gave it back. It may live on, held by
-/// events or command buffers, from which the application can learn its handle again.
-#[cold]
-pub fn former_queue(handle: H) -> Option<&'static Queue> {
-    let value = tables()?.queues.get(handle as u64);
-    // SAFETY: as in `queue`.
-    if value & GONE != 0 { unsafe { ((value & !GONE) as *const Queue).as_ref() } } else { None }
-}
-
 /// Counts a launch of a kernel from a call site: how many there were before.
 #[inline(always)]
 pub fn count_launch(kernel: H, call_site: u32) -> u64 {
@@ -198,169 +196,4 @@ pub fn count_launch(kernel: H, call_site: u32) -> u64 {
     let key =
         (kernel as u64).wrapping_add(u64::from(call_site).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     tables().map_or(0, |t| t.launches.add(key, 1))
-}
-
-/// Remembers a queue. Queues are never freed: handles come back, and a thread may be in the middle
-/// of using one.
-pub fn queue_created(handle: H, queue: &'static Queue) {
-    if let Some(t) = tables() {
-        t.queues.set(handle as u64, std::ptr::from_ref(queue) as u64);
-    }
-}
-
-/// Facts of a queue.
-#[inline]
-pub fn queue(handle: H) -> Option<&'static Queue> {
-    let value = tables()?.queues.get(handle as u64);
-    // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE
-    // beside them.
-    if value & GONE == 0 { unsafe { (value as *const Queue).as_ref() } } else { None }
-}
-
-/// A lock-free map from non-zero keys to values. Keys stay for ever; their number is bounded by the
-/// number of distinct addresses the runtime hands out. Growing copies under a lock while readers go
-/// on with the old slots, which are kept.
-struct Map {
-    slots: AtomicPtr<Slots>,
-    growing: AtomicBool,
-    grow: Mutex<()>,
-}
-
-struct Slots {
-    mask: usize,
-    /// What is left of a hash: its top bits.
-    shift: u32,
-    used: AtomicU64,
-    entries: Box<[(AtomicU64, AtomicU64)]>,
-}
-
-impl Slots {
-    fn new(size: usize) -> Self {
-        Self {
-            mask: size - 1,
-            shift: 64 - size.trailing_zeros(),
-            used: AtomicU64::new(0),
-            entries: (0..size).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect(),
-        }
-    }
-
-    #[inline(always)]
-    fn start(&self, key: u64) -> usize {
-        // Handles are aligned addresses: multiply, take the top bits (Fibonacci hashing).
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
-    }
-
-    /// The value's cell of a key that is there.
-    #[inline(never)]
-    fn find(&self, key: u64) -> Option<&AtomicU64> {
-        let mut at = self.start(key);
-        loop {
-            let (k, v) = self.entries.get(at)?;
-            match k.load(Ordering::Acquire) {
-                0 => return None,
-                k if k == key => return Some(v),
-                _ => at = (at + 1) & self.mask,
-            }
-        }
-    }
-}
-
-impl Map {
-    fn new() -> Self {
-        Self {
-            slots: AtomicPtr::new(Box::into_raw(Box::new(Slots::new(256)))),
-            growing: AtomicBool::new(false),
-            grow: Mutex::new(()),
-        }
-    }
-
-    #[inline(always)]
-    fn slots(&self) -> &'static Slots {
-        // SAFETY: set to leaked boxes only.
-        unsafe { &*self.slots.load(Ordering::Acquire) }
-    }
-
-    #[inline(always)]
-    fn get(&self, key: u64) -> u64 {
-        let slots = self.slots();
-        // Most keys lie where they belong; NULL finds an empty place, whose value is 0.
-        // SAFETY: a start is a hash's top bits, as many as say the number of entries.
-        let (k, v) = unsafe { slots.entries.get_unchecked(slots.start(key)) };
-        if k.load(Ordering::Acquire) == key {
-            return v.load(Ordering::Acquire);
-        }
-        slots.find(key).map_or(0, |v| v.load(Ordering::Acquire))
-    }
-
-    /// Adds to a value and gives the old one. An addition that meets another thread's or a growing
-    /// table may be lost: for counts that steer, not for totals.
-    #[inline(always)]
-    fn add(&self, key: u64, more: u64) -> u64 {
-        let slots = self.slots();
-        let first =
-            slots.entries.get(slots.start(key)).filter(|(k, _)| k.load(Ordering::Relaxed) == key);
-        match first.map(|(_, v)| v).or_else(|| slots.find(key)) {
-            Some(cell) => {
-                let value = cell.load(Ordering::Relaxed);
-                cell.store(value.wrapping_add(more), Ordering::Relaxed);
-                value
-            }
-            None => {
-                self.set(key, more);
-                0
-            }
-        }
-    }
-
-    fn set(&self, key: u64, value: u64) {
-        if key == 0 {
-            return;
-        }
-        let slots = self.slots();
-        if let Some(cell) = slots.find(key) {
-            cell.store(value, Ordering::SeqCst);
-            // A copy in the making may have read the old value: either we see it being made, or it
-            // saw our store.
-            if !self.growing.load(Ordering::SeqCst)
-                && std::ptr::eq(slots, self.slots.load(Ordering::SeqCst))
-            {
-                return;
-            }
-        }
-        let _growing = self.grow.lock();
-        let mut slots = self.slots();
-        if slots.find(key).is_none() && slots.used.load(Ordering::Relaxed) as usize * 2 > slots.mask
-        {
-            self.growing.store(true, Ordering::SeqCst);
-            let larger = Slots::new((slots.mask + 1) * 2);
-            for (k, v) in &slots.entries {
-                let k = k.load(Ordering::Relaxed);
-                if k != 0 {
-                    insert(&larger, k, v.load(Ordering::SeqCst));
-                }
-            }
-            self.slots.store(Box::into_raw(Box::new(larger)), Ordering::SeqCst);
-            self.growing.store(false, Ordering::SeqCst);
-            slots = self.slots();
-        }
-        insert(slots, key, value);
-    }
-}
-
-/// Under the lock.
-fn insert(slots: &Slots, key: u64, value: u64) {
-    if let Some(cell) = slots.find(key) {
-        cell.store(value, Ordering::SeqCst);
-        return;
-    }
-    let mut at = slots.start(key);
-    while let Some((k, v)) = slots.entries.get(at) {
-        if k.load(Ordering::Relaxed) == 0 {
-            v.store(value, Ordering::Relaxed);
-            k.store(key, Ordering::Release);
-            slots.used.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        at = (at + 1) & slots.mask;
-    }
 }

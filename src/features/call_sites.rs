@@ -12,25 +12,41 @@
 //! that may be unloaded are checked each time: one that was replaced by another at the same address
 //! is another module.
 
-use crate::recording::guard::{self, Thread};
-use crate::recording::{self, Process};
+use crate::os::current::Current;
+use crate::recording;
+use crate::recording::guard;
 use clscope_trace::defs::{CallSite, Frame, Module};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-/// Most frames of a site.
-pub const MOST: usize = 16;
 /// Frames that are looked at: ours, a loader's and the application's.
 const LOOKED_AT: usize = 48;
 /// Stacks of a thread are forgotten when there are so many nodes.
 const MOST_NODES: usize = 1 << 15;
 
 /// Sites and modules of a process.
-#[derive(Default)]
 pub struct Sites {
+    /// Frames that are recorded of each.
+    frames: usize,
     known: Mutex<Known>,
+}
+
+static CURRENT: Current<Sites> = Current::none();
+
+/// Begins anew, with so many frames of each place: the first call of a process.
+pub fn begin(frames: u8) {
+    CURRENT.set(None);
+    if frames > 0 {
+        CURRENT.keep(Sites { frames: usize::from(frames), known: Mutex::default() });
+    }
+}
+
+/// What is known of them, where they are recorded.
+#[inline(always)]
+pub fn current() -> Option<&'static Sites> {
+    CURRENT.get()
 }
 
 #[derive(Default)]
@@ -58,13 +74,12 @@ struct Loaded {
 /// The site that the calling thread's enqueue was called from, 0 if none is recorded. Called while
 /// the application's call is on the stack.
 #[inline(never)]
-pub fn here(t: &Thread, process: &'static Process, function: u16) -> u32 {
+pub fn here(tree: &mut Stacks, sites: &Sites, function: u16) -> u32 {
     let at = stack_pointer();
-    let tree = &mut crate::facts::geometry::cache(t).stacks;
     if let Some(site) = tree.find(at, function) {
         return site;
     }
-    guard::protect(0, || unwound(tree, process, at, function))
+    guard::protect(0, || unwound(tree, sites, at, function))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -129,14 +144,14 @@ unsafe extern "C" fn each_frame(context: *mut c_void, walk: *mut Walk) -> i32 {
 
 #[cold]
 #[inline(never)]
-fn unwound(tree: &mut Stacks, process: &'static Process, at: usize, function: u16) -> u32 {
+fn unwound(tree: &mut Stacks, sites: &Sites, at: usize, function: u16) -> u32 {
     let mut walk =
         Walk { frames: [Found { address: 0, place: 0 }; LOOKED_AT], length: 0, above: at };
     // SAFETY: the callback has the right type and writes to `walk` only.
     unsafe { _Unwind_Backtrace(each_frame, &mut walk) };
     let frames = walk.frames.get(..walk.length).unwrap_or(&[]);
-    let most = usize::from(process.call_sites);
-    let mut known = process.sites.known.lock();
+    let most = sites.frames;
+    let mut known = sites.known.lock();
     let mut taken: Vec<Frame> = Vec::with_capacity(most);
     let mut checks: Vec<Check> = Vec::new();
     let mut seen = 0;

@@ -7,14 +7,12 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
 use crate::abi::functions::id;
-use crate::facts::info;
-use crate::facts::objects;
-use crate::features::sampler;
-use crate::hooks::instead::truth;
-use crate::hooks::platform;
-use crate::recording::files::{self, Appended};
-use crate::recording::{self, Process};
-use crate::recording::{diag, guard};
+use crate::abi::signatures as f;
+use crate::facts::{info, platforms};
+use crate::os::current::Current;
+use crate::os::descriptors::{descriptors_to_spare, raised};
+use crate::recording::files::Appended;
+use crate::recording::{Recording, diag, guard};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_oa::config::{Node, Uuid, find_loaded, nodes};
@@ -27,8 +25,8 @@ use clscope_sensors::{Clock as _, Roots, System};
 use clscope_trace::sensors::{
     self, COUNTER_PLAN, CounterReport, CounterWindows, Event, Finding, Record, Records,
 };
+use clscope_trace::values::Counters as Wanted;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 /// Longest time between reports of a stream unless `clscope record` says otherwise: a reading waits
@@ -46,30 +44,6 @@ const LOCK: Duration = Duration::from_millis(200);
 
 const INTEL: u64 = 0x8086;
 
-/// What is asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// perf events of the process's threads.
-    Perf,
-    /// An OA stream: of this configuration, or as `clscope record` chose.
-    Oa(Option<String>),
-    /// Queues with counters of Intel's runtime, of this configuration.
-    IntelQueue(u32),
-}
-
-/// Reads one entry of `CLSCOPE_COUNTERS`.
-pub fn parse(text: &str) -> Option<Wanted> {
-    let (family, of) = text.split_once(':').map_or((text, None), |(family, of)| (family, Some(of)));
-    Some(match (family, of) {
-        ("perf", None) => Wanted::Perf,
-        ("oa", None) => Wanted::Oa(None),
-        ("oa", Some(uuid)) => Wanted::Oa(Some(uuid.parse::<Uuid>().ok()?.to_string())),
-        ("intel-queue", None) => Wanted::IntelQueue(0),
-        ("intel-queue", Some(configuration)) => Wanted::IntelQueue(configuration.parse().ok()?),
-        _ => return None,
-    })
-}
-
 /// A source that is read around commands.
 struct Slot {
     source: Box<dyn CounterSource>,
@@ -83,7 +57,7 @@ struct Slot {
 /// What tells a GPU's time.
 enum Timer {
     /// `clGetDeviceAndHostTimer`.
-    Runtime(unsafe extern "C-unwind" fn(H, *mut u64, *mut u64) -> i32),
+    Runtime(f::clGetDeviceAndHostTimer),
     /// The driver.
     Driver(GpuClock),
 }
@@ -132,27 +106,23 @@ struct State {
     over: Vec<Around>,
 }
 
-static CURRENT: AtomicPtr<Mutex<State>> = AtomicPtr::new(std::ptr::null_mut());
-
-fn current() -> Option<&'static Mutex<State>> {
-    // SAFETY: NULL or a leaked box.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
-}
+static CURRENT: Current<Mutex<State>> = Current::none();
 
 fn roots() -> Roots {
     config::get().sysfs_root.as_deref().map_or_else(Roots::default, Roots::below)
 }
 
 /// Opens what is asked for, at the first OpenCL call of a process.
-pub fn begin(process: &Process) {
+pub fn begin(recording: &Recording) {
     // A forked child's parent goes on with its own.
-    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    CURRENT.set(None);
     let wanted = config::get();
     let queues = wanted.counters.iter().any(|w| matches!(w, Wanted::IntelQueue(_)));
     if !wanted.snapshot && !queues {
         return;
     }
-    let path = process.files.directory.join(format!("sensors-counters-{}.clt", process.files.stem));
+    let path =
+        recording.files.directory.join(format!("sensors-counters-{}.clt", recording.files.stem));
     let file = match Appended::create(&path).and_then(|file| Blocks::over(Box::new(file))) {
         Ok(file) => file,
         Err(error) => {
@@ -174,17 +144,17 @@ pub fn begin(process: &Process) {
         under_way: Vec::new(),
         over: Vec::new(),
     };
-    if wanted.snapshot && sampler::descriptors_to_spare() {
+    if wanted.snapshot && descriptors_to_spare() {
         for family in &wanted.counters {
             match family {
-                Wanted::Perf => state.perf(process.pid),
-                Wanted::Oa(uuid) => state.oa(process, uuid.as_deref()),
+                Wanted::Perf => state.perf(recording.pid),
+                Wanted::Oa(uuid) => state.oa(recording, uuid.as_deref()),
                 Wanted::IntelQueue(_) => {}
             }
         }
     }
     state.flush(now());
-    CURRENT.store(Box::into_raw(Box::new(Mutex::new(state))), Ordering::Release);
+    CURRENT.keep(Mutex::new(state));
 }
 
 fn now() -> u64 {
@@ -208,13 +178,7 @@ impl State {
     }
 
     fn perf(&mut self, pid: u32) {
-        match ProcessCounters::open(
-            &System,
-            &Roots::default(),
-            &Kernel(files::raised),
-            pid,
-            &EVENTS,
-        ) {
+        match ProcessCounters::open(&System, &Roots::default(), &Kernel(raised), pid, &EVENTS) {
             Ok((source, problems)) => {
                 let id = self
                     .announce(sensors::CounterSource { pid: Some(pid), ..counter_source(&source) });
@@ -247,9 +211,9 @@ impl State {
         }
     }
 
-    fn oa(&mut self, process: &Process, uuid: Option<&str>) {
+    fn oa(&mut self, recording: &Recording, uuid: Option<&str>) {
         let roots = roots();
-        let plan = std::fs::read(process.files.directory.join(COUNTER_PLAN)).unwrap_or_default();
+        let plan = std::fs::read(recording.files.directory.join(COUNTER_PLAN)).unwrap_or_default();
         let chosen = Records::new(&plan)
             .filter_map(|r| if let Record::CounterSource(about) = r { Some(about) } else { None });
         let chosen: Vec<sensors::CounterSource> = chosen.collect();
@@ -295,8 +259,8 @@ impl State {
         mut about: sensors::CounterSource,
     ) -> Result<(), OaError> {
         let path = node.path(roots);
-        let device = DrmFile::open_placed(&path, files::raised)?;
-        let clock = DrmFile::open_placed(&path, files::raised)
+        let device = DrmFile::open_placed(&path, raised)?;
+        let clock = DrmFile::open_placed(&path, raised)
             .and_then(|d| GpuClock::open(&System, roots, node, Box::new(d)));
         let uuid = about.uuid.parse::<Uuid>().map_err(|_| OaError::Unsupported {
             what: "opening an OA stream",
@@ -422,7 +386,7 @@ impl State {
     }
 
     fn runtime_timer(&mut self, slot: usize, device: H) -> Option<(u32, Timer)> {
-        let timer = Timer::Runtime(truth(slot, id::clGetDeviceAndHostTimer)?);
+        let timer = Timer::Runtime(api::clGetDeviceAndHostTimer.behind(slot)?);
         // A device without one answers with an error, or with 0.
         timer.read(device).filter(|r| r.ticks != 0)?;
         Some((self.timer_about("timer:clGetDeviceAndHostTimer", 1_000_000_000), timer))
@@ -439,14 +403,14 @@ impl State {
         }
         let roots = roots();
         let nodes = nodes(&System, &roots);
-        let pci = platform::pci(site, device);
+        let pci = platforms::pci(site, device);
         let node = match (&nodes[..], pci) {
             ([one], None) => one,
             (many, Some(pci)) => many.iter().find(|n| n.pci.as_deref() == Some(&pci))?,
             _ => return None,
         };
         let path = node.path(&roots);
-        let device = DrmFile::open_placed(&path, files::raised).ok()?;
+        let device = DrmFile::open_placed(&path, raised).ok()?;
         let clock = GpuClock::open(&System, &roots, node, Box::new(device)).ok()?;
         Some((
             self.timer_about(&format!("timer:{}:{}", node.driver, node.card), clock.hz),
@@ -508,10 +472,10 @@ impl Timer {
     fn read(&self, device: H) -> Option<Read> {
         match self {
             Timer::Runtime(ask) => {
-                let (mut ticks, mut host) = (0, 0);
+                let (mut ticks, mut host) = (0u64, 0u64);
                 let before = now();
                 // SAFETY: a live device of the application, and room for two cl_ulongs.
-                let code = unsafe { ask(device, &mut ticks, &mut host) };
+                let code = unsafe { ask(device, (&raw mut ticks).cast(), (&raw mut host).cast()) };
                 let after = now();
                 (code == 0).then_some(Read {
                     ticks,
@@ -557,9 +521,9 @@ fn this_thread() -> usize {
     std::ptr::from_ref(guard::thread()) as usize
 }
 
-/// A command is about to be enqueued.
-pub fn before(slot: usize, queue: H) {
-    let Some(mut state) = current().and_then(|s| s.try_lock_for(LOCK)) else { return };
+/// A command is about to be enqueued on a queue of this device, NULL if unknown.
+pub fn before(slot: usize, device: H) {
+    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
     let (thread, state) = (this_thread(), &mut *state);
     // Of a call that failed, or a command that could not be waited for.
     state.under_way.retain(|a| a.thread != thread);
@@ -567,7 +531,6 @@ pub fn before(slot: usize, queue: H) {
     let late = state.read(now());
     let shared = !state.under_way.is_empty();
     state.under_way.iter_mut().for_each(|a| a.shared = true);
-    let device = objects::queue(queue).map_or(std::ptr::null_mut(), |q| q.device as H);
     let timer = if device.is_null() { None } else { state.timer(slot, device) };
     let begun = |broken| Sum {
         window: sensors::CounterWindow { broken, ..Default::default() },
@@ -578,10 +541,9 @@ pub fn before(slot: usize, queue: H) {
 }
 
 /// It was enqueued and is complete.
-pub fn after(slot: usize, queue: H) {
-    let Some(mut state) = current().and_then(|s| s.try_lock_for(LOCK)) else { return };
+pub fn after(slot: usize, device: H) {
+    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
     let (thread, state) = (this_thread(), &mut *state);
-    let device = objects::queue(queue).map_or(std::ptr::null_mut(), |q| q.device as H);
     let timed = state.under_way.iter().any(|a| a.thread == thread && a.timer.is_some());
     let timer = if timed { state.timer(slot, device) } else { None };
     state.read(now());
@@ -595,7 +557,7 @@ pub fn after(slot: usize, queue: H) {
 
 /// The command has this id.
 pub fn command(id: u64) {
-    let Some(mut state) = current().and_then(|s| s.try_lock_for(LOCK)) else { return };
+    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
     let thread = this_thread();
     let Some(index) = state.over.iter().position(|a| a.thread == thread) else { return };
     let around = state.over.swap_remove(index);
@@ -605,7 +567,7 @@ pub fn command(id: u64) {
 
 /// What a runtime's own counters, of this configuration, said of a command.
 pub fn report(command: u64, configuration: u32, bytes: Vec<u8>) {
-    let Some(mut state) = current().and_then(|s| s.try_lock_for(LOCK)) else { return };
+    let Some(mut state) = CURRENT.get().and_then(|s| s.try_lock_for(LOCK)) else { return };
     let state = &mut *state;
     let known = state.queues.iter().find(|(of, _)| *of == configuration).map(|(_, id)| *id);
     let source = known.unwrap_or_else(|| {
@@ -621,11 +583,7 @@ pub fn report(command: u64, configuration: u32, bytes: Vec<u8>) {
 
 /// The process ends in order.
 pub fn end() {
-    let Some(state) =
-        current().filter(|_| recording::process().is_some_and(|p| p.pid == std::process::id()))
-    else {
-        return;
-    };
+    let Some(state) = CURRENT.get() else { return };
     if let Some(mut state) = state.try_lock_for(Duration::from_millis(20)) {
         state.flush(now());
     }

@@ -6,12 +6,11 @@
 
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
-use crate::features::counters::Wanted;
-use crate::hooks::platform;
-use crate::recording;
+use crate::facts::platforms;
 use crate::recording::{diag, guard};
 use crate::runtime::functions as api;
-use crate::settings::config::{self, DeviceTiming};
+use crate::settings::config;
+use clscope_trace::values::{Counters, DeviceTiming};
 use std::ffi::CStr;
 
 /// Bits that the runtime's function takes.
@@ -24,7 +23,7 @@ type Create = unsafe extern "C-unwind" fn(H, H, u64, u32, *mut i32) -> H;
 /// The configuration that queues are to count by, where they are wanted.
 pub fn wanted() -> Option<u32> {
     config::get().counters.iter().find_map(|w| {
-        if let Wanted::IntelQueue(configuration) = w { Some(*configuration) } else { None }
+        if let Counters::IntelQueue(configuration) = w { Some(*configuration) } else { None }
     })
 }
 
@@ -57,7 +56,7 @@ fn make(
     pairs: &[u64],
     configuration: u32,
 ) -> Result<H, String> {
-    if recording::process().is_none_or(|p| p.timing == DeviceTiming::Off) {
+    if config::get().device_timing == DeviceTiming::Off {
         return Err("they are read with device times, which are off".to_owned());
     }
     if bits & !TAKEN != 0
@@ -67,7 +66,7 @@ fn make(
     {
         return Err("such queues are in order and have no other properties than profiling, and the application asks for more".to_owned());
     }
-    let platform = platform::of(site, device);
+    let platform = platforms::of(site, device);
     let mut found = std::ptr::null_mut();
     if let Some(find) = api::clGetExtensionFunctionAddressForPlatform.own(site.slot)
         && !platform.is_null()

@@ -1,21 +1,18 @@
 //! What every enqueue does: decide about an event, record the command, take note of what is to be
-//! timed.
+//! timed. Which features take part in an enqueue is the hooks' affair.
 
+use super::device_time::{self, Local, Queue};
 use crate::abi::changes;
 use crate::abi::entry::{H, Site};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::geometry::{self, Geometry};
-use crate::facts::objects;
-use crate::features::device_time::{self, Queue};
-use crate::features::{call_sites, snapshot};
-use crate::hooks::platform;
-use crate::recording::guard;
-use crate::recording::guard::{Entered, Thread};
-use crate::recording::{self, Process, ring};
+use crate::facts::geometry::Geometry;
+use crate::facts::{objects, platforms};
+use crate::recording::guard::{self, Thread};
+use crate::recording::ring;
 use crate::runtime::functions as api;
-use crate::settings::config::DeviceTiming;
 use clscope_trace::record::{Command, CommandKind, Untimed, Waits, flag};
+use clscope_trace::values::DeviceTiming;
 use std::sync::atomic::Ordering;
 
 /// What is to be done about the time of one command.
@@ -61,25 +58,30 @@ pub const fn tells_size(kind: CommandKind) -> bool {
     )
 }
 
-/// Decides before the call; `bytes` are a transfer's where its kind [tells them](tells_size). A
-/// queue that was never seen (made before recording began, or by a call that we missed) is
-/// described now.
-#[inline(never)]
-pub fn plan(
-    entered: &mut Entered,
-    site: Site,
-    queue: H,
-    kind: CommandKind,
-    object: H,
-    bytes: u64,
+/// A command that is about to be enqueued.
+pub struct Enqueue {
+    pub function: u16,
+    pub kind: CommandKind,
+    pub object: H,
+    /// Of a transfer whose kind [tells them](tells_size).
+    pub bytes: u64,
+    /// Where the call comes from, 0 if that is not recorded.
+    pub call_site: u32,
+    /// Whether it is recorded at all.
+    pub record: bool,
+}
+
+/// Decides before the call. `local` gives the calling thread's counts for sampling.
+#[inline(always)]
+pub fn plan<'a>(
+    known: Option<&'static Queue>,
+    enqueue: &Enqueue,
+    local: impl FnOnce() -> &'a Local,
 ) -> Plan {
-    // A runtime may refuse questions about a queue that only a command buffer still holds.
-    let known = objects::queue(queue)
-        .or_else(|| crate::hooks::queue::adopted(site, queue))
-        .or_else(|| objects::former_queue(queue));
+    let Enqueue { kind, record, .. } = *enqueue;
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
-    let process = recording::process();
-    let why = match process.map(|p| p.timing) {
+    let device = device_time::current();
+    let why = match device.map(|d| d.timing) {
         // Known from the process's method: no record of it.
         Some(DeviceTiming::Off) => None,
         _ if known
@@ -89,29 +91,25 @@ pub fn plan(
         }
         _ => Some(Untimed::NotAvailable),
     };
-    // This one function refuses NULL: the application must see that.
-    let slot_allowed = site.function != id::clEnqueueMarker;
-    let record = !kind.is_kernel() || !crate::hooks::kernel::filtered_out(object);
-    let call_site = process
-        .filter(|p| p.call_sites > 0 && record && entered.recorded())
-        .map_or(0, |p| called_from(entered, p, site));
     let mut plan = Plan {
         queue: known,
-        slot_allowed,
+        // This one function refuses NULL: the application must see that.
+        slot_allowed: enqueue.function != id::clEnqueueMarker,
         timed: timed && record,
         why,
         record,
-        call_site,
+        call_site: enqueue.call_site,
         ..Plan::EMPTY
     };
     let may = kind.is_kernel() || tells_size(kind);
-    if let (true, true, Some(sampler)) =
-        (plan.timed, may, process.and_then(|p| p.device.sampler.as_ref()))
+    if let (true, true, Some(sampler)) = (plan.timed, may, device.and_then(|d| d.sampler.as_ref()))
     {
-        let local = &geometry::cache(entered.thread).sampling;
         let (timed, probability) = match kind.is_kernel() {
-            true => sampler.decide(local, objects::count_launch(object, call_site)),
-            false => sampler.decide_transfer(local, kind, bytes),
+            true => {
+                let nth = objects::count_launch(enqueue.object, enqueue.call_site);
+                sampler.decide(local(), nth)
+            }
+            false => sampler.decide_transfer(local(), kind, enqueue.bytes),
         };
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
         plan.own_event = !timed && !kind.is_kernel();
@@ -120,14 +118,6 @@ pub fn plan(
         }
     }
     plan
-}
-
-/// Finding the place of a call is none of the call's time.
-#[inline(never)]
-fn called_from(entered: &mut Entered, process: &'static Process, site: Site) -> u32 {
-    let call_site = call_sites::here(entered.thread, process, site.function);
-    entered.start_now();
-    call_site
 }
 
 impl Plan {
@@ -147,10 +137,14 @@ impl Plan {
     };
 
     /// For functions that give no event.
-    pub fn without_event(entered: &Entered, site: Site, queue: H) -> Self {
-        let process = recording::process().filter(|p| p.call_sites > 0 && entered.recorded());
-        let call_site = process.map_or(0, |p| call_sites::here(entered.thread, p, site.function));
-        Self { queue: objects::queue(queue), call_site, ..Self::EMPTY }
+    pub fn without_event(queue: Option<&'static Queue>, call_site: u32) -> Self {
+        Self { queue, call_site, ..Self::EMPTY }
+    }
+
+    /// Whether the command is recorded.
+    #[inline(always)]
+    pub fn records(&self) -> bool {
+        self.record
     }
 
     /// The event slot to pass: the application's, or ours where it passed NULL.
@@ -174,7 +168,7 @@ impl Plan {
     pub fn failed(&mut self, site: Site, code: i32, blocking: bool) -> bool {
         let left = std::mem::replace(&mut self.event, std::ptr::null_mut());
         if !left.is_null()
-            && self.queue.is_some_and(|q| platform::failures_leave_events(site, q.device as H))
+            && self.queue.is_some_and(|q| platforms::failures_leave_events(site, q.device as H))
         {
             on_event(api::clReleaseEvent.own(site.slot), left);
         }
@@ -206,26 +200,14 @@ pub struct What {
     pub blocking: bool,
 }
 
-/// Records the command and ends the call. The plan is not moved: it was just written, in pieces
-/// that a copy would read in one.
-#[inline(never)]
-pub fn enqueued(entered: Entered, what: &What, plan: &Plan) {
-    let end = recording::now();
-    let begin = entered.begin();
-    ahead(entered.thread, plan);
-    entered.with(|t| record(t, what, plan, begin, end));
-}
-
 /// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and
 /// leaves little of ours in the caches, and the atomic additions on the way would wait for one line
 /// after the other.
 #[inline(always)]
-fn ahead(t: &Thread, plan: &Plan) {
+pub fn ahead(t: &Thread, plan: &Plan) {
     fetch(t.cursor.get().cast());
     fetch(t.cursor.get().wrapping_add(8).cast());
-    if let Some(process) = recording::process() {
-        fetch(process.tables.counter());
-    }
+    fetch(objects::counter());
     if let (true, Some(queue)) = (plan.timed, plan.queue) {
         fetch(queue.next_place());
     }
@@ -244,7 +226,19 @@ fn fetch(at: *const i8) {
     let _ = at;
 }
 
-fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
+/// Records a command and takes note of its event. Gives its id.
+///
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(always)]
+pub unsafe fn record<'a>(
+    t: &Thread,
+    what: &What,
+    plan: &Plan,
+    (begin, end): (u64, u64),
+    geometry: impl FnOnce() -> u32,
+    local: impl FnOnce() -> &'a Local,
+) -> u64 {
     // SAFETY: the application's slot was written by the successful call.
     let theirs = if what.event.is_null() { std::ptr::null_mut() } else { unsafe { *what.event } };
     let command = objects::new_command();
@@ -259,12 +253,17 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             | bit(app_profiling, flag::APP_PROFILING)
             | bit(plan.repeated, flag::REPEATED);
         let (count, list) = what.waits;
-        let list = if count == 0 || list.is_null() { None } else { Some(WaitList::of(what.waits)) };
+        let list = if count == 0 || list.is_null() {
+            None
+        } else {
+            // SAFETY: the successful call has read them.
+            Some(unsafe { WaitList::of(what.waits) })
+        };
         let (object, object2) = (
             objects::id(what.object),
             if what.object2.is_null() { 0 } else { objects::id(what.object2) },
         );
-        let geometry = what.geometry.id(t);
+        let geometry = geometry();
         let written = || Command {
             function: what.site.function,
             duration: end.wrapping_sub(begin),
@@ -282,23 +281,21 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             site: plan.call_site,
         };
         ring::command(t, written, end);
-        snapshot::command(command);
         if let (false, Some(why)) = (plan.timed, plan.why) {
             ring::untimed(t, command, why, 0, end);
         }
     }
     let transfer = tells_size(what.kind);
-    if let (true, Some(sampler)) = (
-        transfer || what.kind.is_kernel(),
-        recording::process().and_then(|p| p.device.sampler.as_ref()),
-    ) {
+    if let (true, Some(sampler)) =
+        (transfer || what.kind.is_kernel(), device_time::current().and_then(|d| d.sampler.as_ref()))
+    {
         // What a transfer's call takes says nothing of the price of its event.
         let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
-        sampler.launched(&geometry::cache(t).sampling, plan.timed, ticks, end);
+        sampler.launched(local(), plan.timed, ticks, end);
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {
-        return;
+        return command;
     }
     let timed = plan.timed && (plan.ours || held(what.site, event));
     if !plan.ours {
@@ -314,6 +311,7 @@ fn record(t: &'static Thread, what: &What, plan: &Plan, begin: u64, end: u64) {
             device_time::waited(queue);
         }
     }
+    command
 }
 
 /// Takes a reference of the application's event for ourselves.
@@ -336,12 +334,14 @@ struct WaitList {
 }
 
 impl WaitList {
-    fn of((count, list): (u32, *const H)) -> Self {
+    /// # Safety
+    /// `count` events lie there, or the list is NULL.
+    unsafe fn of((count, list): (u32, *const H)) -> Self {
         let mut out = Self { inline: [0; 64], length: 0, many: Vec::new() };
         if list.is_null() || count == 0 {
             return out;
         }
-        // SAFETY: the successful call has read `count` events there.
+        // SAFETY: the caller's promise.
         let events = unsafe { std::slice::from_raw_parts(list, count as usize) };
         let ids = events.iter().map(|event| (objects::event_word(*event) as u32).to_le_bytes());
         if events.len() * 4 > out.inline.len() {
@@ -362,29 +362,4 @@ impl WaitList {
             &self.many
         }
     }
-}
-
-/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is
-/// given.
-pub fn run(
-    mut what: What,
-    queue: H,
-    blocking: bool,
-    words: impl FnOnce() -> Vec<u64>,
-    mut call: impl FnMut(*mut H) -> i32,
-) -> i32 {
-    let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
-    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object, 0);
-    what.blocking = blocking;
-    let slot = plan.slot(what.event);
-    let mut code = guard::real_call(&entered, || call(slot));
-    if code != 0 && plan.failed(what.site, code, blocking) {
-        code = guard::real_call(&entered, || call(what.event));
-    }
-    if code == 0 {
-        enqueued(entered, &what, &plan);
-    } else {
-        entered.call(what.site.function, code, &words());
-    }
-    code
 }

@@ -7,4 +7,3 @@ pub mod intel_queue;
 pub mod launch;
 pub mod replay;
 pub mod sampler;
-pub mod snapshot;

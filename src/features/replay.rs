@@ -15,25 +15,18 @@
 
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
-use crate::abi::functions::id;
+use crate::abi::signatures as f;
 use crate::facts::objects;
-use crate::hooks::instead::{may_hang, truth};
+use crate::facts::{info, kernels, user_events};
 use crate::recording;
+use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs::{Replay, ReplayBatch};
+use clscope_trace::values::Replay as Wanted;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::{null, null_mut};
 use std::time::Duration;
-
-/// How much is repeated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wanted {
-    /// Batches of launches.
-    pub batches: u32,
-    /// Least length of a batch.
-    pub milliseconds: u64,
-}
 
 /// What a handle is that may be a kernel's argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,13 +78,16 @@ pub fn forget(kernel: H) {
 }
 
 /// An argument was set, or refused with an error code.
-pub fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) {
+///
+/// # Safety
+/// Without an error `value` is NULL or has `size` readable bytes.
+pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) {
     if code != 0 {
         return;
     }
     let mut argument = Argument::Value;
     if size == size_of::<H>() && !value.is_null() {
-        // SAFETY: the runtime has accepted the argument, so `size` bytes are there.
+        // SAFETY: the caller's promise.
         let word = unsafe { value.cast::<H>().read_unaligned() };
         if objects::id(word) != 0 {
             argument = Argument::Object(word);
@@ -119,27 +115,25 @@ pub struct Launch {
 }
 
 /// Repeats a launch that was not seen before, or notes why not.
-pub fn launch(slot: usize, launch: &Launch) {
+///
+/// # Safety
+/// Arguments of a launch by the specification, live during the call.
+pub unsafe fn launch(slot: usize, launch: &Launch) {
     let Some(wanted) = config::get().replay else { return };
     if !(1..=3).contains(&launch.dimensions)
         || launch.global.is_null()
-        || crate::hooks::kernel::filtered_out(launch.kernel)
+        || kernels::filtered_out(launch.kernel)
     {
         return;
     }
-    // SAFETY: an array of `dimensions` sizes, by the specification.
+    // SAFETY: an array of `dimensions` sizes, by the caller's promise.
     let global: Vec<u64> =
         (0..launch.dimensions as usize).map(|d| unsafe { *launch.global.add(d) as u64 }).collect();
     let kernel = objects::id(launch.kernel);
     if !known(|k| k.done.insert((kernel, global.clone()))) {
         return;
     }
-    let mut out = Replay {
-        kernel,
-        queue: objects::queue(launch.queue).map_or(0, |q| q.id),
-        global,
-        ..Replay::default()
-    };
+    let mut out = Replay { kernel, queue: objects::id(launch.queue), global, ..Replay::default() };
     if let Err(why) = repeat(slot, launch, wanted, &mut out) {
         out.refused = why;
         out.batches.clear();
@@ -147,58 +141,50 @@ pub fn launch(slot: usize, launch: &Launch) {
     recording::define(&out.into());
 }
 
-type Info = unsafe extern "C-unwind" fn(H, u32, usize, P, *mut usize) -> i32;
-
 /// A fixed-size answer of an info function.
-fn ask<T: Copy>(slot: usize, function: u16, object: H, what: u32) -> Option<T> {
-    let info: Info = truth(slot, function)?;
-    let mut value = std::mem::MaybeUninit::<T>::uninit();
-    // SAFETY: a live object and room for the answer, which is plain data.
-    let code = unsafe { info(object, what, size_of::<T>(), value.as_mut_ptr().cast(), null_mut()) };
-    // SAFETY: written by the successful call.
-    (code == 0).then(|| unsafe { value.assume_init() })
+fn ask<T: Plain>(info: Option<info::Info>, object: H, what: u32) -> Option<T> {
+    let mut value = T::default();
+    // SAFETY: a live object and room for the answer, of which every value is valid.
+    let code = unsafe { info?(object, what, size_of::<T>(), (&raw mut value).cast(), null_mut()) };
+    (code == 0).then_some(value)
 }
+
+/// Numbers and handles: what is written into them is a value, whatever it is.
+trait Plain: Copy + Default {}
+impl Plain for u32 {}
+impl Plain for u64 {}
+impl Plain for usize {}
 
 /// The functions that a replay calls.
 #[derive(Clone, Copy)]
 struct Calls {
-    copy: unsafe extern "C-unwind" fn(H, H, H, usize, usize, usize, u32, *const H, *mut H) -> i32,
-    read: unsafe extern "C-unwind" fn(H, H, u32, usize, usize, P, u32, *const H, *mut H) -> i32,
-    launch: unsafe extern "C-unwind" fn(
-        H,
-        H,
-        u32,
-        *const usize,
-        *const usize,
-        *const usize,
-        u32,
-        *const H,
-        *mut H,
-    ) -> i32,
-    finish: unsafe extern "C-unwind" fn(H) -> i32,
-    flush: unsafe extern "C-unwind" fn(H) -> i32,
-    wait: unsafe extern "C-unwind" fn(u32, *const H) -> i32,
-    release_event: unsafe extern "C-unwind" fn(H) -> i32,
-    release_queue: unsafe extern "C-unwind" fn(H) -> i32,
-    release_memory: unsafe extern "C-unwind" fn(H) -> i32,
-    create_queue: unsafe extern "C-unwind" fn(H, H, u64, *mut i32) -> H,
-    create_buffer: unsafe extern "C-unwind" fn(H, u64, usize, P, *mut i32) -> H,
+    copy: f::clEnqueueCopyBuffer,
+    read: f::clEnqueueReadBuffer,
+    launch: f::clEnqueueNDRangeKernel,
+    finish: f::clFinish,
+    flush: f::clFlush,
+    wait: f::clWaitForEvents,
+    release_event: f::clReleaseEvent,
+    release_queue: f::clReleaseCommandQueue,
+    release_memory: f::clReleaseMemObject,
+    create_queue: f::clCreateCommandQueue,
+    create_buffer: f::clCreateBuffer,
 }
 
 impl Calls {
     fn of(slot: usize) -> Option<Self> {
         Some(Self {
-            copy: truth(slot, id::clEnqueueCopyBuffer)?,
-            read: truth(slot, id::clEnqueueReadBuffer)?,
-            launch: truth(slot, id::clEnqueueNDRangeKernel)?,
-            finish: truth(slot, id::clFinish)?,
-            flush: truth(slot, id::clFlush)?,
-            wait: truth(slot, id::clWaitForEvents)?,
-            release_event: truth(slot, id::clReleaseEvent)?,
-            release_queue: truth(slot, id::clReleaseCommandQueue)?,
-            release_memory: truth(slot, id::clReleaseMemObject)?,
-            create_queue: truth(slot, id::clCreateCommandQueue)?,
-            create_buffer: truth(slot, id::clCreateBuffer)?,
+            copy: api::clEnqueueCopyBuffer.behind(slot)?,
+            read: api::clEnqueueReadBuffer.behind(slot)?,
+            launch: api::clEnqueueNDRangeKernel.behind(slot)?,
+            finish: api::clFinish.behind(slot)?,
+            flush: api::clFlush.behind(slot)?,
+            wait: api::clWaitForEvents.behind(slot)?,
+            release_event: api::clReleaseEvent.behind(slot)?,
+            release_queue: api::clReleaseCommandQueue.behind(slot)?,
+            release_memory: api::clReleaseMemObject.behind(slot)?,
+            create_queue: api::clCreateCommandQueue.behind(slot)?,
+            create_buffer: api::clCreateBuffer.behind(slot)?,
         })
     }
 }
@@ -207,7 +193,7 @@ impl Calls {
 fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
     let arguments =
         known(|k| k.arguments.get(&(launch.kernel as usize)).cloned().unwrap_or_default());
-    let count: u32 = ask(slot, id::clGetKernelInfo, launch.kernel, cl::CL_KERNEL_NUM_ARGS)
+    let count: u32 = ask(api::clGetKernelInfo.behind(slot), launch.kernel, cl::CL_KERNEL_NUM_ARGS)
         .ok_or("its number of arguments is not known")?;
     let mut out: Vec<(H, usize)> = Vec::new();
     for index in (0..count).chain([u32::MAX]) {
@@ -228,14 +214,15 @@ fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
             Some(Argument::Object(object)) => *object,
         };
         let memory = known(|k| k.memory.get(&(object as usize)).copied());
-        let flags = || ask::<u64>(slot, id::clGetMemObjectInfo, object, cl::CL_MEM_FLAGS);
+        let flags = || ask::<u64>(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_FLAGS);
         match memory {
             Some(Memory::Sampler) => {}
             Some(Memory::Buffer) if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
             Some(Memory::Image) if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
             Some(Memory::Buffer) => {
-                let size: usize = ask(slot, id::clGetMemObjectInfo, object, cl::CL_MEM_SIZE)
-                    .ok_or("a buffer's size is not known")?;
+                let size: usize =
+                    ask(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_SIZE)
+                        .ok_or("a buffer's size is not known")?;
                 if !out.iter().any(|(known, _)| *known == object) {
                     out.push((object, size));
                 }
@@ -283,7 +270,7 @@ impl Drop for Stage {
 
 fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Result<(), String> {
     let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
-    if may_hang() {
+    if user_events::outstanding() != Some(false) {
         return Err("a user event is not set: waiting for what runs might never end".to_owned());
     }
     let buffers = written(slot, launch)?;
@@ -300,10 +287,12 @@ fn repeat(slot: usize, launch: &Launch, wanted: Wanted, out: &mut Replay) -> Res
         }
         said("waiting for the queue", (calls.finish)(launch.queue))?;
     }
-    let context: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, cl::CL_QUEUE_CONTEXT)
-        .ok_or("the queue's context is not known")?;
-    let device: H = ask(slot, id::clGetCommandQueueInfo, launch.queue, cl::CL_QUEUE_DEVICE)
-        .ok_or("the queue's device is not known")?;
+    let context =
+        ask::<usize>(api::clGetCommandQueueInfo.behind(slot), launch.queue, cl::CL_QUEUE_CONTEXT)
+            .ok_or("the queue's context is not known")? as H;
+    let device =
+        ask::<usize>(api::clGetCommandQueueInfo.behind(slot), launch.queue, cl::CL_QUEUE_DEVICE)
+            .ok_or("the queue's device is not known")? as H;
     let mut code = 0;
     // SAFETY: a live context and device of it.
     let queue = unsafe { (calls.create_queue)(context, device, 0, &mut code) };
@@ -516,14 +505,4 @@ impl Stage {
             code
         }
     }
-}
-
-/// `8` batches, or `8:1000` of a second each.
-pub fn parse(text: &str) -> Option<Wanted> {
-    let (batches, milliseconds) = text.split_once(':').unwrap_or((text, "300"));
-    let wanted = Wanted {
-        batches: batches.trim().parse().ok()?,
-        milliseconds: milliseconds.trim().parse().ok()?,
-    };
-    (wanted.batches > 0 && wanted.milliseconds > 0).then_some(wanted)
 }

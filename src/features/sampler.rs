@@ -4,9 +4,12 @@
 //! descriptors keep their numbers; without sources there is no file and no thread. Refuses to wait:
 //! at exit, and where a fork left the lock taken, it goes without a last reading.
 
+use crate::os::current::Current;
+use crate::os::descriptors::{descriptors_to_spare, raised};
+use crate::os::threads;
+use crate::recording::Recording;
 use crate::recording::diag;
-use crate::recording::files::{self, Appended};
-use crate::recording::{self, Process};
+use crate::recording::files::Appended;
 use crate::settings::config;
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::files::{Files, ReadAt};
@@ -16,11 +19,8 @@ use clscope_sensors::{Clock as _, Roots, System, doctor};
 use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// With fewer descriptors allowed the application needs them all.
-const LEAST_DESCRIPTORS: u64 = 128;
 
 /// Files with descriptors out of the application's way.
 struct Raised;
@@ -30,7 +30,7 @@ impl Files for Raised {
         System.text(path)
     }
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadAt>> {
-        Ok(Box::new(files::raised(std::fs::File::open(path)?)))
+        Ok(Box::new(raised(std::fs::File::open(path)?)))
     }
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         System.list(path)
@@ -58,26 +58,12 @@ struct Sampling {
     spent_ns: AtomicU64,
 }
 
-static CURRENT: AtomicPtr<Sampling> = AtomicPtr::new(std::ptr::null_mut());
-
-fn current() -> Option<&'static Sampling> {
-    // SAFETY: NULL or a leaked box.
-    unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
-}
-
-/// Whether the application leaves descriptors to us.
-pub fn descriptors_to_spare() -> bool {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let failed = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0;
-    failed || limit.rlim_cur >= LEAST_DESCRIPTORS
-}
+static CURRENT: Current<Sampling> = Current::none();
 
 /// Opens what can be read, and starts the thread, at the first OpenCL call of a process.
-pub fn begin(process: &Process) {
+pub fn begin(recording: &Recording) {
     // A forked child's parent goes on with its own.
-    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    CURRENT.set(None);
     let wanted = config::get();
     if (!wanted.sensors && !wanted.snapshot) || !descriptors_to_spare() {
         return;
@@ -93,7 +79,7 @@ pub fn begin(process: &Process) {
         }
         return;
     }
-    let path = process.files.directory.join(format!("sensors-{}.clt", process.files.stem));
+    let path = recording.files.directory.join(format!("sensors-{}.clt", recording.files.stem));
     let store = Appended::create(&path).and_then(|file| Store::over(Box::new(file)));
     let mut store = match store {
         Ok(store) => store,
@@ -109,23 +95,17 @@ pub fn begin(process: &Process) {
     store.note(clscope_clock::monotonic_raw().0, "application-started", "");
     let sampler =
         Sampler::new(std::mem::take(&mut opened.sources), Settings::default(), &mut store);
-    let made: &'static Sampling = Box::leak(Box::new(Sampling {
+    let made = CURRENT.keep(Sampling {
         at: Mutex::new((sampler, store)),
         stop: AtomicBool::new(false),
         snapshots: AtomicU64::new(0),
         spent_ns: AtomicU64::new(0),
-    }));
-    CURRENT.store(std::ptr::from_ref(made).cast_mut(), Ordering::Release);
+    });
     if wanted.snapshot {
         read_now();
     } else {
         // Without the thread there are readings at the beginning and the end only.
-        let _ = without_signals(|| {
-            std::thread::Builder::new()
-                .name("clscope-sensors".into())
-                .stack_size(256 * 1024)
-                .spawn(move || made.run())
-        });
+        let _ = threads::spawn("clscope-sensors", move || made.run());
     }
 }
 
@@ -173,7 +153,7 @@ impl Sampling {
 
 /// Reads all sensors now.
 pub fn read_now() {
-    let Some(sampling) = current() else { return };
+    let Some(sampling) = CURRENT.get() else { return };
     let from = clscope_clock::monotonic_raw().0;
     sampling.read(Duration::from_millis(50), false);
     sampling.snapshots.fetch_add(1, Ordering::Relaxed);
@@ -184,26 +164,7 @@ pub fn read_now() {
 
 /// The process ends in order.
 pub fn end() {
-    let Some(sampling) =
-        current().filter(|_| recording::process().is_some_and(|p| p.pid == std::process::id()))
-    else {
-        return;
-    };
+    let Some(sampling) = CURRENT.get() else { return };
     sampling.stop.store(true, Ordering::Release);
     sampling.read(Duration::from_millis(20), true);
-}
-
-/// Starts a thread of ours with every signal blocked: the application's handlers must never run on
-/// it.
-pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
-    // SAFETY: signal sets are initialised before use.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
-    }
 }

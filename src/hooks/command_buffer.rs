@@ -5,13 +5,12 @@
 //! runtime: where it would have refused them, which an empty buffer on queues of our own shows, we
 //! do.
 
-use super::platform;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::objects;
-use crate::features::device_time::Queue;
+use crate::facts::{objects, platforms};
+use crate::features::device_time::{self, Queue};
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real;
@@ -128,7 +127,7 @@ fn differing(buffer: H, given: &[H]) -> Option<&'static Queue> {
     let made_for = MADE_FOR.lock();
     let made_for = made_for.as_ref()?.get(&(buffer as usize)).filter(|m| m.len() == given.len())?;
     made_for.iter().zip(given).find_map(|(a, b)| {
-        let (a, b) = (objects::queue(*a as H)?, objects::queue(*b)?);
+        let (a, b) = (device_time::queue(*a as H)?, device_time::queue(*b)?);
         let differ =
             a.app_profiling.load(Ordering::Relaxed) != b.app_profiling.load(Ordering::Relaxed);
         (differ && (a.profiling_added || b.profiling_added)).then_some(b)
@@ -151,7 +150,7 @@ fn refuses(at: usize, queue: &Queue) -> bool {
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
     let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
     let (context, device) = (queue.context as H, queue.device as H);
-    let platform = Some(platform::of(site, device)).filter(|p| !p.is_null())?;
+    let platform = Some(platforms::of(site, device)).filter(|p| !p.is_null())?;
     let address = api::clGetExtensionFunctionAddressForPlatform.own(queue.slot)?;
     // SAFETY: a platform and a C string.
     let extension = |name: &CStr| unsafe { address(platform, name.as_ptr().cast_mut().cast()) };

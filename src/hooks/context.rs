@@ -1,16 +1,13 @@
 //! Contexts.
 
-use super::{define, platform};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
-use crate::facts::info;
+use crate::facts::contexts;
 use crate::facts::objects;
 use crate::features::device_time;
 use crate::hooks::callbacks;
 use crate::recording::guard::{self, Entered};
-use crate::runtime::functions as api;
-use clscope_trace::defs::Context;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
@@ -42,30 +39,12 @@ fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &
             {
                 guard.get_or_insert_with(HashMap::new).insert(context as usize, 1);
             }
-            let devices = info::handles(
-                api::clGetContextInfo.own(site.slot),
-                context,
-                cl::CL_CONTEXT_DEVICES,
-            );
-            let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
-            define(Context { id: context_id, devices });
+            contexts::describe(site, context, context_id);
         });
     }
     let mut all = vec![u64::from(context_id)];
     all.extend_from_slice(words);
     entered.call_at(site.function, code, &all, end);
-}
-
-/// A context that was made before recording began.
-pub fn adopted(site: Site, context: H) -> u32 {
-    let (context_id, new) = objects::seen(context);
-    if new {
-        let devices =
-            info::handles(api::clGetContextInfo.own(site.slot), context, cl::CL_CONTEXT_DEVICES);
-        let devices = devices.into_iter().map(|d| platform::device(site, d)).collect();
-        define(Context { id: context_id, devices });
-    }
-    context_id
 }
 
 #[expect(

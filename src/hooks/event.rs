@@ -6,12 +6,12 @@ use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::info;
 use crate::facts::objects;
+use crate::facts::user_events;
 use crate::features::device_time;
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard;
 use crate::runtime::functions as api;
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 #[inline(never)]
@@ -58,7 +58,7 @@ pub unsafe fn clFinish(site: Site, real: f::clFinish, queue: H) -> i32 {
         || [objects::word(queue)],
         end,
     );
-    if let (0, Some(queue)) = (code, objects::queue(queue)) {
+    if let (0, Some(queue)) = (code, device_time::queue(queue)) {
         let finished = || {
             device_time::finished(thread, queue, limit, end);
             device_time::waited(queue);
@@ -157,7 +157,7 @@ pub unsafe fn clGetEventProfilingInfo(
         Some(facts) => facts.unprofiled,
         // Of a command enqueued while nothing was recorded: its queue tells.
         None => info::number(api::clGetEventInfo.own(site.slot), event, cl::CL_EVENT_COMMAND_QUEUE)
-            .and_then(|queue| objects::queue(queue as H))
+            .and_then(|queue| device_time::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),
     };
     let answered = || {
@@ -236,9 +236,6 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     code
 }
 
-/// User events that are neither set nor released: behind them a wait may never end.
-static WAITING: parking_lot::Mutex<Option<HashSet<usize>>> = parking_lot::Mutex::new(None);
-
 #[inline(never)]
 pub unsafe fn clCreateUserEvent(
     site: Site,
@@ -255,11 +252,7 @@ pub unsafe fn clCreateUserEvent(
     let mut command = 0;
     if code == 0 {
         command = super::foreign_event(event);
-        if let Some(process) = recording::process()
-            && WAITING.lock().get_or_insert_with(HashSet::new).insert(event as usize)
-        {
-            process.device.user_events.fetch_add(1, Ordering::SeqCst);
-        }
+        user_events::created(event);
     }
     entered.call(site.function, code, &[command, objects::word(context)]);
     event
@@ -277,11 +270,8 @@ pub unsafe fn clSetUserEventStatus(
     let command = objects::event_word(event);
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event, status) });
-    if code == 0
-        && WAITING.lock().as_mut().is_some_and(|set| set.remove(&(event as usize)))
-        && let Some(process) = recording::process()
-    {
-        process.device.user_events.fetch_sub(1, Ordering::SeqCst);
+    if code == 0 {
+        user_events::ended(event);
     }
     entered.call(site.function, code, &[command, status as u64]);
     code

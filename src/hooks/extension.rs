@@ -7,25 +7,25 @@ use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::recording::guard;
 use crate::runtime::real;
-use crate::shell::exports;
+use once_cell::race::OnceRef;
 use std::ffi::CStr;
 
-/// What the audit shim asks: the function to bind in place of the one at `bound` that a loader
-/// defines as `name`.
-///
-/// # Safety
-/// `name` is a C string, `bound` the address of that function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clscope_bind(name: P, bound: H) -> H {
-    // SAFETY: the caller's promise.
-    guard::protect(bound, || unsafe { replacement(name, bound) })
+/// The function to hand out for a slot and a function.
+pub type Address = fn(usize, u16) -> H;
+
+static ADDRESS: OnceRef<'static, Address> = OnceRef::new();
+
+/// Where addresses of the library's own functions come from. Told before any is needed.
+pub fn addresses(of: &'static Address) {
+    // The same each time.
+    let _ = ADDRESS.set(of);
 }
 
 /// The pointer to give to the application in place of `theirs`.
 ///
 /// # Safety
 /// `name` is the C string that the runtime has just found a function under.
-unsafe fn replacement(name: P, theirs: H) -> H {
+pub unsafe fn replacement(name: P, theirs: H) -> H {
     if theirs.is_null() || name.is_null() || real::is_ours(theirs) {
         return theirs;
     }
@@ -48,7 +48,7 @@ unsafe fn replacement(name: P, theirs: H) -> H {
     match slot {
         Some(slot) => {
             real::set(slot, function, command_buffer::stand_in(slot, function, theirs));
-            exports::address(slot, function)
+            ADDRESS.get().map_or(theirs, |address| address(slot, function))
         }
         None => theirs,
     }

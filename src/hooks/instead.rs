@@ -3,52 +3,26 @@
 //! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is
 //! listed in `changes`. Refuses to stand in for extension pointers.
 
-use crate::abi::entry::{H, P};
-use crate::abi::functions::{COUNT, id};
-use crate::features::{replay, snapshot};
-use crate::recording;
+use super::snapshot;
+use crate::abi::entry::{H, P, Returned};
+use crate::abi::functions::id;
+use crate::features::replay;
 use crate::recording::guard;
+use crate::runtime::functions as api;
 use crate::settings::config;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::c_void;
 
-/// Ways in that stand-ins exist for: the exported symbols and two layers (`real`).
-const WAYS: usize = 3;
-
-static TRUE: [[AtomicPtr<std::ffi::c_void>; COUNT]; WAYS] =
-    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; WAYS];
-
-/// What is to be called for a function that was found: the function itself, or a stand-in that
-/// knows it.
+/// What stands in for a function, if anything does.
 #[cold]
-pub fn of(slot: usize, function: u16, found: P) -> P {
+pub fn of(slot: usize, function: u16) -> Option<*mut c_void> {
     let wanted = config::get();
-    let stand_in = match slot {
-        _ if found.is_null() || (wanted.replay.is_none() && !wanted.snapshot) => None,
+    match slot {
+        _ if wanted.replay.is_none() && !wanted.snapshot => None,
         0 => stand_in::<0>(function),
         1 => stand_in::<1>(function),
         2 => stand_in::<2>(function),
         _ => None,
-    };
-    match (stand_in, TRUE.get(slot).and_then(|s| s.get(function as usize))) {
-        (Some(stand_in), Some(cell)) => {
-            cell.store(found, Ordering::Release);
-            stand_in
-        }
-        _ => found,
     }
-}
-
-/// A real function for a call of our own: the true one behind a stand-in.
-pub fn truth<F: Copy>(slot: usize, function: u16) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<P>()) };
-    let looked_up = crate::runtime::real::own(slot, function);
-    let stored = TRUE
-        .get(slot)
-        .and_then(|s| s.get(function as usize))
-        .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Acquire));
-    let found = if stored.is_null() { looked_up } else { stored };
-    // SAFETY: a pointer of the size of `F`; callers name the function's own type.
-    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
 /// Whether the call that is under way is the application's own and came in by this way, recorded or
@@ -63,21 +37,6 @@ fn recorded(slot: usize) -> bool {
     outermost(slot) && !guard::thread().outside()
 }
 
-/// Whether a wait might never end: a user event is not set.
-pub fn may_hang() -> bool {
-    recording::process().is_none_or(|p| p.device.user_events.load(Ordering::SeqCst) > 0)
-}
-
-/// Waits for a command.
-pub fn wait(slot: usize, event: &H) {
-    if let Some(wait) =
-        truth::<unsafe extern "C-unwind" fn(u32, *const H) -> i32>(slot, id::clWaitForEvents)
-    {
-        // SAFETY: one live event.
-        unsafe { wait(1, event) };
-    }
-}
-
 /// Functions that are looked at after they returned, by `replay`; enqueues, by both.
 macro_rules! stand_ins {
     (
@@ -87,9 +46,8 @@ macro_rules! stand_ins {
         $(
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
             unsafe extern "C-unwind" fn $name<const S: usize>($($arg: $ty),*) -> $ret {
-                let real = TRUE[S][id::$name as usize].load(Ordering::Acquire);
-                // SAFETY: stored before the stand-in was handed out; the row's signature.
-                let real = unsafe { std::mem::transmute::<P, unsafe extern "C-unwind" fn($($ty),*) -> $ret>(real) };
+                // Stored before the stand-in was handed out.
+                let Some(real) = api::$name.stood_for(S) else { return <$ret as Returned>::missing() };
                 // SAFETY: the application's own call, arguments untouched.
                 let $returned = unsafe { real($($arg),*) };
                 if outermost(S) {
@@ -101,16 +59,16 @@ macro_rules! stand_ins {
         $(
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
             unsafe extern "C-unwind" fn $enqueue<const S: usize>($queue: H, $($given: $type,)* event: *mut H) -> i32 {
-                let real = TRUE[S][id::$enqueue as usize].load(Ordering::Acquire);
-                // SAFETY: stored before the stand-in was handed out; the row's signature.
-                let real = unsafe { std::mem::transmute::<P, unsafe extern "C-unwind" fn(H, $($type,)* *mut H) -> i32>(real) };
+                // Stored before the stand-in was handed out.
+                let Some(real) = api::$enqueue.stood_for(S) else { return <i32 as Returned>::missing() };
                 if !recorded(S) {
                     // SAFETY: the application's own call, arguments untouched.
                     return unsafe { real($queue, $($given,)* event) };
                 }
                 guard::unseen(|| guard::protect((), || {
                     if let Some(launch) = $before {
-                        replay::launch(S, &launch);
+                        // SAFETY: the application's own arguments, live during its call.
+                        unsafe { replay::launch(S, &launch) };
                     }
                     snapshot::before(S, $queue);
                 }));
@@ -150,7 +108,10 @@ stand_ins! {
     clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| replay::made(made, Pipe);
     clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| replay::made(made, Sampler);
     clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| replay::made(made, Sampler);
-    clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| replay::argument(kernel, index, size, value, code);
+    clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
+            // SAFETY: the runtime has read the argument where it took it.
+            unsafe { replay::argument(kernel, index, size, value, code) }
+        };
     clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| replay::shared(kernel, index, code);
     clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);
     clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);

@@ -1,51 +1,12 @@
-//! Kernels, and their names, which filters ask about.
+//! Kernels: those that were made get ids and names.
 
-use super::{define, passed};
-use crate::abi::constants as cl;
+use super::passed;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
-use crate::facts::info;
+use crate::facts::kernels;
 use crate::facts::objects;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
-use crate::runtime::functions as api;
-use crate::settings::config;
-use clscope_trace::defs::Kernel;
-use parking_lot::Mutex;
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether a filter on kernel names is in force.
-static FILTERING: AtomicBool = AtomicBool::new(false);
-/// Handles of kernels that the filter leaves out.
-static LEFT_OUT: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
-
-/// Whether launches of this kernel are passed on untouched.
-#[inline]
-pub fn filtered_out(kernel: H) -> bool {
-    FILTERING.load(Ordering::Relaxed)
-        && LEFT_OUT.lock().as_ref().is_some_and(|set| set.contains(&(kernel as usize)))
-}
-
-/// Gives a kernel its id and name.
-fn named(site: Site, kernel: H, program: u32) -> u32 {
-    let kernel_id = objects::created(kernel, 0);
-    let name = info::text(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_FUNCTION_NAME);
-    let patterns = &config::get().kernels;
-    if !patterns.is_empty() {
-        let mut guard = LEFT_OUT.lock();
-        let set = guard.get_or_insert_with(HashSet::new);
-        // Handles come back: a new kernel may be let in where an old one was left out.
-        if config::matches(patterns, &name) {
-            set.remove(&(kernel as usize));
-        } else {
-            set.insert(kernel as usize);
-            FILTERING.store(true, Ordering::Relaxed);
-        }
-    }
-    define(Kernel { id: kernel_id, program, name });
-    kernel_id
-}
 
 /// Ends a creation whose kernel is to be named; also while recording is paused, since launches may
 /// follow later.
@@ -53,7 +14,7 @@ fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32
     let end = recording::now();
     let mut kernel_id = 0;
     if code == 0 && (entered.is_some() || super::outermost_unrecorded()) {
-        guard::unseen(|| guard::protect((), || kernel_id = named(site, kernel, program)));
+        guard::unseen(|| guard::protect((), || kernel_id = kernels::named(site, kernel, program)));
     }
     if let Some(entered) = entered {
         let mut all = vec![u64::from(kernel_id)];
@@ -102,7 +63,7 @@ pub unsafe fn clCreateKernelsInProgram(
             guard::protect((), || {
                 for i in 0..made as usize {
                     // SAFETY: as above.
-                    named(site, unsafe { *kernels.add(i) }, objects::id(program));
+                    kernels::named(site, unsafe { *kernels.add(i) }, objects::id(program));
                 }
             });
         });

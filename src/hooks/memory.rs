@@ -1,12 +1,12 @@
 //! Memory objects: what their images hold, their destructors; native kernels and SVM frees, which
 //! carry callbacks.
 
+use super::enqueue::{self, What};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Site};
 use crate::abi::signatures as f;
 use crate::facts::geometry::Geometry;
 use crate::facts::objects;
-use crate::features::launch::{self, What};
 use crate::hooks::callbacks::{self, NativeArguments};
 use crate::recording::guard;
 use clscope_trace::record::CommandKind;
@@ -144,30 +144,34 @@ pub unsafe fn clEnqueueNativeKernel(
     let (function, block, size, locations) =
         wrapped.as_ref().map_or((user_func, args, cb_args, args_mem_loc), |w| w.parts(cb_args));
     let words = || vec![objects::word(command_queue), cb_args as u64, u64::from(num_mem_objects)];
-    launch::run(
-        what(site, CommandKind::NativeKernel, (num_events, event_list), event),
-        command_queue,
-        false,
-        words,
-        |event| {
-            // SAFETY: the application's call with its function and arguments wrapped; the runtime
-            // copies the block.
-            unsafe {
-                real(
-                    command_queue,
-                    function,
-                    block,
-                    size,
-                    num_mem_objects,
-                    mem_list,
-                    locations,
-                    num_events,
-                    event_list,
-                    event,
-                )
-            }
-        },
-    )
+    let call = |event| {
+        // SAFETY: the application's call with its function and arguments wrapped; the runtime
+        // copies the block.
+        unsafe {
+            real(
+                command_queue,
+                function,
+                block,
+                size,
+                num_mem_objects,
+                mem_list,
+                locations,
+                num_events,
+                event_list,
+                event,
+            )
+        }
+    };
+    // SAFETY: the application's arguments, passed on.
+    unsafe {
+        enqueue::run(
+            what(site, CommandKind::NativeKernel, (num_events, event_list), event),
+            command_queue,
+            false,
+            words,
+            call,
+        )
+    }
 }
 
 #[expect(
@@ -189,27 +193,31 @@ pub unsafe fn clEnqueueSVMFree(
 ) -> i32 {
     let pair = callbacks::svm_free(pfn_free_func, user_data);
     let words = || vec![objects::word(command_queue), u64::from(count)];
-    let code = launch::run(
-        what(site, CommandKind::SvmFree, (num_events, event_list), event),
-        command_queue,
-        false,
-        words,
-        |event| {
-            // SAFETY: the application's call with its callback wrapped.
-            unsafe {
-                real(
-                    command_queue,
-                    count,
-                    pointers,
-                    pair.function,
-                    pair.data,
-                    num_events,
-                    event_list,
-                    event,
-                )
-            }
-        },
-    );
+    let call = |event| {
+        // SAFETY: the application's call with its callback wrapped.
+        unsafe {
+            real(
+                command_queue,
+                count,
+                pointers,
+                pair.function,
+                pair.data,
+                num_events,
+                event_list,
+                event,
+            )
+        }
+    };
+    // SAFETY: the application's arguments, passed on.
+    let code = unsafe {
+        enqueue::run(
+            what(site, CommandKind::SvmFree, (num_events, event_list), event),
+            command_queue,
+            false,
+            words,
+            call,
+        )
+    };
     if code != 0 {
         pair.refused();
     }

@@ -7,6 +7,7 @@
 pub mod callbacks;
 pub mod command_buffer;
 pub mod context;
+pub mod enqueue;
 pub mod event;
 pub mod extension;
 pub mod instead;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod platform;
 pub mod program;
 pub mod queue;
+pub mod snapshot;
 
 pub use command_buffer::*;
 pub use context::*;
@@ -58,11 +60,14 @@ pub fn foreign_event(event: H) -> u64 {
 }
 
 /// Bytes of a region of elements; 0 if the element's size is not known.
-pub fn region_bytes(region: *const usize, element: u64) -> u64 {
+///
+/// # Safety
+/// `region` is NULL or has three entries, as in a call that the runtime accepted.
+pub unsafe fn region_bytes(region: *const usize, element: u64) -> u64 {
     if region.is_null() {
         return 0;
     }
-    // SAFETY: asked only after the runtime accepted the call, whose region has three entries.
+    // SAFETY: the caller's promise.
     let [x, y, z] = unsafe { [*region, *region.add(1), *region.add(2)] };
     [x, y, z].into_iter().fold(element, |bytes, n| bytes.saturating_mul(n as u64))
 }

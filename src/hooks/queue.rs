@@ -1,20 +1,20 @@
 //! Command queues: created with profiling added, described, and answered for as if we had added
 //! nothing.
 
-use super::{context, define, platform};
+use super::define;
 use crate::abi::changes;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
-use crate::facts::info;
-use crate::facts::objects;
+use crate::facts::{contexts, info, objects, platforms};
 use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
-use crate::settings::config::{self, DeviceTiming};
+use crate::settings::config;
 use clscope_trace::defs;
+use clscope_trace::values::DeviceTiming;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -25,8 +25,11 @@ const MOST_PROPERTIES: usize = 64;
 
 /// Whether profiling may be added to these properties.
 fn wants_profiling(properties: u64) -> bool {
-    let timing = recording::process().is_some_and(|p| p.timing != DeviceTiming::Off);
-    timing && properties & (cl::CL_QUEUE_PROFILING_ENABLE | cl::CL_QUEUE_ON_DEVICE) == 0
+    takes_times() && properties & (cl::CL_QUEUE_PROFILING_ENABLE | cl::CL_QUEUE_ON_DEVICE) == 0
+}
+
+fn takes_times() -> bool {
+    device_time::current().is_some_and(|device| device.timing != DeviceTiming::Off)
 }
 
 /// Makes a new queue known and ends the call.
@@ -40,12 +43,12 @@ fn created(
 ) {
     let end = recording::now();
     let mut queue_id = 0;
-    if let (0, Some(process)) = (code, recording::process()) {
+    if let (0, Some(times)) = (code, device_time::current()) {
         guard::protect((), || {
             let (context, device, properties, how, profiling_added) = new;
-            let nvidia = platform::is_nvidia(site, device);
+            let nvidia = platforms::is_nvidia(site, device);
             let made = device_time::queue_created(
-                process,
+                times,
                 NewQueue {
                     slot: site.slot,
                     handle: queue,
@@ -87,7 +90,7 @@ unsafe fn counting(
     // Whatever the application asked for, a queue of another making answers for itself: it is asked
     // as one with profiling added.
     created(site, entered, queue, 0, (context, device, properties, made, true), words);
-    if let Some(known) = objects::queue(queue) {
+    if let Some(known) = device_time::queue(queue) {
         known.switch.give_up(known);
         known.counted.store(true, Ordering::Relaxed);
     }
@@ -98,8 +101,8 @@ fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
     objects::alias(queue.handle as H, queue.id);
     define(defs::Queue {
         id: queue.id,
-        context: context::adopted(site, context),
-        device: platform::device(site, device),
+        context: contexts::adopted(site, context),
+        device: platforms::device(site, device),
         properties,
         profiling_added: queue.profiling_added,
     });
@@ -110,7 +113,7 @@ fn describe(site: Site, queue: &Queue, context: H, device: H, properties: u64) {
 #[cold]
 pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
     guard::protect(None, || {
-        let process = recording::process()?;
+        let times = device_time::current()?;
         // An invalid handle is the runtime's to refuse: it answers no query about it.
         let context =
             info::number(api::clGetCommandQueueInfo.own(site.slot), queue, cl::CL_QUEUE_CONTEXT)?
@@ -125,7 +128,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
         )?;
         // The application gave this one back, and has learnt of it again from an event or through a
         // command buffer that holds it: it asks about the queue that it made.
-        let former = objects::former_queue(queue).filter(|f| {
+        let former = device_time::former_queue(queue).filter(|f| {
             f.profiling_added && (f.context, f.device) == (context as usize, device as usize)
         });
         let ours = former.is_some_and(|f| !f.app_profiling.load(Ordering::Relaxed));
@@ -142,7 +145,7 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
             markers: false,
             made: former.map_or(Made::Unknown, |f| f.made.clone()),
         };
-        let made = device_time::queue_created(process, new);
+        let made = device_time::queue_created(times, new);
         // How many references the application holds is not known: it never is taken for the last.
         // Of one that it gave back, it holds none.
         made.references.store(if former.is_some() { 0 } else { i64::MAX / 2 }, Ordering::Relaxed);
@@ -154,8 +157,8 @@ pub fn adopted(site: Site, queue: H) -> Option<&'static Queue> {
 /// What is known of a queue that the application asks about.
 fn asked_about(site: Site, queue: H) -> Option<&'static Queue> {
     let again =
-        || objects::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
-    objects::queue(queue).or_else(again)
+        || device_time::former_queue(queue).and_then(|_| guard::unseen(|| adopted(site, queue)));
+    device_time::queue(queue).or_else(again)
 }
 
 #[inline(never)]
@@ -392,7 +395,7 @@ pub unsafe fn clRetainCommandQueue(site: Site, real: f::clRetainCommandQueue, qu
 pub unsafe fn clReleaseCommandQueue(site: Site, real: f::clReleaseCommandQueue, queue: H) -> i32 {
     // SAFETY: the application's own call.
     let Some(mut entered) = guard::enter(site) else { return unsafe { real(queue) } };
-    let known = objects::queue(queue);
+    let known = device_time::queue(queue);
     let id = objects::id(queue);
     if let Some(known) = known
         && known.references.fetch_sub(1, Ordering::Relaxed) == 1
@@ -400,7 +403,7 @@ pub unsafe fn clReleaseCommandQueue(site: Site, real: f::clReleaseCommandQueue, 
         guard::protect((), || device_time::abandoned(entered.thread, known));
         // The handle may come back as another queue, or be used wrongly: either way it is not this
         // one any more.
-        objects::queue_gone(queue);
+        device_time::queue_gone(queue);
         entered.start_now();
     }
     // SAFETY: the application's own call.
@@ -580,7 +583,7 @@ pub unsafe fn clSetCommandQueueProperty(
     // SAFETY: as above.
     let code =
         guard::real_call(&entered, || unsafe { real(queue, properties, enable, old_properties) });
-    if let (0, Some(known)) = (code, objects::queue(queue)) {
+    if let (0, Some(known)) = (code, device_time::queue(queue)) {
         if known.profiling_added
             && !known.app_profiling.load(Ordering::Relaxed)
             && !old_properties.is_null()
@@ -592,10 +595,7 @@ pub unsafe fn clSetCommandQueueProperty(
             // What the application switches off stays off: its commands are untimed from here on,
             // and say so.
             known.app_profiling.store(enable != 0, Ordering::Relaxed);
-            known.timed.store(
-                enable != 0 && recording::process().is_some_and(|p| p.timing != DeviceTiming::Off),
-                Ordering::Relaxed,
-            );
+            known.timed.store(enable != 0 && takes_times(), Ordering::Relaxed);
         }
     }
     entered.call(site.function, code, &[objects::word(queue), properties, u64::from(enable)]);
@@ -603,9 +603,12 @@ pub unsafe fn clSetCommandQueueProperty(
 }
 
 /// The queue a command buffer goes to: the first given, else the one it was made for.
-pub fn command_buffer_queue(count: usize, queues: *mut H, command_buffer: H) -> H {
+///
+/// # Safety
+/// `queues` is NULL or has `count` entries.
+pub unsafe fn command_buffer_queue(count: usize, queues: *mut H, command_buffer: H) -> H {
     if count as u32 > 0 && !queues.is_null() {
-        // SAFETY: the application says that there are `count`.
+        // SAFETY: the caller's promise.
         return unsafe { *queues };
     }
     super::command_buffer::queue_of_command_buffer(command_buffer)

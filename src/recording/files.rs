@@ -2,8 +2,9 @@
 //! descriptor numbers, so that the application's own numbering stays as it is without us, and each
 //! write checks that the number is still our file: daemons close descriptors they do not know.
 
-use super::{Process, meta, ring};
+use super::{Recording, meta, ring};
 use crate::abi::functions;
+use crate::os::descriptors::{limits_respected, raised};
 use crate::recording::diag;
 use crate::settings::config;
 use clscope_readings::host;
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,50 +73,6 @@ impl Kept {
     }
 }
 
-/// Descriptors that we hold in most processes, and a few more.
-const OURS: u64 = 8;
-
-/// Moves a descriptor out of the way of the application's.
-pub fn raised(file: File) -> File {
-    // SAFETY: an all-zero rlimit is valid and writable.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: as above. Where few are allowed, the last ones; where it fails, none are.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    let last = i32::try_from(limit.rlim_cur.saturating_sub(OURS)).unwrap_or(i32::MAX);
-    for floor in [512, 128, last] {
-        // SAFETY: a valid descriptor; the duplicate is owned by the File made from it, the original
-        // is closed by its own.
-        let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
-        if high >= 0 {
-            // SAFETY: just made, owned by nobody else.
-            return unsafe { File::from_raw_fd(high) };
-        }
-    }
-    file
-}
-
-/// Runs a file call with SIGXFSZ held back: at the file-size limit the application must not get a
-/// signal for our write.
-fn limits_respected<R>(job: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-    // SAFETY: zeroed signal sets are initialised by sigemptyset; all pointers are to locals.
-    unsafe {
-        let (mut only, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&mut only);
-        libc::sigaddset(&mut only, libc::SIGXFSZ);
-        libc::sigpending(&mut pending);
-        let was_pending = libc::sigismember(&pending, libc::SIGXFSZ) == 1;
-        libc::pthread_sigmask(libc::SIG_BLOCK, &only, &mut before);
-        let result = job();
-        if result.is_err() && !was_pending {
-            let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            libc::sigtimedwait(&only, std::ptr::null_mut(), &none);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
-    }
-}
-
 /// The files of one incarnation.
 pub struct Files {
     pub directory: PathBuf,
@@ -161,7 +118,11 @@ impl io::Write for Appended {
 
 impl Files {
     /// Makes the trace directory if needed and this process's files in it.
-    pub fn create(clock: Clock, parent: Option<&'static Process>) -> Result<Self, String> {
+    pub fn create(
+        clock: Clock,
+        parent: Option<&'static Recording>,
+        layer: bool,
+    ) -> Result<Self, String> {
         let settings = config::get();
         let directory = match (&settings.trace, parent) {
             (_, Some(parent)) => parent.files.directory.clone(),
@@ -224,7 +185,7 @@ impl Files {
             header,
         };
         let mut bytes = files.header.encode().to_vec();
-        defs::encode(&meta::process(&files, settings).into(), &mut bytes);
+        defs::encode(&meta::process(&files, settings, layer).into(), &mut bytes);
         defs::encode(&first_anchor.into(), &mut bytes);
         for (id, info) in functions::FUNCTIONS.iter().enumerate() {
             let definition = Function {
@@ -482,7 +443,7 @@ fn close_when_done(segment: Arc<Segment>) {
 /// Writes a block whose payload lies behind `BLOCK_HEADER_LEN` free bytes in `framed`: one
 /// `pwrite`.
 pub fn write_block(
-    process: &Process,
+    recording: &Recording,
     framed: &mut [u8],
     thread: u32,
     sequence: u32,
@@ -498,7 +459,7 @@ pub fn write_block(
     };
     head.copy_from_slice(&header.encode());
     let length = framed.len() as u64;
-    let segment = process.segment.lock().current(&process.files, length)?;
+    let segment = recording.segment.lock().current(&recording.files, length)?;
     let at = segment.end.fetch_add(length, Ordering::Relaxed);
     segment.kept.with(|file| {
         segment.reserve(file, at, at + length);

@@ -2,8 +2,7 @@
 //! word wiped. Either way the child's first OpenCL call begins a trace of its own, and nothing of
 //! the parent's is touched.
 
-use super::{process, ring, state};
-use crate::recording::guard;
+use super::{Recording, current, guard, ring, state};
 
 /// Asks to be told in forked children.
 pub fn watch() {
@@ -13,7 +12,7 @@ pub fn watch() {
 }
 
 extern "C" fn in_child() {
-    if process().is_some_and(state::is_child) {
+    if current().is_some_and(Recording::is_anothers) {
         state::wipe();
         ring::forget(guard::thread());
         guard::thread().depth.set(guard::FRESH);

@@ -1,13 +1,13 @@
 //! The boundary that every export passes. A call is recorded once, at the outermost of preload,
 //! layer and shim; what the runtime or a lower layer of ours calls meanwhile is passed on. The
 //! guard is lifted while application code runs inside a call of ours (see
-//! [`callbacks`](crate::hooks::callbacks)).
+//! [`lifted`]).
 //!
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no
 //! allocation, no system call.
 
+pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
-pub use crate::recording::thread::{FRESH, OWN, Thread, thread};
 use crate::recording::{self, state, state::Begun};
 use clscope_trace::file::ring;
 use clscope_trace::record;

@@ -1,8 +1,7 @@
 //! What a trace says about the process that made it: the `Process` definition, and meta.json where
 //! no `clscope record` writes it.
 
-use super::{Process, files};
-use crate::runtime::real;
+use super::{Recording, files};
 use crate::settings::config::{self, Config};
 use clscope_trace::defs;
 use std::path::Path;
@@ -33,7 +32,7 @@ fn mpi() -> (Option<u32>, Option<u32>) {
 }
 
 /// The first definition of a trace.
-pub fn process(files: &files::Files, settings: &Config) -> defs::Process {
+pub fn process(files: &files::Files, settings: &Config, layer: bool) -> defs::Process {
     let (mpi_rank, mpi_size) = mpi();
     let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let arguments = arguments.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
@@ -50,7 +49,7 @@ pub fn process(files: &files::Files, settings: &Config) -> defs::Process {
         mpi_rank,
         mpi_size,
         recorder: env!("CARGO_PKG_VERSION").to_owned(),
-        injection: injection(),
+        injection: injection(layer),
         device_timing: settings.device_timing.name().to_owned(),
         rings_survive: files.rings_survive,
         settings: settings.given.clone(),
@@ -58,9 +57,8 @@ pub fn process(files: &files::Files, settings: &Config) -> defs::Process {
 }
 
 /// The ways by which the recorder came in.
-fn injection() -> String {
+fn injection(layer: bool) -> String {
     let names_us = |variable: &str| config::seen(variable).is_some_and(|v| v.contains("clscope"));
-    let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());
     let ways =
         [(names_us("LD_PRELOAD"), "preload"), (names_us("LD_AUDIT"), "audit"), (layer, "layer")];
     ways.iter().filter(|(on, _)| *on).map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
@@ -78,8 +76,8 @@ pub fn begin(files: &files::Files) {
 }
 
 /// Completes meta.json at the end of the process that wrote it.
-pub fn finish(process: &Process) {
-    write(&process.files, Some(clscope_clock::realtime().0));
+pub fn finish(recording: &Recording) {
+    write(&recording.files, Some(clscope_clock::realtime().0));
 }
 
 fn write(files: &files::Files, end: Option<u64>) {

@@ -1,9 +1,8 @@
 //! Where records go: the process's trace files, made at the first OpenCL call, and the rings of its
-//! threads.
+//! threads; and the boundary that every call passes on its way there.
 //!
-//! Everything that belongs to one process incarnation hangs off one [`Process`], which is never
-//! freed: a forked child leaves its parent's behind and makes its own, so no lock that another
-//! thread held at the fork is ever waited for.
+//! Everything that belongs to one process incarnation hangs off one [`Recording`], which is never
+//! freed (see [`Current`]).
 
 pub mod diag;
 pub mod files;
@@ -15,32 +14,25 @@ pub mod state;
 pub mod thread;
 pub mod writer;
 
-use crate::facts::objects;
-use crate::features::{call_sites, device_time};
-use crate::settings::config::DeviceTiming;
+use crate::os::current::Current;
+use crate::settings::config::Config;
 use clscope_trace::Clock;
-use clscope_trace::defs::{Anchor, Def, Exit};
+use clscope_trace::defs::{Anchor, Def};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// One incarnation of a process.
-pub struct Process {
+/// The recording of one incarnation of a process.
+pub struct Recording {
     pub pid: u32,
     pub clock: Clock,
     pub files: files::Files,
-    pub rings: Mutex<ring::Rings>,
+    rings: Mutex<ring::Rings>,
     pub writer: writer::Writer,
-    pub segment: Mutex<files::Segments>,
-    pub next_thread: AtomicU32,
-    pub tables: objects::Tables,
-    pub device: device_time::Device,
-    pub timing: DeviceTiming,
-    /// Frames that are recorded of the place of each enqueue, 0 for none.
-    pub call_sites: u8,
-    pub sites: call_sites::Sites,
+    segment: Mutex<files::Segments>,
+    next_thread: AtomicU32,
 }
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: Current<Recording> = Current::none();
 /// Whether host times are TSC ticks; known before the first record is written.
 static TSC: AtomicBool = AtomicBool::new(false);
 /// Ticks per nanosecond times 2^16, 0 before it is known: for thresholds, never for measurements.
@@ -48,11 +40,47 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 /// Host time at which the clocks are to be read together again.
 static NEXT_ANCHOR: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The current incarnation, if recording ever began.
-#[inline]
-pub fn process() -> Option<&'static Process> {
-    // SAFETY: set once per incarnation to a leaked box.
-    unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
+/// The current incarnation's, if recording ever began.
+#[inline(always)]
+pub fn current() -> Option<&'static Recording> {
+    CURRENT.get()
+}
+
+impl Recording {
+    /// Makes the trace of this process, in the directory of its parent's where that was recorded.
+    /// `layer`: it came in as a layer of a loader.
+    ///
+    /// # Errors
+    /// What cannot be written, and what helps.
+    pub fn begin(settings: &Config, layer: bool) -> Result<&'static Self, String> {
+        let clock = clscope_clock::choose();
+        TSC.store(clock == Clock::Tsc, Ordering::Relaxed);
+        let parent = current();
+        if parent.is_some() {
+            // A forked child: the ring of its only thread belongs to the parent.
+            ring::forget(guard::thread());
+        }
+        let files = files::Files::create(clock, parent, layer)?;
+        state::pause_at_beginning(&files, parent, settings.start_paused);
+        let made = CURRENT.keep(Self {
+            pid: std::process::id(),
+            clock,
+            rings: Mutex::new(ring::Rings::new()),
+            writer: writer::Writer::new(),
+            segment: Mutex::new(files::Segments::new(settings.max_size)),
+            next_thread: AtomicU32::new(0),
+            files,
+        });
+        state::obey(&made.files);
+        NEXT_ANCHOR.store(0, Ordering::Relaxed);
+        anchor();
+        Ok(made)
+    }
+
+    /// Whether it is of another process: of the parent of a child that has not begun yet.
+    pub fn is_anothers(&self) -> bool {
+        self.pid != std::process::id()
+    }
 }
 
 /// The host clock.
@@ -84,8 +112,8 @@ pub fn ticks_of(nanoseconds: u64) -> u64 {
 
 /// Appends a definition. Definitions are few, and never dropped while the disk takes them.
 pub fn define(def: &Def) {
-    if let Some(process) = process() {
-        process.files.define(def);
+    if let Some(recording) = current() {
+        recording.files.define(def);
     }
 }
 
@@ -102,18 +130,18 @@ pub fn maybe_anchor(time: u64) {
 #[cold]
 #[inline(never)]
 pub fn anchor() {
-    let Some(process) = process() else { return };
+    let Some(recording) = current() else { return };
     // One thread is enough; the others go on.
     if NEXT_ANCHOR.swap(u64::MAX, Ordering::Relaxed) == u64::MAX {
         return;
     }
-    let anchor = clscope_clock::anchor(process.clock);
-    NEXT_ANCHOR.store(next_anchor(process, &anchor), Ordering::Relaxed);
-    process.files.define(&anchor.into());
+    let anchor = clscope_clock::anchor(recording.clock);
+    NEXT_ANCHOR.store(next_anchor(recording, &anchor), Ordering::Relaxed);
+    recording.files.define(&anchor.into());
 }
 
-fn next_anchor(process: &Process, anchor: &Anchor) -> u64 {
-    let first = &process.files.first_anchor;
+fn next_anchor(recording: &Recording, anchor: &Anchor) -> u64 {
+    let first = &recording.files.first_anchor;
     let (ticks, nanoseconds) =
         (anchor.ticks.saturating_sub(first.ticks), anchor.raw.saturating_sub(first.raw));
     // Before any rate is known, 2^20 ticks are a fraction of a millisecond to a millisecond.
@@ -124,22 +152,4 @@ fn next_anchor(process: &Process, anchor: &Anchor) -> u64 {
     // Ten times the age so far, at most a second: 1 ms, 10 ms, 100 ms, 1 s, 2 s, ...
     let ahead = nanoseconds.saturating_mul(9).min(1_000_000_000);
     anchor.ticks + ((u128::from(ahead) * u128::from(ticks)) / u128::from(nanoseconds)) as u64
-}
-
-/// The last words of a process that ends in order.
-pub extern "C" fn at_exit() {
-    crate::recording::guard::protect((), || {
-        let Some(process) = process() else { return };
-        // A child that was forked without telling us inherits the handler, not the process.
-        if process.pid != std::process::id() {
-            return;
-        }
-        process.device.stop();
-        process.writer.stop();
-        crate::features::sampler::end();
-        crate::features::counters::end();
-        process.files.define(&clscope_clock::anchor(process.clock).into());
-        process.files.define(&Exit { ticks: now(), pending: process.device.pending() }.into());
-        meta::finish(process);
-    });
 }

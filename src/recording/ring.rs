@@ -5,10 +5,9 @@
 //! where the writer takes no more. Rings start at a page and grow, so that thousands of short
 //! threads stay cheap.
 
+use super::guard::{Thread, cell, publish};
 use super::writer::Full;
-use super::{Process, files, now, process};
-use crate::recording::diag;
-use crate::recording::guard::{Thread, cell, publish};
+use super::{Recording, current, diag, files, now};
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use clscope_trace::record::{self, DropReason, Record};
@@ -52,7 +51,7 @@ impl Rings {
 
 /// A thread's ring.
 pub struct Owned {
-    process: &'static Process,
+    recording: &'static Recording,
     region: Region,
     thread: u32,
     /// How many of the records that the header counts as dropped were in blocks that could not be
@@ -288,8 +287,8 @@ pub fn count_dropped(t: &Thread, records: u64) {
 
 /// Takes a ring for a thread that has none, before its first call.
 pub fn begin(t: &Thread) {
-    if let Some(process) = process() {
-        acquire(t, process, SIZES[0], None, now());
+    if let Some(recording) = current() {
+        acquire(t, recording, SIZES[0], None, now());
     }
 }
 
@@ -297,14 +296,14 @@ pub fn begin(t: &Thread) {
 #[cold]
 #[inline(never)]
 fn make_room(t: &Thread, time: u64) -> bool {
-    let Some(process) = process() else { return false };
+    let Some(recording) = current() else { return false };
     let owned = t.ring.get();
     if owned.is_null() {
-        return acquire(t, process, SIZES[0], None, time);
+        return acquire(t, recording, SIZES[0], None, time);
     }
     // SAFETY: set by `acquire` to a leaked box that only this thread uses.
     let owned = unsafe { &mut *owned };
-    if owned.region.size == LARGEST && hand_over(t, process, owned) {
+    if owned.region.size == LARGEST && hand_over(t, recording, owned) {
         tell_drops(t);
         super::maybe_anchor(time);
         return true;
@@ -312,7 +311,7 @@ fn make_room(t: &Thread, time: u64) -> bool {
     drain(t, owned, time);
     if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size) {
         // Staying small is no failure: a small ring works, only dearer.
-        let _ = acquire(t, process, size, Some(owned.thread), time);
+        let _ = acquire(t, recording, size, Some(owned.thread), time);
     }
     // In the ring that is filled from here on: what a drained ring still holds is given up with it.
     tell_drops(t);
@@ -324,12 +323,12 @@ fn make_room(t: &Thread, time: u64) -> bool {
 /// ring, which is given back.
 fn acquire(
     t: &Thread,
-    process: &'static Process,
+    recording: &'static Recording,
     size: usize,
     keep: Option<u32>,
     time: u64,
 ) -> bool {
-    let region = region(process, size);
+    let region = region(recording, size);
     let region = match region {
         Ok(region) => region,
         Err(error) => {
@@ -338,7 +337,7 @@ fn acquire(
                     "no-ring",
                     &format!(
                         "a thread's calls are not recorded: no space for its ring in {} ({error})",
-                        process.files.directory.display()
+                        recording.files.directory.display()
                     ),
                 );
             }
@@ -347,7 +346,7 @@ fn acquire(
     };
     let (thread, sequence) = match keep {
         Some(thread) => (thread, t.position.get() >> 32),
-        None => (process.next_thread.fetch_add(1, Ordering::Relaxed), 0),
+        None => (recording.next_thread.fetch_add(1, Ordering::Relaxed), 0),
     };
     // A record may speak of a moment before the last one's.
     let time = time.max(t.last.get());
@@ -355,26 +354,26 @@ fn acquire(
     // SAFETY: a leaked box that only this thread uses, or NULL.
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
-    t.ring.set(Box::into_raw(Box::new(Owned { process, region, thread, failed })));
+    t.ring.set(Box::into_raw(Box::new(Owned { recording, region, thread, failed })));
     if old.is_null() {
         on_exit(t);
-        name_thread(process, thread);
+        name_thread(recording, thread);
     } else {
         // SAFETY: made by an earlier `acquire`, not referenced any more.
-        give_back(process, unsafe { Box::from_raw(old) }.region);
+        give_back(recording, unsafe { Box::from_raw(old) }.region);
     }
     true
 }
 
 /// A region of this size that no thread uses.
-fn region(process: &Process, size: usize) -> std::io::Result<Region> {
-    let mut rings = process.rings.lock();
+fn region(recording: &Recording, size: usize) -> std::io::Result<Region> {
+    let mut rings = recording.rings.lock();
     // The one that was given back last is the likeliest in the caches.
     if let Some(at) = rings.free.iter().rposition(|r| r.size == size) {
         return Ok(rings.free.swap_remove(at));
     }
     let offset = rings.end;
-    let map = process.files.map_region(offset, size)?;
+    let map = recording.files.map_region(offset, size)?;
     rings.end += size as u64;
     Ok(Region { map, size })
 }
@@ -425,23 +424,23 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
 
 /// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
 /// one.
-fn hand_over(t: &Thread, process: &'static Process, owned: &mut Owned) -> bool {
-    if !process.writer.takes(process) {
+fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bool {
+    if !recording.writer.takes(recording) {
         return false;
     }
-    let Ok(next) = region(process, LARGEST) else { return false };
+    let Ok(next) = region(recording, LARGEST) else { return false };
     let position = t.position.get();
     let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
     // SAFETY: the header of the region before. The call in progress stands in the new one.
     unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
-    process.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
+    recording.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
     true
 }
 
 /// Writes a full ring that nobody fills any more to the trace.
-pub fn write_full(process: &Process, full: &Full) -> bool {
+pub fn write_full(recording: &Recording, full: &Full) -> bool {
     let header = full.region.header();
     // SAFETY: as in `drain`; the thread that filled the region left it to us.
     let framed = unsafe {
@@ -452,7 +451,7 @@ pub fn write_full(process: &Process, full: &Full) -> bool {
     };
     // SAFETY: the region's header.
     let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
-    if files::write_block(process, framed, full.thread, full.sequence, base).is_err() {
+    if files::write_block(recording, framed, full.thread, full.sequence, base).is_err() {
         return false;
     }
     // SAFETY: the region's header.
@@ -460,7 +459,7 @@ pub fn write_full(process: &Process, full: &Full) -> bool {
     true
 }
 
-fn name_thread(process: &Process, index: u32) {
+fn name_thread(recording: &Recording, index: u32) {
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes; gettid has no preconditions.
     let tid = unsafe {
@@ -469,7 +468,7 @@ fn name_thread(process: &Process, index: u32) {
     };
     let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     let name = String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned();
-    process.files.define(&defs::Thread { index, tid: tid as u32, name }.into());
+    recording.files.define(&defs::Thread { index, tid: tid as u32, name }.into());
 }
 
 /// Writes what the ring holds as one block and begins the next. On failure the records are dropped
@@ -490,7 +489,7 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         };
         // SAFETY: the thread's header.
         let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
-        match files::write_block(owned.process, framed, owned.thread, sequence as u32, base) {
+        match files::write_block(owned.recording, framed, owned.thread, sequence as u32, base) {
             Ok(()) => {
                 // SAFETY: the thread's header.
                 unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
@@ -503,7 +502,7 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
                     "disk-full",
                     &format!(
                         "records are being dropped: {} takes no more ({error}); the application runs on. Free space, or record with --max-size",
-                        owned.process.files.directory.display()
+                        owned.recording.files.directory.display()
                     ),
                 );
             }
@@ -559,10 +558,10 @@ fn tell_drops(t: &Thread) {
 }
 
 /// Marks a region free for the next thread.
-pub fn give_back(process: &Process, region: Region) {
+pub fn give_back(recording: &Recording, region: Region) {
     // SAFETY: the region's header.
     unsafe { cell(region.header(), ring::THREAD) }.store(0, Ordering::Release);
-    process.rings.lock().free.push(region);
+    recording.rings.lock().free.push(region);
 }
 
 /// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
@@ -573,7 +572,7 @@ pub fn forget(t: &Thread) {
     t.header.set((&raw const SCRATCH).cast_mut().cast());
     t.position.set(0);
     t.last.set(0);
-    crate::facts::geometry::forget(t);
+    t.forget_kept();
 }
 
 /// Key whose destructor returns rings, plus 1; 0 before it is made.
@@ -605,10 +604,10 @@ fn on_exit(t: &Thread) {
 }
 
 unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
-    let t = crate::recording::guard::thread();
-    crate::recording::guard::protect((), || {
+    let t = super::guard::thread();
+    super::guard::protect((), || {
         let owned = t.ring.get();
-        if owned.is_null() || process().is_none_or(super::state::is_child) {
+        if owned.is_null() || current().is_none_or(Recording::is_anothers) {
             return;
         }
         // SAFETY: made by `acquire`, used by this thread only, which ends; later calls of other
@@ -624,7 +623,7 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);
         if clean {
-            give_back(owned.process, owned.region);
+            give_back(owned.recording, owned.region);
         } else {
             std::mem::forget(owned);
         }

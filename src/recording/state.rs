@@ -2,19 +2,14 @@
 //! told about begins anew, and the control word of the ring file, through which another process
 //! pauses recording.
 
-use super::{
-    NEXT_ANCHOR, PROCESS, Process, TSC, anchor, at_exit, files, fork, process, ring, writer,
-};
-use crate::abi::functions;
-use crate::facts::objects;
-use crate::features::{counters, device_time, sampler};
-use crate::recording::{diag, guard};
+use super::files::Files;
+use super::{Recording, guard, ring};
+use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::settings::config;
-use clscope_trace::Clock;
 use clscope_trace::file::control;
-use parking_lot::Mutex;
+use clscope_trace::values;
+use once_cell::race::OnceRef;
 use std::ffi::c_void;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 const UNBEGUN: u32 = 0;
@@ -31,10 +26,10 @@ static NOT_PAUSED: AtomicU32 = AtomicU32::new(0);
 static CONTROL: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NOT_PAUSED).cast_mut());
 /// Whether the current pause is in the trace.
 static PAUSE_TOLD: AtomicBool = AtomicBool::new(false);
-static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+/// Begins recording; whether it could. Told by [`starts_by`].
+static START: OnceRef<'static, fn() -> bool> = OnceRef::new();
 /// Functions that a filter leaves in.
-static RECORDED: [AtomicBool; functions::COUNT] =
-    [const { AtomicBool::new(true) }; functions::COUNT];
+static RECORDED: [AtomicBool; COUNT] = [const { AtomicBool::new(true) }; COUNT];
 
 #[inline(always)]
 fn word() -> &'static AtomicU32 {
@@ -102,7 +97,7 @@ pub enum Begun {
 
 impl Begun {
     fn of(function: u16, recorded: bool) -> Self {
-        match (recorded, functions::FUNCTIONS.get(usize::from(function)).map(|f| f.hooked)) {
+        match (recorded, FUNCTIONS.get(usize::from(function)).map(|f| f.hooked)) {
             (true, _) => Self::Recorded,
             (false, Some(true)) => Self::Silent,
             _ => Self::Off,
@@ -120,7 +115,7 @@ pub fn begin(function: u16) -> Begun {
                 word.store(BEGINNING, Ordering::Relaxed);
                 WORD.store((&raw const *word).cast_mut(), Ordering::Release);
                 // A panic on the way must not leave others waiting.
-                let next = guard::protect(OFF, || if config::get().enable { start() } else { OFF });
+                let next = guard::protect(OFF, start);
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }
@@ -167,71 +162,50 @@ fn wiped_word() -> &'static AtomicU32 {
     unsafe { &*page.cast::<c_void>().cast::<AtomicU32>() }
 }
 
-/// Makes the trace of this process. Returns the state to go on with.
+/// What is to be run at the first OpenCL call of a process. Told on every way into the library
+/// before any call passes the guard.
+pub fn starts_by(start: &'static fn() -> bool) {
+    // The same each time.
+    let _ = START.set(start);
+}
+
+/// The state to go on with.
 fn start() -> u32 {
-    let clock = clscope_clock::choose();
-    TSC.store(clock == Clock::Tsc, Ordering::Relaxed);
-    let parent = process();
-    if parent.is_some() {
-        // A forked child: the ring of its only thread belongs to the parent.
-        ring::forget(guard::thread());
-    }
-    let files = match files::Files::create(clock, parent) {
-        Ok(files) => files,
-        Err(error) => {
-            diag::warn("no-trace", &format!("recording is off, the application runs on: {error}"));
-            return OFF;
-        }
-    };
     let settings = config::get();
-    if begins_paused(&files.directory, parent, settings.start_paused) {
-        files.control_word().fetch_or(control::PAUSED, Ordering::Relaxed);
+    match START.get() {
+        Some(start) if settings.enable && start() => filtered(&settings.groups),
+        _ => OFF,
     }
-    let made = Box::leak(Box::new(Process {
-        pid: std::process::id(),
-        clock,
-        rings: Mutex::new(ring::Rings::new()),
-        writer: writer::Writer::new(),
-        segment: Mutex::new(files::Segments::new(settings.max_size)),
-        next_thread: AtomicU32::new(0),
-        tables: objects::Tables::new(),
-        device: device_time::Device::new(settings.device_timing),
-        timing: settings.device_timing,
-        call_sites: settings.call_sites,
-        sites: Default::default(),
-        files,
-    }));
-    CONTROL.store((&raw const *made.files.control_word()).cast_mut(), Ordering::Release);
-    PROCESS.store(made, Ordering::Release);
-    NEXT_ANCHOR.store(0, Ordering::Relaxed);
-    anchor();
-    if !EXIT_HANDLER.swap(true, Ordering::Relaxed) {
-        // SAFETY: `at_exit` is a function of this library, which is never unloaded (linked with -z
-        // nodelete).
-        unsafe { libc::atexit(at_exit) };
-        fork::watch();
-    }
-    config::complain();
-    sampler::begin(made);
-    counters::begin(made);
-    if settings.groups.is_empty() {
+}
+
+/// Leaves out the functions that are in none of these groups, where there are any.
+fn filtered(groups: &[String]) -> u32 {
+    if groups.is_empty() {
         return ACTIVE;
     }
-    for (info, on) in functions::FUNCTIONS.iter().zip(&RECORDED) {
-        on.store(config::matches(&settings.groups, info.group), Ordering::Relaxed);
+    for (info, on) in FUNCTIONS.iter().zip(&RECORDED) {
+        on.store(values::matches(groups, info.group), Ordering::Relaxed);
     }
     FILTERED
 }
 
-/// Whether a process begins paused: a forked child as its parent is, others as the trace was told,
+/// From now on the control word of these files says whether recording is paused.
+pub fn obey(files: &Files) {
+    CONTROL.store((&raw const *files.control_word()).cast_mut(), Ordering::Release);
+}
+
+/// Pauses a process that begins so: a forked child as its parent is, others as the trace was told,
 /// else as was set.
-fn begins_paused(directory: &Path, parent: Option<&Process>, set: bool) -> bool {
-    if let Some(parent) = parent {
-        return parent.files.control_word().load(Ordering::Relaxed) & control::PAUSED != 0;
-    }
-    match std::fs::read(directory.join(control::FILE)) {
-        Ok(told) => told.starts_with(control::BEGIN_PAUSED.as_bytes()),
-        Err(_) => set,
+pub fn pause_at_beginning(files: &Files, parent: Option<&Recording>, set: bool) {
+    let paused = match (parent, std::fs::read(files.directory.join(control::FILE))) {
+        (Some(parent), _) => {
+            parent.files.control_word().load(Ordering::Relaxed) & control::PAUSED != 0
+        }
+        (None, Ok(told)) => told.starts_with(control::BEGIN_PAUSED.as_bytes()),
+        (None, Err(_)) => set,
+    };
+    if paused {
+        files.control_word().fetch_or(control::PAUSED, Ordering::Relaxed);
     }
 }
 
@@ -241,9 +215,4 @@ pub fn wipe() {
     FALLBACK.store(UNBEGUN, Ordering::Relaxed);
     CONTROL.store((&raw const NOT_PAUSED).cast_mut(), Ordering::Relaxed);
     PAUSE_TOLD.store(false, Ordering::Relaxed);
-}
-
-/// The process of the parent, for a child that has not begun yet.
-pub fn is_child(of: &Process) -> bool {
-    of.pid != std::process::id()
 }

@@ -26,13 +26,23 @@ pub struct Thread {
     pub position: Cell<u64>,
     /// The ring's owner entry, NULL without a ring.
     pub ring: Cell<*mut Owned>,
-    /// Interned geometries used lately, allocated at the first launch.
-    pub geometries: Cell<*mut crate::facts::geometry::Cache>,
+    /// What the layers above keep for the thread, NULL before they do.
+    pub kept: Cell<*mut Kept>,
     /// Whether the thread is inside a recorded call: 0 outside, [`FRESH`] outside and never inside
     /// before, [`OWN`] in calls of ours, else 1 + the slot of the way that it came in by.
     pub depth: Cell<u32>,
     /// Whether it is in the middle of writing a record.
     pub writing: Cell<bool>,
+}
+
+/// The beginning of what the layers above keep for a thread.
+#[repr(C)]
+pub struct Kept {
+    /// Gives all of it back.
+    ///
+    /// # Safety
+    /// Of the value itself, which is not used afterwards.
+    pub free: unsafe fn(*mut Kept),
 }
 
 /// Depth of a thread that calls OpenCL on our own account.
@@ -43,6 +53,15 @@ pub const OWN: u32 = u32::MAX;
 pub const FRESH: u32 = u32::MAX - 1;
 
 impl Thread {
+    /// Gives back what the layers above keep: the thread ends, or is another process's.
+    pub fn forget_kept(&self) {
+        let kept = self.kept.replace(std::ptr::null_mut());
+        if !kept.is_null() {
+            // SAFETY: set to a live value by the layer whose function this is; taken off above.
+            unsafe { ((*kept).free)(kept) };
+        }
+    }
+
     /// Whether the thread is in no recorded call and none of ours.
     #[inline(always)]
     pub fn outside(&self) -> bool {
@@ -146,7 +165,7 @@ thread_local! {
             last: Cell::new(0),
             position: Cell::new(0),
             ring: Cell::new(std::ptr::null_mut()),
-            geometries: Cell::new(std::ptr::null_mut()),
+            kept: Cell::new(std::ptr::null_mut()),
             depth: Cell::new(FRESH),
             writing: Cell::new(false),
         }

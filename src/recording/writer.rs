@@ -8,9 +8,10 @@
 //! rings that do not outlive the process), where [`MOST`] regions wait for it, and once it failed
 //! to write, threads write their rings themselves.
 
-use super::Process;
+use super::Recording;
 use super::ring::{self, Region};
-use crate::features::sampler;
+use crate::os::doorbell::{Announced, Doorbell};
+use crate::os::threads;
 use crate::recording::guard;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -39,8 +40,7 @@ pub struct Writer {
     full: Mutex<VecDeque<Full>>,
     /// Regions handed over and not free again.
     waiting: AtomicU32,
-    /// 1: asleep until woken. Also the futex.
-    idle: AtomicU32,
+    bell: Doorbell,
     /// In the middle of a block.
     writing: AtomicBool,
     stopped: AtomicBool,
@@ -53,27 +53,27 @@ impl Writer {
             state: AtomicU32::new(UNSTARTED),
             full: Mutex::new(VecDeque::new()),
             waiting: AtomicU32::new(0),
-            idle: AtomicU32::new(0),
+            bell: Doorbell::new(),
             writing: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }
     }
 
     /// Whether a full ring would be taken now. The first that asks starts the thread.
-    pub fn takes(&'static self, process: &'static Process) -> bool {
+    pub fn takes(&'static self, recording: &'static Recording) -> bool {
         let running = match self.state.load(Ordering::Relaxed) {
             RUNNING => true,
-            UNSTARTED => self.start(process),
+            UNSTARTED => self.start(recording),
             _ => false,
         };
         running && self.waiting.load(Ordering::Relaxed) < MOST
     }
 
     #[cold]
-    fn start(&'static self, process: &'static Process) -> bool {
+    fn start(&'static self, recording: &'static Recording) -> bool {
         // The thread inherits the processors of the one that starts it: it must not compete with it
         // for a single one.
-        if !process.files.rings_survive || processors() < 2 {
+        if !recording.files.rings_survive || threads::processors() < 2 {
             return false;
         }
         if self
@@ -83,12 +83,7 @@ impl Writer {
         {
             return self.state.load(Ordering::Relaxed) == RUNNING;
         }
-        let started = sampler::without_signals(|| {
-            std::thread::Builder::new()
-                .name("clscope-writer".into())
-                .stack_size(256 * 1024)
-                .spawn(move || self.run(process))
-        });
+        let started = threads::spawn("clscope-writer", move || self.run(recording));
         if started.is_err() {
             self.state.store(OFF, Ordering::Relaxed);
         }
@@ -99,20 +94,10 @@ impl Writer {
     pub fn take(&self, full: Full) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.full.lock().push_back(full);
-        if self.idle.load(Ordering::SeqCst) == 1 && self.idle.swap(0, Ordering::SeqCst) == 1 {
-            // SAFETY: a live futex word.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    &raw const self.idle,
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                )
-            };
-        }
+        self.bell.ring(Announced::Locked);
     }
 
-    fn run(&self, process: &'static Process) {
+    fn run(&self, recording: &'static Recording) {
         loop {
             self.writing.store(true, Ordering::SeqCst);
             if self.stopped.load(Ordering::SeqCst) || self.state.load(Ordering::Relaxed) == OFF {
@@ -121,17 +106,17 @@ impl Writer {
             }
             let next = self.full.lock().pop_front();
             if let Some(full) = next {
-                guard::protect((), || self.write(process, full));
+                guard::protect((), || self.write(recording, full));
                 continue;
             }
             self.writing.store(false, Ordering::SeqCst);
-            self.sleep();
+            self.bell.sleep(|| self.full.lock().is_empty() && !self.stopped.load(Ordering::SeqCst));
         }
     }
 
-    fn write(&self, process: &'static Process, full: Full) {
-        if ring::write_full(process, &full) {
-            ring::give_back(process, full.region);
+    fn write(&self, recording: &'static Recording, full: Full) {
+        if ring::write_full(recording, &full) {
+            ring::give_back(recording, full.region);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         } else {
             // What was handed over stays in the ring file, where readers find it. The threads' own
@@ -139,25 +124,6 @@ impl Writer {
             self.state.store(OFF, Ordering::Relaxed);
             std::mem::forget(full);
         }
-    }
-
-    fn sleep(&self) {
-        self.idle.store(1, Ordering::SeqCst);
-        if !self.full.lock().is_empty() || self.stopped.load(Ordering::SeqCst) {
-            self.idle.store(0, Ordering::SeqCst);
-            return;
-        }
-        // SAFETY: a live futex word; returns at once if it is not 1 any more.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                &raw const self.idle,
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                1,
-                std::ptr::null::<libc::timespec>(),
-            );
-        }
-        self.idle.store(0, Ordering::SeqCst);
     }
 
     /// At exit: gives the thread a moment to finish its block, which would be torn. What still
@@ -168,21 +134,7 @@ impl Writer {
             if !self.writing.load(Ordering::SeqCst) {
                 return;
             }
-            // SAFETY: no preconditions.
-            unsafe { libc::usleep(100) };
-        }
-    }
-}
-
-/// Processors that the calling thread may run on, 1 if unknown.
-fn processors() -> i32 {
-    // SAFETY: an all-zero set is valid, and writable.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0 {
-            libc::CPU_COUNT(&set)
-        } else {
-            1
+            threads::pause(100);
         }
     }
 }

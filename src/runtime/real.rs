@@ -5,8 +5,8 @@
 //! a runtime gave for the same name).
 
 use crate::abi::functions::{COUNT, FUNCTIONS};
-use crate::hooks::instead;
 use crate::recording::{diag, guard};
+use once_cell::race::OnceRef;
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -23,18 +23,51 @@ pub const SLOTS: usize = 6;
 static REAL: [[AtomicPtr<c_void>; COUNT]; SLOTS] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
 
-/// The real function, or NULL if there is none.
+/// What a slot holds, without looking any further: for rows of the table.
+///
+/// # Safety
+/// `slot` is below SLOTS, `function` below COUNT.
 #[inline(always)]
-pub fn get(slot: usize, function: u16) -> *mut c_void {
-    // SAFETY: `slot` and `function` are constants of rows of the table, below SLOTS and COUNT.
+pub unsafe fn known_of_row(slot: usize, function: u16) -> *mut c_void {
+    // SAFETY: the caller's promise.
     let cell = unsafe { REAL.get_unchecked(slot).get_unchecked(function as usize) };
-    let known = cell.load(Ordering::Relaxed);
-    if known.is_null() { find(slot, function) } else { known }
+    cell.load(Ordering::Relaxed)
+}
+
+/// What stands in for a function in a slot, if anything does.
+pub type StandIn = fn(usize, u16) -> Option<*mut c_void>;
+
+static STAND_INS: OnceRef<'static, StandIn> = OnceRef::new();
+
+/// Ways that have stand-ins: preload and layers.
+const STANDING: usize = LAYERS.end;
+
+/// The functions behind stand-ins.
+static TRUE: [[AtomicPtr<c_void>; COUNT]; STANDING] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; STANDING];
+
+/// Asks for a stand-in wherever a function is found from now on. Told before any is.
+pub fn stand_ins(of: &'static StandIn) {
+    // The same each time.
+    let _ = STAND_INS.set(of);
+}
+
+/// The function behind a stand-in, NULL if there is none.
+fn behind(slot: usize, function: u16) -> *mut c_void {
+    let cell = TRUE.get(slot).and_then(|s| s.get(function as usize));
+    cell.map_or(std::ptr::null_mut(), |cell| cell.load(Ordering::Acquire))
 }
 
 /// Fills a slot.
-pub fn set(slot: usize, function: u16, to: *mut c_void) {
-    let to = instead::of(slot, function, to);
+pub fn set(slot: usize, function: u16, found: *mut c_void) {
+    let mut to = found;
+    if let (false, Some(cell), Some(of)) =
+        (found.is_null(), TRUE.get(slot).and_then(|s| s.get(function as usize)), STAND_INS.get())
+        && let Some(stand_in) = of(slot, function)
+    {
+        cell.store(found, Ordering::Release);
+        to = stand_in;
+    }
     if let Some(cell) = REAL.get(slot).and_then(|s| s.get(function as usize)) {
         cell.store(to, Ordering::Relaxed);
     }
@@ -67,7 +100,10 @@ pub fn own(slot: usize, function: u16) -> *mut c_void {
             return there;
         }
     }
-    get(PRELOAD, function)
+    match known(PRELOAD, function) {
+        unknown if unknown.is_null() => find(PRELOAD, function),
+        known => known,
+    }
 }
 
 /// A function of the runtime, with its type.
@@ -90,6 +126,20 @@ impl<F: Copy> Function<F> {
     pub fn own(&self, slot: usize) -> Option<F> {
         // SAFETY: found under this function's name.
         unsafe { self.at(own(slot, self.id)) }
+    }
+
+    /// As [`own`](Self::own), the function itself where another stands in for it.
+    pub fn behind(&self, slot: usize) -> Option<F> {
+        let found = own(slot, self.id);
+        let behind = behind(slot, self.id);
+        // SAFETY: found under this function's name.
+        unsafe { self.at(if behind.is_null() { found } else { behind }) }
+    }
+
+    /// The function that a stand-in in this slot stands for.
+    pub fn stood_for(&self, slot: usize) -> Option<F> {
+        // SAFETY: found under this function's name.
+        unsafe { self.at(behind(slot, self.id)) }
     }
 
     /// The function at an address, `None` for NULL.
@@ -132,9 +182,10 @@ fn beside(slot: usize, function: u16) -> *mut c_void {
     }
 }
 
+/// Looks for the real function of a slot; NULL if there is none.
 #[cold]
 #[inline(never)]
-fn find(slot: usize, function: u16) -> *mut c_void {
+pub fn find(slot: usize, function: u16) -> *mut c_void {
     if slot != PRELOAD {
         return std::ptr::null_mut();
     }

@@ -1,42 +1,10 @@
 //! The only reader of the environment: once, when the library is loaded. Opens nothing.
 
-use crate::features::{counters, replay};
-use crate::recording::diag;
 use clscope_trace::settings as s;
+use clscope_trace::values::{self, BadValue, Counters, DeviceTiming, Replay};
 use once_cell::sync::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-/// How device time is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceTiming {
-    /// Events, harvested when the application waits.
-    Event,
-    /// Events, each with a completion callback.
-    Callback,
-    /// Each command is waited for.
-    Sync,
-    /// Events for a random part of the launches, within a budget.
-    Sample,
-    /// Events, and `sample` from when timing costs more than the budget.
-    Auto,
-    /// Not at all.
-    Off,
-}
-
-impl DeviceTiming {
-    /// Its name in settings and traces.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Event => "event",
-            Self::Callback => "callback",
-            Self::Sync => "sync",
-            Self::Sample => "sample",
-            Self::Auto => "auto",
-            Self::Off => "off",
-        }
-    }
-}
 
 /// The settings in force.
 #[derive(Debug)]
@@ -52,7 +20,7 @@ pub struct Config {
     pub kernels: Vec<String>,
     pub groups: Vec<String>,
     /// Launches to be repeated for slow sensors.
-    pub replay: Option<replay::Wanted>,
+    pub replay: Option<Replay>,
     /// Frames that are recorded of the place of each enqueue.
     pub call_sites: u8,
     /// Markers may be enqueued where they bound a device's clock.
@@ -60,7 +28,7 @@ pub struct Config {
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
-    pub counters: Vec<counters::Wanted>,
+    pub counters: Vec<Counters>,
     /// Sensors are sampled in this process.
     pub sensors: bool,
     /// Where they are looked for, if not in the system's trees.
@@ -100,14 +68,6 @@ pub fn get() -> &'static Config {
     CONFIG.get_or_init(|| read(|name| std::env::var_os(name)))
 }
 
-/// Runs when the library is loaded.
-#[ctor::ctor]
-fn at_load() {
-    // An application may change its environment (or overwrite its memory) before the first OpenCL
-    // call.
-    get();
-}
-
 fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let mut given = Vec::new();
     let mut complaints = Vec::new();
@@ -134,43 +94,27 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let quiet = flag(s::QUIET, false);
     let snapshot = flag(s::SNAPSHOT, false);
     let clock_markers = flag(s::CLOCK_MARKERS, true);
-    let device_timing = match text(s::DEVICE_TIMING).as_deref() {
-        None | Some("auto") => DeviceTiming::Auto,
-        Some("event") => DeviceTiming::Event,
-        Some("sample") => DeviceTiming::Sample,
-        Some("callback") => DeviceTiming::Callback,
-        Some("sync") => DeviceTiming::Sync,
-        Some("off") => DeviceTiming::Off,
-        Some(other) => {
-            complaints.push(format!(
-                "{}={other} is no device-timing method: using auto",
-                s::DEVICE_TIMING
-            ));
-            DeviceTiming::Auto
-        }
-    };
+    let mut understood = Understood { complaints, text: &text };
+    let device_timing =
+        understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
     // Each command is waited for in any case: leaving times out would save nothing.
     let device_timing = if snapshot && device_timing == DeviceTiming::Auto {
         DeviceTiming::Event
     } else {
         device_timing
     };
-    let max_size = text(s::MAX_SIZE).and_then(|v| {
-        let parsed = size(&v);
-        if parsed.is_none() {
-            complaints
-                .push(format!("{}={v} is no size (as 500M or 2G): no limit is set", s::MAX_SIZE));
+    let max_size = understood.parsed(s::MAX_SIZE, "no limit is set", values::size);
+    let budget = understood.parsed(s::BUDGET, "using 1", values::percent).unwrap_or(0.01);
+    let replay = understood.parsed(s::REPLAY, "nothing is repeated", str::parse);
+    let call_sites = match understood.given(s::CALL_SITES, values::frames) {
+        None => 0,
+        Some(Ok(frames)) => frames,
+        Some(Err((given, why))) => {
+            understood.complain(s::CALL_SITES, &given, &why, "using 1");
+            1
         }
-        parsed
-    });
-    let budget = match text(s::BUDGET).map(|v| (v.trim_end_matches('%').trim().parse::<f64>(), v)) {
-        Some((Ok(percent), _)) if percent > 0.0 && percent <= 100.0 => percent / 100.0,
-        Some((_, v)) => {
-            complaints.push(format!("{}={v} is no percentage above 0: using 1", s::BUDGET));
-            0.01
-        }
-        None => 0.01,
     };
+    let mut complaints = understood.complaints;
     let sensors = match text(s::SENSORS).as_deref() {
         None | Some("auto") => true,
         Some("off") => false,
@@ -179,51 +123,22 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
             true
         }
     };
-    let replay = text(s::REPLAY).and_then(|v| {
-        let parsed = replay::parse(&v);
-        if parsed.is_none() {
-            complaints.push(format!("{}={v} is no number of batches (as 8, or 8:1000 for a second each): nothing is repeated", s::REPLAY));
-        }
-        parsed
-    });
-    let call_sites = match text(s::CALL_SITES).map(|v| (v.parse::<u8>(), v)) {
-        None => 0,
-        Some((Ok(frames), _)) if usize::from(frames) <= crate::features::call_sites::MOST => frames,
-        Some((_, v)) => {
-            complaints.push(format!(
-                "{}={v} is no number of frames up to {}: using 1",
-                s::CALL_SITES,
-                crate::features::call_sites::MOST
-            ));
-            1
-        }
-    };
     let mut counters = Vec::new();
-    for one in text(s::COUNTERS)
-        .iter()
-        .flat_map(|all| all.split(','))
-        .map(str::trim)
-        .filter(|one| !one.is_empty())
-    {
-        match counters::parse(one) {
-            Some(counters::Wanted::Perf | counters::Wanted::Oa(_)) if !snapshot => {
+    for one in text(s::COUNTERS).iter().flat_map(|all| values::list(all)) {
+        match one.parse::<Counters>() {
+            Ok(wanted) if wanted.around_commands() && !snapshot => {
                 complaints.push(format!(
                     "{}={one} counts around commands: set {}=1, too",
                     s::COUNTERS,
                     s::SNAPSHOT
                 ));
             }
-            Some(wanted) => counters.push(wanted),
-            None => complaints.push(format!(
-                "{}={one} is none of perf, oa, oa:UUID, intel-queue and intel-queue:NUMBER",
-                s::COUNTERS
-            )),
+            Ok(wanted) => counters.push(wanted),
+            Err(why) => complaints.push(format!("{}={one}: {why}", s::COUNTERS)),
         }
     }
     let list = |name: &str| {
-        text(name)
-            .map(|v| v.split(',').map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect())
-            .unwrap_or_default()
+        text(name).map(|v| values::list(&v).map(str::to_owned).collect()).unwrap_or_default()
     };
     Config {
         enable,
@@ -248,40 +163,118 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     }
 }
 
-/// `500M`, `2G`, `4096`: binary multiples, as in `dd` and `ulimit`.
-fn size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let scale = match text.get(digits.len()..)?.trim().to_ascii_uppercase().as_str() {
-        "" | "B" => 1u64,
-        "K" | "KB" | "KIB" => 1 << 10,
-        "M" | "MB" | "MIB" => 1 << 20,
-        "G" | "GB" | "GIB" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|n| *n > 0)
+/// Reads settings, and keeps what could not be understood.
+struct Understood<'a> {
+    complaints: Vec<String>,
+    text: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Whether `name` matches one of the patterns (`*` any characters, `?` one); all match where there
-/// are none.
-pub fn matches(patterns: &[String], name: &str) -> bool {
-    fn glob(pattern: &[u8], name: &[u8]) -> bool {
-        match (pattern.split_first(), name.split_first()) {
-            (None, None) => true,
-            (Some((b'*', rest)), _) => {
-                glob(rest, name) || name.split_first().is_some_and(|(_, tail)| glob(pattern, tail))
+impl Understood<'_> {
+    /// A setting as it was given, understood or with the reason why not.
+    #[expect(clippy::type_complexity, reason = "said once")]
+    fn given<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, BadValue>,
+    ) -> Option<Result<T, (String, BadValue)>> {
+        (self.text)(name).map(|text| parse(&text).map_err(|why| (text, why)))
+    }
+
+    /// A setting that is given and understood; of others it is said what holds instead.
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        instead: &str,
+        parse: impl FnOnce(&str) -> Result<T, BadValue>,
+    ) -> Option<T> {
+        match self.given(name, parse)? {
+            Ok(value) => Some(value),
+            Err((given, why)) => {
+                self.complain(name, &given, &why, instead);
+                None
             }
-            (Some((b'?', rest)), Some((_, tail))) => glob(rest, tail),
-            (Some((p, rest)), Some((n, tail))) => p == n && glob(rest, tail),
-            _ => false,
         }
     }
-    patterns.is_empty() || patterns.iter().any(|p| glob(p.as_bytes(), name.as_bytes()))
+
+    fn complain(&mut self, name: &str, given: &str, why: &BadValue, instead: &str) {
+        self.complaints.push(format!("{name}={given}: {why}; {instead}"));
+    }
 }
 
-/// Tells what was not understood, when recording begins.
-pub fn complain() {
-    for text in &get().complaints {
-        diag::warn("bad-setting", text);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(given: &[(&str, &str)]) -> Config {
+        read(|name| given.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn nothing_set_is_what_the_table_says() {
+        let config = with(&[]);
+        assert!(config.enable && config.clock_markers && config.sensors);
+        assert!(!config.start_paused && !config.quiet && !config.snapshot);
+        assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
+        assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
+        assert!(config.complaints.is_empty() && config.given.is_empty());
+    }
+
+    #[test]
+    fn values_are_understood() {
+        let config = with(&[
+            (s::DEVICE_TIMING, "sync"),
+            (s::MAX_SIZE, "3MB"),
+            (s::BUDGET, "2%"),
+            (s::REPLAY, "6:20"),
+            (s::CALL_SITES, "4"),
+            (s::KERNELS, "a*, b,,"),
+            (s::SNAPSHOT, "1"),
+            (s::COUNTERS, "perf,intel-queue:2"),
+        ]);
+        assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
+        assert_eq!(config.max_size, Some(3 << 20));
+        assert_eq!(config.replay, Some(Replay { batches: 6, milliseconds: 20 }));
+        assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
+        assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
+        assert!(config.complaints.is_empty(), "{:?}", config.complaints);
+        assert_eq!(config.given.len(), 8);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told_and_replaced() {
+        let config = with(&[
+            (s::DEVICE_TIMING, "always"),
+            (s::MAX_SIZE, "much"),
+            (s::BUDGET, "0"),
+            (s::REPLAY, "2"),
+            (s::CALL_SITES, "99"),
+            (s::QUIET, "perhaps"),
+            (s::SENSORS, "on"),
+            (s::COUNTERS, "perf, cupti"),
+        ]);
+        assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
+        assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 1));
+        assert!(!config.quiet && config.sensors && config.counters.is_empty());
+        for name in [
+            s::DEVICE_TIMING,
+            s::MAX_SIZE,
+            s::BUDGET,
+            s::REPLAY,
+            s::CALL_SITES,
+            s::QUIET,
+            s::SENSORS,
+        ] {
+            let told = config.complaints.iter().filter(|c| c.starts_with(&format!("{name}=")));
+            assert_eq!(told.count(), 1, "{name}: {:?}", config.complaints);
+        }
+        // One waits for snapshots, one is nothing at all.
+        let told = config.complaints.iter().filter(|c| c.starts_with(s::COUNTERS));
+        assert_eq!(told.count(), 2, "{:?}", config.complaints);
+    }
+
+    #[test]
+    fn snapshots_wait_for_each_command_so_none_is_left_out() {
+        let config = with(&[(s::SNAPSHOT, "1")]);
+        assert_eq!(config.device_timing, DeviceTiming::Event);
     }
 }

@@ -5,6 +5,10 @@
 //! Layer tables are filled with the private `body` functions: the address of an exported symbol
 //! would bind to the loader's function of the same name, and a call through it would never end.
 
+use super::lifecycle;
+use crate::abi::entry::{H, P};
+use crate::hooks;
+use crate::recording::guard;
 use crate::runtime::real::SLOTS;
 use std::ffi::c_void;
 
@@ -26,7 +30,9 @@ macro_rules! small {
 /// The real function of a row, or what the call returns without one.
 macro_rules! real {
     ($slot:ident, $id:literal, ($($ty:ty),*) -> $ret:ty, $errcode:expr) => {{
-        let real = real::get($slot, $id);
+        // SAFETY: constants of a row of the table.
+        let known = unsafe { real::known_of_row($slot, $id) };
+        let real = if known.is_null() { lifecycle::find($slot, $id) } else { known };
         if real.is_null() {
             let errcode: *mut i32 = $errcode;
             if !errcode.is_null() {
@@ -133,8 +139,8 @@ macro_rules! body {
             // SAFETY: the application's own call, arguments untouched.
             let Some(mut entered) = guard::enter(Site { slot: S, function: $id }) else { return unsafe { real($($arg),*) } };
             let site = Site { slot: S, function: $id };
-            let bytes = if const { launch::tells_size($kind) } { $bytes } else { 0 };
-            let mut plan = launch::plan(&mut entered, site, $queue, $kind, $object, bytes);
+            let bytes = if const { hooks::enqueue::tells_size($kind) } { $bytes } else { 0 };
+            let mut plan = hooks::enqueue::plan(&mut entered, site, $queue, $kind, $object, bytes);
             let asked: *mut H = $event;
             let $event = plan.slot(asked);
             // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a
@@ -150,7 +156,7 @@ macro_rules! body {
                 code = unsafe { returned.code($errcode) };
             }
             if code == 0 {
-                let what = launch::What {
+                let what = hooks::enqueue::What {
                     site,
                     kind: $kind,
                     object: $object,
@@ -162,7 +168,8 @@ macro_rules! body {
                     extra: $extra,
                     geometry: $geometry,
                 };
-                launch::enqueued(entered, &what, &plan);
+                // SAFETY: the call has succeeded.
+                unsafe { hooks::enqueue::enqueued(entered, &what, &plan) };
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }
@@ -183,7 +190,7 @@ macro_rules! body {
             // SAFETY: no errcode_ret here.
             let code = unsafe { returned.code(std::ptr::null()) };
             if code == 0 {
-                let what = launch::What {
+                let what = hooks::enqueue::What {
                     site,
                     kind: $kind,
                     object: null_mut(),
@@ -195,8 +202,9 @@ macro_rules! body {
                     extra: 0,
                     geometry: hooks::Geometry::NONE,
                 };
-                let plan = launch::Plan::without_event(&entered, site, $queue);
-                launch::enqueued(entered, &what, &plan);
+                let plan = hooks::enqueue::plan_without_event(&entered, site, $queue);
+                // SAFETY: the call has succeeded.
+                unsafe { hooks::enqueue::enqueued(entered, &what, &plan) };
             } else {
                 entered.call($id, code, &[$($keep),*]);
             }
@@ -219,7 +227,7 @@ macro_rules! entries {
             mod $name {
                 use super::*;
                 use crate::abi::entry::{Returned, Site};
-                use crate::features::launch;
+                use crate::shell::lifecycle;
                 use crate::shell::exports::{body, real, small};
                 use crate::recording::guard;
 use crate::runtime::real;
@@ -227,7 +235,7 @@ use crate::runtime::real;
                 body! { $class $id $name ($($arg: $ty),*) -> $ret { $($meaning)* } }
             }
 
-            #[unsafe(no_mangle)]
+            #[cfg_attr(not(test), unsafe(no_mangle))]
             #[allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
             pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
                 // SAFETY: the application's own call.
@@ -264,4 +272,16 @@ pub fn address(slot: usize, function: u16) -> *mut c_void {
         .get(slot.wrapping_sub(1))
         .and_then(|row| row.get(function as usize))
         .map_or(std::ptr::null_mut(), |a| a.0.cast_mut())
+}
+
+/// What the audit shim asks: the function to bind in place of the one at `bound` that a loader
+/// defines as `name`.
+///
+/// # Safety
+/// `name` is a C string, `bound` the address of that function.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn clscope_bind(name: P, bound: H) -> H {
+    lifecycle::ready();
+    // SAFETY: the caller's promise.
+    guard::protect(bound, || unsafe { hooks::extension::replacement(name, bound) })
 }

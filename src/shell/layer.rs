@@ -6,7 +6,7 @@ use crate::abi::entry::P;
 use crate::abi::functions::{COUNT, DISPATCH};
 use crate::recording::guard;
 use crate::runtime::real;
-use crate::shell::exports;
+use crate::shell::{exports, lifecycle};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// As the specification of clGetLayerInfo says.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn clGetLayerInfo(
     param_name: u32,
     size: usize,
@@ -54,13 +54,14 @@ pub unsafe extern "C" fn clGetLayerInfo(
 ///
 /// # Safety
 /// `target` is a table of `entries` function pointers in the order of `struct _cl_icd_dispatch`.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn clInitLayer(
     entries: u32,
     target: *const *mut c_void,
     entries_ret: *mut u32,
     layer: *mut *const c_void,
 ) -> i32 {
+    lifecycle::ready();
     guard::protect(cl::CL_INVALID_VALUE, || {
         if target.is_null() || entries_ret.is_null() || layer.is_null() {
             return cl::CL_INVALID_VALUE;
@@ -110,7 +111,7 @@ fn take_slot() -> usize {
 ///
 /// # Safety
 /// As [`clInitLayer`].
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn clInitLayerWithProperties(
     entries: u32,
     target: *const *mut c_void,
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn clInitLayerWithProperties(
 }
 
 /// The loader is done with us. Our tables stay valid: the library is never unloaded.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn clDeinitLayer() -> i32 {
     0
 }

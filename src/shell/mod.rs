@@ -1,6 +1,7 @@
-//! The face of the library: exported symbols, the table that they are made from, and the ABI of
-//! layers.
+//! The face of the library: exported symbols, the table that they are made from, the ABI of layers,
+//! and when things begin and end.
 
 pub mod exports;
 pub mod layer;
+pub mod lifecycle;
 pub mod table;

@@ -107,7 +107,8 @@ entries! {
         kind: CommandKind::ReadBufferRect,
         object: buffer,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, 1),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, 1) },
         blocking: blocking_read,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -135,7 +136,8 @@ entries! {
         kind: CommandKind::WriteBufferRect,
         object: buffer,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, 1),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, 1) },
         blocking: blocking_write,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -177,7 +179,8 @@ entries! {
         kind: CommandKind::CopyBufferRect,
         object: src_buffer,
         object2: dst_buffer,
-        bytes: hooks::region_bytes(region, 1),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, 1) },
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -191,7 +194,8 @@ entries! {
         kind: CommandKind::ReadImage,
         object: image,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_read,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -205,7 +209,8 @@ entries! {
         kind: CommandKind::WriteImage,
         object: image,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_write,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -219,7 +224,8 @@ entries! {
         kind: CommandKind::FillImage,
         object: image,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -233,7 +239,8 @@ entries! {
         kind: CommandKind::CopyImage,
         object: src_image,
         object2: dst_image,
-        bytes: hooks::region_bytes(region, objects::element_size(src_image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(src_image)) },
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -247,7 +254,8 @@ entries! {
         kind: CommandKind::CopyImageToBuffer,
         object: src_image,
         object2: dst_buffer,
-        bytes: hooks::region_bytes(region, objects::element_size(src_image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(src_image)) },
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -261,7 +269,8 @@ entries! {
         kind: CommandKind::CopyBufferToImage,
         object: src_buffer,
         object2: dst_image,
-        bytes: hooks::region_bytes(region, objects::element_size(dst_image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(dst_image)) },
         blocking: 0,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -289,7 +298,8 @@ entries! {
         kind: CommandKind::MapImage,
         object: image,
         object2: null_mut(),
-        bytes: hooks::region_bytes(region, objects::element_size(image)),
+        // SAFETY: the application's arrays are as the function specifies.
+        bytes: unsafe { hooks::region_bytes(region, objects::element_size(image)) },
         blocking: blocking_map,
         waits: (num_events_in_wait_list, event_wait_list),
         event: event,
@@ -978,7 +988,8 @@ entries! {
     plain 210 clReleaseCommandBufferKHR(command_buffer: H) -> i32 { object: objects::id(command_buffer), small: [], keep: [objects::word(command_buffer)] }
     enqueue 211 clEnqueueCommandBufferKHR(num_queues: usize, queues: *mut H, command_buffer: H, num_events_in_wait_list: usize, event_wait_list: *const H, event: *mut H) -> i32 {
         errcode: null_mut(),
-        queue: hooks::command_buffer_queue(num_queues, queues, command_buffer),
+        // SAFETY: the application's arrays are as the function specifies.
+        queue: unsafe { hooks::command_buffer_queue(num_queues, queues, command_buffer) },
         kind: CommandKind::CommandBuffer,
         object: command_buffer,
         object2: null_mut(),

@@ -11,6 +11,8 @@
 use super::{Calls, Queue};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::facts::user_events;
+use crate::os::threads;
 use crate::recording::guard;
 use crate::recording::{self, state};
 use crate::runtime::functions as api;
@@ -75,23 +77,19 @@ impl Markers {
 
     #[cold]
     fn enqueue(&self, queue: &Queue, now: u64) {
-        let Some(process) =
-            recording::process().filter(|p| !p.device.stopped.load(Ordering::SeqCst))
-        else {
+        let Some(device) = super::current().filter(|d| !d.stopped.load(Ordering::SeqCst)) else {
             return;
         };
         // Behind a user event they would be held for as long as the application likes.
         let recording = state::running() && !state::controlled();
         if !recording
             || !queue.timed.load(Ordering::Relaxed)
-            || process.device.user_events.load(Ordering::SeqCst) > 0
+            || user_events::outstanding() != Some(false)
         {
             return;
         }
         let Some(mut held) = self.held.try_lock() else { return };
-        if !held.is_empty()
-            || !self.reserve(&process.device.clocks, queue, now)
-            || !queue.switch.on(queue)
+        if !held.is_empty() || !self.reserve(&device.clocks, queue, now) || !queue.switch.on(queue)
         {
             return;
         }
@@ -148,8 +146,7 @@ impl Markers {
             if !running {
                 return;
             }
-            // SAFETY: no preconditions.
-            unsafe { libc::usleep(20) };
+            threads::pause(20);
         }
     }
 

@@ -12,14 +12,15 @@ mod switch;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
-use crate::facts::objects;
-use crate::features::{counters, intel_queue};
+use crate::facts::map::Map;
+use crate::facts::{objects, user_events};
+use crate::os::current::Current;
 use crate::recording::diag;
 use crate::recording::guard::{self, Thread};
-use crate::recording::{self, Process, ring};
+use crate::recording::{self, ring};
 use crate::runtime::functions as api;
-use crate::settings::config::DeviceTiming;
 use clscope_trace::record::Untimed;
+use clscope_trace::values::DeviceTiming;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
 pub use sampling::Local;
@@ -80,11 +81,16 @@ pub struct Queue {
     backlog: Mutex<VecDeque<Entry>>,
 }
 
+/// What becomes of what a runtime counted for a command.
+pub type Report = fn(command: u64, bytes: Vec<u8>);
+
 /// Everything about device time of one process.
 pub struct Device {
+    pub timing: DeviceTiming,
+    report: Report,
     queues: Mutex<Vec<&'static Queue>>,
-    /// User events that are not set: while there are any, `sync` waits for nothing.
-    pub user_events: AtomicI64,
+    /// Queues by handle: addresses of queues that are never freed, even, with [`GONE`] beside them.
+    handles: Map,
     reaper: reaper::Reaper,
     /// Methods `sample` and `auto`.
     pub sampler: Option<sampling::Sampler>,
@@ -94,18 +100,35 @@ pub struct Device {
     stopped: AtomicBool,
 }
 
+/// Beside a queue's address: the application has given its last reference back.
+const GONE: u64 = 1;
+
+static CURRENT: Current<Device> = Current::none();
+
+/// Begins anew: the first call of a process. `report` takes what runtimes count by themselves.
+pub fn begin(timing: DeviceTiming, report: Report) {
+    CURRENT.keep(Device::new(timing, report));
+}
+
+/// Device time of the present process, if recording ever began.
+#[inline(always)]
+pub fn current() -> Option<&'static Device> {
+    CURRENT.get()
+}
+
 impl Device {
-    /// No queue yet.
-    pub fn new(timing: DeviceTiming) -> Self {
+    fn new(timing: DeviceTiming, report: Report) -> Self {
         let sampler = match timing {
             DeviceTiming::Sample => Some(sampling::Sampler::new(false)),
             DeviceTiming::Auto => Some(sampling::Sampler::new(true)),
             _ => None,
         };
         Self {
+            timing,
+            report,
             sampler,
             queues: Mutex::new(Vec::new()),
-            user_events: AtomicI64::new(0),
+            handles: Map::new(),
             reaper: reaper::Reaper::new(),
             clocks: Mutex::new(Vec::new()),
             stopped: AtomicBool::new(false),
@@ -152,23 +175,23 @@ pub enum Made {
 }
 
 /// Makes a queue known.
-pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue {
-    let mut queues = process.device.queues.lock();
+pub fn queue_created(device: &Device, new: NewQueue) -> &'static Queue {
+    let mut queues = device.queues.lock();
     let queue: &'static Queue = Box::leak(Box::new(Queue {
-        id: process.tables.new_id(),
+        id: objects::new_id(),
         index: u16::try_from(queues.len() + 1).unwrap_or(0),
         slot: new.slot,
         handle: new.handle as usize,
         context: new.context as usize,
         device: new.device as usize,
         timed: AtomicBool::new(
-            process.timing != DeviceTiming::Off
+            device.timing != DeviceTiming::Off
                 && (new.profiling_added || new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         ),
         app_profiling: AtomicBool::new(new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         profiling_added: new.profiling_added,
         switch: switch::Switch::new(new.switches),
-        markers: markers::Markers::new(new.markers && process.timing != DeviceTiming::Off),
+        markers: markers::Markers::new(new.markers && device.timing != DeviceTiming::Off),
         counted: AtomicBool::new(false),
         out_of_order: new.properties & cl::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0,
         made: new.made,
@@ -179,13 +202,39 @@ pub fn queue_created(process: &'static Process, new: NewQueue) -> &'static Queue
         backlog: Mutex::new(VecDeque::new()),
     }));
     queues.push(queue);
-    objects::queue_created(new.handle, queue);
+    // Queues are never freed: handles come back, and a thread may be in the middle of using one.
+    device.handles.set(new.handle as u64, std::ptr::from_ref(queue) as u64);
     queue
+}
+
+/// Facts of a queue.
+#[inline]
+pub fn queue(handle: H) -> Option<&'static Queue> {
+    let value = current()?.handles.get(handle as u64);
+    // SAFETY: values of this map are 0 or addresses of leaked queues, which are even, with GONE
+    // beside them.
+    if value & GONE == 0 { unsafe { (value as *const Queue).as_ref() } } else { None }
+}
+
+/// The application gave the queue's handle back.
+pub fn queue_gone(handle: H) {
+    if let Some(device) = current() {
+        device.handles.set(handle as u64, device.handles.get(handle as u64) | GONE);
+    }
+}
+
+/// The queue that had this handle until the application gave it back. It may live on, held by
+/// events or command buffers, from which the application can learn its handle again.
+#[cold]
+pub fn former_queue(handle: H) -> Option<&'static Queue> {
+    let value = current()?.handles.get(handle as u64);
+    // SAFETY: as in `queue`.
+    if value & GONE != 0 { unsafe { ((value & !GONE) as *const Queue).as_ref() } } else { None }
 }
 
 /// The queue of an event's facts.
 pub fn queue_at(index: u16) -> Option<&'static Queue> {
-    let queues = recording::process()?.device.queues.lock();
+    let queues = current()?.queues.lock();
     queues.get(usize::from(index).checked_sub(1)?).copied()
 }
 
@@ -199,8 +248,8 @@ pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
 
 /// Queues of a context, or all.
 fn queues_of(context: Option<H>) -> Vec<&'static Queue> {
-    let Some(process) = recording::process() else { return Vec::new() };
-    let queues = process.device.queues.lock();
+    let Some(device) = current() else { return Vec::new() };
+    let queues = device.queues.lock();
     let ours = |q: &&Queue| q.in_flight() + q.markers.held() > 0;
     queues
         .iter()
@@ -224,11 +273,11 @@ impl Queue {
 
 /// Takes note of a timed command: its event is ours to release.
 pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours: bool) {
-    let Some(process) = recording::process() else { return };
-    let completed = match process.timing {
+    let Some(device) = current() else { return };
+    let completed = match device.timing {
         DeviceTiming::Callback => watch(queue, event),
         DeviceTiming::Sync => {
-            wait(process, queue, event);
+            wait(queue, event);
             None
         }
         _ => None,
@@ -236,13 +285,13 @@ pub fn enqueued(t: &Thread, queue: &'static Queue, event: H, command: u64, ours:
     let entry = Entry::new(event as usize, command, ours, completed);
     if let Err(entry) = queue.pending.push(entry) {
         crowded(t, queue, entry);
-    } else if process.timing == DeviceTiming::Sync {
+    } else if device.timing == DeviceTiming::Sync {
         harvest_until(t, queue, command, recording::now());
         waited(queue);
     } else if command.is_multiple_of(64) && queue.pending.len() > LOOK_AFTER {
         look(t, queue, LOOK_BATCH);
     }
-    process.reaper().wake();
+    device.reaper.wake();
 }
 
 /// The ring of pending commands is full: what is in it moves to the backlog, or the command stays
@@ -271,12 +320,6 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
     }
 }
 
-impl Process {
-    fn reaper(&'static self) -> &'static reaper::Reaper {
-        &self.device.reaper
-    }
-}
-
 /// Method `callback`: the runtime tells the moment of completion. The stamps are read later:
 /// callbacks must not call OpenCL.
 fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
@@ -299,8 +342,8 @@ fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
 
 /// Method `sync`: waits for the command, unless a user event may stand before it: that wait might
 /// never end.
-fn wait(process: &Process, queue: &Queue, event: H) {
-    if process.device.user_events.load(Ordering::SeqCst) > 0 {
+fn wait(queue: &Queue, event: H) {
+    if user_events::outstanding() != Some(false) {
         return;
     }
     if let Some(wait) = api::clWaitForEvents.own(queue.slot) {
@@ -368,7 +411,7 @@ impl Calls {
     /// Keeps what the runtime counted for a complete command.
     #[cold]
     fn counters(&self, event: H, command: u64) {
-        let Some(configuration) = intel_queue::wanted() else { return };
+        let Some(device) = current() else { return };
         let mut size = 0usize;
         // SAFETY: an event that we hold a reference of; only the size is asked.
         let mut code = unsafe {
@@ -387,7 +430,7 @@ impl Calls {
                 )
             };
             if code == 0 {
-                counters::report(command, configuration, bytes);
+                (device.report)(command, bytes);
                 return;
             }
         }
@@ -504,8 +547,8 @@ fn harvest_locked(
     most: usize,
     known: impl Fn(&Calls, &Entry) -> bool,
 ) {
-    let Some(process) = recording::process() else { return };
-    if process.device.stopped.load(Ordering::SeqCst) {
+    let Some(device) = current() else { return };
+    if device.stopped.load(Ordering::SeqCst) {
         return;
     }
     let Some(calls) = Calls::of(queue) else { return };
@@ -538,7 +581,7 @@ fn harvest_locked(
         backlog.push_front(entry);
     }
     queue.harvests.fetch_add(u64::from(done > 0), Ordering::Relaxed);
-    if let (Some(sampler), true) = (&process.device.sampler, done > 0) {
+    if let (Some(sampler), true) = (&device.sampler, done > 0) {
         sampler.harvested(done as u64, recording::now().wrapping_sub(begin));
     }
     queue.markers.harvest(queue, &calls);

@@ -71,7 +71,7 @@ impl Pending {
 
     /// Entries inside, roughly.
     pub fn len(&self) -> u64 {
-        self.tail.load(Ordering::Relaxed).saturating_sub(self.head.load(Ordering::Relaxed))
+        self.tail.load(Ordering::SeqCst).saturating_sub(self.head.load(Ordering::Relaxed))
     }
 
     fn cell(&self, index: u64) -> Option<&Cell> {
@@ -120,10 +120,11 @@ impl Pending {
             let Some(cell) = self.cell(tail) else { return Err(entry) };
             let (turn, empty) = (cell.turn.load(Ordering::Acquire), 2 * (tail / CAPACITY));
             if turn == empty {
+                // As strict as the reaper's bell wants it: who goes to sleep sees it in `len`.
                 match self.tail.compare_exchange_weak(
                     tail,
                     tail + 1,
-                    Ordering::Relaxed,
+                    Ordering::SeqCst,
                     Ordering::Relaxed,
                 ) {
                     Ok(_) => {

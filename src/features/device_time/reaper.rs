@@ -2,18 +2,19 @@
 //! first timed command, asleep while nothing is old. It is a backstop: polling a busy queue
 //! contends with the driver's own lock.
 
-use super::{look_if_left_alone, queues_of};
-use crate::recording;
+use super::{current, look_if_left_alone, queues_of};
+use crate::os::doorbell::{Announced, Doorbell};
+use crate::os::threads;
 use crate::recording::guard;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How often it looks while commands are in flight.
-const PERIOD_NS: i64 = 200_000_000;
+const PERIOD: Duration = Duration::from_millis(200);
 
 pub struct Reaper {
     started: AtomicBool,
-    /// 1: asleep until woken. Also the futex.
-    idle: AtomicU32,
+    bell: Doorbell,
     in_opencl: AtomicBool,
 }
 
@@ -22,27 +23,19 @@ impl Reaper {
     pub fn new() -> Self {
         Self {
             started: AtomicBool::new(false),
-            idle: AtomicU32::new(0),
+            bell: Doorbell::new(),
             in_opencl: AtomicBool::new(false),
         }
     }
 
-    /// There is something to look after.
+    /// There is something to look after: a command was noted on its queue, which is a sequentially
+    /// consistent addition.
     #[inline]
     pub fn wake(&'static self) {
-        if !self.started.load(Ordering::Relaxed) {
+        if self.started.load(Ordering::Relaxed) {
+            self.bell.ring(Announced::SequentiallyConsistent);
+        } else {
             self.start();
-        } else if self.idle.load(Ordering::Relaxed) == 1 && self.idle.swap(0, Ordering::AcqRel) == 1
-        {
-            // SAFETY: a live futex word.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    &raw const self.idle,
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                )
-            };
         }
     }
 
@@ -52,21 +45,16 @@ impl Reaper {
             return;
         }
         // Without the thread only what nobody waits for stays untimed.
-        let _ = crate::features::sampler::without_signals(|| {
-            std::thread::Builder::new()
-                .name("clscope".into())
-                .stack_size(256 * 1024)
-                .spawn(move || self.run())
-        });
+        let _ = threads::spawn("clscope", move || self.run());
     }
 
     fn run(&'static self) {
         let t = guard::thread();
         loop {
-            self.sleep(Some(PERIOD_NS));
-            let Some(process) = recording::process() else { return };
+            std::thread::sleep(PERIOD);
+            let Some(device) = current() else { return };
             self.in_opencl.store(true, Ordering::SeqCst);
-            if process.device.stopped.load(Ordering::SeqCst) {
+            if device.stopped.load(Ordering::SeqCst) {
                 self.in_opencl.store(false, Ordering::SeqCst);
                 return;
             }
@@ -78,30 +66,8 @@ impl Reaper {
             });
             self.in_opencl.store(false, Ordering::SeqCst);
             if queues.is_empty() {
-                self.idle.store(1, Ordering::Release);
-                self.sleep(None);
+                self.bell.sleep(|| queues_of(None).is_empty());
             }
-        }
-    }
-
-    /// Sleeps for a time, or until woken.
-    fn sleep(&self, nanoseconds: Option<i64>) {
-        let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds.unwrap_or(0) };
-        match nanoseconds {
-            // SAFETY: a valid time; being woken early does no harm.
-            Some(_) => unsafe {
-                libc::nanosleep(&time, std::ptr::null_mut());
-            },
-            // SAFETY: a live futex word; returns at once if it is not 1 any more.
-            None => unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    &raw const self.idle,
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                    std::ptr::null::<libc::timespec>(),
-                );
-            },
         }
     }
 
@@ -111,8 +77,7 @@ impl Reaper {
             if !self.in_opencl.load(Ordering::SeqCst) {
                 return;
             }
-            // SAFETY: no preconditions.
-            unsafe { libc::usleep(100) };
+            threads::pause(100);
         }
     }
 }

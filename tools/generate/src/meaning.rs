@@ -141,17 +141,19 @@ pub fn group(function: &str) -> &'static str {
 pub fn region_bytes(function: &str) -> Option<&'static str> {
     Some(match function {
         "clEnqueueReadBufferRect" | "clEnqueueWriteBufferRect" | "clEnqueueCopyBufferRect" => {
-            "hooks::region_bytes(region, 1)"
+            "unsafe { hooks::region_bytes(region, 1) }"
         }
         "clEnqueueReadImage"
         | "clEnqueueWriteImage"
         | "clEnqueueFillImage"
-        | "clEnqueueMapImage" => "hooks::region_bytes(region, objects::element_size(image))",
+        | "clEnqueueMapImage" => {
+            "unsafe { hooks::region_bytes(region, objects::element_size(image)) }"
+        }
         "clEnqueueCopyImage" | "clEnqueueCopyImageToBuffer" => {
-            "hooks::region_bytes(region, objects::element_size(src_image))"
+            "unsafe { hooks::region_bytes(region, objects::element_size(src_image)) }"
         }
         "clEnqueueCopyBufferToImage" => {
-            "hooks::region_bytes(region, objects::element_size(dst_image))"
+            "unsafe { hooks::region_bytes(region, objects::element_size(dst_image)) }"
         }
         _ => return None,
     })

@@ -232,7 +232,7 @@ fn row(command: &Command) -> Row {
     if let Some(kind) = meaning::command_kind(name) {
         let or_null = |x: Option<&str>| x.map_or("null_mut()".into(), argument);
         let queue = if name == "clEnqueueCommandBufferKHR" {
-            "hooks::command_buffer_queue(num_queues, queues, command_buffer)".into()
+            "unsafe { hooks::command_buffer_queue(num_queues, queues, command_buffer) }".into()
         } else {
             or_null(pick(command, |p| p.base == "cl_command_queue" && p.pointers == 0))
         };
@@ -391,7 +391,12 @@ pub fn rows(commands: &[Command]) -> Result<String> {
             .iter()
             .map(|p| format!("{}: {}", argument(&p.name), rust_type(p, command.extension)))
             .collect();
-        let fields = row.fields.iter().map(|(name, value)| format!("{name}: {value}"));
+        let fields = row.fields.iter().map(|(name, value)| match value.starts_with("unsafe") {
+            // Rows evaluate what reads the application's arrays once the runtime has; a list of
+            // queues before.
+            true => format!("// SAFETY: the application's arrays are as the function specifies.\n        {name}: {value}"),
+            false => format!("{name}: {value}"),
+        });
         let fields: Vec<_> = fields.collect();
         let fields = match row.class {
             "hook" => "{ }".to_owned(),

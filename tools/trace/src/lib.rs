@@ -107,6 +107,7 @@ pub mod record;
 pub mod sensors;
 pub mod settings;
 pub mod stream;
+pub mod values;
 
 pub use file::{Clock, FileHeader, FileKind, checksum};
 pub use record::{Record, Untimed};

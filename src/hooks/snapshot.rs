@@ -3,35 +3,40 @@
 //! needs privileges that the application does not have.
 
 use crate::abi::entry::H;
-use crate::abi::functions::id;
-use crate::features::{counters, sampler};
-use crate::hooks::instead::{may_hang, truth, wait};
+use crate::facts::user_events;
+use crate::features::{counters, device_time, sampler};
+use crate::runtime::functions as api;
 use crate::settings::config;
+use std::ptr::null_mut;
 
 /// Whether enqueues need an event of ours where the application asked for none.
 pub fn wants_event() -> bool {
-    config::get().snapshot && !may_hang()
+    config::get().snapshot && user_events::outstanding() == Some(false)
+}
+
+fn device_of(queue: H) -> H {
+    device_time::queue(queue).map_or(null_mut(), |queue| queue.device as H)
 }
 
 /// A command is about to be enqueued.
 pub fn before(slot: usize, queue: H) {
     if config::get().snapshot {
         sampler::read_now();
-        counters::before(slot, queue);
+        counters::before(slot, device_of(queue));
     }
 }
 
 /// It was enqueued.
 pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
     if wants_event() {
-        wait(slot, event);
-        counters::after(slot, queue);
+        if let Some(wait) = api::clWaitForEvents.behind(slot) {
+            // SAFETY: one live event.
+            unsafe { wait(1, event) };
+        }
+        counters::after(slot, device_of(queue));
         sampler::read_now();
     }
-    if ours
-        && let Some(release) =
-            truth::<unsafe extern "C-unwind" fn(H) -> i32>(slot, id::clReleaseEvent)
-    {
+    if ours && let Some(release) = api::clReleaseEvent.behind(slot) {
         // SAFETY: an event of ours, released once.
         unsafe { release(*event) };
     }

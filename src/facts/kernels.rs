@@ -1,0 +1,44 @@
+//! Kernels, and their names, which filters ask about.
+
+use super::{info, objects};
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, Site};
+use crate::recording;
+use crate::runtime::functions as api;
+use crate::settings::config;
+use clscope_trace::{defs, values};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a filter on kernel names is in force.
+static FILTERING: AtomicBool = AtomicBool::new(false);
+/// Handles of kernels that the filter leaves out.
+static LEFT_OUT: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+
+/// Whether launches of this kernel are passed on untouched.
+#[inline]
+pub fn filtered_out(kernel: H) -> bool {
+    FILTERING.load(Ordering::Relaxed)
+        && LEFT_OUT.lock().as_ref().is_some_and(|set| set.contains(&(kernel as usize)))
+}
+
+/// Gives a kernel its id and name.
+pub fn named(site: Site, kernel: H, program: u32) -> u32 {
+    let kernel_id = objects::created(kernel, 0);
+    let name = info::text(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_FUNCTION_NAME);
+    let patterns = &config::get().kernels;
+    if !patterns.is_empty() {
+        let mut guard = LEFT_OUT.lock();
+        let set = guard.get_or_insert_with(HashSet::new);
+        // Handles come back: a new kernel may be let in where an old one was left out.
+        if values::matches(patterns, &name) {
+            set.remove(&(kernel as usize));
+        } else {
+            set.insert(kernel as usize);
+            FILTERING.store(true, Ordering::Relaxed);
+        }
+    }
+    recording::define(&defs::Kernel { id: kernel_id, program, name }.into());
+    kernel_id
+}

@@ -1,0 +1,153 @@
+//! What platforms and devices tell of themselves: their definitions, and what is known of runtimes
+//! beyond the specification.
+
+use super::{info, objects};
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, Site};
+use crate::recording;
+use crate::runtime::functions as api;
+use clscope_trace::defs;
+use parking_lot::Mutex;
+
+const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
+const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
+const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
+
+/// Ids that are described already.
+static DESCRIBED: Mutex<(u32, Vec<u32>)> = Mutex::new((0, Vec::new()));
+
+/// Whether this process describes `id` for the first time.
+fn first(id: u32) -> bool {
+    let pid = std::process::id();
+    // A forked child has its own ids and definitions. The lock is free there unless another thread
+    // held it at the fork: then the child's devices stay without names rather than the child
+    // without progress.
+    let Some(mut described) = DESCRIBED.try_lock_for(std::time::Duration::from_millis(100)) else {
+        return false;
+    };
+    if described.0 != pid {
+        *described = (pid, Vec::new());
+    }
+    let new = id != 0 && !described.1.contains(&id);
+    if new {
+        described.1.push(id);
+    }
+    new
+}
+
+/// PCI address of a device, `dddd:bb:dd.f`, where it tells.
+pub fn pci(site: Site, handle: H) -> Option<String> {
+    let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
+    let extensions =
+        info::text(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+    // Only what a device says it knows is asked for: some drivers answer unknown questions with a
+    // crash.
+    let address = if has("cl_khr_pci_bus_info") {
+        info::bytes(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_PCI_BUS_INFO_KHR)
+            .and_then(|b| {
+                let field = |i: usize| {
+                    b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes)
+                };
+                Some((field(0)?, field(1)?, field(2)?, field(3)?))
+            })
+    } else if has("cl_nv_device_attribute_query") {
+        let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
+        let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
+        bus.zip(slot)
+            .map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
+    } else {
+        None
+    };
+    address.map(|(domain, bus, device, function)| {
+        format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
+    })
+}
+
+/// Id of a device, which is described if it is new.
+pub fn device(site: Site, handle: H) -> u32 {
+    if handle.is_null() {
+        return 0;
+    }
+    let (device, _) = objects::seen(handle);
+    if !first(device) {
+        return device;
+    }
+    let text = |name| info::text(api::clGetDeviceInfo.own(site.slot), handle, name);
+    let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
+    let platform = platform(site, of(site, handle));
+    let parent =
+        number(cl::CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
+    let extensions = text(cl::CL_DEVICE_EXTENSIONS);
+    let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+    let uuid = has("cl_khr_device_uuid")
+        .then(|| info::bytes(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_UUID_KHR))
+        .flatten();
+    recording::define(
+        &defs::Device {
+            id: device,
+            platform,
+            name: text(cl::CL_DEVICE_NAME),
+            vendor: text(cl::CL_DEVICE_VENDOR),
+            driver: text(cl::CL_DRIVER_VERSION),
+            version: text(cl::CL_DEVICE_VERSION),
+            device_type: number(cl::CL_DEVICE_TYPE).unwrap_or(0),
+            compute_units: number(cl::CL_DEVICE_MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
+            clock_mhz: number(cl::CL_DEVICE_MAX_CLOCK_FREQUENCY).unwrap_or(0) as u32,
+            global_memory: number(cl::CL_DEVICE_GLOBAL_MEM_SIZE).unwrap_or(0),
+            timer_resolution: number(cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
+            pci: pci(site, handle),
+            parent,
+            uuid: uuid.map(|bytes| bytes.iter().map(|b| format!("{b:02x}")).collect()),
+        }
+        .into(),
+    );
+    device
+}
+
+/// Platform of a device, NULL where it does not tell.
+pub fn of(site: Site, device: H) -> H {
+    info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_PLATFORM).unwrap_or(0)
+        as H
+}
+
+/// Name of a device's platform: what is known of runtimes beyond the specification goes by it.
+fn name_of(site: Site, device: H) -> String {
+    info::text(api::clGetPlatformInfo.own(site.slot), of(site, device), cl::CL_PLATFORM_NAME)
+}
+
+/// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that
+/// are known of no other: clSetCommandQueueProperty switches profiling for the commands that
+/// follow, also with others in flight, and a marker's QUEUED and SUBMIT bound the device's clock
+/// more closely than other commands do.
+pub fn is_nvidia(site: Site, device: H) -> bool {
+    name_of(site, device) == "NVIDIA CUDA"
+}
+
+/// Whether an enqueue that fails over its wait list leaves a live event in the slot. Nobody would
+/// release it, and Intel's runtime for CPUs (2026.2) aborts at the process's end over such events
+/// whose queue is gone.
+pub fn failures_leave_events(site: Site, device: H) -> bool {
+    name_of(site, device) == "Intel(R) OpenCL"
+}
+
+/// Id of a platform, which is described if it is new.
+fn platform(site: Site, handle: H) -> u32 {
+    if handle.is_null() {
+        return 0;
+    }
+    let (platform, _) = objects::seen(handle);
+    if first(platform) {
+        let text = |name| info::text(api::clGetPlatformInfo.own(site.slot), handle, name);
+        recording::define(
+            &defs::Platform {
+                id: platform,
+                name: text(cl::CL_PLATFORM_NAME),
+                vendor: text(cl::CL_PLATFORM_VENDOR),
+                version: text(cl::CL_PLATFORM_VERSION),
+            }
+            .into(),
+        );
+    }
+    platform
+}

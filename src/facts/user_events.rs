@@ -1,0 +1,45 @@
+//! User events that are not set: behind them a wait may never end.
+
+use crate::abi::entry::H;
+use crate::os::current::Current;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of one incarnation of the process.
+#[derive(Default)]
+struct UserEvents {
+    waiting: Mutex<HashSet<usize>>,
+    /// How many they are.
+    count: AtomicU64,
+}
+
+static CURRENT: Current<UserEvents> = Current::none();
+
+/// Begins anew: the first call of a process.
+pub fn begin() {
+    CURRENT.keep(UserEvents::default());
+}
+
+/// The application made one.
+pub fn created(event: H) {
+    if let Some(events) = CURRENT.get() {
+        let mut waiting = events.waiting.lock();
+        waiting.insert(event as usize);
+        events.count.store(waiting.len() as u64, Ordering::SeqCst);
+    }
+}
+
+/// The application set its status.
+pub fn ended(event: H) {
+    if let Some(events) = CURRENT.get() {
+        let mut waiting = events.waiting.lock();
+        waiting.remove(&(event as usize));
+        events.count.store(waiting.len() as u64, Ordering::SeqCst);
+    }
+}
+
+/// Whether any is not set. Unknown before recording began.
+pub fn outstanding() -> Option<bool> {
+    CURRENT.get().map(|events| events.count.load(Ordering::SeqCst) > 0)
+}

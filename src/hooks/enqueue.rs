@@ -1,0 +1,164 @@
+//! The way of every enqueue through the features: where it comes from, whether it is recorded and
+//! timed, and what is kept of it.
+
+use super::{queue, snapshot};
+use crate::abi::entry::{H, Site};
+use crate::facts::geometry::Recent;
+use crate::facts::kernels;
+use crate::features::call_sites::{self, Stacks};
+use crate::features::device_time::{self, Local};
+use crate::features::launch;
+pub use crate::features::launch::{Enqueue, Plan, What, tells_size};
+use crate::recording;
+use crate::recording::guard::{self, Entered, Thread};
+use crate::recording::thread::Kept;
+use clscope_trace::record::CommandKind;
+
+/// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
+/// its counts for sampling.
+#[repr(C)]
+struct Launches {
+    kept: Kept,
+    geometries: Recent,
+    stacks: Stacks,
+    sampling: Local,
+}
+
+/// The calling thread's, made at its first use.
+#[inline(always)]
+fn launches(t: &Thread) -> *mut Launches {
+    if t.kept.get().is_null() {
+        make(t);
+    }
+    t.kept.get().cast()
+}
+
+#[cold]
+#[inline(never)]
+fn make(t: &Thread) {
+    /// # Safety
+    /// As `Kept::free`.
+    unsafe fn free(kept: *mut Kept) {
+        // SAFETY: made below, not used afterwards by the caller's promise.
+        drop(unsafe { Box::from_raw(kept.cast::<Launches>()) });
+    }
+    let made = Launches {
+        kept: Kept { free },
+        geometries: Recent::new(),
+        stacks: Stacks::default(),
+        sampling: Local::new(),
+    };
+    t.kept.set(Box::into_raw(Box::new(made)).cast());
+}
+
+/// The calling thread's counts for sampling.
+#[inline(always)]
+fn sampling(t: &Thread) -> &Local {
+    // SAFETY: this thread's own, live as long as the thread's reference; shared references only are
+    // made of this part.
+    unsafe { &(*launches(t)).sampling }
+}
+
+/// Decides before the call. A queue that was never seen (made before recording began, or by a call
+/// that we missed) is described now.
+#[inline(never)]
+pub fn plan(
+    entered: &mut Entered,
+    site: Site,
+    queue: H,
+    kind: CommandKind,
+    object: H,
+    bytes: u64,
+) -> Plan {
+    // A runtime may refuse questions about a queue that only a command buffer still holds.
+    let known = device_time::queue(queue)
+        .or_else(|| queue::adopted(site, queue))
+        .or_else(|| device_time::former_queue(queue));
+    let record = !kind.is_kernel() || !kernels::filtered_out(object);
+    let call_site = match call_sites::current() {
+        Some(sites) if record && entered.recorded() => called_from(entered, sites, site),
+        _ => 0,
+    };
+    let function = site.function;
+    let enqueue = Enqueue { function, kind, object, bytes, call_site, record };
+    launch::plan(known, &enqueue, || sampling(entered.thread))
+}
+
+/// The plan of a command that gives no event.
+pub fn plan_without_event(entered: &Entered, site: Site, queue: H) -> Plan {
+    let call_site = match call_sites::current() {
+        Some(sites) if entered.recorded() => here(entered, sites, site),
+        _ => 0,
+    };
+    Plan::without_event(device_time::queue(queue), call_site)
+}
+
+/// Finding the place of a call is none of the call's time.
+#[inline(never)]
+fn called_from(entered: &mut Entered, sites: &'static call_sites::Sites, site: Site) -> u32 {
+    let call_site = here(entered, sites, site);
+    entered.start_now();
+    call_site
+}
+
+#[inline(always)]
+fn here(entered: &Entered, sites: &call_sites::Sites, site: Site) -> u32 {
+    // SAFETY: this thread's own, used by nobody else while the reference lives.
+    let stacks = unsafe { &mut (*launches(entered.thread)).stacks };
+    call_sites::here(stacks, sites, site.function)
+}
+
+/// Records the command and ends the call. The plan is not moved: it was just written, in pieces
+/// that a copy would read in one.
+///
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(never)]
+pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
+    let end = recording::now();
+    let begin = entered.begin();
+    launch::ahead(entered.thread, plan);
+    entered.with(|t| {
+        let geometry = || match what.geometry.is_some() {
+            // SAFETY: the runtime has read the arguments; the thread's own geometries, used by
+            // nobody else meanwhile.
+            true => unsafe { what.geometry.id(&mut (*launches(t)).geometries) },
+            false => 0,
+        };
+        // SAFETY: the caller's promise.
+        let command =
+            unsafe { launch::record(t, what, plan, (begin, end), geometry, || sampling(t)) };
+        if plan.records() {
+            snapshot::command(command);
+        }
+    });
+}
+
+/// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is
+/// given.
+///
+/// # Safety
+/// The arguments are the application's; `call` passes them on.
+pub unsafe fn run(
+    mut what: What,
+    queue: H,
+    blocking: bool,
+    words: impl FnOnce() -> Vec<u64>,
+    mut call: impl FnMut(*mut H) -> i32,
+) -> i32 {
+    let Some(mut entered) = guard::enter(what.site) else { return call(what.event) };
+    let mut plan = plan(&mut entered, what.site, queue, what.kind, what.object, 0);
+    what.blocking = blocking;
+    let slot = plan.slot(what.event);
+    let mut code = guard::real_call(&entered, || call(slot));
+    if code != 0 && plan.failed(what.site, code, blocking) {
+        code = guard::real_call(&entered, || call(what.event));
+    }
+    if code == 0 {
+        // SAFETY: the call has succeeded.
+        unsafe { enqueued(entered, &what, &plan) };
+    } else {
+        entered.call(what.site.function, code, &words());
+    }
+    code
+}

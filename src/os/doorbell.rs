@@ -1,0 +1,172 @@
+//! Sleeping until there is something to do: one thread waits, any thread wakes it. Nobody who rings
+//! waits for anything, and nothing that was announced before a ring is missed.
+
+use super::sync::{AtomicU32, Ordering, fence};
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// What a sleeping thread is woken by.
+pub struct Doorbell {
+    /// Whether the thread sleeps, or is about to. Also the futex.
+    state: AtomicU32,
+    #[cfg(loom)]
+    bed: (loom::sync::Mutex<()>, loom::sync::Condvar),
+}
+
+impl Doorbell {
+    /// Of a thread that is awake.
+    pub fn new() -> Self {
+        Self {
+            state: AtomicU32::new(AWAKE),
+            #[cfg(loom)]
+            bed: (loom::sync::Mutex::new(()), loom::sync::Condvar::new()),
+        }
+    }
+
+    /// There is something to do, as the caller has announced before, in the memory order of
+    /// [`Announced`].
+    #[inline(always)]
+    pub fn ring(&self, announced: Announced) {
+        announced.before();
+        if self.state.load(Ordering::SeqCst) == ASLEEP {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.state.swap(AWAKE, Ordering::SeqCst) == ASLEEP {
+            self.call();
+        }
+    }
+
+    /// Sleeps until the next ring, unless there is something to do: `idle` looks once more, after
+    /// those who ring can see that the thread is about to sleep.
+    pub fn sleep(&self, idle: impl FnOnce() -> bool) {
+        self.state.store(ASLEEP, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if idle() {
+            self.doze();
+        }
+        self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    #[cfg(not(loom))]
+    fn call(&self) {
+        // SAFETY: a live futex word.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.state.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            )
+        };
+    }
+
+    /// May return early.
+    #[cfg(not(loom))]
+    fn doze(&self) {
+        // SAFETY: a live futex word; returns at once if it does not say asleep any more.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.state.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                ASLEEP,
+                std::ptr::null::<libc::timespec>(),
+            );
+        }
+    }
+
+    /// A futex looks at its word and puts the thread to sleep in one step: as under a lock.
+    #[cfg(loom)]
+    fn call(&self) {
+        let _bed = self.bed.0.lock();
+        self.bed.1.notify_one();
+    }
+
+    #[cfg(loom)]
+    fn doze(&self) {
+        let mut bed = self.bed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while self.state.load(Ordering::SeqCst) == ASLEEP {
+            bed = self.bed.1.wait(bed).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+}
+
+/// How what there is to do was announced before the bell is rung.
+#[derive(Debug, Clone, Copy)]
+pub enum Announced {
+    /// Under a lock that the sleeper takes as well when it looks.
+    Locked,
+    /// By a sequentially consistent change of a word that the sleeper then loads as strictly.
+    SequentiallyConsistent,
+}
+
+impl Announced {
+    #[inline(always)]
+    fn before(self) {
+        // loom gives sequentially consistent accesses no more than acquire and release: a fence
+        // stands for the rest.
+        #[cfg(loom)]
+        if matches!(self, Self::SequentiallyConsistent) {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::os::sync::{AtomicU64, Mutex};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// The writer's way: work lies under a lock.
+    #[test]
+    fn work_under_a_lock_is_never_slept_over() {
+        loom::model(|| {
+            let shared = Arc::new((Doorbell::new(), Mutex::new(0u32)));
+            let sleeper = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let mut done = 0;
+                    while done < 2 {
+                        let taken = std::mem::take(&mut *shared.1.lock());
+                        done += taken;
+                        if taken == 0 {
+                            shared.0.sleep(|| *shared.1.lock() == 0);
+                        }
+                    }
+                })
+            };
+            for _ in 0..2 {
+                *shared.1.lock() += 1;
+                shared.0.ring(Announced::Locked);
+            }
+            // loom finds the deadlock where a ring was lost.
+            sleeper.join().unwrap();
+        });
+    }
+
+    /// The reaper's way: work is counted in a word.
+    #[test]
+    fn work_in_a_word_is_never_slept_over() {
+        loom::model(|| {
+            let shared = Arc::new((Doorbell::new(), AtomicU64::new(0)));
+            let sleeper = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    while shared.1.load(Ordering::SeqCst) == 0 {
+                        shared.0.sleep(|| shared.1.load(Ordering::SeqCst) == 0);
+                    }
+                })
+            };
+            shared.1.fetch_add(1, Ordering::SeqCst);
+            shared.0.ring(Announced::SequentiallyConsistent);
+            sleeper.join().unwrap();
+        });
+    }
+}

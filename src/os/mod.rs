@@ -1,0 +1,8 @@
+//! What the recorder asks of the operating system on more than one occasion: threads, descriptors,
+//! signals held back, sleeping and waking. Knows nothing of OpenCL.
+
+pub mod current;
+pub mod descriptors;
+pub mod doorbell;
+pub mod sync;
+pub mod threads;

@@ -1,0 +1,96 @@
+//! When things begin and end: the environment is read when the library is loaded; recording and the
+//! features that were asked for begin at the first OpenCL call of each process, and end with it.
+
+use super::exports;
+use crate::facts::{objects, user_events};
+use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
+use crate::hooks::{extension, instead};
+use crate::recording::{self, Recording, diag, fork, guard, meta, state};
+use crate::runtime::real;
+use crate::settings::config;
+use clscope_trace::defs::Exit;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs when the library is loaded.
+#[cfg_attr(not(test), ctor::ctor)]
+fn at_load() {
+    // An application may change its environment (or overwrite its memory) before the first OpenCL
+    // call.
+    config::get();
+}
+
+/// Tells the layers below what they call of those above. On every way into the library, since
+/// another library's constructor may call OpenCL before ours runs.
+pub fn ready() {
+    state::starts_by(&(start as fn() -> bool));
+    real::stand_ins(&(instead::of as real::StandIn));
+    extension::addresses(&(exports::address as extension::Address));
+}
+
+/// The real function of a row that was not called before; NULL if there is none.
+#[cold]
+#[inline(never)]
+pub fn find(slot: usize, function: u16) -> *mut c_void {
+    ready();
+    real::find(slot, function)
+}
+
+/// Begins recording. Whether it could.
+fn start() -> bool {
+    static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+    let settings = config::get();
+    let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());
+    let recording = match Recording::begin(settings, layer) {
+        Ok(recording) => recording,
+        Err(error) => {
+            diag::warn("no-trace", &format!("recording is off, the application runs on: {error}"));
+            return false;
+        }
+    };
+    objects::begin();
+    user_events::begin();
+    device_time::begin(settings.device_timing, counted);
+    call_sites::begin(settings.call_sites);
+    if !EXIT_HANDLER.swap(true, Ordering::Relaxed) {
+        // SAFETY: `at_exit` is a function of this library, which is never unloaded (linked with -z
+        // nodelete).
+        unsafe { libc::atexit(at_exit) };
+        fork::watch();
+    }
+    for text in &settings.complaints {
+        diag::warn("bad-setting", text);
+    }
+    sampler::begin(recording);
+    counters::begin(recording);
+    true
+}
+
+/// Keeps what Intel's runtime counted for a command.
+fn counted(command: u64, bytes: Vec<u8>) {
+    if let Some(configuration) = intel_queue::wanted() {
+        counters::report(command, configuration, bytes);
+    }
+}
+
+/// The last words of a process that ends in order.
+extern "C" fn at_exit() {
+    guard::protect((), || {
+        let Some(recording) = recording::current() else { return };
+        // A child that was forked without telling us inherits the handler, not the process.
+        if recording.is_anothers() {
+            return;
+        }
+        let times = device_time::current();
+        if let Some(times) = times {
+            times.stop();
+        }
+        recording.writer.stop();
+        sampler::end();
+        counters::end();
+        recording.files.define(&clscope_clock::anchor(recording.clock).into());
+        let pending = times.map_or(0, device_time::Device::pending);
+        recording.files.define(&Exit { ticks: recording::now(), pending }.into());
+        meta::finish(recording);
+    });
+}

@@ -1,0 +1,369 @@
+//! Values of settings: one parser each for the recorder, which reads them from the environment, and
+//! for the command, which takes them as options. Bytes, patterns, and the settings that have a type
+//! of their own.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A value that cannot be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadValue {
+    /// Of a size.
+    #[error("expected a number of bytes, with K, M or G if wanted: 500M")]
+    Size,
+    /// Of a share.
+    #[error("expected a percentage above 0 and up to 100: 1%")]
+    Percent,
+    /// Of a method of device timing.
+    #[error("expected auto, event, sample, callback, sync or off")]
+    DeviceTiming,
+    /// Of batches.
+    #[error(
+        "expected a number of batches, with their length in milliseconds if wanted: 8 or 8:1000"
+    )]
+    Replay,
+    /// Of too few batches.
+    #[error(
+        "expected {LEAST_BATCHES} batches or more: with fewer the median has no interval of 95 %"
+    )]
+    FewBatches,
+    /// Of a source of counters.
+    #[error("expected perf, oa, oa:UUID, intel-queue or intel-queue:NUMBER")]
+    Counters,
+    /// Of a number of frames.
+    #[error("expected a number of frames up to {MOST_FRAMES}")]
+    Frames,
+}
+
+/// How device time is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceTiming {
+    /// Events, harvested when the application waits.
+    Event,
+    /// Events, each with a completion callback.
+    Callback,
+    /// Each command is waited for.
+    Sync,
+    /// Events for a random part of the launches, within a budget.
+    Sample,
+    /// Events, and `sample` from when timing costs more than the budget.
+    Auto,
+    /// Not at all.
+    Off,
+}
+
+impl DeviceTiming {
+    /// Every method.
+    pub const ALL: [Self; 6] =
+        [Self::Auto, Self::Event, Self::Sample, Self::Callback, Self::Sync, Self::Off];
+
+    /// Its name in settings and traces.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Callback => "callback",
+            Self::Sync => "sync",
+            Self::Sample => "sample",
+            Self::Auto => "auto",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl FromStr for DeviceTiming {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Self::ALL.into_iter().find(|m| m.name() == text).ok_or(BadValue::DeviceTiming)
+    }
+}
+
+/// Fewest batches of a replay: the median of fewer has no interval of 95 %.
+pub const LEAST_BATCHES: u32 = 6;
+
+/// How much a launch is repeated for slow sensors: `8`, or `8:1000` for batches of a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replay {
+    /// Batches of launches.
+    pub batches: u32,
+    /// Least length of a batch.
+    pub milliseconds: u64,
+}
+
+impl FromStr for Replay {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let (batches, milliseconds) = text.split_once(':').unwrap_or((text, "300"));
+        match (batches.trim().parse(), milliseconds.trim().parse()) {
+            (Ok(batches @ LEAST_BATCHES..), Ok(milliseconds @ 1..)) => {
+                Ok(Self { batches, milliseconds })
+            }
+            (Ok(_), Ok(1u64..)) => Err(BadValue::FewBatches),
+            _ => Err(BadValue::Replay),
+        }
+    }
+}
+
+/// A source of counters that is read inside the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Counters {
+    /// perf events of the process's threads.
+    Perf,
+    /// An OA stream: of the configuration with this UUID (lower case), or as `clscope record` chose.
+    Oa(Option<String>),
+    /// Queues with counters of Intel's runtime, of this configuration.
+    IntelQueue(u32),
+}
+
+impl Counters {
+    /// Whether counts are taken around commands, which are waited for.
+    #[must_use]
+    pub const fn around_commands(&self) -> bool {
+        matches!(self, Self::Perf | Self::Oa(_))
+    }
+}
+
+impl FromStr for Counters {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let (family, of) = match text.split_once(':') {
+            Some((family, of)) => (family, Some(of)),
+            None => (text, None),
+        };
+        match (family, of) {
+            ("perf", None) => Ok(Self::Perf),
+            ("oa", None) => Ok(Self::Oa(None)),
+            ("oa", Some(uuid)) if is_uuid(uuid) => Ok(Self::Oa(Some(uuid.to_ascii_lowercase()))),
+            ("intel-queue", None) => Ok(Self::IntelQueue(0)),
+            ("intel-queue", Some(configuration)) => {
+                configuration.parse().map(Self::IntelQueue).map_err(|_| BadValue::Counters)
+            }
+            _ => Err(BadValue::Counters),
+        }
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Perf => out.write_str("perf"),
+            Self::Oa(None) => out.write_str("oa"),
+            Self::Oa(Some(uuid)) => write!(out, "oa:{uuid}"),
+            Self::IntelQueue(configuration) => write!(out, "intel-queue:{configuration}"),
+        }
+    }
+}
+
+/// Whether a text has the form of a UUID (RFC 9562, section 4).
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// Most frames that are recorded of the place of an enqueue.
+pub const MOST_FRAMES: u8 = 16;
+
+/// A number of frames, 0 for none.
+///
+/// # Errors
+/// No number, or more than [`MOST_FRAMES`].
+pub fn frames(text: &str) -> Result<u8, BadValue> {
+    text.parse().ok().filter(|frames| *frames <= MOST_FRAMES).ok_or(BadValue::Frames)
+}
+
+/// Bytes: `500M`, `2G`, `4096`; K, M and G are binary multiples, also written KB or KiB.
+///
+/// # Errors
+/// No size, 0, or more than 64 bits hold.
+pub fn size(text: &str) -> Result<u64, BadValue> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = text.get(digits.len()..).unwrap_or_default().trim().to_ascii_uppercase();
+    let scale = match unit.as_str() {
+        "" | "B" => 1u64,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        _ => return Err(BadValue::Size),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(scale));
+    bytes.filter(|n| *n > 0).ok_or(BadValue::Size)
+}
+
+/// A percentage, with or without its sign, as a share of 1.
+///
+/// # Errors
+/// No number, not above 0, or above 100.
+pub fn percent(text: &str) -> Result<f64, BadValue> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>();
+    let within = number.ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
+    within.map(|percent| percent / 100.0).ok_or(BadValue::Percent)
+}
+
+/// Entries of a comma-separated list, without empty ones.
+pub fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|one| !one.is_empty())
+}
+
+/// Whether a pattern matches a whole name: `*` stands for any characters, `?` for one. In time
+/// proportional to the product of both lengths at most.
+#[must_use]
+pub fn glob(pattern: &str, name: &str) -> bool {
+    let (mut pattern, mut name) = (pattern.chars(), name.chars());
+    // Where the last star stands, and what it left of the name.
+    let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+    loop {
+        let here = name.clone();
+        match (pattern.next(), name.next()) {
+            (Some('*'), _) => {
+                star = Some((pattern.clone(), here.clone()));
+                name = here;
+            }
+            (None, None) => return true,
+            (Some('?'), Some(_)) => {}
+            (Some(p), Some(n)) if p == n => {}
+            _ => {
+                // The last star takes one character more.
+                let Some((after, mut rest)) = star.take() else { return false };
+                if rest.next().is_none() {
+                    return false;
+                }
+                pattern = after.clone();
+                name = rest.clone();
+                star = Some((after, rest));
+            }
+        }
+    }
+}
+
+/// Whether a name matches one of the patterns; all names do where there are none.
+#[must_use]
+pub fn matches(patterns: &[String], name: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{DEVICE_TIMING, SETTINGS};
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_table_names_every_method_of_device_timing() {
+        let setting = SETTINGS.iter().find(|s| s.name == DEVICE_TIMING).unwrap();
+        let mut named: Vec<_> = setting.values.split(" | ").collect();
+        let mut known: Vec<_> = DeviceTiming::ALL.iter().map(|m| m.name()).collect();
+        named.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(named, known);
+        for method in DeviceTiming::ALL {
+            assert_eq!(method.name().parse(), Ok(method));
+        }
+        assert_eq!("Event".parse::<DeviceTiming>(), Err(BadValue::DeviceTiming));
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("2k", 2048),
+            ("3 MB", 3 << 20),
+            ("500M", 500 << 20),
+            (" 2GiB ", 2 << 30),
+            ("7B", 7),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "0", "M", "-1", "1T", "1.5G", "18446744073709551615G", "0K"] {
+            assert_eq!(size(bad), Err(BadValue::Size), "{bad}");
+        }
+    }
+
+    #[test]
+    fn replays() {
+        assert_eq!("8".parse(), Ok(Replay { batches: 8, milliseconds: 300 }));
+        assert_eq!("6:1000".parse(), Ok(Replay { batches: 6, milliseconds: 1000 }));
+        assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
+        for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1"] {
+            assert_eq!(bad.parse::<Replay>(), Err(BadValue::Replay), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counters() {
+        let uuid = "0123ABCD-4567-89ab-cdef-0123456789ab";
+        for (text, is) in [
+            ("perf", Counters::Perf),
+            ("oa", Counters::Oa(None)),
+            (&format!("oa:{uuid}"), Counters::Oa(Some(uuid.to_ascii_lowercase()))),
+            ("intel-queue:2", Counters::IntelQueue(2)),
+        ] {
+            assert_eq!(text.parse(), Ok(is.clone()), "{text}");
+            assert_eq!(is.to_string().parse(), Ok(is), "{text}");
+        }
+        assert_eq!("intel-queue".parse(), Ok(Counters::IntelQueue(0)));
+        for bad in ["", "oa:", "oa:x", "perf:cycles", "intel-queue:x", "gpm"] {
+            assert_eq!(bad.parse::<Counters>(), Err(BadValue::Counters), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_and_frames() {
+        assert_eq!(percent("1"), Ok(0.01));
+        assert_eq!(percent("50 %"), Ok(0.5));
+        for bad in ["0", "-1", "101", "nan", "", "%"] {
+            assert_eq!(percent(bad), Err(BadValue::Percent), "{bad}");
+        }
+        assert_eq!((frames("0"), frames("16")), (Ok(0), Ok(16)));
+        assert_eq!(frames("17"), Err(BadValue::Frames));
+    }
+
+    #[test]
+    fn globs() {
+        for (pattern, name, is) in [
+            ("a*c", "abbc", true),
+            ("a*c", "abcd", false),
+            ("*", "", true),
+            ("?b*", "abc", true),
+            ("?", "", false),
+            ("*a*b", "xxaxxb", true),
+            ("**", "x", true),
+            ("?", "ä", true),
+            ("", "", true),
+            ("", "x", false),
+            ("x", "", false),
+        ] {
+            assert_eq!(glob(pattern, name), is, "{pattern} {name}");
+        }
+        // Exponential in a matcher that tries every split again.
+        assert!(!glob(&"*a".repeat(40), &"a".repeat(39)));
+    }
+
+    /// What a pattern means, said as plainly as can be.
+    fn meant(pattern: &[char], name: &[char]) -> bool {
+        match (pattern, name) {
+            ([], []) => true,
+            (['*', rest @ ..], _) => {
+                (0..=name.len()).any(|taken| meant(rest, name.get(taken..).unwrap_or(&[])))
+            }
+            (['?', rest @ ..], [_, tail @ ..]) => meant(rest, tail),
+            ([p, rest @ ..], [n, tail @ ..]) => p == n && meant(rest, tail),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn globs_match_what_they_mean(pattern in "[ab*?]{0,8}", name in "[ab]{0,10}") {
+            let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+            prop_assert_eq!(glob(&pattern, &name), meant(&p, &n));
+        }
+    }
+}
