@@ -18,33 +18,57 @@
 //!    own.
 //!
 //! # Layers
-//! `abi` < `settings` < `os` < `recording` < `runtime` < `facts` < `features` < `hooks` < `shell`:
-//! a layer uses those before it.
+//! Folders of this directory; each names those before it alone (test `layers`):
+//!
+//! | layer | owns |
+//! |---|---|
+//! | `abi` | types, ids, signatures and constants of OpenCL; what may differ from the application's calls |
+//! | `settings` | the environment, read once |
+//! | `os` | threads, descriptors, sleeping and waking |
+//! | `recording` | the trace's files, the rings of threads, the guard that every call passes, messages |
+//! | `runtime` | the real functions, and how they are found |
+//! | `facts` | ids and properties of the application's objects |
+//! | `features` | device time, launches, call sites, sensors, counters, replay; none names another, but launches name device time |
+//! | `hooks` | what is done around the application's calls, and which features take part |
+//! | `shell` | exported symbols, the table that they are made from, the ABI of layers, beginning and end |
+//!
+//! What a lower layer needs of a higher one (how recording begins, stand-ins for functions,
+//! addresses to hand out) it is told by `shell::lifecycle` on every way into the library.
+//!
+//! One crate and no library below it: the fast path runs from an exported symbol to a ring in some
+//! hundred instructions, which are to be inlined whatever the profile.
 //!
 //! # Way of a call
-//! `shell::exports` (the only exported symbols, one row of `shell::table` each) takes the guard of
-//! `recording::guard`, calls the function that `runtime::real` found, and hands what happened to
-//! the thread's ring in `recording`. Calls that create things, that the recorder must answer
-//! itself, or at which commands are known complete go through `hooks`. `shell::layer` speaks the
-//! layer ABI of loaders. `hooks::instead` puts `replay` and `snapshot` in the way, in runs that ask
-//! for them; `sampler` reads sensors where nobody else does, `counters` counters around commands,
-//! and `intel_queue` has Intel's runtime count; `call_sites` tells where enqueues come from.
-//! `settings::config` is the only reader of the environment, `recording::diag` the only writer to
-//! stderr.
+//! An exported symbol (one row of `shell::table`, with a body of `shell::exports`) takes the guard
+//! (`recording::guard`), calls the function that `runtime::real` found, and hands what happened to
+//! the thread's ring (`recording::ring`). Calls that create things, that the recorder must answer
+//! itself, or at which commands are known complete have hooks; enqueues go through
+//! `hooks::enqueue`. `hooks::instead` puts `features::replay` and `hooks::snapshot` in the way, in
+//! runs that ask for them. `settings::config` is the only reader of the environment,
+//! `recording::diag` the only writer to stderr.
 
 #![allow(
     non_snake_case,
     clippy::missing_safety_doc,
     reason = "hooks have the names of the functions they stand for, and their contracts"
 )]
+#![cfg_attr(test, allow(dead_code, reason = "what only hooks and shell use"))]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]
 
 mod abi;
 mod facts;
 mod features;
-mod hooks;
 mod os;
 mod recording;
 mod runtime;
 mod settings;
+
+// Unit tests reach every layer below the hooks. They are built without what is above, so that their
+// binary exports no function of OpenCL and reads nothing when it is loaded.
+#[cfg(not(test))]
+mod hooks;
+#[cfg(not(test))]
 mod shell;
+
+#[cfg(test)]
+mod layers;

@@ -171,7 +171,6 @@ struct Understood<'a> {
 
 impl Understood<'_> {
     /// A setting as it was given, understood or with the reason why not.
-    #[expect(clippy::type_complexity, reason = "said once")]
     fn given<T>(
         &self,
         name: &str,

@@ -235,7 +235,7 @@ use crate::runtime::real;
                 body! { $class $id $name ($($arg: $ty),*) -> $ret { $($meaning)* } }
             }
 
-            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[unsafe(no_mangle)]
             #[allow(non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
             pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
                 // SAFETY: the application's own call.
@@ -279,7 +279,7 @@ pub fn address(slot: usize, function: u16) -> *mut c_void {
 ///
 /// # Safety
 /// `name` is a C string, `bound` the address of that function.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn clscope_bind(name: P, bound: H) -> H {
     lifecycle::ready();
     // SAFETY: the caller's promise.

@@ -23,7 +23,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// As the specification of clGetLayerInfo says.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn clGetLayerInfo(
     param_name: u32,
     size: usize,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn clGetLayerInfo(
 ///
 /// # Safety
 /// `target` is a table of `entries` function pointers in the order of `struct _cl_icd_dispatch`.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn clInitLayer(
     entries: u32,
     target: *const *mut c_void,
@@ -111,7 +111,7 @@ fn take_slot() -> usize {
 ///
 /// # Safety
 /// As [`clInitLayer`].
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn clInitLayerWithProperties(
     entries: u32,
     target: *const *mut c_void,
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn clInitLayerWithProperties(
 }
 
 /// The loader is done with us. Our tables stay valid: the library is never unloaded.
-#[cfg_attr(not(test), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn clDeinitLayer() -> i32 {
     0
 }

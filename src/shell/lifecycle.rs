@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs when the library is loaded.
-#[cfg_attr(not(test), ctor::ctor)]
+#[ctor::ctor]
 fn at_load() {
     // An application may change its environment (or overwrite its memory) before the first OpenCL
     // call.
