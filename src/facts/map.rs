@@ -1,6 +1,9 @@
 //! A lock-free map from words to words: what handles are, for the fast path.
 
-use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
+use crate::os::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, strictly};
+
+/// Places of an empty map.
+const FIRST: usize = if cfg!(all(test, feature = "loom")) { 4 } else { 256 };
 
 /// A lock-free map from non-zero keys to values. Keys stay for ever; their number is bounded by the
 /// number of distinct addresses the runtime hands out. Growing copies under a lock while readers go
@@ -54,7 +57,7 @@ impl Map {
     /// Empty.
     pub fn new() -> Self {
         Self {
-            slots: AtomicPtr::new(Box::into_raw(Box::new(Slots::new(256)))),
+            slots: AtomicPtr::new(Box::into_raw(Box::new(Slots::new(FIRST)))),
             growing: AtomicBool::new(false),
             grow: Mutex::new(()),
         }
@@ -107,6 +110,7 @@ impl Map {
         let slots = self.slots();
         if let Some(cell) = slots.find(key) {
             cell.store(value, Ordering::SeqCst);
+            strictly();
             // A copy in the making may have read the old value: either we see it being made, or it
             // saw our store.
             if !self.growing.load(Ordering::SeqCst)
@@ -120,6 +124,7 @@ impl Map {
         if slots.find(key).is_none() && slots.used.load(Ordering::Relaxed) as usize * 2 > slots.mask
         {
             self.growing.store(true, Ordering::SeqCst);
+            strictly();
             let larger = Slots::new((slots.mask + 1) * 2);
             for (k, v) in &slots.entries {
                 let k = k.load(Ordering::Relaxed);
@@ -150,5 +155,102 @@ fn insert(slots: &Slots, key: u64, value: u64) {
             return;
         }
         at = (at + 1) & slots.mask;
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_values_while_the_map_grows() {
+        let map = Map::new();
+        assert_eq!(map.get(0), 0);
+        for key in 1..=10_000u64 {
+            map.set(key * 16, key);
+            assert_eq!(map.get(key * 16), key);
+        }
+        for key in 1..=10_000u64 {
+            assert_eq!(map.get(key * 16), key);
+            assert_eq!(map.get(key * 16 + 8), 0);
+        }
+        map.set(16, 7);
+        assert_eq!(map.get(16), 7);
+        map.set(0, 9);
+        assert_eq!(map.get(0), 0, "NULL has no value");
+    }
+
+    #[test]
+    fn additions_give_the_value_before() {
+        let map = Map::new();
+        assert_eq!((map.add(48, 1), map.add(48, 1), map.add(48, 5)), (0, 1, 2));
+        assert_eq!(map.get(48), 7);
+    }
+
+    #[test]
+    fn threads_see_what_others_set() {
+        let map = Map::new();
+        let each = if cfg!(miri) { 100 } else { 20_000u64 };
+        std::thread::scope(|scope| {
+            for thread in 1..=3u64 {
+                let map = &map;
+                scope.spawn(move || {
+                    for i in 1..=each {
+                        map.set(thread << 32 | i, i);
+                        assert_eq!(map.get(thread << 32 | i), i);
+                    }
+                });
+            }
+        });
+        for thread in 1..=3u64 {
+            assert!((1..=each).all(|i| map.get(thread << 32 | i) == i));
+        }
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A value that is set while another thread makes the map grow is in the new table, too.
+    #[test]
+    fn no_value_is_lost_to_a_map_that_grows() {
+        loom::model(|| {
+            let map = Arc::new(Map::new());
+            map.set(1, 10);
+            map.set(2, 20);
+            let grower = {
+                let map = Arc::clone(&map);
+                // The third key in four places.
+                thread::spawn(move || map.set(3, 30))
+            };
+            map.set(1, 11);
+            assert_eq!((map.get(1), map.get(2)), (11, 20));
+            grower.join().unwrap();
+            assert_eq!((map.get(1), map.get(2), map.get(3)), (11, 20, 30));
+        });
+    }
+
+    /// A reader sees a key with its value or not at all.
+    #[test]
+    fn a_key_is_never_seen_without_its_value() {
+        loom::model(|| {
+            let map = Arc::new(Map::new());
+            let writer = {
+                let map = Arc::clone(&map);
+                thread::spawn(move || {
+                    map.set(1, 10);
+                    map.set(2, 20);
+                    map.set(3, 30);
+                })
+            };
+            for (key, value) in [(3, 30), (1, 10)] {
+                let seen = map.get(key);
+                assert!(seen == 0 || seen == value, "{key}: {seen}");
+            }
+            writer.join().unwrap();
+        });
     }
 }

@@ -1,7 +1,7 @@
 //! Sleeping until there is something to do: one thread waits, any thread wakes it. Nobody who rings
 //! waits for anything, and nothing that was announced before a ring is missed.
 
-use super::sync::{AtomicU32, Ordering, fence};
+use super::sync::{AtomicU32, Ordering, strictly};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -10,7 +10,7 @@ const ASLEEP: u32 = 1;
 pub struct Doorbell {
     /// Whether the thread sleeps, or is about to. Also the futex.
     state: AtomicU32,
-    #[cfg(loom)]
+    #[cfg(all(test, feature = "loom"))]
     bed: (loom::sync::Mutex<()>, loom::sync::Condvar),
 }
 
@@ -19,7 +19,7 @@ impl Doorbell {
     pub fn new() -> Self {
         Self {
             state: AtomicU32::new(AWAKE),
-            #[cfg(loom)]
+            #[cfg(all(test, feature = "loom"))]
             bed: (loom::sync::Mutex::new(()), loom::sync::Condvar::new()),
         }
     }
@@ -44,15 +44,16 @@ impl Doorbell {
     /// Sleeps until the next ring, unless there is something to do: `idle` looks once more, after
     /// those who ring can see that the thread is about to sleep.
     pub fn sleep(&self, idle: impl FnOnce() -> bool) {
-        self.state.store(ASLEEP, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        // An exchange, not a store: it takes note of the ring that it comes after.
+        self.state.swap(ASLEEP, Ordering::SeqCst);
+        strictly();
         if idle() {
             self.doze();
         }
-        self.state.store(AWAKE, Ordering::SeqCst);
+        self.state.swap(AWAKE, Ordering::SeqCst);
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, feature = "loom")))]
     fn call(&self) {
         // SAFETY: a live futex word.
         unsafe {
@@ -66,7 +67,7 @@ impl Doorbell {
     }
 
     /// May return early.
-    #[cfg(not(loom))]
+    #[cfg(not(all(test, feature = "loom")))]
     fn doze(&self) {
         // SAFETY: a live futex word; returns at once if it does not say asleep any more.
         unsafe {
@@ -81,13 +82,13 @@ impl Doorbell {
     }
 
     /// A futex looks at its word and puts the thread to sleep in one step: as under a lock.
-    #[cfg(loom)]
+    #[cfg(all(test, feature = "loom"))]
     fn call(&self) {
         let _bed = self.bed.0.lock();
         self.bed.1.notify_one();
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, feature = "loom"))]
     fn doze(&self) {
         let mut bed = self.bed.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         while self.state.load(Ordering::SeqCst) == ASLEEP {
@@ -108,16 +109,13 @@ pub enum Announced {
 impl Announced {
     #[inline(always)]
     fn before(self) {
-        // loom gives sequentially consistent accesses no more than acquire and release: a fence
-        // stands for the rest.
-        #[cfg(loom)]
         if matches!(self, Self::SequentiallyConsistent) {
-            fence(Ordering::SeqCst);
+            strictly();
         }
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod loom_tests {
     use super::*;
     use crate::os::sync::{AtomicU64, Mutex};

@@ -1,20 +1,20 @@
-//! Atomics and locks for what loom checks: loom's under `--cfg loom`, else the ordinary ones.
+//! Atomics and locks for what loom checks: loom's in tests with the feature `loom`, else the ordinary ones.
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, feature = "loom")))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(loom)]
+#[cfg(all(test, feature = "loom"))]
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-#[cfg(not(loom))]
+#[cfg(not(all(test, feature = "loom")))]
 pub use parking_lot::Mutex;
 
-#[cfg(loom)]
+#[cfg(all(test, feature = "loom"))]
 pub use self::checked::Mutex;
 
 /// loom's lock with the face of parking_lot's.
-#[cfg(loom)]
+#[cfg(all(test, feature = "loom"))]
 mod checked {
     use loom::sync::MutexGuard;
 
@@ -33,5 +33,19 @@ mod checked {
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             self.0.try_lock().ok()
         }
+
+        /// Time does not pass here: nobody holds a lock for ever.
+        pub fn try_lock_for(&self, _: std::time::Duration) -> Option<MutexGuard<'_, T>> {
+            Some(self.lock())
+        }
     }
+}
+
+/// Between a sequentially consistent store and a load of another word, where two threads do so and
+/// one must see the other's store. loom gives such accesses no more than acquire and release: there
+/// a fence stands for the rest.
+#[inline(always)]
+pub fn strictly() {
+    #[cfg(all(test, feature = "loom"))]
+    fence(Ordering::SeqCst);
 }

@@ -6,13 +6,14 @@
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no
 //! allocation, no system call.
 
+use super::protocol::{self, cell};
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
 use crate::recording::{self, state, state::Begun};
 use clscope_trace::file::ring;
 use clscope_trace::record;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A recorded call between its beginning and its record.
 pub struct Entered {
@@ -58,17 +59,6 @@ fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
         cell(header, ring::CALL).store(u64::from(site.function) + 1, Ordering::Relaxed);
     }
     Entered { thread: t, mark: begin | silent }
-}
-
-/// A word of a ring's header.
-///
-/// # Safety
-/// `header` points to a ring header or SCRATCH; `at` is an offset of `file::ring`.
-#[inline(always)]
-pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
-    // SAFETY: in bounds and aligned by the caller's contract; the memory is never unmapped while
-    // its thread runs.
-    unsafe { AtomicU64::from_ptr(header.add(at).cast()) }
 }
 
 fn slow_enter(t: &Thread, site: Site) -> Begun {
@@ -226,8 +216,8 @@ pub fn publish(t: &Thread, time: u64, bytes: u64) {
     t.last.set(time);
     let position = t.position.get() + bytes;
     t.position.set(position);
-    // SAFETY: the thread's header, see `enter`.
-    unsafe { cell(t.header.get(), ring::POSITION) }.store(position, Ordering::Release);
+    // SAFETY: the thread's header, see `enter`; its records were written before.
+    unsafe { protocol::published(t.header.get(), position) };
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@ pub mod files;
 pub mod fork;
 pub mod guard;
 pub mod meta;
+mod protocol;
 pub mod ring;
 pub mod state;
 pub mod thread;

@@ -5,15 +5,16 @@
 //! where the writer takes no more. Rings start at a page and grow, so that thousands of short
 //! threads stay cheap.
 
-use super::guard::{Thread, cell, publish};
+use super::guard::{Thread, publish};
+use super::protocol::{self, Beginning, cell};
 use super::writer::Full;
 use super::{Recording, current, diag, files, now};
 use clscope_trace::defs;
-use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
 use memmap2::MmapRaw;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 /// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
 const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
@@ -382,29 +383,21 @@ fn region(recording: &Recording, size: usize) -> std::io::Result<Region> {
 /// its drops.
 fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u64) {
     let (before, header) = (t.header.get(), region.header());
-    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. The thread
-    // field is stored last, so that a reader never takes a half-made header for a ring in use.
+    // SAFETY: the region is mapped, page-aligned and at least a page; it is ours alone. Before it
+    // the thread had another, or SCRATCH, whose call may be any thread's.
     unsafe {
-        cell(header, ring::BASE).store(time, Ordering::Relaxed);
-        cell(header, ring::POSITION).store(sequence << 32, Ordering::Relaxed);
-        cell(header, ring::DRAINED).store(sequence, Ordering::Relaxed);
-        cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
-        // What SCRATCH says of a call may be any thread's.
         let call = if t.ring.get().is_null() {
             0
         } else {
             cell(before, ring::CALL).load(Ordering::Relaxed)
         };
-        cell(header, ring::CALL).store(call, Ordering::Relaxed);
-        cell(header, ring::CALL_BEGIN)
-            .store(cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed), Ordering::Relaxed);
-        cell(header, ring::MAGIC)
-            .store(u64::from(RING_MAGIC) | ((region.size as u64) << 32), Ordering::Relaxed);
-        cell(header, ring::THREAD).store(u64::from(thread) + 1, Ordering::Release);
+        let call_begin = cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed);
+        let size = region.size;
+        protocol::begin(
+            header,
+            &Beginning { thread, sequence, base: time, size, call, call_begin },
+        );
     }
-    // Readers of a running process must see the new header before the records that overwrite the
-    // old ones, as in `drain`.
-    fence(Ordering::Release);
     t.header.set(header);
     // What the header before could not tell yet. Taken last: a signal handler may have counted
     // there until now.
@@ -430,7 +423,7 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
     }
     let Ok(next) = region(recording, LARGEST) else { return false };
     let position = t.position.get();
-    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    let (sequence, used) = protocol::parts(position);
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
     // SAFETY: the header of the region before. The call in progress stands in the new one.
@@ -455,7 +448,7 @@ pub fn write_full(recording: &Recording, full: &Full) -> bool {
         return false;
     }
     // SAFETY: the region's header.
-    unsafe { cell(header, ring::DRAINED) }.store(u64::from(full.sequence) + 1, Ordering::Release);
+    unsafe { protocol::drained(header, u64::from(full.sequence)) };
     true
 }
 
@@ -476,7 +469,7 @@ fn name_thread(recording: &Recording, index: u32) {
 fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     let header = owned.header();
     let position = t.position.get();
-    let (sequence, used) = (position >> 32, (position & 0xffff_ffff) as usize);
+    let (sequence, used) = protocol::parts(position);
     if used > 0 {
         // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in
         // the region; only this thread writes them, and readers of a live process expect this part
@@ -492,7 +485,7 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         match files::write_block(owned.recording, framed, owned.thread, sequence as u32, base) {
             Ok(()) => {
                 // SAFETY: the thread's header.
-                unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
+                unsafe { protocol::drained(header, sequence) };
             }
             Err(error) => {
                 let (failed, others) = lost_with(framed);
@@ -509,17 +502,11 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         }
     }
     let base = t.last.get().max(if used == 0 { time } else { 0 });
-    let next = (sequence + 1) << 32;
-    // SAFETY: the thread's header and the first word behind it. The base is stored first: records
-    // of the new block refer to it.
-    unsafe {
-        cell(header, ring::BASE).store(base, Ordering::Relaxed);
-        cell(header, ring::POSITION).store(next, Ordering::Release);
+    // SAFETY: the thread's header and the first word behind it.
+    let next = unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
-    }
-    // Records of the next block overwrite this one's: readers of a running process must see the new
-    // sequence number first (tools/bench/tests/loom_ring.rs).
-    fence(Ordering::Release);
+        protocol::next_block(header, position, base)
+    };
     t.position.set(next);
 }
 
@@ -559,8 +546,8 @@ fn tell_drops(t: &Thread) {
 
 /// Marks a region free for the next thread.
 pub fn give_back(recording: &Recording, region: Region) {
-    // SAFETY: the region's header.
-    unsafe { cell(region.header(), ring::THREAD) }.store(0, Ordering::Release);
+    // SAFETY: the region's header; its thread has left it.
+    unsafe { protocol::free(region.header()) };
     recording.rings.lock().free.push(region);
 }
 

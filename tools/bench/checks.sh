@@ -1,8 +1,10 @@
 #!/bin/sh
-# checks.sh [miri|tsan|aarch64|fuzz|kill]...: what watches the code harder than the tests do, as far as the toolchain can be had;
+# checks.sh [miri|loom|tsan|aarch64|fuzz|kill]...: what watches the code harder than the tests do, as far as the toolchain can be had;
 # what cannot be run is said, and is no failure. All by default. A few minutes.
-#   miri     the format's reader and writer, and the queue of commands in flight: undefined behaviour, data races, weak memory
-#   tsan     the queue of commands in flight under ThreadSanitizer (needs the nightly's rust-src)
+#   miri     the format's reader and writer, the recorder's map of objects and queue of commands in flight: undefined behaviour,
+#            data races, weak memory
+#   loom     what is lock-free in the recorder, in every order of memory and threads
+#   tsan     that map and queue under ThreadSanitizer (needs the nightly's rust-src)
 #   aarch64  the workspace type-checks for 64-bit Arm: no TSC there
 #   fuzz     a minute of damaged traces through libraries and command
 #   kill     100 recorded processes killed at random moments, on the fake OpenCL library
@@ -10,7 +12,7 @@
 # them programs under AddressSanitizer.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-[ $# -gt 0 ] || set -- miri tsan aarch64 fuzz kill
+[ $# -gt 0 ] || set -- miri loom tsan aarch64 fuzz kill
 target=${CARGO_TARGET_DIR:-target}
 status=0
 
@@ -31,17 +33,19 @@ for check in "$@"; do
             # hide in the ten-thousandth.
             PROPTEST_CASES=4 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 MIRIFLAGS=-Zmiri-disable-isolation \
                 ran "miri, format" cargo +nightly miri test -q -p clscope-trace -- --skip every_ --skip flip
-            # Queues live for ever by design: their memory is no leak.
+            # Maps and queues live for ever by design: their memory is no leak.
             MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
-                ran "miri, queue" cargo +nightly miri test -q -p clscope-bench --test pending
+                ran "miri, recorder" cargo +nightly miri test -q -p clscope --lib -- facts::map pending switch current
         else
             skipped miri "rustup component add miri --toolchain nightly"
         fi ;;
+    loom)
+        ran "loom" cargo test -q -p clscope --lib --features loom loom_tests ;;
     tsan)
         if [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then
             host=$(rustc +nightly -vV | sed -n 's/^host: //p')
             RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$target/tsan \
-                ran "tsan, queue" cargo +nightly test -q -Zbuild-std --target "$host" -p clscope-bench --test pending
+                ran "tsan, recorder" cargo +nightly test -q -Zbuild-std --target "$host" -p clscope --lib -- facts::map pending
         else
             skipped tsan "rustup component add rust-src --toolchain nightly"
         fi ;;
@@ -63,7 +67,7 @@ for check in "$@"; do
         ran "kill" "$target/release/clscope-bench" kill --runs 100 --fake --fixtures "$fixtures" --scratch "$fixtures" \
             --seed "${SEED:-$(date +%s)}" --command "$target/release/clscope"
         rm -rf "$fixtures" ;;
-    *) echo "usage: checks.sh [miri|tsan|aarch64|fuzz|kill]..." >&2; exit 2 ;;
+    *) echo "usage: checks.sh [miri|loom|tsan|aarch64|fuzz|kill]..." >&2; exit 2 ;;
     esac
 done
 exit $status

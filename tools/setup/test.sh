@@ -35,5 +35,7 @@ if "$CARGO" nextest --version >/dev/null 2>&1; then
 else
     "$CARGO" test --workspace --no-fail-fast "$@"
 fi
+# What is lock-free in the recorder, in every order of memory and threads.
+"$CARGO" test --quiet -p clscope --lib --features loom loom_tests
 # Outside the workspace.
 "$CARGO" test --quiet --manifest-path tools/audit/Cargo.toml --target-dir "$target"

@@ -17,18 +17,17 @@
 use super::Queue;
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
+use crate::os::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::recording::guard;
 use crate::runtime::functions as api;
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Profiling is on and stays so.
-const NEVER: u8 = 0;
+const NEVER: u32 = 0;
 /// It is on, and may be switched off.
-const ON: u8 = 1;
+const ON: u32 = 1;
 /// It is off, and may be switched on.
-const OFF: u8 = 2;
+const OFF: u32 = 2;
 
 /// How long giving up waits for another thread that is just switching: longer only where that
 /// thread is lost.
@@ -36,9 +35,9 @@ const SWITCHING: Duration = Duration::from_millis(200);
 
 /// The switch of one queue.
 pub struct Switch {
-    state: AtomicU8,
+    state: AtomicU32,
     /// Address of the state of the only thread that enqueued events so far.
-    owner: AtomicUsize,
+    owner: AtomicU64,
     /// Held while the runtime is told.
     telling: Mutex<()>,
 }
@@ -47,8 +46,8 @@ impl Switch {
     /// `may`: profiling was added by us, on a platform that can switch it.
     pub fn new(may: bool) -> Self {
         Self {
-            state: AtomicU8::new(if may { ON } else { NEVER }),
-            owner: AtomicUsize::new(0),
+            state: AtomicU32::new(if may { ON } else { NEVER }),
+            owner: AtomicU64::new(0),
             telling: Mutex::new(()),
         }
     }
@@ -57,65 +56,77 @@ impl Switch {
     /// application's or the driver's own.
     #[inline(always)]
     pub fn turn(&self, queue: &Queue, on: bool) {
-        if self.state.load(Ordering::Relaxed) != NEVER {
-            self.turned(queue, if on { ON } else { OFF });
+        if self.in_use() {
+            self.turn_told(queue, on);
         }
+    }
+
+    #[inline(never)]
+    fn turn_told(&self, queue: &Queue, on: bool) {
+        self.turned(me(), if on { ON } else { OFF }, |on| set(queue, on));
     }
 
     /// Turns profiling on for commands of ours, unless another thread has the switch: for them it
     /// is not given up.
     pub fn on(&self, queue: &Queue) -> bool {
-        let mine =
-            self.owner.load(Ordering::Relaxed) == std::ptr::from_ref(guard::thread()) as usize;
-        if mine {
+        if self.owner.load(Ordering::Relaxed) == me() {
             self.turn(queue, true);
         }
         self.state.load(Ordering::Relaxed) != OFF
     }
 
-    #[inline(never)]
-    fn turned(&self, queue: &Queue, to: u8) {
-        let me = std::ptr::from_ref(guard::thread()) as usize;
+    /// From now on the queue profiles for good.
+    #[cold]
+    pub fn give_up(&self, queue: &Queue) {
+        self.given_up(|on| set(queue, on));
+    }
+
+    /// Whether the application's own commands may have been enqueued while profiling was off.
+    #[inline(always)]
+    pub fn in_use(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// The thread `me` wants the state `to`; `set` tells the runtime.
+    fn turned(&self, me: u64, to: u32, set: impl Fn(bool) -> bool) {
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == me {
             if self.state.load(Ordering::Relaxed) != to {
-                self.tell(queue, to);
+                self.tell(to, set);
             }
         } else if owner == 0
             && self.owner.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            self.tell(queue, to);
+            self.tell(to, set);
         } else {
-            self.give_up(queue);
+            self.given_up(set);
         }
     }
 
-    fn tell(&self, queue: &Queue, to: u8) {
+    fn tell(&self, to: u32, set: impl Fn(bool) -> bool) {
         // Whoever holds it gives up the switching, or is another thread that has just begun to use
         // the queue.
         let Some(_telling) = self.telling.try_lock() else { return };
         let state = self.state.load(Ordering::Relaxed);
         if state != NEVER && state != to {
-            self.state.store(if set(queue, to == ON) { to } else { NEVER }, Ordering::Relaxed);
+            self.state.store(if set(to == ON) { to } else { NEVER }, Ordering::Relaxed);
         }
     }
 
-    /// From now on the queue profiles for good.
-    #[cold]
-    pub fn give_up(&self, queue: &Queue) {
-        if self.state.load(Ordering::Relaxed) == NEVER {
+    fn given_up(&self, set: impl Fn(bool) -> bool) {
+        if !self.in_use() {
             return;
         }
         let _telling = self.telling.try_lock_for(SWITCHING);
         if self.state.swap(NEVER, Ordering::Relaxed) == OFF {
-            set(queue, true);
+            set(true);
         }
     }
+}
 
-    /// Whether the application's own commands may have been enqueued while profiling was off.
-    pub fn in_use(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != NEVER
-    }
+/// The calling thread, as the switch tells threads apart.
+fn me() -> u64 {
+    std::ptr::from_ref(guard::thread()) as u64
 }
 
 /// Tells the runtime.
@@ -126,4 +137,81 @@ fn set(queue: &Queue, on: bool) -> bool {
     guard::unseen(|| unsafe {
         set(queue.handle as H, cl::CL_QUEUE_PROFILING_ENABLE, u32::from(on), std::ptr::null_mut())
     }) == 0
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// What a runtime was told, which obeys or refuses.
+    fn told(switch: &Switch, obeys: bool, turns: &[(u64, u32)]) -> Vec<bool> {
+        let told = RefCell::new(Vec::new());
+        for (thread, to) in turns {
+            switch.turned(*thread, *to, |on| {
+                told.borrow_mut().push(on);
+                obeys
+            });
+        }
+        told.into_inner()
+    }
+
+    #[test]
+    fn the_runtime_is_told_of_changes_only() {
+        let switch = Switch::new(true);
+        assert_eq!(told(&switch, true, &[(1, ON), (1, OFF), (1, OFF), (1, ON)]), [false, true]);
+        assert!(switch.in_use());
+    }
+
+    #[test]
+    fn a_second_thread_ends_the_switching_with_profiling_on() {
+        let switch = Switch::new(true);
+        assert_eq!(told(&switch, true, &[(1, OFF), (2, OFF), (1, OFF), (2, OFF)]), [false, true]);
+        assert!(!switch.in_use());
+    }
+
+    #[test]
+    fn a_refusal_ends_it_too() {
+        let switch = Switch::new(true);
+        assert_eq!(told(&switch, false, &[(1, OFF)]), [false]);
+        assert!(!switch.in_use());
+    }
+
+    #[test]
+    fn others_are_never_switched() {
+        let switch = Switch::new(false);
+        switch.given_up(|_| panic!("told"));
+        assert!(!switch.in_use());
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    use super::*;
+    use crate::os::sync::AtomicBool;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Whatever two threads do at the same time: in the end the queue profiles, and stays so.
+    #[test]
+    fn two_threads_leave_profiling_on() {
+        loom::model(|| {
+            let shared = Arc::new((Switch::new(true), AtomicBool::new(true)));
+            let run = |thread: u64| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.0.turned(thread, OFF, |on| {
+                        shared.1.store(on, Ordering::Relaxed);
+                        true
+                    });
+                })
+            };
+            let threads = [run(1), run(2)];
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(shared.1.load(Ordering::Relaxed), "profiling stayed off");
+            assert!(!shared.0.in_use());
+        });
+    }
 }

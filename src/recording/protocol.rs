@@ -1,0 +1,343 @@
+//! The words of a ring's header, and the order in which they are written so that whoever reads the
+//! ring of a running or killed process sees whole records and knows whose they are. Every store
+//! that readers depend on is in here; loom runs these functions against a reader.
+//!
+//! A ring belongs to one thread at a time. What a reader may rely on: a record below the published
+//! position is whole; records of two blocks never pass for one, if the reader asks for the position
+//! again after copying; and a block that left the ring is in a segment before it is overwritten.
+
+use crate::os::sync::{AtomicU64, Ordering, fence};
+use clscope_trace::file::{RING_MAGIC, ring};
+
+/// A word of a ring's header.
+///
+/// # Safety
+/// `header` points to a ring header or scratch memory of the same size, which is never unmapped
+/// while its thread runs; `at` is an offset of `file::ring`.
+#[inline(always)]
+pub unsafe fn cell<'a>(header: *mut u8, at: usize) -> &'a AtomicU64 {
+    // SAFETY: in bounds and aligned by the caller's contract. Offsets are in bytes of a file.
+    unsafe { &*header.cast::<AtomicU64>().add(at / 8) }
+}
+
+/// Sequence number of a block, and how many bytes of it are published.
+#[inline(always)]
+pub const fn parts(position: u64) -> (u64, usize) {
+    (position >> 32, (position & 0xffff_ffff) as usize)
+}
+
+/// Makes records visible up to a position, whatever kills the process next.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own ring, whose records were written before.
+#[inline(always)]
+pub unsafe fn published(header: *mut u8, position: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::POSITION) }.store(position, Ordering::Release);
+}
+
+/// A block up to this sequence number is in a segment.
+///
+/// # Safety
+/// As [`cell`].
+pub unsafe fn drained(header: *mut u8, sequence: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
+}
+
+/// Begins the next block in the same memory. Gives its position.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own ring.
+pub unsafe fn next_block(header: *mut u8, position: u64, base: u64) -> u64 {
+    let next = (parts(position).0 + 1) << 32;
+    // SAFETY: the caller's promise. The base is stored first: records of the new block refer to it.
+    unsafe {
+        cell(header, ring::BASE).store(base, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(next, Ordering::Release);
+    }
+    overwriting();
+    next
+}
+
+/// What the header of a region says when a thread begins to fill it.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    pub thread: u32,
+    pub sequence: u64,
+    pub base: u64,
+    /// Of the region, in bytes.
+    pub size: usize,
+    /// The call in progress, and when it began.
+    pub call: u64,
+    pub call_begin: u64,
+}
+
+/// Takes a region.
+///
+/// # Safety
+/// As [`cell`]; nobody else writes to the region.
+pub unsafe fn begin(header: *mut u8, new: &Beginning) {
+    // SAFETY: the caller's promise. The thread is stored last, so that a reader never takes a
+    // half-made header for a ring in use.
+    unsafe {
+        cell(header, ring::BASE).store(new.base, Ordering::Relaxed);
+        cell(header, ring::POSITION).store(new.sequence << 32, Ordering::Relaxed);
+        cell(header, ring::DRAINED).store(new.sequence, Ordering::Relaxed);
+        cell(header, ring::DROPPED).store(0, Ordering::Relaxed);
+        cell(header, ring::CALL).store(new.call, Ordering::Relaxed);
+        cell(header, ring::CALL_BEGIN).store(new.call_begin, Ordering::Relaxed);
+        cell(header, ring::MAGIC)
+            .store(u64::from(RING_MAGIC) | ((new.size as u64) << 32), Ordering::Relaxed);
+        cell(header, ring::THREAD).store(u64::from(new.thread) + 1, Ordering::Release);
+    }
+    overwriting();
+}
+
+/// Marks a region free for the next thread.
+///
+/// # Safety
+/// As [`cell`]; its thread has left it.
+pub unsafe fn free(header: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::THREAD) }.store(0, Ordering::Release);
+}
+
+/// Records of the new block overwrite those of the one before: readers of a running process must
+/// see the header first.
+fn overwriting() {
+    fence(Ordering::Release);
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests {
+    //! The functions above on one side; on the other a reader that does what the readers of rings do
+    //! (`live_ring` of the analysis), and that can be told to leave out one of its precautions: then
+    //! loom must find the fault, or these tests would see nothing.
+    //!
+    //! What holds: a reader sees every record whose call had returned before it began, once or more
+    //! often but never changed, and records of two blocks never pass for one.
+
+    use super::*;
+    use crate::os::sync::Mutex;
+    use clscope_trace::file::RING_HEADER_LEN;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const HEADER: usize = RING_HEADER_LEN / 8;
+    /// Records of a block; a record is one word: its number.
+    const RECORDS: usize = 2;
+
+    /// A region of the ring file.
+    struct Region(Box<[AtomicU64]>);
+
+    impl Region {
+        fn new() -> Self {
+            Self((0..HEADER + RECORDS).map(|_| AtomicU64::new(0)).collect())
+        }
+        fn header(&self) -> *mut u8 {
+            self.0.as_ptr().cast_mut().cast()
+        }
+        fn word(&self, at: usize) -> &AtomicU64 {
+            &self.0[HEADER + at]
+        }
+        fn load(&self, at: usize, order: Ordering) -> u64 {
+            // SAFETY: a header of that size.
+            unsafe { cell(self.header(), at) }.load(order)
+        }
+        /// Takes the region for the one thread of these tests.
+        fn begin(&self, sequence: u64) {
+            let new =
+                Beginning { thread: 0, sequence, base: 0, size: 4096, call: 0, call_begin: 0 };
+            // SAFETY: written by this thread only.
+            unsafe { begin(self.header(), &new) };
+        }
+        /// Writes a record behind `used` others and publishes it.
+        fn record(&self, sequence: u64, used: usize, number: u64) {
+            self.word(used).store(number, Ordering::Relaxed);
+            // SAFETY: as above.
+            unsafe { published(self.header(), sequence << 32 | (used as u64 + 1) * 8) };
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Care {
+        /// The reader asks for position and thread again.
+        again: bool,
+        /// The reader takes the rings before the segment.
+        ring_first: bool,
+    }
+
+    const ALL: Care = Care { again: true, ring_first: true };
+
+    /// Blocks by sequence number: the kernel's locks order writes and reads of a file.
+    type Segment = Mutex<Vec<(u64, Vec<u64>)>>;
+
+    /// What a reader takes from a region: `None` where it moved on meanwhile, else the sequence
+    /// number and the records, if it is in use.
+    fn copy(region: &Region, care: Care) -> Option<Option<(u64, Vec<u64>)>> {
+        let position = region.load(ring::POSITION, Ordering::Acquire);
+        let owner = region.load(ring::THREAD, Ordering::Acquire);
+        let (sequence, used) = parts(position);
+        let words = (0..used / 8).map(|at| region.word(at).load(Ordering::Relaxed)).collect();
+        fence(Ordering::Acquire);
+        let same = parts(region.load(ring::POSITION, Ordering::Relaxed)).0 == sequence
+            && region.load(ring::THREAD, Ordering::Relaxed) == owner;
+        (!care.again || same).then_some((owner != 0).then_some((sequence, words)))
+    }
+
+    /// Reads the trace of a running process, and checks it. `each`: records of a whole block.
+    fn read(regions: &[Region], segment: &Segment, returned: &AtomicU64, each: u64, care: Care) {
+        let returned = returned.load(Ordering::Acquire);
+        let early = if care.ring_first { None } else { Some(segment.lock().clone()) };
+        let live: Vec<_> = regions.iter().map(|region| copy(region, care)).collect();
+        let mut blocks = early.unwrap_or_else(|| segment.lock().clone());
+        // A region that moved on is copied again; this reader, which tries once, knows nothing of
+        // it.
+        let knows_all = live.iter().all(Option::is_some);
+        blocks.extend(live.into_iter().flatten().flatten());
+        let mut seen = Vec::new();
+        for (sequence, words) in blocks {
+            let first = sequence * each + 1;
+            let expected: Vec<u64> = (first..first + words.len() as u64).collect();
+            assert_eq!(words, expected, "records of block {sequence}");
+            seen.extend(words);
+        }
+        for record in 1..=if knows_all { returned } else { 0 } {
+            assert!(seen.contains(&record), "record {record} of {returned} is missing: {seen:?}");
+        }
+    }
+
+    /// A thread that writes its ring itself: a block and a half.
+    fn fill(region: &Region, segment: &Segment, returned: &AtomicU64) {
+        let (mut sequence, mut used) = (0, 0);
+        for number in 1..=3 {
+            if used == RECORDS {
+                let block = (0..used).map(|at| region.word(at).load(Ordering::Relaxed)).collect();
+                segment.lock().push((sequence, block));
+                // SAFETY: this thread's own ring.
+                unsafe {
+                    drained(region.header(), sequence);
+                    sequence = parts(next_block(region.header(), sequence << 32 | 16, 0)).0;
+                }
+                used = 0;
+            }
+            region.record(sequence, used, number);
+            used += 1;
+            returned.store(number, Ordering::Release);
+        }
+    }
+
+    fn check(care: Care) {
+        loom::model(move || {
+            let shared = Arc::new(([Region::new()], Segment::new(Vec::new()), AtomicU64::new(0)));
+            shared.0[0].begin(0);
+            let writer = {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || fill(&shared.0[0], &shared.1, &shared.2))
+            };
+            read(&shared.0, &shared.1, &shared.2, RECORDS as u64, care);
+            writer.join().unwrap();
+            assert_eq!(shared.0[0].load(ring::DRAINED, Ordering::Relaxed), 1);
+        });
+    }
+
+    #[test]
+    fn readers_see_all_that_had_returned_and_nothing_mixed() {
+        check(ALL);
+    }
+
+    #[test]
+    #[should_panic(expected = "records of block")]
+    fn without_asking_again_blocks_mix() {
+        check(Care { again: false, ..ALL });
+    }
+
+    #[test]
+    #[should_panic(expected = "is missing")]
+    fn with_the_segment_first_a_block_is_missed() {
+        check(Care { ring_first: false, ..ALL });
+    }
+
+    /// A full ring left to the thread that writes it: its thread goes on in another region, and
+    /// comes back to the first once it is free. A block is one record.
+    struct HandOver {
+        regions: [Region; 2],
+        full: Mutex<Vec<(usize, u64)>>,
+        unused: Mutex<Vec<usize>>,
+        segment: Segment,
+        returned: AtomicU64,
+    }
+
+    fn hand_over(shared: &HandOver) {
+        let mut at = 0;
+        for sequence in 0..3 {
+            if sequence > 0 {
+                let Some(next) = shared.unused.lock().pop() else { return };
+                shared.regions[next].begin(sequence);
+                shared.full.lock().push((at, sequence - 1));
+                at = next;
+            }
+            shared.regions[at].record(sequence, 0, sequence + 1);
+            shared.returned.store(sequence + 1, Ordering::Release);
+        }
+    }
+
+    fn write_full(shared: &HandOver) {
+        for _ in 0..2 {
+            let Some((at, sequence)) = shared.full.lock().pop() else { return };
+            let region = &shared.regions[at];
+            let block = vec![region.word(0).load(Ordering::Relaxed)];
+            shared.segment.lock().push((sequence, block));
+            // SAFETY: its thread has left the region.
+            unsafe {
+                drained(region.header(), sequence);
+                free(region.header());
+            }
+            shared.unused.lock().push(at);
+        }
+    }
+
+    /// `preemptions`: how often a thread is interrupted where it need not be, at most. Two are many
+    /// states, and three too many where none fails.
+    fn check_hand_over(care: Care, preemptions: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(move || {
+            let shared = Arc::new(HandOver {
+                regions: [Region::new(), Region::new()],
+                full: Mutex::new(Vec::new()),
+                unused: Mutex::new(vec![1]),
+                segment: Segment::new(Vec::new()),
+                returned: AtomicU64::new(0),
+            });
+            shared.regions[0].begin(0);
+            let run = |job: fn(&HandOver)| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || job(&shared))
+            };
+            let threads = [run(hand_over), run(write_full)];
+            read(&shared.regions, &shared.segment, &shared.returned, 1, care);
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn full_rings_left_behind_are_seen_until_they_are_written() {
+        check_hand_over(ALL, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "records of block")]
+    fn without_asking_again_a_region_taken_over_mixes() {
+        check_hand_over(Care { again: false, ..ALL }, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "is missing")]
+    fn with_the_segment_first_a_full_ring_is_missed() {
+        check_hand_over(Care { ring_first: false, ..ALL }, 2);
+    }
+}
