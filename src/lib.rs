@@ -7,13 +7,13 @@
 //!    and never inside `catch_unwind`. What may differ from the application's call is the closed
 //!    table in `changes`.
 //! 2. **Invisible.** Queue properties, reference counts, profiling-info errors, build options,
-//!    error codes and callback arguments read as without us. No signal handler of ours in the
-//!    application.
-//! 3. **A failure of ours is ours.** It stops recording, is said once, and leaves the application
+//!    error codes and callback arguments read as without the recorder. The recorder installs no
+//!    signal handler.
+//! 3. **A failure stays inside.** It stops recording, is reported once, and leaves the application
 //!    running: never exit, abort, unwind out or wait.
 //! 4. **Nothing is lost silently.** Dropped records are counted in the trace.
-//! 5. **Everything we add is undone.** Events we hold are released; nothing of the application's is
-//!    destroyed late.
+//! 5. **Everything added is undone.** The recorder's events are released; no object of the
+//!    application is destroyed late.
 //! 6. **Every completed record survives the process.** Rings are files; a forked child starts its
 //!    own.
 //!

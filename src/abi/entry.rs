@@ -1,4 +1,4 @@
-//! Types that rows of the table are written in, and what a returned value says about success.
+//! Types used in rows of the table, and the error code in a returned value.
 
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::record::RESULT_UNKNOWN;
@@ -28,7 +28,7 @@ pub struct Site {
     pub function: u16,
 }
 
-/// What a return value says: 0 or an error code.
+/// The error code in a return value, 0 for success.
 pub trait Returned: Copy {
     /// The error code. `errcode` is the application's `errcode_ret`, or NULL.
     ///

@@ -96,7 +96,7 @@ impl Geometry {
             }
         }
         let Some(entry) = recent.0.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
-        // The head tells which words count; in the entry the others are 0.
+        // The head determines which words count; the others are 0 in the entry.
         let mut differs = entry.0[0] ^ head;
         for (given, at) in parts {
             for (dimension, known) in entry.0[at..at + 3]

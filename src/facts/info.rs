@@ -1,5 +1,5 @@
-//! Info queries of our own: names and facts of what is seen for the first time. All unseen, all
-//! tolerant: what a runtime does not tell stays empty.
+//! The recorder's own info queries: names and facts of objects that are seen for the first time.
+//! None is recorded, and none may fail: what a runtime does not report stays empty.
 
 use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;

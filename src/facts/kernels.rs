@@ -31,7 +31,8 @@ pub fn named(site: Site, kernel: H, program: u32) -> u32 {
     if !patterns.is_empty() {
         let mut guard = LEFT_OUT.lock();
         let set = guard.get_or_insert_with(HashSet::new);
-        // Handles come back: a new kernel may be let in where an old one was left out.
+        // Handles are reused: a new kernel may pass the filter under the handle of one that did
+        // not.
         if values::matches(patterns, &name) {
             set.remove(&(kernel as usize));
         } else {

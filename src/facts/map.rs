@@ -82,8 +82,8 @@ impl Map {
         slots.find(key).map_or(0, |v| v.load(Ordering::Acquire))
     }
 
-    /// Adds to a value and gives the old one. An addition that meets another thread's or a growing
-    /// table may be lost: for counts that steer, not for totals.
+    /// Adds to a value and returns the old one. An addition that meets another thread's or a
+    /// growing table may be lost: for counts that steer, not for totals.
     #[inline(always)]
     pub fn add(&self, key: u64, more: u64) -> u64 {
         let slots = self.slots();

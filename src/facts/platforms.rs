@@ -35,13 +35,13 @@ fn first(id: u32) -> bool {
     new
 }
 
-/// PCI address of a device, `dddd:bb:dd.f`, where it tells.
+/// PCI address of a device, `dddd:bb:dd.f`, if it reports one.
 pub fn pci(site: Site, handle: H) -> Option<String> {
     let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
     let extensions =
         info::text(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_EXTENSIONS);
     let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
-    // Only what a device says it knows is asked for: some drivers answer unknown questions with a
+    // Only extensions that a device lists are queried: some drivers answer unknown queries with a
     // crash.
     let address = if has("cl_khr_pci_bus_info") {
         info::bytes(api::clGetDeviceInfo.own(site.slot), handle, cl::CL_DEVICE_PCI_BUS_INFO_KHR)
@@ -105,7 +105,7 @@ pub fn device(site: Site, handle: H) -> u32 {
     device
 }
 
-/// Platform of a device, NULL where it does not tell.
+/// Platform of a device, NULL if the query fails.
 pub fn of(site: Site, device: H) -> H {
     info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_PLATFORM).unwrap_or(0)
         as H

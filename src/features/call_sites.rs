@@ -1,7 +1,7 @@
 //! Where in the application an enqueue was called from, in runs that ask for it
 //! (`CLSCOPE_CALL_SITES`): the innermost frames outside of this library and of OpenCL loaders, as
-//! an id whose definition names modules and addresses in them. Names and lines are the reader's
-//! affair; nothing is read from files here.
+//! an id whose definition names modules and addresses in them. Names and lines are resolved by the
+//! reader; no file is read here.
 //!
 //! A stack is unwound once (`_Unwind_Backtrace`, some microseconds) and then recognised by its
 //! return addresses: each thread keeps a tree of the stacks it had, whose nodes say where, from our

@@ -29,7 +29,7 @@ use clscope_trace::values::Counters as Wanted;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Longest time between reports of a stream unless `clscope record` says otherwise: a reading waits
+/// Longest time between reports of a stream unless `clscope record` sets another: a reading waits
 /// for one.
 const PERIOD_NS: u64 = 500_000;
 /// How often i915 looks for reports while somebody waits for them; its least.
@@ -54,7 +54,7 @@ struct Slot {
     failed: bool,
 }
 
-/// What tells a GPU's time.
+/// The source of a GPU's time.
 enum Timer {
     /// `clGetDeviceAndHostTimer`.
     Runtime(f::clGetDeviceAndHostTimer),
@@ -219,7 +219,7 @@ impl State {
         let chosen: Vec<sensors::CounterSource> = chosen.collect();
         let nodes = nodes(&System, &roots);
         let wanted: Vec<(&Node, sensors::CounterSource)> = match uuid {
-            // What was refused to `clscope record` is not in the plan, and was told.
+            // What was refused to `clscope record` is not in the plan, and was reported.
             None => {
                 let of = |about: sensors::CounterSource| {
                     Some((
@@ -369,7 +369,7 @@ impl State {
         late
     }
 
-    /// The timer that tells a device's time.
+    /// The timer that reads a device's time.
     fn timer(&mut self, slot: usize, device: H) -> Option<(u32, Read)> {
         let known = self.timers.iter().position(|t| t.device == device as usize);
         let index = known.unwrap_or_else(|| {
@@ -549,7 +549,7 @@ pub fn after(slot: usize, device: H) {
     state.read(now());
     let Some(index) = state.under_way.iter().position(|a| a.thread == thread) else { return };
     let mut around = state.under_way.swap_remove(index);
-    // Counts since the last reading of a failed source are nobody's.
+    // Counts since the last reading of a failed source belong to no command.
     around.timer_after =
         timer.filter(|(id, _)| around.timer.is_some_and(|(i, _)| i == *id)).map(|(_, read)| read);
     state.over.push(around);

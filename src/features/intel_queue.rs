@@ -1,8 +1,7 @@
 //! Owns queues of Intel's runtime that count for each command (`CLSCOPE_COUNTERS=intel-queue`):
 //! made in place of the ones that the application asks for, with its properties, where the device's
-//! platform has that entry point. Refuses queues whose properties could not all be kept, and to
-//! insist: where the runtime refuses, the application gets the queue it asked for, and the reason
-//! is said.
+//! platform has that entry point. Refuses queues whose properties could not all be kept. If the
+//! runtime refuses, the application gets the queue it asked for, and the reason is reported.
 
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};

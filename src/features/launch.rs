@@ -33,7 +33,7 @@ pub struct Plan {
     /// Probability that decided about it, 0 for certainty.
     probability: f32,
     repeated: bool,
-    /// Why it is not timed, where the flags do not tell.
+    /// Why it is not timed, if the flags do not show it.
     why: Option<Untimed>,
     record: bool,
     /// Where the call comes from, 0 if that is not recorded.
@@ -183,9 +183,8 @@ impl Plan {
     }
 }
 
-/// A successful enqueue. In this order no two words that are 0 for a launch stand side by side: one
-/// store of both through a vector register would be the only vector instruction of the path, and a
-/// slow one.
+/// A successful enqueue. The order of the fields matters: two adjacent words that are 0 for a
+/// launch would be merged into one vector store, which delays the loads that follow.
 #[repr(C)]
 pub struct What {
     pub object: H,
@@ -289,7 +288,7 @@ pub unsafe fn record<'a>(
     if let (true, Some(sampler)) =
         (transfer || what.kind.is_kernel(), device_time::current().and_then(|d| d.sampler.as_ref()))
     {
-        // What a transfer's call takes says nothing of the price of its event.
+        // The duration of a transfer's call does not show the price of its event.
         let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
         sampler.launched(local(), plan.timed, ticks, end);
     }
@@ -322,7 +321,7 @@ fn held(site: Site, event: H) -> bool {
 /// Calls clRetainEvent or clReleaseEvent on a live event: the call that made it has not returned to
 /// the application yet.
 fn on_event(function: Option<f::clRetainEvent>, event: H) -> bool {
-    // SAFETY: a live event, says the caller.
+    // SAFETY: a live event (caller's contract).
     function.is_some_and(|function| guard::unseen(|| unsafe { function(event) }) == 0)
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Between launches buffers are restored only where that matters: a launch that leaves what it may
 //! write as the launch before left it (two are tried, and what they leave is compared) finds the
-//! same every time. Others each follow a restoration, and batches of restorations alone tell what
-//! that took.
+//! same every time. Others each follow a restoration, and batches of restorations alone measure
+//! what that took.
 //!
 //! Everything runs on a queue of our own, made for one launch and released after it. The
 //! application's queue is waited for before, unless a user event is outstanding: that wait might
@@ -189,7 +189,7 @@ impl Calls {
     }
 }
 
-/// Buffers that the kernel may write; `Err` says what it may write that cannot be saved.
+/// Buffers that the kernel may write; `Err` names what it may write that cannot be saved.
 fn written(slot: usize, launch: &Launch) -> Result<Vec<(H, usize)>, String> {
     let arguments =
         known(|k| k.arguments.get(&(launch.kernel as usize)).cloned().unwrap_or_default());
@@ -383,8 +383,8 @@ impl Stage {
         Some(sum)
     }
 
-    /// Launches twice without a restoration between and says whether the second left everything as
-    /// the first had.
+    /// Launches twice without a restoration between and returns whether the second left everything
+    /// as the first had.
     fn repeats_itself(&self, launch: &Launch) -> Result<bool, i32> {
         let mut left = [None; 2];
         for slot in &mut left {

@@ -1,8 +1,8 @@
-//! Owns sampling inside the application: where nobody else reads sensors (`clscope record` does), a
-//! thread of ours reads those that the process may, and `snapshot` reads them around commands.
-//! Sources are opened at the first OpenCL call, on the application's thread, so that its own
-//! descriptors keep their numbers; without sources there is no file and no thread. Refuses to wait:
-//! at exit, and where a fork left the lock taken, it goes without a last reading.
+//! Owns sampling inside the application: without `clscope record`, a thread of the recorder reads
+//! those sensors that the process may read, and `snapshot` reads them around commands. Sources are
+//! opened at the first OpenCL call, on the application's thread, so that its own descriptors keep
+//! their numbers; without sources there is no file and no thread. Refuses to wait: at exit, and
+//! where a fork left the lock taken, it goes without a last reading.
 
 use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};

@@ -1,6 +1,6 @@
-//! Callbacks of the application. Each is replaced by a function of ours that lifts the guard, so
-//! that OpenCL calls from inside are recorded as the application's own, and then calls the
-//! application's with its own arguments.
+//! Callbacks of the application. Each is replaced by a function of the recorder. It lifts the
+//! guard, so that OpenCL calls from inside are recorded as the application's, and then calls the
+//! application's callback with its own arguments.
 
 use crate::abi::entry::{H, P};
 use crate::recording::guard;
@@ -27,7 +27,7 @@ impl Pair {
         Self { function: ours, data: boxed.cast(), boxed }
     }
 
-    /// The call failed, so nobody will call back.
+    /// The call failed, so there will be no callback.
     pub fn refused(self) {
         if !self.boxed.is_null() {
             // SAFETY: made in `new`; the runtime did not take it.

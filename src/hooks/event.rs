@@ -155,7 +155,7 @@ pub unsafe fn clGetEventProfilingInfo(
     let known = objects::event(event);
     let unprofiled = match known {
         Some(facts) => facts.unprofiled,
-        // Of a command enqueued while nothing was recorded: its queue tells.
+        // The command was enqueued while nothing was recorded: its queue is queried.
         None => info::number(api::clGetEventInfo.own(site.slot), event, cl::CL_EVENT_COMMAND_QUEUE)
             .and_then(|queue| device_time::queue(queue as H))
             .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed)),

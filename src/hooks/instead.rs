@@ -1,7 +1,7 @@
-//! Owns stand-ins: functions of ours that are put in the place of real ones when they are looked
-//! up, and only in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other
-//! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is
-//! listed in `changes`. Refuses to stand in for extension pointers.
+//! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
+//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other runs pay
+//! nothing. A stand-in makes the application's call exactly once; what else it does is listed in
+//! `changes`. Refuses to replace extension pointers.
 
 use super::snapshot;
 use crate::abi::entry::{H, P, Returned};

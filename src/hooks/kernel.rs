@@ -48,8 +48,8 @@ pub unsafe fn clCreateKernelsInProgram(
     kernels: *mut H,
     num_kernels_ret: P,
 ) -> i32 {
-    // The count is needed to know which kernels were made; a slot of ours asks for it where the
-    // application does not.
+    // The count is needed to know which kernels were made; the recorder's slot asks for it where
+    // the application does not.
     let mut counted = 0u32;
     let count: P =
         if num_kernels_ret.is_null() { (&raw mut counted).cast() } else { num_kernels_ret };

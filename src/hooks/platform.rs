@@ -17,7 +17,7 @@ unsafe fn listed(list: *mut H, room: u32, count: P) {
     }
     // SAFETY: the caller's promise.
     let written = if count.is_null() { room } else { unsafe { *count.cast::<u32>() }.min(room) };
-    // Without the count nobody says how many were written: only the first surely was.
+    // Without the count it is unknown how many were written: only the first surely was.
     let sure = if count.is_null() { written.min(1) } else { written };
     for i in 0..sure as usize {
         // SAFETY: within what the call wrote.

@@ -70,7 +70,7 @@ fn created(
     entered.call_at(site.function, code, &all, end);
 }
 
-/// A queue with counters of the runtime's own stands for the one that the application asked for.
+/// A queue with the runtime's counters takes the place of the one that the application asked for.
 ///
 /// # Safety
 /// `errcode_ret` is NULL or writable.
@@ -87,8 +87,8 @@ unsafe fn counting(
         unsafe { *errcode_ret = 0 };
     }
     let (context, device, properties, made) = new;
-    // Whatever the application asked for, a queue of another making answers for itself: it is asked
-    // as one with profiling added.
+    // This queue takes the place of the application's: queries of its properties are masked as for
+    // one with profiling added.
     created(site, entered, queue, 0, (context, device, properties, made, true), words);
     if let Some(known) = device_time::queue(queue) {
         known.switch.give_up(known);
@@ -222,7 +222,7 @@ pub unsafe fn clCreateCommandQueue(
     queue
 }
 
-/// Whether a failed creation is to be repeated; a code that nobody told may be one that our bit
+/// Whether a failed creation is to be repeated; an unknown code may be one that the profiling bit
 /// caused.
 fn repeats(code: i32) -> bool {
     code == clscope_trace::record::RESULT_UNKNOWN || changes::profiling_can_cause(code)
@@ -508,12 +508,12 @@ impl Twin {
     }
 }
 
-/// Whether each device's runtime tells times of commands on queues without profiling, by device.
+/// Whether each device's runtime reports times of commands on queues without profiling, by device.
 static ANSWERS: Mutex<Vec<(usize, bool)>> = Mutex::new(Vec::new());
 
-/// Whether a runtime tells times of commands on queues without profiling, as Mesa's Rusticl does
-/// against the specification: then it is to tell the application's. A marker on a queue that was
-/// made as the application made its own shows it, once for each device.
+/// Whether a runtime reports times of commands on queues without profiling, as Mesa's Rusticl does
+/// against the specification: then it must report them to the application too. A marker on a queue
+/// that was made as the application made its own shows it, once for each device.
 pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
     let found = |all: &[(usize, bool)]| {
         all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers)
@@ -577,7 +577,7 @@ pub unsafe fn clSetCommandQueueProperty(
     if let Some(known) =
         asked_about(site, queue).filter(|_| properties & cl::CL_QUEUE_PROFILING_ENABLE != 0)
     {
-        // From here on profiling is the application's affair.
+        // From here on the application controls profiling.
         known.switch.give_up(known);
     }
     // SAFETY: as above.

@@ -9,7 +9,7 @@ use crate::runtime::functions as api;
 use crate::settings::config;
 use std::ptr::null_mut;
 
-/// Whether enqueues need an event of ours where the application asked for none.
+/// Whether enqueues need the recorder's event where the application asked for none.
 pub fn wants_event() -> bool {
     config::get().snapshot && user_events::outstanding() == Some(false)
 }

@@ -23,7 +23,7 @@ pub fn raised(file: File) -> File {
         // is closed by its own.
         let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
         if high >= 0 {
-            // SAFETY: just made, owned by nobody else.
+            // SAFETY: just made, with no other owner.
             return unsafe { File::from_raw_fd(high) };
         }
     }

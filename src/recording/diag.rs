@@ -1,11 +1,11 @@
-//! The only writer to stderr. Every message is also in the trace; each code is told once.
+//! The only writer to stderr. Every message is also in the trace; each code is reported once.
 
 use crate::recording;
 use crate::settings::config;
 use clscope_trace::defs::Warning;
 use parking_lot::Mutex;
 
-/// Codes told so far: bounded, so that a fault that repeats cannot fill memory.
+/// Codes reported so far: bounded, so that a fault that repeats cannot fill memory.
 static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// Says something to the user once per `code`: what happened, on what, and the next step.
@@ -13,7 +13,7 @@ pub fn warn(code: &'static str, text: &str) {
     tell(code, text, !config::get().quiet);
 }
 
-/// Notes something in the trace only, once per `code`: reports tell it.
+/// Writes a message to the trace only, once per `code`: reports show it.
 pub fn note(code: &'static str, text: &str) {
     tell(code, text, false);
 }

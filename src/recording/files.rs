@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// reader.
 const SEGMENT: u64 = 1 << 30;
 
-/// A file of ours behind a descriptor that somebody else may close.
+/// A trace file behind a descriptor that the application may close.
 pub struct Kept {
     path: PathBuf,
     file: Mutex<ManuallyDrop<File>>,
@@ -430,7 +430,7 @@ impl Segments {
     }
 }
 
-/// A full segment's descriptor is closed, if it still is ours and nobody writes to it any more.
+/// A full segment's descriptor is closed, if it is still the trace's and no thread writes to it.
 fn close_when_done(segment: Arc<Segment>) {
     if let Some(segment) = Arc::into_inner(segment) {
         let file = segment.kept.file.into_inner();

@@ -4,7 +4,7 @@
 
 use super::{Recording, current, guard, ring, state};
 
-/// Asks to be told in forked children.
+/// Installs the handler that runs in forked children.
 pub fn watch() {
     // SAFETY: `in_child` only stores to atomics and thread-locals, and this library is never
     // unloaded.

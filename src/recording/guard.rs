@@ -1,7 +1,6 @@
 //! The boundary that every export passes. A call is recorded once, at the outermost of preload,
-//! layer and shim; what the runtime or a lower layer of ours calls meanwhile is passed on. The
-//! guard is lifted while application code runs inside a call of ours (see
-//! [`lifted`]).
+//! layer and shim; what the runtime or an inner layer calls meanwhile is passed on. The guard is
+//! lifted while application code runs inside a recorded call (see [`lifted`]).
 //!
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no
 //! allocation, no system call.
@@ -18,13 +17,13 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// A recorded call between its beginning and its record.
 pub struct Entered {
     pub thread: &'static Thread,
-    /// Host time just before the real call, with [`SILENT`] where it applies: then its duration
-    /// looks too long for the fast path, which so has nothing to ask about it.
+    /// Host time just before the real call. [`SILENT`] is set in it if no record is to be written:
+    /// the computed duration is then too long for the fast path, which needs no test of its own.
     mark: u64,
 }
 
-/// Recording is paused or the call filtered out: its hook does its work, and no record is written
-/// of it. No clock's time has the bit.
+/// Recording is paused or the call is filtered out: its hook works, and no record is written. No
+/// clock reaches the bit.
 const SILENT: u64 = 1 << 63;
 
 /// Takes the guard. `None`: pass the call on and record nothing.
@@ -248,7 +247,7 @@ pub fn real_call<R>(entered: &Entered, call: impl FnOnce() -> R) -> R {
     returned
 }
 
-/// Runs code of ours: a panic in it is swallowed, said once, and costs recording only.
+/// Runs the recorder's code: a panic in it is caught, reported once, and ends recording only.
 pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => value,
@@ -278,8 +277,8 @@ pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
     }
     let t = thread();
     let header = t.header.get();
-    // A runtime's thread that comes here first has no ring yet: what SCRATCH says is another
-    // thread's call.
+    // A runtime's thread that comes here first has no ring yet: the call in SCRATCH is another
+    // thread's.
     let (call, begin) = if t.ring.get().is_null() {
         (0, 0)
     } else {

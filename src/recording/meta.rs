@@ -1,4 +1,4 @@
-//! What a trace says about the process that made it: the `Process` definition, and meta.json where
+//! What a trace holds about the process that made it: the `Process` definition, and meta.json where
 //! no `clscope record` writes it.
 
 use super::{Recording, files};
@@ -15,7 +15,7 @@ pub fn program_name() -> String {
         .unwrap_or_else(|| "process".to_owned())
 }
 
-/// Rank and size as launchers tell them: Open MPI, PMIx, MPICH and its kin, Slurm.
+/// Rank and size from the variables of launchers: Open MPI, PMIx, MPICH and its derivatives, Slurm.
 fn mpi() -> (Option<u32>, Option<u32>) {
     let number = |name: &str| config::seen(name).and_then(|v| v.parse().ok());
     let first = |names: &[&str]| names.iter().find_map(|n| number(n));

@@ -196,9 +196,9 @@ pub fn call(t: &Thread, function: u16, code: i32, arguments: &[u64], time: u64, 
     );
 }
 
-/// A command at its enqueue, with its whole wait list. `make` is asked twice where the fast path
-/// does not apply: a value whose address another function is given would lie in memory, from where
-/// the processor reads it back slowly, in words wider than those written.
+/// A command at its enqueue, with its whole wait list. `make` is called twice on the slow path, so
+/// that its value is never spilled to memory: reading it back in wider words would defeat store
+/// forwarding.
 #[inline(always)]
 pub fn command<'a>(t: &Thread, make: impl Fn() -> record::Command<'a>, time: u64) {
     let c = &make();
@@ -349,7 +349,7 @@ fn acquire(
         Some(thread) => (thread, t.position.get() >> 32),
         None => (recording.next_thread.fetch_add(1, Ordering::Relaxed), 0),
     };
-    // A record may speak of a moment before the last one's.
+    // A record's time may be before the last one's.
     let time = time.max(t.last.get());
     let old = t.ring.get();
     // SAFETY: a leaked box that only this thread uses, or NULL.
@@ -399,9 +399,9 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
         );
     }
     t.header.set(header);
-    // What the header before could not tell yet. Taken last: a signal handler may have counted
-    // there until now.
-    // SAFETY: both are ring headers, or SCRATCH, which threads without a ring share.
+    // Drops that the previous header has not reported yet. Taken last: a signal handler may have
+    // counted there until now. SAFETY: both are ring headers, or SCRATCH, which threads without a
+    // ring share.
     unsafe {
         let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
         cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
@@ -426,13 +426,13 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
     let (sequence, used) = protocol::parts(position);
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
-    // SAFETY: the header of the region before. The call in progress stands in the new one.
+    // SAFETY: the header of the region before. The call in progress is in the new one.
     unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
     recording.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
     true
 }
 
-/// Writes a full ring that nobody fills any more to the trace.
+/// Writes a full ring, which no thread fills any more, to the trace.
 pub fn write_full(recording: &Recording, full: &Full) -> bool {
     let header = full.region.header();
     // SAFETY: as in `drain`; the thread that filled the region left it to us.

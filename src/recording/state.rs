@@ -1,6 +1,6 @@
-//! Whether calls are recorded: one word that a fork wipes, so that a child that no fork handler
-//! told about begins anew, and the control word of the ring file, through which another process
-//! pauses recording.
+//! Whether calls are recorded: one word that a fork wipes, so that a child begins anew even if no
+//! fork handler ran, and the control word of the ring file, through which another process pauses
+//! recording.
 
 use super::files::Files;
 use super::{Recording, guard, ring};
@@ -37,15 +37,15 @@ fn word() -> &'static AtomicU32 {
     unsafe { &*WORD.load(Ordering::Relaxed) }
 }
 
-/// Whether somebody has set the control word: the slow path knows what it says.
+/// Whether the control word is set: the slow path reads it.
 #[inline(always)]
 pub fn controlled() -> bool {
     // SAFETY: points to NOT_PAUSED or to the control page of a ring file, which is never unmapped.
     unsafe { &*CONTROL.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
-/// What the control word says about this call. Both changes are told in the trace, by the first
-/// thread that meets them.
+/// What the control word means for this call. Both changes are recorded, by the first thread that
+/// sees them.
 #[cold]
 fn allowed() -> bool {
     // SAFETY: as in `controlled`.
@@ -156,7 +156,8 @@ fn wiped_word() -> &'static AtomicU32 {
     if page == libc::MAP_FAILED {
         return current;
     }
-    // SAFETY: the page just mapped. A kernel before 4.14 refuses; then only the fork handler tells.
+    // SAFETY: the page just mapped. A kernel before 4.14 refuses; then only the fork handler
+    // detects a fork.
     unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) };
     // SAFETY: mapped, aligned, zero, never unmapped.
     unsafe { &*page.cast::<c_void>().cast::<AtomicU32>() }
@@ -194,8 +195,8 @@ pub fn obey(files: &Files) {
     CONTROL.store((&raw const *files.control_word()).cast_mut(), Ordering::Release);
 }
 
-/// Pauses a process that begins so: a forked child as its parent is, others as the trace was told,
-/// else as was set.
+/// Pauses a process that begins so: a forked child as its parent is, others as the trace directory
+/// requests, else as was set.
 pub fn pause_at_beginning(files: &Files, parent: Option<&Recording>, set: bool) {
     let paused = match (parent, std::fs::read(files.directory.join(control::FILE))) {
         (Some(parent), _) => {

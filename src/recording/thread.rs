@@ -1,8 +1,8 @@
 //! What each thread keeps between calls, and the way to it. On x86-64 the way is a TLS descriptor,
-//! which works in a library that is loaded with the program and in one that is opened late. Where
-//! its resolver only tells a distance from the thread pointer, the same in each thread, that
-//! distance is kept and the resolver not called again. `thread_local!` asks the dynamic linker in
-//! every call, since nothing tells the stable compiler to use descriptors.
+//! which works in a library that is loaded with the program and in one that is opened late. If its
+//! resolver only returns a distance from the thread pointer, the same in each thread, that distance
+//! is kept and the resolver is not called again. `thread_local!` calls the dynamic linker each
+//! time, since the stable compiler has no option for descriptors.
 //!
 //! Sources: "ELF Handling For Thread-Local Storage" and "Thread-Local Storage Descriptors for IA32
 //! and AMD64/EM64T".
@@ -29,7 +29,8 @@ pub struct Thread {
     /// What the layers above keep for the thread, NULL before they do.
     pub kept: Cell<*mut Kept>,
     /// Whether the thread is inside a recorded call: 0 outside, [`FRESH`] outside and never inside
-    /// before, [`OWN`] in calls of ours, else 1 + the slot of the way that it came in by.
+    /// before, [`OWN`] in the recorder's own calls, else 1 + the slot of the way that it came in
+    /// by.
     pub depth: Cell<u32>,
     /// Whether it is in the middle of writing a record.
     pub writing: Cell<bool>,
@@ -62,7 +63,7 @@ impl Thread {
         }
     }
 
-    /// Whether the thread is in no recorded call and none of ours.
+    /// Whether the thread is in no recorded call and no call of the recorder's.
     #[inline(always)]
     pub fn outside(&self) -> bool {
         matches!(self.depth.get(), 0 | FRESH)
@@ -116,8 +117,8 @@ fn by_descriptor() -> &'static Thread {
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
             out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
         );
-        // A resolver that only returns the descriptor's second word says that it is the distance in
-        // each thread: endbr64 at most, then mov rax, [rax+8]; ret.
+        // A resolver that only returns the descriptor's second word shows that it is the distance
+        // in each thread: endbr64 at most, then mov rax, [rax+8]; ret.
         let resolver = (*descriptor)[0] as *const [u8; 9];
         let code = resolver.read_unaligned();
         let code =

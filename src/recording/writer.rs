@@ -1,12 +1,12 @@
-//! A thread of ours that writes full rings to the trace, so that no call of the application's waits
-//! for the copying, the allocation of pages and whatever the file system is busy with. The thread
-//! that filled a ring goes on in another region of the ring file, and this one frees the full
-//! region once its block is in a segment. Until then the region stays as it is: whatever kills the
-//! process, a reader finds the records there. It is started by the first large ring that is full.
+//! The writer: a thread that writes full rings to the trace, so that no call of the application
+//! waits for copying, for the allocation of pages or for the file system. The thread that filled a
+//! ring goes on in another region of the ring file, and this one frees the full region once its
+//! block is in a segment. Until then the region stays as it is: whatever kills the process, a
+//! reader finds the records there. It is started by the first large ring that is full.
 //!
-//! Refuses to be relied on: nobody waits for it. Where it cannot be had (one processor, no thread,
-//! rings that do not outlive the process), where [`MOST`] regions wait for it, and once it failed
-//! to write, threads write their rings themselves.
+//! Nothing depends on it, and no thread waits for it. Where it cannot be had (one processor, no
+//! thread, rings that do not outlive the process), where [`MOST`] regions wait for it, and once it
+//! failed to write, threads write their rings themselves.
 
 use super::Recording;
 use super::ring::{self, Region};

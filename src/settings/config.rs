@@ -35,13 +35,13 @@ pub struct Config {
     pub sysfs_root: Option<PathBuf>,
     /// Settings as they were given, for the trace.
     pub given: Vec<String>,
-    /// What could not be understood: told when recording begins.
+    /// What could not be parsed: reported when recording begins.
     pub complaints: Vec<String>,
-    /// Variables of others that the trace tells of.
+    /// Foreign variables that the trace records.
     others: Vec<(&'static str, String)>,
 }
 
-/// Variables of others: how we were injected, and what launchers of MPI tell.
+/// Foreign variables: how the recorder was injected, and what MPI launchers set.
 const OTHERS: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",

@@ -144,7 +144,7 @@ macro_rules! body {
             let asked: *mut H = $event;
             let $event = plan.slot(asked);
             // SAFETY: the application's call; its event slot is its own or, where it passed NULL, a
-            // slot of ours that outlives the call.
+            // slot of the recorder that outlives the call.
             let mut returned = guard::real_call(&entered, || unsafe { real($($arg),*) });
             // SAFETY: errcode_ret is NULL or was written by the call.
             let mut code = unsafe { returned.code($errcode) };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 const CL_LAYER_API_VERSION_100: u32 = 100;
 const NAME: &[u8] = b"clscope\0";
-/// Most entries of a dispatch table that we can stand in front of; newer ones are handed through.
+/// Most entries of a dispatch table that the layer can replace; newer ones are passed through.
 const ENTRIES: usize = 512;
 
 static TABLES: [[AtomicPtr<c_void>; ENTRIES]; 2] =
@@ -22,7 +22,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// What the loader asks before it takes us.
 ///
 /// # Safety
-/// As the specification of clGetLayerInfo says.
+/// As in the specification of clGetLayerInfo.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clGetLayerInfo(
     param_name: u32,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn clGetLayerInfo(
         if size < answer.len() {
             return cl::CL_INVALID_VALUE;
         }
-        // SAFETY: the caller says that `size` bytes may be written.
+        // SAFETY: `size` bytes may be written (caller's contract).
         unsafe { std::ptr::copy_nonoverlapping(answer.as_ptr(), value.cast(), answer.len()) };
     }
     if !size_ret.is_null() {
@@ -70,8 +70,8 @@ pub unsafe extern "C" fn clInitLayer(
         let below = unsafe { std::slice::from_raw_parts(target, entries as usize) };
         let index = take_slot();
         let (Some(table), Some(slot)) = (TABLES.get(index), real::LAYERS.clone().nth(index)) else {
-            // More loaders than we can tell apart: this one runs without us.
-            // SAFETY: checked above.
+            // More loaders than the recorder has tables for: this one runs unrecorded. SAFETY:
+            // checked above.
             unsafe { (*entries_ret, *layer) = (entries, target.cast()) };
             return 0;
         };

@@ -77,7 +77,7 @@ fn counted(command: u64, bytes: Vec<u8>) {
 extern "C" fn at_exit() {
     guard::protect((), || {
         let Some(recording) = recording::current() else { return };
-        // A child that was forked without telling us inherits the handler, not the process.
+        // A child that was forked without the fork handler inherits the handler, not the process.
         if recording.is_anothers() {
             return;
         }

@@ -167,7 +167,7 @@ impl Markers {
             if calls.status(event).is_some_and(|status| status > cl::CL_COMPLETE) {
                 return true;
             }
-            // One that failed, or whose queue was not profiling after all, tells nothing.
+            // A marker that failed, or whose queue was not profiling after all, has no stamps.
             if let (0, [queued, submit, ..]) = calls.stamps(event)
                 && queued > 0
                 && submit > 0

@@ -1,7 +1,7 @@
 //! When commands ran. Method `event`: every command gets an event, whose stamps are read in batches
-//! where the application itself learns that commands are complete; a thread of ours looks after
-//! what nobody waits for. No event is kept past the last reference of its queue or context, and
-//! nothing calls OpenCL from callbacks or at exit.
+//! when the application itself learns that commands are complete. A thread of the recorder (the
+//! reaper) reads those that the application never waits for. No event is kept past the last
+//! reference of its queue or context, and nothing calls OpenCL from callbacks or at exit.
 
 mod markers;
 mod pending;
@@ -44,7 +44,7 @@ const LOOK_BATCH: usize = 256;
 /// How long an enqueue that finds no room for its event waits for another thread that is just
 /// making some.
 const CROWDED: Duration = Duration::from_millis(50);
-/// How long the last look at a queue waits for a thread of ours that is just harvesting it.
+/// How long the last harvest of a queue waits for a recorder thread that is harvesting it.
 const LAST_LOOK: Duration = Duration::from_millis(200);
 
 /// A command queue.
@@ -73,7 +73,7 @@ pub struct Queue {
     /// The application's references.
     pub references: AtomicI64,
     pending: Pending,
-    /// Harvests so far: while the application harvests by itself, nobody else needs to look.
+    /// Harvests so far: while the application's own calls harvest, the reaper need not.
     harvests: AtomicU64,
     /// What `harvests` was when the reaper came by.
     harvests_seen: AtomicU64,
@@ -238,7 +238,7 @@ pub fn queue_at(index: u16) -> Option<&'static Queue> {
     queues.get(usize::from(index).checked_sub(1)?).copied()
 }
 
-/// Runs a question about an event's references while nobody of ours gives one back: the answer and
+/// Runs a query of an event's reference count while no recorder thread releases one: the answer and
 /// what is known of our own belong together.
 pub fn steady<R>(queue: u16, ask: impl FnOnce() -> R) -> R {
     let queue = queue_at(queue);
@@ -320,7 +320,7 @@ fn crowded(t: &Thread, queue: &Queue, entry: Entry) {
     }
 }
 
-/// Method `callback`: the runtime tells the moment of completion. The stamps are read later:
+/// Method `callback`: the runtime reports the moment of completion. The stamps are read later:
 /// callbacks must not call OpenCL.
 fn watch(queue: &Queue, event: H) -> Option<Arc<AtomicU64>> {
     unsafe extern "C-unwind" fn completed(_: H, _: i32, moment: *mut c_void) {
@@ -353,7 +353,7 @@ fn wait(queue: &Queue, event: H) {
 }
 
 enum Seen {
-    /// Stamped or told untimed; the event is released.
+    /// Timed, or recorded as untimed; the event is released.
     Done,
     /// Not complete yet.
     NotYet,
@@ -523,10 +523,10 @@ impl Calls {
 }
 
 /// Harvests entries from the front while `known` says that they are complete; those that turn out
-/// not to be stay. For queues that finish out of order entries are looked at one by one.
+/// not to be stay. For queues that finish out of order entries are checked one by one.
 ///
-/// `observed` is when the application learnt of the completion; where nobody told, the moment
-/// behind each question counts.
+/// `observed` is when the application learnt of the completion; if it is `None`, the time after
+/// each query counts.
 fn harvest_while(
     t: &Thread,
     queue: &Queue,
@@ -690,7 +690,7 @@ pub fn look_at_context(t: &Thread, context: Option<H>) {
 /// The application gives up its last reference: what is not complete is dropped now, so that
 /// nothing of the application's is destroyed late or by us.
 pub fn abandoned(t: &Thread, queue: &'static Queue) {
-    // This is the last opportunity: a thread of ours that is just looking is waited for, as long as
+    // This is the last opportunity: a recorder thread that is harvesting is waited for, as long as
     // it can take.
     let Some(backlog) = queue.backlog.try_lock_for(LAST_LOOK) else { return };
     harvest_locked(t, queue, backlog, None, usize::MAX, complete);

@@ -1,6 +1,6 @@
-//! Looks after commands that the application never waits for: a thread of ours, started with the
-//! first timed command, asleep while nothing is old. It is a backstop: polling a busy queue
-//! contends with the driver's own lock.
+//! The reaper: harvests commands that the application never waits for. Its thread is started with
+//! the first timed command and sleeps while nothing is old. It is a last resort, because polling a
+//! busy queue contends with the driver's own lock.
 
 use super::{current, look_if_left_alone, queues_of};
 use crate::os::doorbell::{Announced, Doorbell};
@@ -44,7 +44,7 @@ impl Reaper {
         if self.started.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Without the thread only what nobody waits for stays untimed.
+        // Without the thread only commands that are never waited for stay untimed.
         let _ = threads::spawn("clscope", move || self.run());
     }
 

@@ -30,7 +30,7 @@ const LONGEST_NS: u64 = 100_000;
 /// Bytes that a transfer moves in a nanosecond: what a fast link does, so that none that is short
 /// counts as long.
 const BYTES_PER_NS: f64 = 16.0;
-/// Kinds and size classes of transfers told apart.
+/// Number of kinds and size classes of transfers that are distinguished.
 const CLASSES: usize = 1 << 12;
 /// Least probability: below it a kernel would be forgotten.
 const LEAST: f64 = 1.0 / 4096.0;
@@ -60,7 +60,7 @@ pub struct Sampler {
     setting: AtomicBool,
 }
 
-/// A sum and a count that forget half of themselves at each setting.
+/// An exponentially decayed mean: sum and count are halved at each setting.
 struct Mean {
     count: AtomicU64,
     ticks: AtomicU64,
@@ -125,7 +125,7 @@ impl Local {
     }
 }
 
-/// A threshold with the probability that it stands for.
+/// A threshold with the probability that it realises.
 fn packed(threshold: u32) -> u64 {
     let probability = (f64::from(threshold) / 4_294_967_296.0) as f32;
     u64::from(threshold) | (u64::from(probability.to_bits()) << 32)

@@ -1,9 +1,9 @@
 //! Profiling switched off for the commands that are not timed. Where an application asks for an
 //! event with every launch, NVIDIA's driver charges it for a timed one as soon as the queue
-//! profiles, which ours do: readings of the GPU's timer that nobody wants. A transfer has an event
-//! of the driver's own, at the same price (on an H200 a blocking one of 4 KiB takes 6 microseconds
-//! more). clSetCommandQueueProperty, of OpenCL 1.0, still switches that driver's profiling, for the
-//! commands enqueued from then on.
+//! profiles, as the recorder's do: the driver reads the GPU's timer, and no one uses the values. A
+//! transfer has an event of the driver's own, at the same price (on an H200 a blocking one of 4 KiB
+//! takes 6 microseconds more). clSetCommandQueueProperty, of OpenCL 1.0, still switches that
+//! driver's profiling, for the commands enqueued from then on.
 //!
 //! Only queues whose profiling is ours alone are switched, only on platforms where the switch is
 //! known to work and to belong to the enqueue, and only while one thread enqueues: with a second
@@ -38,7 +38,7 @@ pub struct Switch {
     state: AtomicU32,
     /// Address of the state of the only thread that enqueued events so far.
     owner: AtomicU64,
-    /// Held while the runtime is told.
+    /// Held while the runtime's setting is changed.
     telling: Mutex<()>,
 }
 
@@ -66,8 +66,8 @@ impl Switch {
         self.turned(me(), if on { ON } else { OFF }, |on| set(queue, on));
     }
 
-    /// Turns profiling on for commands of ours, unless another thread has the switch: for them it
-    /// is not given up.
+    /// Turns profiling on for the recorder's commands, unless another thread has the switch: for
+    /// them it is not given up.
     pub fn on(&self, queue: &Queue) -> bool {
         if self.owner.load(Ordering::Relaxed) == me() {
             self.turn(queue, true);
