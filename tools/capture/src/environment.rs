@@ -99,11 +99,18 @@ pub fn variables(
         // Ours comes last: a library that the application itself preloads may wrap OpenCL and call
         // the next in line, and that is then us, not the other way round.
         preload = append(&preload, recorder, b" :");
-        if let Some(runtime) = elf.and_then(Elf::sanitizer)
+        let runtime = elf.and_then(Elf::sanitizer);
+        if runtime.is_some_and(|r| r.starts_with("libasan") || r.contains(".asan")) {
+            // AddressSanitizer refuses to run behind another library unless told. To preload it
+            // would bring it into every program that the application starts, too: the linker that
+            // PoCL calls is then reported for its leaks, and fails.
+            let options = existing("ASAN_OPTIONS").unwrap_or_default();
+            set.insert("ASAN_OPTIONS", append(&options, "verify_asan_link_order=0", b":"));
+        } else if let Some(runtime) = runtime
             && !entries(&preload, b" :")
                 .any(|entry| file_name(entry).starts_with(runtime.as_bytes()))
         {
-            // A sanitizer's runtime refuses to run behind another library.
+            // Other sanitizers' runtimes refuse as well, and have no such option.
             let mut first = OsString::from(runtime);
             first.push(":");
             first.push(&preload);
@@ -264,16 +271,23 @@ mod tests {
     }
 
     #[test]
-    fn a_sanitizer_comes_before_everything() {
-        let elf = Elf { needed: vec!["libasan.so.8".into()], ..Elf::default() };
-        let first =
-            |existing: &[(&str, &str)]| set(&[Way::Preload], &elf, existing, 0)[0].1.clone();
-        assert_eq!(first(&[]), "libasan.so.8:/opt/l/libclscope.so");
-        assert_eq!(first(&[("LD_PRELOAD", "/j.so")]), "libasan.so.8:/j.so:/opt/l/libclscope.so");
+    fn a_sanitizer_comes_before_everything_or_is_told_not_to() {
+        let elf = |runtime: &str| Elf { needed: vec![runtime.into()], ..Elf::default() };
+        let set = |runtime, existing: &[(&str, &str)]| {
+            set(&[Way::Preload], &elf(runtime), existing, 0).into_iter().collect::<BTreeMap<_, _>>()
+        };
+        let first = |existing: &[(&str, &str)]| set("libtsan.so.2", existing)["LD_PRELOAD"].clone();
+        assert_eq!(first(&[]), "libtsan.so.2:/opt/l/libclscope.so");
+        assert_eq!(first(&[("LD_PRELOAD", "/j.so")]), "libtsan.so.2:/j.so:/opt/l/libclscope.so");
         assert_eq!(
-            first(&[("LD_PRELOAD", "/usr/lib/libasan.so.8")]),
-            "/usr/lib/libasan.so.8:/opt/l/libclscope.so"
+            first(&[("LD_PRELOAD", "/usr/lib/libtsan.so.2")]),
+            "/usr/lib/libtsan.so.2:/opt/l/libclscope.so"
         );
+        for runtime in ["libasan.so.8", "libclang_rt.asan-x86_64.so"] {
+            let told = set(runtime, &[("ASAN_OPTIONS", "log_path=x")]);
+            assert_eq!(told["ASAN_OPTIONS"], "log_path=x:verify_asan_link_order=0");
+            assert_eq!(told["LD_PRELOAD"], "/opt/l/libclscope.so");
+        }
     }
 
     #[test]
