@@ -5,11 +5,19 @@ use anyhow::{Context, Result};
 use clscope_sensors::doctor::{self, Finding, State};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
 use clscope_sensors::replay::{Pacing, Replay};
-use clscope_sensors::{Roots, Source, System, handover};
+use clscope_sensors::{Plane, Roots, Source, System, handover};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where the privileged helper listens, unless told otherwise.
 pub const SOCKET: &str = "/run/clscope/sensord.sock";
+
+/// Beginning of the finding's name of counters that a helper hands over.
+const HELPER: &str = "RAPL through clscope sensord at";
+
+/// How long a counter of a processor package is watched for a step. RAPL counters step about once
+/// a millisecond (Intel SDM vol. 3B, 14.9); one that stands still for so long does not work.
+const STEP: Duration = Duration::from_millis(30);
 
 /// A family of sensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +46,9 @@ pub struct Options {
     pub sysfs_root: Option<PathBuf>,
     /// Take readings from this file instead of sensors
     pub replay_sensors: Option<PathBuf>,
-    /// Socket of `clscope sensord`, asked where the processor's counters cannot be read
-    pub sensor_socket: PathBuf,
+    /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
+    /// the processor's counters cannot be read or do not work
+    pub sensor_socket: Option<PathBuf>,
 }
 
 impl Family {
@@ -63,7 +72,7 @@ impl Default for Options {
             gpm: None,
             sysfs_root: None,
             replay_sensors: None,
-            sensor_socket: SOCKET.into(),
+            sensor_socket: None,
         }
     }
 }
@@ -200,27 +209,40 @@ impl Options {
                 opened.findings.push(finding);
             }
         }
-        let mut has_rapl = false;
-        for (source, finding) in host.sources.into_iter().zip(host.finding_of) {
+        let mut package_works = false;
+        for (mut source, finding) in host.sources.into_iter().zip(host.finding_of) {
             if let Some(place) = places.get(finding).copied().flatten() {
-                has_rapl |= opened.findings.get(place).is_some_and(is_rapl);
+                if opened.findings.get(place).is_some_and(is_rapl) {
+                    // Watching takes time: only where a helper could be asked instead.
+                    package_works |= !self.helper_there() || counts_package(&mut *source);
+                }
                 opened.sources.push(source);
                 opened.finding_of.push(Some(place));
             }
         }
-        if self.wants(Family::Rapl)
-            && !has_rapl
-            && (refused || self.sensor_socket != Path::new(SOCKET))
-            && self.sysfs_root.is_none()
-        {
+        if !self.wants(Family::Rapl) || self.sysfs_root.is_some() {
+            return;
+        }
+        if self.sensor_socket.is_some() || (!package_works && (refused || self.helper_there())) {
             self.ask_helper(opened);
         }
     }
 
+    /// Whether a helper may be asked: one was named, or the usual socket exists.
+    fn helper_there(&self) -> bool {
+        self.sensor_socket.is_some() || Path::new(SOCKET).exists()
+    }
+
+    /// Its counters come before the host's own: where both have a domain, readers take the first.
     fn ask_helper(&self, opened: &mut Opened) {
-        let name = format!("RAPL through clscope sensord at {}", self.sensor_socket.display());
-        match handover::connect(&self.sensor_socket) {
-            Ok(passed) => opened.add(name, Box::new(passed)),
+        let socket = self.sensor_socket.as_deref().unwrap_or(Path::new(SOCKET));
+        let name = format!("{HELPER} {}", socket.display());
+        match handover::connect(socket) {
+            Ok(passed) => {
+                opened.add(name, Box::new(passed));
+                opened.sources.rotate_right(1);
+                opened.finding_of.rotate_right(1);
+            }
             Err(error) => opened.findings.push(Finding {
                 name,
                 state: State::Absent,
@@ -233,13 +255,38 @@ impl Options {
     }
 }
 
+/// Whether a source counts the energy of a processor package: it has such a counter, and the
+/// counter steps.
+fn counts_package(source: &mut dyn Source) -> bool {
+    let packages: Vec<bool> =
+        source.domains().iter().map(|d| d.plane == Some(Plane::Package)).collect();
+    let mut first = vec![None; packages.len()];
+    let until = Instant::now() + STEP;
+    while packages.contains(&true) && Instant::now() < until {
+        let mut stepped = false;
+        // What cannot be read does not count either.
+        let _ = source.read(&mut clscope_readings::Clocks, &mut |reading| {
+            let at = reading.domain.0;
+            if packages.get(at) == Some(&true)
+                && let Some(first) = first.get_mut(at)
+            {
+                let value = reading.value.magnitude();
+                stepped |= *first.get_or_insert(value) != value;
+            }
+        });
+        if stepped {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
 impl Opened {
     /// Families that were asked for by name and of which nothing could be opened, with the reason:
     /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
-        if options.replay_sensors.is_some() || options.is_off() {
-            return Vec::new();
-        }
+        let none = options.replay_sensors.is_some() || options.is_off();
         let family = |f: &Finding| match () {
             () if f.name.starts_with("RAPL") => Family::Rapl,
             () if f.name.starts_with("GPU sensors") => Family::Hwmon,
@@ -248,11 +295,10 @@ impl Opened {
         let opened = |wanted: Family| {
             self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened)
         };
-        let asked = options
-            .sensors
-            .iter()
-            .filter(|wanted| !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted));
-        asked
+        let asked = options.sensors.iter().filter(|wanted| {
+            !none && !matches!(wanted, Family::Auto | Family::Off) && !opened(**wanted)
+        });
+        let mut missing: Vec<String> = asked
             .map(|wanted| {
                 let of = self
                     .findings
@@ -265,7 +311,18 @@ impl Opened {
                     why.join("; ")
                 )
             })
-            .collect()
+            .collect();
+        if let Some(socket) = &options.sensor_socket {
+            let shown = socket.display();
+            missing.extend(match self.findings.iter().find(|f| f.name.starts_with(HELPER)) {
+                Some(f) if f.state == State::Opened => None,
+                Some(f) => f.why.as_ref().map(|why| format!("--sensor-socket {shown}: {why}")),
+                None => Some(format!(
+                    "--sensor-socket {shown}: not asked, since other options leave this machine's processor out"
+                )),
+            });
+        }
+        missing
     }
 
     fn add(&mut self, name: String, source: Box<dyn Source>) {

@@ -127,9 +127,10 @@ pub struct SensorArgs {
     /// Take readings from this file instead of sensors
     #[arg(long, value_name = "FILE")]
     pub replay_sensors: Option<PathBuf>,
-    /// Socket of `clscope sensord`, asked where the processor's counters cannot be read
-    #[arg(long, value_name = "PATH", default_value = sources::SOCKET)]
-    pub sensor_socket: PathBuf,
+    /// Socket of `clscope sensord`; without it, the one at /run/clscope/sensord.sock is asked where
+    /// the processor's counters cannot be read or do not work
+    #[arg(long, value_name = "PATH")]
+    pub sensor_socket: Option<PathBuf>,
 }
 
 impl SensorArgs {

@@ -9,6 +9,7 @@ use clscope_sensors::gpu_power::{
     Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select,
 };
 use clscope_trace::sensors::Quantity;
+use std::collections::BTreeSet;
 
 /// Windows of combined planes, seconds: long against the millisecond at which each of them steps by
 /// itself.
@@ -212,7 +213,9 @@ struct Processor<'r> {
 
 impl<'r> Processor<'r> {
     fn of(readings: &'r Readings, host: usize) -> Self {
-        let rapl = |plane: &str| -> Vec<&Sensor> {
+        // The same counter may have been read through two interfaces: counted once.
+        let mut seen = BTreeSet::new();
+        let mut rapl = |plane: &str| -> Vec<&Sensor> {
             usable(readings, host)
                 .filter(|s| {
                     s.series.quantity == Quantity::Energy
@@ -220,6 +223,7 @@ impl<'r> Processor<'r> {
                         && s.series.device.is_none()
                 })
                 .filter(|s| s.series.plane == plane)
+                .filter(|s| seen.insert(&s.series.name))
                 .collect()
         };
         Self { planes: ["PKG", "PP0", "PP1", "DRAM"].map(|plane| (plane, rapl(plane))).into() }
