@@ -5,7 +5,7 @@ use crate::abi::entry::{H, P, Site};
 use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::abi::signatures as f;
 use crate::facts::objects;
-use crate::recording::guard;
+use crate::recording::{diag, guard};
 use crate::runtime::real;
 use once_cell::race::OnceRef;
 use std::ffi::CStr;
@@ -44,14 +44,21 @@ pub unsafe fn replacement(name: P, theirs: H) -> H {
     let slot = slots
         .clone()
         .find(held)
-        .or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()));
-    match slot {
-        Some(slot) => {
-            real::set(slot, function, command_buffer::stand_in(slot, function, theirs));
-            ADDRESS.get().map_or(theirs, |address| address(slot, function))
-        }
-        None => theirs,
-    }
+        .or_else(|| slots.clone().find(|s| real::known(*s, function).is_null()))
+        .or_else(|| real::left_extension(function));
+    let Some(slot) = slot else {
+        diag::warn(
+            "function-left-out",
+            &format!(
+                "{} is known by more addresses in this process than the {} that can be told apart: calls through another one are not recorded",
+                name.to_string_lossy(),
+                slots.len()
+            ),
+        );
+        return theirs;
+    };
+    real::set_extension(slot, function, command_buffer::stand_in(slot, function, theirs), theirs);
+    ADDRESS.get().map_or(theirs, |address| address(slot, function))
 }
 
 #[inline(never)]

@@ -5,8 +5,9 @@ use crate::settings::config;
 use clscope_trace::defs::Warning;
 use parking_lot::Mutex;
 
-/// Codes reported so far: bounded, so that a fault that repeats cannot fill memory.
-static TOLD: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+/// Codes told so far: bounded, so that a fault that repeats cannot fill memory. With the text where
+/// it was told before there was a trace to hold it.
+static TOLD: Mutex<Vec<(&'static str, Option<String>)>> = Mutex::new(Vec::new());
 
 /// Says something to the user once per `code`: what happened, on what, and the next step.
 pub fn warn(code: &'static str, text: &str) {
@@ -18,15 +19,29 @@ pub fn note(code: &'static str, text: &str) {
     tell(code, text, false);
 }
 
+/// Puts what was told before the trace began into it.
+pub fn begin() {
+    let Some(mut told) = TOLD.try_lock() else { return };
+    let early: Vec<_> =
+        told.iter_mut().filter_map(|(code, text)| Some((*code, text.take()?))).collect();
+    drop(told);
+    early.iter().for_each(|(code, text)| define(code, text));
+}
+
+fn define(code: &str, text: &str) {
+    recording::define(&Warning { code: code.to_owned(), text: text.to_owned() }.into());
+}
+
 fn tell(code: &'static str, text: &str, aloud: bool) {
     // A forked child may inherit the lock taken: better to say nothing than to wait.
     let Some(mut told) = TOLD.try_lock() else { return };
-    if told.contains(&code) || told.len() > 64 {
+    if told.iter().any(|(known, _)| *known == code) || told.len() > 64 {
         return;
     }
-    told.push(code);
+    let early = recording::current().is_none();
+    told.push((code, early.then(|| text.to_owned())));
     drop(told);
-    recording::define(&Warning { code: code.to_owned(), text: text.to_owned() }.into());
+    define(code, text);
     if aloud {
         let line = format!("clscope: {text}\n");
         // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we

@@ -9,7 +9,7 @@ use crate::recording::{diag, guard};
 use once_cell::race::OnceRef;
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Slot of the exported symbols.
 pub const PRELOAD: usize = 0;
@@ -238,6 +238,97 @@ fn keep(function: *const c_void) {
             libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
         }
     }
+}
+
+/// A mapped object, told from another that came to lie at the same address later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    base: usize,
+    /// FNV-1a of its name.
+    name: u64,
+}
+
+impl Object {
+    /// The object that holds an address.
+    pub fn of(address: *const c_void) -> Option<Self> {
+        // SAFETY: an all-zero Dl_info is valid.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` is writable, and dladdr accepts any address.
+        if address.is_null() || unsafe { libc::dladdr(address, &mut info) } == 0 {
+            return None;
+        }
+        let name = if info.dli_fname.is_null() {
+            c""
+        } else {
+            // SAFETY: a name of the dynamic linker is a C string.
+            unsafe { CStr::from_ptr(info.dli_fname) }
+        };
+        let hash = name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Some(Self { base: info.dli_fbase as usize, name: hash })
+    }
+}
+
+/// The object that a slot's functions come from, or none.
+pub struct Owner {
+    base: AtomicUsize,
+    name: AtomicU64,
+}
+
+impl Owner {
+    /// Nobody's.
+    pub const fn none() -> Self {
+        Self { base: AtomicUsize::new(0), name: AtomicU64::new(0) }
+    }
+
+    pub fn set(&self, to: Option<Object>) {
+        let (base, name) = to.map_or((0, 0), |o| (o.base, o.name));
+        self.name.store(name, Ordering::Relaxed);
+        self.base.store(base, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> Option<Object> {
+        let base = self.base.load(Ordering::Relaxed);
+        (base != 0).then(|| Object { base, name: self.name.load(Ordering::Relaxed) })
+    }
+
+    /// Whether it had one that is no longer in the process: another object, or none, lies there.
+    pub fn has_left(&self) -> bool {
+        self.get().is_some_and(|o| Object::of(o.base as *const c_void) != Some(o))
+    }
+}
+
+static EXTENSION_OWNERS: [[Owner; COUNT]; EXTENSIONS.end - EXTENSIONS.start] =
+    [const { [const { Owner::none() }; COUNT] }; EXTENSIONS.end - EXTENSIONS.start];
+
+fn extension_owners(slot: usize) -> Option<&'static [Owner; COUNT]> {
+    slot.checked_sub(EXTENSIONS.start).and_then(|i| EXTENSION_OWNERS.get(i))
+}
+
+/// Fills a slot of extension pointers, and keeps which object the function belongs to.
+pub fn set_extension(slot: usize, function: u16, to: *mut c_void, theirs: *const c_void) {
+    set(slot, function, to);
+    if let Some(owner) = extension_owners(slot).and_then(|o| o.get(function as usize)) {
+        owner.set(Object::of(theirs));
+    }
+}
+
+/// A slot of extension pointers whose function belongs to a library that has left the process;
+/// emptied of all that came from libraries that have left.
+pub fn left_extension(function: u16) -> Option<usize> {
+    let left = |slot: &usize| {
+        extension_owners(*slot).and_then(|o| o.get(function as usize)).is_some_and(Owner::has_left)
+    };
+    let slot = EXTENSIONS.clone().find(left)?;
+    let cells = REAL.get(slot)?;
+    for (cell, owner) in cells.iter().zip(extension_owners(slot)?) {
+        if owner.has_left() {
+            cell.store(std::ptr::null_mut(), Ordering::Relaxed);
+            owner.set(None);
+        }
+    }
+    Some(slot)
 }
 
 /// Whether an address lies in this library.

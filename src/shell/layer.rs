@@ -4,20 +4,38 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::P;
 use crate::abi::functions::{COUNT, DISPATCH};
-use crate::recording::guard;
+use crate::recording::{diag, guard};
 use crate::runtime::real;
 use crate::shell::{exports, lifecycle};
+use parking_lot::Mutex;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
 
 const CL_LAYER_API_VERSION_100: u32 = 100;
 const NAME: &[u8] = b"clscope\0";
 /// Most entries of a dispatch table that the layer can replace; newer ones are passed through.
 const ENTRIES: usize = 512;
 
-static TABLES: [[AtomicPtr<c_void>; ENTRIES]; 2] =
-    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES] }; 2];
-static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// One loader's way through us, by the index of its slot among [`real::LAYERS`].
+struct Slot {
+    /// The table that the loader calls: ours.
+    table: [AtomicPtr<c_void>; ENTRIES],
+    /// What it called without us.
+    below: [AtomicPtr<c_void>; ENTRIES],
+    /// The object that the loader is; none before the slot's first use.
+    loader: real::Owner,
+}
+
+static OURS: [Slot; 2] = [const {
+    Slot {
+        table: [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES],
+        below: [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES],
+        loader: real::Owner::none(),
+    }
+}; 2];
+/// Loaders may come in several threads at once.
+static TAKING: Mutex<()> = Mutex::new(());
 
 /// What the loader asks before it takes us.
 ///
@@ -68,14 +86,22 @@ pub unsafe extern "C" fn clInitLayer(
         }
         // SAFETY: the loader's promise.
         let below = unsafe { std::slice::from_raw_parts(target, entries as usize) };
-        let index = take_slot();
-        let (Some(table), Some(slot)) = (TABLES.get(index), real::LAYERS.clone().nth(index)) else {
-            // More loaders than the recorder has tables for: this one runs unrecorded. SAFETY:
-            // checked above.
+        // A process forked in the middle has the lock taken for ever: it runs on without us.
+        let taking = TAKING.try_lock_for(Duration::from_millis(100));
+        let index = taking.as_ref().and_then(|_| choose(below));
+        let (Some(place), Some(slot)) =
+            (index.and_then(|i| OURS.get(i)), index.and_then(|i| real::LAYERS.clone().nth(i)))
+        else {
+            diag::warn(
+                "loader-left-out",
+                "more OpenCL loaders with layers are open in this process than the two that can be told apart: calls through another one are not recorded. Record with --inject preload,audit",
+            );
+            // SAFETY: checked above.
             unsafe { (*entries_ret, *layer) = (entries, target.cast()) };
             return 0;
         };
-        for (at, (cell, function)) in table.iter().zip(below).enumerate() {
+        place.take(below);
+        for (at, (cell, function)) in place.table.iter().zip(below).enumerate() {
             let ours = match DISPATCH.get(at) {
                 Some(id) if (*id as usize) < COUNT && !function.is_null() => {
                     real::set(slot, *id, *function);
@@ -86,24 +112,49 @@ pub unsafe extern "C" fn clInitLayer(
             cell.store(ours, Ordering::Relaxed);
         }
         // SAFETY: checked above.
-        unsafe { (*entries_ret, *layer) = (entries.min(ENTRIES as u32), table.as_ptr().cast()) };
+        unsafe {
+            (*entries_ret, *layer) = (entries.min(ENTRIES as u32), place.table.as_ptr().cast())
+        };
         0
     })
 }
 
-/// A free slot: one never used, or one whose loader has left the process.
-fn take_slot() -> usize {
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    if next < TABLES.len() {
-        return next;
+impl Slot {
+    /// Keeps whose slot it is.
+    fn take(&self, below: &[*mut c_void]) {
+        for (cell, function) in self.below.iter().zip(below) {
+            cell.store(*function, Ordering::Relaxed);
+        }
+        self.loader.set(loader_of(below));
     }
-    real::LAYERS
-        .clone()
-        .position(|slot| {
-            real::object_of(real::known(slot, crate::abi::functions::id::clGetPlatformIDs))
-                .is_none()
-        })
-        .unwrap_or(usize::MAX)
+
+    /// Whether it leads to these functions already. Then it can serve any loader that calls them.
+    fn leads_to(&self, below: &[*mut c_void]) -> bool {
+        self.loader.get().is_some()
+            && self
+                .below
+                .iter()
+                .zip(below)
+                .all(|(known, now)| std::ptr::eq(known.load(Ordering::Relaxed), *now))
+    }
+}
+
+/// The slot for a loader that calls `below`: the one that leads there already; the one whose
+/// loader lay at the same place under the same name, and so has been opened anew; one never used;
+/// one whose loader has left the process. An address alone says nothing: a loader that is closed
+/// and opened again may come back to where it was, and another library may lie there.
+fn choose(below: &[*mut c_void]) -> Option<usize> {
+    let loader = loader_of(below);
+    let first = |wanted: &dyn Fn(&Slot) -> bool| OURS.iter().position(wanted);
+    first(&|slot| slot.leads_to(below))
+        .or_else(|| first(&|slot| loader.is_some() && slot.loader.get() == loader))
+        .or_else(|| first(&|slot| slot.loader.get().is_none()))
+        .or_else(|| first(&|slot| slot.loader.has_left()))
+}
+
+/// The object that the first function of a table lies in.
+fn loader_of(below: &[*mut c_void]) -> Option<real::Object> {
+    below.iter().find(|f| !f.is_null()).and_then(|f| real::Object::of(*f))
 }
 
 /// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what

@@ -58,6 +58,7 @@ fn start() -> bool {
         unsafe { libc::atexit(at_exit) };
         fork::watch();
     }
+    diag::begin();
     for text in &settings.complaints {
         diag::warn("bad-setting", text);
     }

@@ -154,6 +154,22 @@ impl Run {
         self
     }
 
+    /// With its libraries at the same addresses each time (`setarch -R`).
+    #[must_use]
+    pub fn without_address_randomisation(mut self) -> Self {
+        // SAFETY: between fork and exec only personality is called, a plain system call.
+        unsafe {
+            self.command.pre_exec(|| {
+                let now = libc::personality(0xffff_ffff);
+                let set = libc::personality(
+                    now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
+                );
+                if now >= 0 && set >= 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            })
+        };
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics

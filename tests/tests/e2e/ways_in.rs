@@ -109,15 +109,69 @@ fn the_real_functions_are_those_of_the_applications_own_loader() {
     }
 }
 
+/// Whether it comes back to the same address each time, or another library lies there meanwhile.
 #[test]
 fn a_loader_that_is_closed_and_opened_again_is_seen_each_time() {
+    let stage = Stage::new(Runtime::Pocl);
+    // Other libraries, small enough for the place that the loader leaves.
+    let other = artifacts().fixture("oa_shim.so");
+    let copies: Vec<String> = (0..5)
+        .map(|i| {
+            let copy = stage.join(&format!("libother{i}.so"));
+            std::fs::copy(&other, &copy).unwrap();
+            copy.display().to_string()
+        })
+        .collect();
     for mode in Mode::DLOPEN {
-        assert_eq!(
-            launches(&Stage::new(Runtime::Pocl), mode, "dlclose_loader libOpenCL.so.1 3"),
-            Some(15),
-            "{mode:?}"
-        );
+        for others in ["", &copies.join(" ")] {
+            let line = format!("dlclose_loader libOpenCL.so.1 6 {others}");
+            for fixed in [false, true] {
+                stage.forget("t");
+                let app = stage.app(mode, "t", &line);
+                let app = if fixed { app.without_address_randomisation() } else { app };
+                let told = app.run().success().stderr;
+                let launches = Recorded::read(&[&stage.trace("t")]).launches();
+                assert_eq!(launches, 30, "{mode:?} {line}, fixed addresses: {fixed}: {told}");
+            }
+        }
     }
+}
+
+#[test]
+fn a_loader_for_which_no_slot_is_left_runs_as_without_us_and_is_named() {
+    let stage = Stage::new(Runtime::Pocl);
+    let loaders: Vec<String> = (0..4)
+        .map(|i| {
+            let copy = stage.join(&format!("libOpenCL{i}.so"));
+            std::fs::copy(system_loader(), &copy).unwrap();
+            copy.display().to_string()
+        })
+        .collect();
+    let line = format!("two_loaders {}", loaders.join(" "));
+    let bare = stage.app(Mode::Bare, "b", &line).run().success();
+    let layer = stage.app(Mode::Layer, "t", &line).run();
+    assert_eq!(layer.seen(), bare.seen(), "{}", layer.stderr);
+    assert!(
+        layer.stderr.contains("calls through another one are not recorded"),
+        "{}",
+        layer.stderr
+    );
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    // Three rounds of five launches on the two loaders that are told apart.
+    assert_eq!(recorded.launches(), 30);
+    let codes: Vec<_> =
+        recorded.only().definitions.warnings.iter().map(|w| w.code.as_str()).collect();
+    assert!(codes.contains(&"loader-left-out"), "{codes:?}");
+    let trace = stage.trace("u").display().to_string();
+    let mut words = line.split(' ');
+    let app = artifacts().fixture(words.next().unwrap());
+    let told = stage
+        .clscope(["record", "-f", "-o", &trace, "--inject", "layer", "--"])
+        .arg(app)
+        .args(words)
+        .run()
+        .success();
+    assert!(told.stderr.contains("calls through another one"), "{}", told.stderr);
 }
 
 /// Intel's wheel brings the Khronos loader, which asks layers through clInitLayerWithProperties.
