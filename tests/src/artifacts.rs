@@ -9,6 +9,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+use clscope_testing::{Limited, Watch};
+
+/// How long building may take: a release build with link-time optimisation on a busy machine.
+const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 
 /// Paths of what was built.
 #[derive(Debug, Clone)]
@@ -99,8 +105,11 @@ fn under_lock(target: &Path, build: impl FnOnce(&Path)) {
         .truncate(false)
         .open(folder.join("built"))
         .expect("the build's lock file");
+    // Another test may build meanwhile: the products, the shim and the fixtures.
+    let waiting = Watch::new("waiting for another test's build", BUILD_LIMIT * 2);
     // SAFETY: flock on a descriptor that `file` keeps open; it ends with the descriptor.
     assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) }, 0, "lock of the build");
+    drop(waiting);
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
     let mut built = String::new();
     file.read_to_string(&mut built).expect("the build's lock file");
@@ -131,7 +140,7 @@ fn fixtures(found: &Artifacts) {
 }
 
 fn done(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = command.ended_within(BUILD_LIMIT);
     assert!(
         output.status.success(),
         "{command:?}: {}\n{}{}",

@@ -10,19 +10,7 @@ pub mod stage;
 pub mod trace;
 
 pub use artifacts::artifacts;
+pub use clscope_testing::{LIMIT, Limited, Running, Stream, While, skip};
 pub use run::{Finished, Run, Talk};
 pub use stage::{Mode, Runtime, Stage, system_loader};
 pub use trace::{Command, Process, Recorded};
-
-/// Says why a test, or a part of one, does not run here. What the set-up script installs is never
-/// skipped there: it sets `CLSCOPE_TEST_STRICT`, and then a missing part is a failure.
-///
-/// # Panics
-/// Where `CLSCOPE_TEST_STRICT` is set and the reason is one that the set-up takes away.
-pub fn skip(reason: &str, mended_by_setup: bool) {
-    assert!(
-        !(mended_by_setup && std::env::var_os("CLSCOPE_TEST_STRICT").is_some()),
-        "not run, although the set-up was: {reason}"
-    );
-    eprintln!("skipped: {reason}");
-}

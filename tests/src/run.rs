@@ -5,13 +5,12 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// Long enough for the slowest program here on a busy machine; a hang is what it ends.
-const LIMIT: Duration = Duration::from_secs(240);
+use clscope_testing::{LIMIT, Limited, Running, Stream};
 
 /// A program to run.
 #[derive(Debug)]
@@ -180,7 +179,6 @@ impl Run {
         let (mut out, mut err) = (scratch(), scratch());
         self.command.stdout(out.try_clone().expect("a second handle"));
         self.command.stderr(err.try_clone().expect("a second handle"));
-        self.command.process_group(0);
         if self.stderr_closed {
             // SAFETY: between fork and exec only close is called, which is async-signal-safe.
             unsafe {
@@ -191,15 +189,13 @@ impl Run {
             };
         }
         let shown = format!("{:?}", self.command);
-        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let mut child = self.command.begin().limit(self.limit);
         let pid = child.id();
-        let ended = wait_until(pid, self.limit);
+        let ended = child.wait();
         if !ended {
-            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is
-            // still its own.
-            unsafe { libc::kill(-(pid as i32), libc::SIGKILL) };
+            child.kill();
         }
-        let status = child.wait().expect("wait for the child");
+        let status = child.status();
         let (stdout, stderr) = (text(&mut out), text(&mut err));
         assert!(
             ended,
@@ -208,19 +204,17 @@ impl Run {
         );
         Finished { status, stdout, stderr, pid }
     }
-}
 
-/// A program that is told by lines what to do, and answers each with a line. It is killed when the
-/// test is done with it.
-#[derive(Debug)]
-pub struct Talk {
-    child: std::process::Child,
-    input: Option<std::process::ChildStdin>,
-    output: std::io::BufReader<std::process::ChildStdout>,
-    limit: Duration,
-}
+    /// Starts it with its standard error as a pipe, to be read while it runs.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[track_caller]
+    #[must_use]
+    pub fn begin(mut self) -> Running {
+        self.command.stderr(Stdio::piped()).begin().limit(self.limit)
+    }
 
-impl Run {
     /// Starts it, to be talked to. Its standard error is the test's.
     ///
     /// # Panics
@@ -228,14 +222,15 @@ impl Run {
     #[track_caller]
     #[must_use]
     pub fn talk(mut self) -> Talk {
-        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut child =
-            self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
-        let (input, output) =
-            (child.stdin.take(), child.stdout.take().expect("its output is a pipe"));
-        Talk { child, input, output: std::io::BufReader::new(output), limit: self.limit }
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Talk(self.command.begin().limit(self.limit))
     }
 }
+
+/// A program that is told by lines what to do, and answers each with a line. It is killed when the
+/// test is done with it.
+#[derive(Debug)]
+pub struct Talk(Running);
 
 impl Talk {
     /// The next line that it prints.
@@ -244,24 +239,7 @@ impl Talk {
     /// If none comes in time, or it has ended.
     #[track_caller]
     pub fn hear(&mut self) -> String {
-        use std::io::BufRead;
-        use std::os::fd::AsRawFd;
-        if self.output.buffer().is_empty() {
-            let mut poll = libc::pollfd {
-                fd: self.output.get_ref().as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // SAFETY: one pollfd that lives on this stack.
-            let ready = unsafe {
-                libc::poll(&mut poll, 1, self.limit.as_millis().try_into().unwrap_or(i32::MAX))
-            };
-            assert_eq!(ready, 1, "no answer after {:?}", self.limit);
-        }
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("an answer");
-        assert!(line.ends_with('\n'), "it ended: {line:?}");
-        line.trim_end().to_owned()
+        self.0.line(Stream::Out).expect("it goes on")
     }
 
     /// Tells it a line and gives its answer.
@@ -270,8 +248,7 @@ impl Talk {
     /// As [`hear`](Self::hear).
     #[track_caller]
     pub fn tell(&mut self, line: &str) -> String {
-        use std::io::Write;
-        writeln!(self.input.as_mut().expect("it was not ended"), "{line}").expect("it listens");
+        self.0.write(format!("{line}\n").as_bytes());
         self.hear()
     }
 
@@ -280,36 +257,9 @@ impl Talk {
     /// # Panics
     /// If it does not end in time.
     #[track_caller]
-    pub fn end(mut self) -> ExitStatus {
-        self.input = None;
-        assert!(wait_until(self.child.id(), self.limit), "not ended after {:?}", self.limit);
-        self.child.wait().expect("wait for the child")
+    pub fn end(self) -> ExitStatus {
+        self.0.end()
     }
-}
-
-impl Drop for Talk {
-    fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            // SAFETY: the group is the child's own, and the child is not reaped yet, so its id is
-            // still its own.
-            unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
-            let _ = self.child.wait();
-        }
-    }
-}
-
-/// Waits for the end of a child without reaping it; false when the limit passes first.
-fn wait_until(pid: u32, limit: Duration) -> bool {
-    // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
-    assert!(fd >= 0, "pidfd_open: {}", std::io::Error::last_os_error());
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd that lives on this stack.
-    let ready =
-        unsafe { libc::poll(&mut poll, 1, limit.as_millis().try_into().unwrap_or(i32::MAX)) };
-    // SAFETY: the descriptor is ours and not used after this.
-    unsafe { libc::close(fd) };
-    ready == 1
 }
 
 fn scratch() -> File {

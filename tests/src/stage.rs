@@ -2,6 +2,7 @@
 //! the runtimes that programs are run on.
 
 use crate::{Finished, Recorded, Run, artifacts};
+use clscope_testing::{Limited, Watch};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,8 +36,7 @@ impl Mode {
 /// Where none is installed.
 #[must_use]
 pub fn system_loader() -> String {
-    let listed =
-        Command::new("/sbin/ldconfig").arg("-p").output().expect("ldconfig lists libraries").stdout;
+    let listed = Command::new("/sbin/ldconfig").arg("-p").ended().stdout;
     let listed = String::from_utf8_lossy(&listed);
     let found =
         listed.lines().filter(|l| l.contains("libOpenCL.so.1 ")).find_map(|l| l.split_once("=> "));
@@ -97,16 +97,20 @@ pub struct Stage {
     folder: tempfile::TempDir,
     /// The runtime of its programs.
     pub runtime: Runtime,
+    _watch: Watch,
 }
 
 impl Stage {
-    /// A new folder.
+    /// A new folder. The test that makes it has a limited time from then on.
     ///
     /// # Panics
     /// If the system gives none.
     #[must_use]
     pub fn new(runtime: Runtime) -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder for the test"), runtime }
+        // Built first: that takes longer than a test may.
+        artifacts();
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        Self { folder, runtime, _watch: Watch::test() }
     }
 
     /// The folder.

@@ -33,7 +33,8 @@ if "$CARGO" nextest --version >/dev/null 2>&1; then
     "$CARGO" nextest run --workspace --no-fail-fast "$@"
     "$CARGO" test --workspace --doc --quiet
 else
-    "$CARGO" test --workspace --no-fail-fast "$@"
+    # It has no limit of its own: interrupted, it has named the tests that ran for over a minute.
+    timeout --signal=INT --kill-after=10 4500 "$CARGO" test --workspace --no-fail-fast "$@"
 fi
 # What is lock-free in the recorder, in every order of memory and threads.
 "$CARGO" test --quiet -p clscope --lib --features loom loom_tests

@@ -198,15 +198,22 @@ mod tests {
         }
         let running = AtomicU64::new(PRODUCERS);
         let mut next = [0u64; PRODUCERS as usize];
+        // Producers give up once this thread has failed and takes no more: the scope waits for them.
+        let taking = Arc::new(());
+        let taken = Arc::downgrade(&taking);
         std::thread::scope(|scope| {
+            let _taking = taking;
             for producer in 0..PRODUCERS {
-                let (queue, running) = (&queue, &running);
+                let (queue, running, taken) = (&queue, &running, &taken);
                 scope.spawn(move || {
                     for i in 0..EACH {
                         let mut mine = entry(producer << 32 | i);
                         // Full: the recorder would harvest; here the other thread does.
                         while let Err(back) = queue.push(mine) {
                             mine = back;
+                            if taken.strong_count() == 0 {
+                                return;
+                            }
                             std::thread::yield_now();
                         }
                     }

@@ -2,9 +2,10 @@
 //! nothing that it does while recording is stopped is recorded, everything else is, and it gets no
 //! signal for it.
 
-use clscope_tests::{Mode, Recorded, Runtime, Stage, Talk, artifacts};
+use clscope_tests::{LIMIT, Mode, Recorded, Runtime, Stage, Talk, artifacts};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Instant;
 
 /// `stepwise` under `clscope record OPTIONS`, and its process id.
 fn stepwise(stage: &Stage, options: &[&str]) -> (Talk, String) {
@@ -104,8 +105,9 @@ fn a_trace_told_to_start_goes_before_how_its_processes_were_set() {
 fn recording_ends_after_the_duration_and_the_application_goes_on() {
     let stage = Stage::new(Runtime::Pocl);
     let (mut app, pid) = stepwise(&stage, &["--duration", "0.2"]);
-    let mut before = 0;
+    let (begun, mut before) = (Instant::now(), 0);
     while !ctl(&stage, &pid, "status").ends_with(": paused\n") {
+        assert!(begun.elapsed() < LIMIT, "recording goes on {LIMIT:?} after its 0.2 s");
         app.tell("1");
         before += 1;
     }

@@ -2,7 +2,7 @@
 //! attributed. The sensors are emulated trees that change meanwhile, and recorded readings whose
 //! truth is known.
 
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_tests::{Mode, Running, Runtime, Stage, Stream, While};
 use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -77,14 +77,15 @@ impl Tree {
     /// sampler has stored readings in `lost.len()` goes; with the nth go so many microjoules are
     /// lost to the counters, as on a reset.
     fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
-        let (ended, stop) = (AtomicBool::new(false), stage.join("stop"));
+        let (goes_on, stop) = (AtomicBool::new(false), stage.join("stop"));
         let readings = stage.trace("t").join("sensors.clt");
         let from = Instant::now();
         std::thread::scope(|scope| {
+            let recording = While::new(&goes_on);
             let counting = scope.spawn(|| {
                 let (mut goes, mut length, mut back) = (0, 0, 0);
                 let (mut still, mut before) = (0.0f64, 0.0);
-                while !ended.load(Ordering::Relaxed) {
+                while goes_on.load(Ordering::Relaxed) {
                     let seconds = from.elapsed().as_secs_f64();
                     self.show(seconds, back);
                     still = still.max(from.elapsed().as_secs_f64() - before);
@@ -105,7 +106,7 @@ impl Tree {
                 Shown { still }
             });
             record(stage, options, &["100", &stop.display().to_string()]);
-            ended.store(true, Ordering::Relaxed);
+            drop(recording);
             counting.join().unwrap()
         })
     }
@@ -491,8 +492,7 @@ fn recorded_readings_can_stand_for_sensors_while_recording() {
 
 /// A helper that hands out the counters of a tree to one connection, and what it says.
 struct Helper {
-    process: std::process::Child,
-    told: std::io::Lines<std::io::BufReader<std::process::ChildStderr>>,
+    process: Running,
     socket: String,
 }
 
@@ -511,23 +511,19 @@ impl Helper {
         let (root, socket) =
             (tree.root.display().to_string(), stage.join("s.sock").display().to_string());
         let group = group.to_string();
-        let mut process = std::process::Command::new(clscope_tests::artifacts().clscope())
-            .args(["sensord", "--group", &group, "--socket", &socket])
+        let mut process = stage
+            .clscope(["sensord", "--group", &group, "--socket", &socket])
             .args(["--sysfs-root", &root, "--connections", "1"])
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pipe = process.stderr.take().unwrap();
-        let mut told = std::io::BufRead::lines(std::io::BufReader::new(pipe));
-        let first = told.next().unwrap().unwrap();
+            .begin();
+        let first = process.line(Stream::Err).expect("what it offers");
         assert!(first.contains("4 energy counters"), "{first}");
-        Some(Self { process, told, socket })
+        Some(Self { process, socket })
     }
 
     /// Waits for its end: it was asked.
     fn asked(mut self) {
-        assert!(self.process.wait().unwrap().success());
-        let told: Vec<String> = self.told.map(Result::unwrap).collect();
+        let told = self.process.lines(Stream::Err);
+        assert!(self.process.end().success(), "{told:?}");
         assert!(told.iter().any(|l| l.contains("given to user 0")), "{told:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! us, the loss is said once and is in the trace. And bad input to `record`: said in words, with
 //! the next step.
 
-use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
+use clscope_tests::{Limited, Mode, Recorded, Runtime, Stage, artifacts, skip};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -22,8 +22,9 @@ impl Tmpfs {
             && Command::new("mount")
                 .args(["-t", "tmpfs", "-o", size, "tmpfs"])
                 .arg(at)
-                .output()
-                .is_ok_and(|o| o.status.success());
+                .ended()
+                .status
+                .success();
         if !mounted {
             skip("a small file system cannot be mounted here (it needs root)", false);
         }
@@ -33,7 +34,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+        let _ = Command::new("umount").arg("-l").arg(&self.0).ended();
     }
 }
 
@@ -285,8 +286,7 @@ fn record_says_why_a_static_application_left_nothing() {
     let source = stage.join("static.c");
     std::fs::write(&source, "int main(void) { return 3; }").unwrap();
     let app = stage.join("static");
-    let built =
-        Command::new("gcc").args(["-static", "-o"]).arg(&app).arg(&source).output().unwrap();
+    let built = Command::new("gcc").args(["-static", "-o"]).arg(&app).arg(&source).ended();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let finished = stage.clscope(["record", "-o", "t", "--", "./static"]).run();
     assert_eq!(finished.status.code(), Some(3));

@@ -4,6 +4,7 @@
 
 mod common;
 
+use clscope_testing::Limited;
 use common::{Stage, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +21,7 @@ fn shim() -> &'static Path {
             .arg(&target)
             .arg("--manifest-path")
             .arg(manifest)
-            .output()
-            .unwrap();
+            .ended();
         assert!(output.status.success(), "{}", stderr(&output));
         target.join("release/libclscope_audit.so")
     })
@@ -81,7 +81,7 @@ fn record(stage: &Stage, inject: &str, app: &[&str]) -> String {
     if !inject.is_empty() {
         command.args(["--inject", inject]);
     }
-    let output = command.arg("--").args(app).output().unwrap();
+    let output = command.arg("--").args(app).ended();
     assert!(output.status.success(), "{:?}: {}", output.status, stderr(&output));
     assert_eq!(stderr(&output), "");
     stdout(&output)
@@ -89,7 +89,7 @@ fn record(stage: &Stage, inject: &str, app: &[&str]) -> String {
 
 /// Whether the shim can work here at all: glibc from 2.35 on.
 fn glibc_is_new_enough() -> bool {
-    let version = stdout(&Command::new("getconf").arg("GNU_LIBC_VERSION").output().unwrap());
+    let version = stdout(&Command::new("getconf").arg("GNU_LIBC_VERSION").ended());
     let mut parts =
         version.trim().rsplit(' ').next().unwrap().split('.').map(|p| p.parse::<u32>().unwrap());
     (parts.next().unwrap(), parts.next().unwrap()) >= (2, 35)
@@ -173,7 +173,7 @@ fn a_wrapper_that_the_application_preloads_keeps_its_place() {
     );
     let mut command = stage.clscope();
     command.env("LD_LIBRARY_PATH", stage.join("cl")).env("LD_PRELOAD", &wrapper);
-    let output = command.args(["record", "-q", "--"]).arg(app).output().unwrap();
+    let output = command.args(["record", "-q", "--"]).arg(app).ended();
     assert_eq!(stdout(&output), "wrapper\nrecorder\nloader\n", "{}", stderr(&output));
 }
 
@@ -224,8 +224,7 @@ fn sanitized_applications_run() {
     for kind in ["address", "thread", "leak", "undefined"] {
         let probe = Command::new("gcc")
             .args(["-x", "c", &format!("-fsanitize={kind}"), "-o", "/dev/null", "/dev/null"])
-            .output()
-            .unwrap();
+            .ended();
         // A compiler without the runtime fails at the link with its name; one with it, for the lack
         // of main.
         if String::from_utf8_lossy(&probe.stderr).contains("cannot find") {

@@ -1,7 +1,7 @@
 //! `clscope bench` as a process, on the machine's own OpenCL: what it lists, what it leaves when it
 //! is interrupted. Without a device there is nothing to measure, and the tests say so.
 
-use std::io::{BufRead, BufReader};
+use clscope_testing::{Limited, Stream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ fn clscope(cache: &Path) -> Command {
 }
 
 fn has_device(cache: &Path) -> bool {
-    let listed = clscope(cache).arg("--list-devices").output().expect("it runs");
+    let listed = clscope(cache).arg("--list-devices").ended();
     let some = listed.status.success() && listed.stdout.starts_with(b"0 ");
     if !some {
         eprintln!("no OpenCL device: nothing to measure");
@@ -32,16 +32,12 @@ fn a_termination_keeps_the_results() {
     command
         .args(["flop", "--no-sensors", "--repeat", "1000", "--choose", "private", "-o"])
         .arg(&out);
-    let mut child =
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    assert!(lines.any(|line| line.expect("text").contains("measuring")));
-    let pid = i32::try_from(child.id()).expect("a process id");
-    // SAFETY: our own child, which is not waited for yet.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
-    let said: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).begin();
+    while !child.line(Stream::Err).expect("it measures").contains("measuring") {}
+    child.signal(libc::SIGTERM);
+    let said = child.lines(Stream::Err);
     assert!(said.iter().any(|line| line.contains("interrupted")), "{said:?}");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(child.end().code(), Some(130));
     let results = std::fs::read(out.join("results.json")).expect("written");
     let results: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
     assert_eq!(results["interrupted"], true);
@@ -51,21 +47,19 @@ fn a_termination_keeps_the_results() {
 #[test]
 fn lists_and_sources_need_no_measuring() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let sources = clscope(place.path()).arg("--dump-kernel").output().expect("it runs");
+    let sources = clscope(place.path()).arg("--dump-kernel").ended();
     assert!(
         sources.status.success()
             && String::from_utf8_lossy(&sources.stdout).contains("kernel SIZED void flop(")
     );
-    let unknown = clscope(place.path()).arg("nosuchsuite").output().expect("it runs");
+    let unknown = clscope(place.path()).arg("nosuchsuite").ended();
     assert!(
         !unknown.status.success()
             && String::from_utf8_lossy(&unknown.stderr).contains("the suites are flop, memory")
     );
     if has_device(place.path()) {
-        let listed = clscope(place.path())
-            .args(["--list", "power", "--choose", "fma/vect4"])
-            .output()
-            .expect("it runs");
+        let listed =
+            clscope(place.path()).args(["--list", "power", "--choose", "fma/vect4"]).ended();
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
         assert!(text.contains("power/float/fma/vect4") && !text.contains("fma/vect2"), "{text}");
     }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use clscope_testing::Limited;
 use common::{Stage, stderr, stdout};
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ fn doctor(stage: &Stage, arguments: &[&str]) -> std::process::Output {
         .args(arguments)
         .env("LD_LIBRARY_PATH", stage.join("cl"))
         .env("OCL_ICD_VENDORS", stage.join("icd"));
-    command.env_remove("OCL_ICD_FILENAMES").output().unwrap()
+    command.env_remove("OCL_ICD_FILENAMES").ended()
 }
 
 fn findings(stage: &Stage) -> Vec<Value> {
@@ -139,11 +140,8 @@ fn what_stops_recording_is_an_error_with_a_remedy() {
     let stage = Stage::new();
     loader(&stage, "");
     let mut command = stage.clscope();
-    let output = command
-        .env("CLSCOPE_LIBRARY", "/none.so")
-        .args(["doctor", "--format", "json"])
-        .output()
-        .unwrap();
+    let output =
+        command.env("CLSCOPE_LIBRARY", "/none.so").args(["doctor", "--format", "json"]).ended();
     assert_eq!(output.status.code(), Some(1));
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(document["status"], "error");

@@ -4,6 +4,7 @@
 mod common;
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_testing::{Limited, Stream};
 use clscope_trace::Untimed;
 use clscope_trace::defs::{Def, Queue};
 use clscope_trace::record::{CommandKind, DropReason, flag};
@@ -24,8 +25,7 @@ fn save(builder: &ProcessBuilder, directory: &Path) {
 }
 
 fn export(stage: &Stage, arguments: &[&str]) -> Value {
-    let output =
-        stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).output().unwrap();
+    let output = stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).ended();
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_str(&stdout(&output)).unwrap()
 }
@@ -303,7 +303,7 @@ fn a_trace_without_device_times_is_fine_and_said() {
     );
     process.exit(30_000, 0);
     save(&process, &stage.join("t.clscope"));
-    let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
+    let output = stage.clscope().args(["export", "chrome"]).ended();
     assert!(
         output.status.success() && stderr(&output).contains("no device span"),
         "{}",
@@ -344,7 +344,7 @@ fn launches_that_were_not_sampled_have_no_span_and_say_so() {
     process.thread(0).timing(20_000, 1, [raw + 2_500, raw + 3_000, raw + 5_000, raw + 9_000]);
     process.exit(30_000, 0);
     save(&process, &stage.join("t.clscope"));
-    let output = stage.clscope().args(["export", "chrome"]).output().unwrap();
+    let output = stage.clscope().args(["export", "chrome"]).ended();
     assert!(
         stderr(&output).contains("1 launches were counted and not timed"),
         "{}",
@@ -377,7 +377,7 @@ fn a_failed_export_leaves_no_file() {
         (&["none.clscope"], "none.clscope"),
         (&["t.clscope", "-o", "no/such/folder.json"], "folder.json"),
     ] {
-        let output = stage.clscope().args(["export", "chrome"]).args(arguments).output().unwrap();
+        let output = stage.clscope().args(["export", "chrome"]).args(arguments).ended();
         assert_eq!(output.status.code(), Some(1));
         assert!(
             stderr(&output).starts_with("clscope: ") && stderr(&output).contains(told),
@@ -395,7 +395,6 @@ fn a_failed_export_leaves_no_file() {
 
 #[test]
 fn a_reader_that_stops_early_ends_the_export_quietly() {
-    use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
     let stage = Stage::new();
     let mut process = ProcessBuilder::standard(HostModel::default(), 4000, 1);
@@ -409,11 +408,11 @@ fn a_reader_that_stops_early_ends_the_export_quietly() {
         .args(["export", "chrome", "-o", "-"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdout.take().unwrap().read_exact(&mut [0; 10]).unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((child.wait().unwrap().signal(), said.as_str()), (Some(libc::SIGPIPE), ""));
+    let mut child = command.begin();
+    child.some(Stream::Out);
+    child.close(Stream::Out);
+    let output = child.output();
+    assert_eq!((output.status.signal(), stderr(&output).as_str()), (Some(libc::SIGPIPE), ""));
 }
 
 // Keeps the flag that these traces rely on in view: a command is awaited only if its time was asked
@@ -440,7 +439,7 @@ fn what_is_missing_is_in_the_file_and_in_the_dump() {
         .iter()
         .map(|w| w.as_str().unwrap())
         .collect();
-    let dump = stderr(&stage.clscope().args(["dump", "t"]).output().unwrap());
+    let dump = stderr(&stage.clscope().args(["dump", "t"]).ended());
     for wanted in ["17 records dropped", "1 command without an end"] {
         assert!(warnings.iter().any(|w| w.contains(wanted)), "{warnings:?}");
         assert!(dump.contains(wanted), "{dump}");

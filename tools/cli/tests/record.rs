@@ -4,8 +4,8 @@
 
 mod common;
 
+use clscope_testing::{Limited, Running, Stream};
 use common::{Stage, stderr, stdout};
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -19,10 +19,9 @@ fn streams_and_exit_code_are_the_applications() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(b"one\ntwo\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+        .begin();
+    child.write(b"one\ntwo\n");
+    let output = child.output();
     assert_eq!(output.status.code(), Some(42));
     assert_eq!(stdout(&output), "one\ntwo\n");
     let errors = stderr(&output);
@@ -103,15 +102,9 @@ fn signals_sent_to_the_command_reach_the_application_once_and_in_order() {
             return 5;
         }"#;
     let app = stage.compile("count", source, &[]);
-    let mut child = stage
-        .clscope()
-        .args(["record", "-q", "--"])
-        .arg(&app)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert_eq!(out.next().as_deref(), Some("ready"));
+    let mut child =
+        stage.clscope().args(["record", "-q", "--"]).arg(&app).stdout(Stdio::piped()).begin();
+    assert_eq!(child.line(Stream::Out).as_deref(), Some("ready"));
     for signal in [
         libc::SIGTERM,
         libc::SIGHUP,
@@ -121,13 +114,12 @@ fn signals_sent_to_the_command_reach_the_application_once_and_in_order() {
         libc::SIGALRM,
         libc::SIGUSR2,
     ] {
-        // SAFETY: the child was not waited for, so its id is its own.
-        unsafe { libc::kill(child.id() as i32, signal) };
+        child.signal(signal);
         // A signal passed on twice would be read in the place of the next.
-        assert_eq!(out.next(), Some(signal.to_string()));
+        assert_eq!(child.line(Stream::Out), Some(signal.to_string()));
     }
-    assert_eq!(out.next(), None);
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert_eq!(child.line(Stream::Out), None);
+    assert_eq!(child.end().code(), Some(5));
 }
 
 #[test]
@@ -137,14 +129,10 @@ fn a_signal_that_ends_the_application_ends_the_command_alike() {
         .clscope()
         .args(["record", "-q", "--", "sh", "-c", "echo ready; exec sleep 1000"])
         .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    // SAFETY: the child was not waited for, so its id is its own.
-    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+        .begin();
+    assert_eq!(child.line(Stream::Out).as_deref(), Some("ready"));
+    child.signal(libc::SIGTERM);
+    assert_eq!(child.end().signal(), Some(libc::SIGTERM));
 }
 
 #[test]
@@ -179,8 +167,7 @@ fn the_signal_state_is_handed_on_as_it_came() {
                 })
                 .current_dir(stage.path())
                 .args(["-c", &script])
-                .output()
-                .unwrap();
+                .ended();
             stdout(&output)
         };
         let bare = run(app);
@@ -238,8 +225,7 @@ fn the_environment_carries_the_recorder() {
             "--",
             "env",
         ])
-        .output()
-        .unwrap();
+        .ended();
     let text = stdout(&output);
     let value = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
@@ -279,8 +265,7 @@ fn a_missing_recorder_is_told_before_anything_runs() {
         .clscope()
         .env("CLSCOPE_LIBRARY", "/none.so")
         .args(["record", "--", "touch", "ran"])
-        .output()
-        .unwrap();
+        .ended();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/none.so"), "{}", stderr(&output));
     assert!(!stage.join("ran").exists());
@@ -374,12 +359,12 @@ fn usage_errors_suggest() {
         (&["record"], "APP"),
         (&["record", "--max-size", "lots", "--", "true"], "500M"),
     ] {
-        let output = stage.clscope().args(arguments).output().unwrap();
+        let output = stage.clscope().args(arguments).ended();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
     assert_eq!(
-        stdout(&stage.clscope().arg("--version").output().unwrap()),
+        stdout(&stage.clscope().arg("--version").ended()),
         format!("clscope {}\n", env!("CARGO_PKG_VERSION"))
     );
 }
@@ -397,7 +382,7 @@ fn options_of_the_application_are_its_own() {
 fn help_begins_with_examples() {
     let stage = Stage::new();
     for arguments in [&["--help"][..], &["record", "--help"]] {
-        let output = stage.clscope().args(arguments).output().unwrap();
+        let output = stage.clscope().args(arguments).ended();
         assert!(stdout(&output).starts_with("Examples:\n"), "{arguments:?}");
     }
 }
@@ -405,7 +390,7 @@ fn help_begins_with_examples() {
 #[test]
 fn every_setting_is_listed() {
     let stage = Stage::new();
-    let text = stdout(&stage.clscope().arg("settings").output().unwrap());
+    let text = stdout(&stage.clscope().arg("settings").ended());
     for setting in clscope_trace::settings::SETTINGS {
         assert!(text.contains(setting.name) && text.contains(setting.help), "{}", setting.name);
     }
@@ -413,7 +398,7 @@ fn every_setting_is_listed() {
 
 /// Starts an application that leaves a process behind which holds a file of the trace open, as a
 /// recorded daemon does. Returns when the application has ended and the command is past it.
-fn leave_a_daemon(stage: &Stage, wait: &str) -> (std::process::Child, u32) {
+fn leave_a_daemon(stage: &Stage, wait: &str) -> (Running, u32) {
     use clscope_trace::{Clock, FileHeader, FileKind, VERSION};
     let script =
         "exec 3>$CLSCOPE_TRACE/x.ring; sleep 1000 <&- >/dev/null 2>&1 & echo $!; read line";
@@ -423,11 +408,8 @@ fn leave_a_daemon(stage: &Stage, wait: &str) -> (std::process::Child, u32) {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let pid: u32 = line.trim().parse().unwrap();
+        .begin();
+    let pid: u32 = child.line(Stream::Out).unwrap().parse().unwrap();
     let header = FileHeader {
         version: VERSION,
         kind: FileKind::Defs,
@@ -442,7 +424,8 @@ fn leave_a_daemon(stage: &Stage, wait: &str) -> (std::process::Child, u32) {
         created: 0,
     };
     std::fs::write(stage.join(&format!("t.clscope/{pid}-0.defs")), header.encode()).unwrap();
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    child.write(b"\n");
+    child.close_input();
     (child, pid)
 }
 
@@ -455,7 +438,7 @@ fn end(pid: u32) {
 fn a_process_that_goes_on_recording_is_not_waited_for_for_ever() {
     let stage = Stage::new();
     let (child, pid) = leave_a_daemon(&stage, "0.1");
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     end(pid);
     assert_eq!(output.status.code(), Some(0));
     assert!(
@@ -470,12 +453,10 @@ fn a_process_that_goes_on_recording_is_not_waited_for_for_ever() {
 fn the_end_of_the_last_process_ends_the_wait() {
     let stage = Stage::new();
     let (mut child, pid) = leave_a_daemon(&stage, "1000");
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    errors.read_line(&mut line).unwrap();
+    let line = child.line(Stream::Err).unwrap();
     assert!(line.contains("waiting up to 1000 s for 1 more process"), "{line}");
     end(pid);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.end().code(), Some(0));
     assert!(stage.meta("t.clscope").get("still_running").is_none());
 }
 
@@ -483,11 +464,9 @@ fn the_end_of_the_last_process_ends_the_wait() {
 fn a_signal_ends_the_wait() {
     let stage = Stage::new();
     let (mut child, pid) = leave_a_daemon(&stage, "1000");
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    // SAFETY: the child was not waited for, so its id is its own.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(child.line(Stream::Err).is_some());
+    child.signal(libc::SIGINT);
+    assert_eq!(child.end().code(), Some(0));
     end(pid);
     assert_eq!(stage.meta("t.clscope")["still_running"][0], pid);
 }

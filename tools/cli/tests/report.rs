@@ -2,6 +2,7 @@
 //! taken, and that one bad file costs no other.
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_testing::Limited;
 use clscope_trace::record::CommandKind;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ fn trace(dir: &Path, name: &str, pids: &[u32]) -> PathBuf {
 }
 
 fn clscope(dir: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_clscope")).args(arguments).current_dir(dir).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_clscope")).args(arguments).current_dir(dir).ended()
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -117,6 +117,7 @@ pub fn read_inside(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_testing::Limited;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
@@ -128,7 +129,7 @@ mod tests {
     fn what_blocks_or_does_not_end_is_refused_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).ended().status;
         assert!(made.success());
         let socket = folder.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();

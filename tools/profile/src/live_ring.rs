@@ -77,6 +77,7 @@ fn has_moved(file: &File, bytes: &[u8], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_testing::While;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Two regions; every word of a filling is its sequence number.
@@ -93,12 +94,13 @@ mod tests {
                 .copy_from_slice(&(size as u32).to_le_bytes());
         }
         std::fs::write(&path, &first).unwrap();
-        let done = AtomicBool::new(false);
+        let goes_on = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _reading = While::new(&goes_on);
             scope.spawn(|| {
                 let file = File::options().write(true).open(&path).unwrap();
                 let mut sequence = 0u32;
-                while !done.load(Ordering::Relaxed) {
+                while goes_on.load(Ordering::Relaxed) {
                     sequence += 1;
                     let at = RING_FIRST as u64;
                     let position =
@@ -128,7 +130,6 @@ mod tests {
                     "filling {sequence}"
                 );
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
 

@@ -203,6 +203,7 @@ fn named(bare: Place, symbols: &Symbols, module: &str) -> Vec<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_testing::Limited;
     use std::process::Command;
 
     const SOURCE: &str = "__attribute__((visibility(\"default\"), noinline)) int shown(int x) { __asm__ volatile(\"\"); return x + 1; }
@@ -218,8 +219,8 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
         let (source, path) = (folder.join("l.c"), folder.join("l.so"));
         std::fs::write(&source, SOURCE).unwrap();
         let run = |program: &str, arguments: &[&str]| {
-            let done = Command::new(program).args(arguments).current_dir(folder).status().unwrap();
-            assert!(done.success(), "{program} {arguments:?}");
+            let done = Command::new(program).args(arguments).current_dir(folder).ended();
+            assert!(done.status.success(), "{program} {arguments:?}: {done:?}");
         };
         run(
             "gcc",

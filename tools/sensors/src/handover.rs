@@ -441,6 +441,13 @@ mod tests {
             .collect()
     }
 
+    /// A helper's end and a reader's, which waits for a message no longer than a test may.
+    fn pair() -> (UnixStream, UnixStream) {
+        let (helper, reader) = UnixStream::pair().unwrap();
+        reader.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        (helper, reader)
+    }
+
     fn me() -> Peer {
         let (a, _b) = UnixStream::pair().unwrap();
         Peer::of(&a).unwrap()
@@ -450,7 +457,7 @@ mod tests {
     fn descriptors_arrive_and_read_on_after_the_name_is_gone() {
         let dir = tempfile::tempdir().unwrap();
         let offers = offers(dir.path());
-        let (helper, reader) = UnixStream::pair().unwrap();
+        let (helper, reader) = pair();
         let group = me().gid;
         assert_eq!(serve(&helper, &offers, group).unwrap().gid, group);
         let mut passed = receive(&reader).unwrap();
@@ -471,7 +478,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let offers = offers(dir.path());
         let stranger = Peer { uid: 1000, gid: 1000, groups: vec![27] };
-        let (helper, reader) = UnixStream::pair().unwrap();
+        let (helper, reader) = pair();
         let refused = serve_peer(&helper, &offers, 998, stranger).err().unwrap();
         assert!(matches!(refused, HandoverError::Refused(_)));
         match receive(&reader) {
@@ -514,7 +521,7 @@ mod tests {
             ("cut short", head(MAGIC, 31, 1), "file,"),
         ];
         for (name, head, text) in table {
-            let (helper, reader) = UnixStream::pair().unwrap();
+            let (helper, reader) = pair();
             send_head(&helper, &head, &[file.as_raw_fd()]).unwrap();
             (&helper).write_all(text.as_bytes()).unwrap();
             drop(helper);
@@ -526,7 +533,7 @@ mod tests {
         }
         // Half a head, and none.
         for sent in [0, 7] {
-            let (mut helper, reader) = UnixStream::pair().unwrap();
+            let (mut helper, reader) = pair();
             helper.write_all(&MAGIC[..sent]).unwrap();
             drop(helper);
             assert!(matches!(receive(&reader), Err(HandoverError::Io { .. })));

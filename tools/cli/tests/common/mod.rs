@@ -3,6 +3,7 @@
 //! `clscope`, not about what is recorded.
 #![allow(dead_code)] // each test file uses its own part
 
+use clscope_testing::Limited;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -37,8 +38,7 @@ impl Stage {
             .arg(&target)
             .arg(&file)
             .args(flags)
-            .output()
-            .unwrap();
+            .ended();
         assert!(output.status.success(), "gcc: {}", String::from_utf8_lossy(&output.stderr));
         target
     }
@@ -65,7 +65,7 @@ impl Stage {
 
     /// `clscope record ARGUMENTS`, run to its end.
     pub fn record(&self, arguments: &[&str]) -> Output {
-        self.clscope().arg("record").args(arguments).output().unwrap()
+        self.clscope().arg("record").args(arguments).ended()
     }
 
     /// The traces in the folder.
