@@ -52,13 +52,6 @@ pub enum Mark {
     },
     /// Recording was paused (`true`) or went on.
     Paused(bool),
-    /// Sampling probability from now on.
-    SamplingRate {
-        /// Kernel id, 0 for all.
-        stratum: u64,
-        /// Probability of timing a launch.
-        probability: f64,
-    },
     /// A record of a kind this version does not know.
     Unknown {
         /// Its number.

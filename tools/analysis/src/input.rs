@@ -5,9 +5,9 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Build, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, DeviceClock,
-    Exit, Fork, Function, Geometry, Kernel, Module, Platform, Process as ProcessDef, Program,
-    Queue, Replay, Thread, Warning,
+    Anchor, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, Exit, Function,
+    Geometry, Kernel, Module, Platform, Process as ProcessDef, Program, Queue, Replay, Thread,
+    Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -58,8 +58,6 @@ pub struct Definitions {
     pub queues: HashMap<u32, Queue>,
     /// Programs by id.
     pub programs: HashMap<u32, Program>,
-    /// Builds in order.
-    pub builds: Vec<Build>,
     /// Kernels by id.
     pub kernels: HashMap<u32, Kernel>,
     /// Geometries by id.
@@ -70,12 +68,8 @@ pub struct Definitions {
     pub exit: Option<Exit>,
     /// Warnings of the recorder, in order.
     pub warnings: Vec<Warning>,
-    /// Device and host clocks read together.
-    pub device_clocks: Vec<DeviceClock>,
     /// What the recorder's own markers tell of device clocks.
     pub clock_markers: Vec<ClockMarkers>,
-    /// Forks seen.
-    pub forks: Vec<Fork>,
     /// Calibrations.
     pub calibrations: Vec<Calibration>,
     /// Launches that the recorder repeated, or why not.
@@ -106,14 +100,13 @@ impl Definitions {
             Def::Context(d) => drop(self.contexts.insert(d.id, d)),
             Def::Queue(d) => drop(self.queues.insert(d.id, d)),
             Def::Program(d) => drop(self.programs.insert(d.id, d)),
-            Def::Build(d) => self.builds.push(d),
+            // For those who print definitions: no figure rests on them.
+            Def::Build(_) => {}
             Def::Kernel(d) => drop(self.kernels.insert(d.id, d)),
             Def::Geometry(d) => drop(self.geometries.insert(d.id, d)),
             Def::Exit(d) => self.exit = Some(d),
             Def::Warning(d) => self.warnings.push(d),
-            Def::DeviceClock(d) => self.device_clocks.push(d),
             Def::ClockMarkers(d) => self.clock_markers.push(d),
-            Def::Fork(d) => self.forks.push(d),
             Def::Calibration(d) => self.calibrations.push(d),
             Def::Replay(d) => self.replays.push(d),
             Def::Module(d) => drop(self.modules.insert(d.id, d)),
@@ -336,12 +329,6 @@ impl<'a> Process<'a> {
             dropped_untold,
             issues,
         })
-    }
-
-    /// Blocks of records that were read.
-    #[must_use]
-    pub fn block_count(&self) -> usize {
-        self.blocks.len()
     }
 }
 

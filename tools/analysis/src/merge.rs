@@ -220,9 +220,6 @@ impl<'t, 'a> Merge<'t, 'a> {
             other => {
                 let mark = match other {
                     Record::Dropped { count, reason } => Mark::Dropped { count, reason },
-                    Record::SamplingRate { stratum, probability } => {
-                        Mark::SamplingRate { stratum, probability }
-                    }
                     Record::Paused(on) => Mark::Paused(on),
                     Record::Unknown { kind } => {
                         tally.unknown_records += 1;

@@ -282,12 +282,6 @@ fn describe(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>, origin: HostNs,
                 }
                 Mark::Paused(true) => write!(out, "recording paused"),
                 Mark::Paused(false) => write!(out, "recording went on"),
-                Mark::SamplingRate { stratum: 0, probability } => {
-                    write!(out, "sampling probability {probability}")
-                }
-                Mark::SamplingRate { stratum, probability } => {
-                    write!(out, "sampling probability {probability} for kernel #{stratum}")
-                }
                 Mark::Unknown { kind } => write!(out, "record of unknown kind {kind}"),
             };
         }
@@ -435,9 +429,6 @@ fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
                     json!({ "dropped": count, "reason": reason.text() })
                 }
                 Mark::Paused(on) => json!({ "paused": on }),
-                Mark::SamplingRate { stratum, probability } => {
-                    json!({ "kernel": stratum, "probability": probability })
-                }
                 Mark::Unknown { kind } => json!({ "unknown_kind": kind }),
             };
             json!({ "event": "mark", "process": label, "thread": thread.0, "tid": tid, "at_ns": at.0, "mark": what })
@@ -507,10 +498,6 @@ fn definition(def: &Def) -> Value {
         Def::Geometry(d) => fields!("Geometry", d, id, dimensions, offset, global, local),
         Def::Exit(d) => fields!("Exit", d, ticks, pending),
         Def::Warning(d) => fields!("Warning", d, code, text),
-        Def::DeviceClock(d) => {
-            fields!("DeviceClock", d, device, device_time, host_time, before, after)
-        }
-        Def::Fork(d) => fields!("Fork", d, child, ticks),
         Def::Calibration(d) => fields!("Calibration", d, name, device, value, uncertainty),
         Def::Replay(d) => {
             let mut line = fields!("Replay", d, kernel, queue, global, refused, saved);

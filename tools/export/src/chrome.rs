@@ -299,8 +299,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                     }
                     Mark::Paused(true) => ("recording paused".to_owned(), "p"),
                     Mark::Paused(false) => ("recording resumed".to_owned(), "p"),
-                    // Rates belong to the totals, and unknown records to the issues.
-                    Mark::SamplingRate { .. } | Mark::Unknown { .. } => return Ok(()),
+                    // Unknown records belong to the issues.
+                    Mark::Unknown { .. } => return Ok(()),
                 };
                 let track = self.layout.thread(self.trace, *process, *thread);
                 self.new_tracks()?;

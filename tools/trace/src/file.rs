@@ -24,10 +24,6 @@ pub const RING_FIRST: usize = 4096;
 pub mod control {
     /// Control word: bit 0 pauses recording.
     pub const WORD: usize = 128;
-    /// Raised by whoever changes filters.
-    pub const GENERATION: usize = 132;
-    /// Requests answered so far.
-    pub const REQUESTS: usize = 136;
     /// Bit of the control word: recording is paused.
     pub const PAUSED: u32 = 1;
     /// Bit of the control word: recording goes on; the first call takes note and clears it.

@@ -57,8 +57,7 @@
 //!
 //! # Rings
 //! After the file header the ring file has a control page (offset 128: u32 control word, bit 0
-//! paused, bit 1 resumed and not yet taken note of; offset 132: u32 filter generation; offset 136:
-//! u32 count of commands from the controlling process; rest reserved), then, from offset 4096,
+//! paused, bit 1 resumed and not yet taken note of; rest reserved, 0), then, from offset 4096,
 //! regions one after the other. A region begins with a 128-byte header; its size tells where the
 //! next is:
 //!
@@ -92,9 +91,31 @@
 //! deltas never are negative, although calls nest.
 //!
 //! # The next version
-//! A new kind of record or definition is a minor version: old readers skip and count it. A changed
-//! layout is a major version: add a module `version1` that lifts the old bytes into today's values,
-//! and keep its sample trace in tests.
+//! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
+//! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
+//! as it does with the sample of every later version. `tests/bytes.rs` states each layout a second
+//! time, in offsets and bytes, so that a mistake made alike in writer and reader is seen.
+//!
+//! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
+//! kind and count it), or a field at the end of a definition (what an old file lacks reads as the
+//! default):
+//! 1. Give it the number that is kept for it in [`record::kind::RESERVED`] or [`defs::RESERVED`], else
+//!    the next free one, and take that number out of the list. A number is never given twice.
+//! 2. Add the row to the table in the module's page and the layout to `tests/bytes.rs`.
+//! 3. Raise the minor half of [`VERSION`], once per release of the format.
+//! 4. Copy `tests/samples/v1_0.rs` to the new version's name, add the kind to its content, enter it in
+//!    the list of `tests/samples.rs`, and run `CLSCOPE_WRITE_SAMPLE=1 cargo test -p clscope-trace
+//!    --test samples`: it writes the new folder, and refuses to touch one that exists. Commit it.
+//!
+//! To change a layout (a **major** version; readers before it refuse the file):
+//! 1. Move today's decoding, unchanged, into a module `version1` whose functions give today's values:
+//!    old bytes are lifted once, at the door, and nobody behind it knows of them. What the old
+//!    version did not say becomes absent, never a guess.
+//! 2. Choose by [`FileHeader::version`] where a file is opened: [`stream::Blocks`], [`stream::Rings`],
+//!    [`defs::Defs`] and [`sensors::Records`] are the only places.
+//! 3. Raise the major half of [`VERSION`], set the minor to 0, and write the new sample as above. The
+//!    old samples' expected content stays; where today's types say more than the old ones, it says
+//!    what the lifting makes of them.
 #![forbid(unsafe_code)]
 
 mod bits;

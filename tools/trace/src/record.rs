@@ -18,9 +18,8 @@
 //! | 6 `TimingWide` | command id; QUEUED; SUBMIT; START; END |
 //! | 7 `Untimed` | command id; `reason \| detail << 32` |
 //! | 8 `Dropped` | count of records; reason |
-//! | 9 `SamplingRate` | stratum (kernel id, 0 all); probability (f64 bits): in force from this record's time on |
 //! | 10 `Paused` / 11 `Resumed` | none |
-//! | 32 `Snapshot`, 33 `Calibration`, 34 `SpanBias`, 35 `HostWait` | reserved |
+//! | 9, 12 to 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
 //! as f32 bits; 0 means that it was certain. It stands with launches that were timed and with those
@@ -36,8 +35,6 @@
 //! reused, and an entry means the newest such id not after the waiting command. A record's time is
 //! its end; see the crate's page.
 
-/// Longest record in bytes.
-pub const MAX_RECORD: usize = 255 * 8;
 /// Bits of the small-arguments field of a plain record.
 pub const SMALL_BITS: u32 = 21;
 /// Most functions a trace can name in plain records.
@@ -58,13 +55,12 @@ pub mod kind {
     pub const TIMING_WIDE: u8 = 6;
     pub const UNTIMED: u8 = 7;
     pub const DROPPED: u8 = 8;
-    pub const SAMPLING_RATE: u8 = 9;
     pub const PAUSED: u8 = 10;
     pub const RESUMED: u8 = 11;
-    pub const SNAPSHOT: u8 = 32;
-    pub const CALIBRATION: u8 = 33;
-    pub const SPAN_BIAS: u8 = 34;
-    pub const HOST_WAIT: u8 = 35;
+    /// Numbers that no writer uses. 9 was to be a probability of sampling, which stands with each
+    /// command instead; 12 is kept for runs of identical calls; 13 to 15 for what threads record
+    /// next; 32 to 35 were kept for what now are definitions and the sampler's records.
+    pub const RESERVED: [u8; 9] = [9, 12, 13, 14, 15, 32, 33, 34, 35];
 }
 
 /// Flags of a `Command`.
@@ -222,7 +218,6 @@ reasons! {
         Unknown = 0, "for a reason this version does not know";
         WriteFailed = 1, "the trace could not be written (disk full or a limit)";
         Reentered = 2, "the call came from a signal handler in the middle of another call";
-        NoRing = 3, "no ring could be had for the thread";
     }
 }
 
@@ -283,13 +278,6 @@ pub enum Record<'a> {
         count: u64,
         /// Why.
         reason: DropReason,
-    },
-    /// The sampling method's probability from now on.
-    SamplingRate {
-        /// Kernel id, 0 for all.
-        stratum: u64,
-        /// Probability of timing a launch.
-        probability: f64,
     },
     /// Recording was paused (`true`) or went on (`false`).
     Paused(bool),
@@ -480,11 +468,6 @@ pub const fn dropped(count: u64, reason: DropReason, delta: u32) -> [u64; 3] {
     [head(kind::DROPPED, 3, 0, delta), count, reason as u64]
 }
 
-/// A `SamplingRate`.
-pub const fn sampling_rate(stratum: u64, probability: f64, delta: u32) -> [u64; 3] {
-    [head(kind::SAMPLING_RATE, 3, 0, delta), stratum, probability.to_bits()]
-}
-
 /// A `Paused` or `Resumed`.
 pub const fn paused(on: bool, delta: u32) -> [u64; 1] {
     [head(if on { kind::PAUSED } else { kind::RESUMED }, 1, 0, delta)]
@@ -601,10 +584,6 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
         kind::DROPPED => {
             need(3)?;
             Record::Dropped { count: word(1)?, reason: DropReason::from_u64(word(2)?) }
-        }
-        kind::SAMPLING_RATE => {
-            need(3)?;
-            Record::SamplingRate { stratum: word(1)?, probability: f64::from_bits(word(2)?) }
         }
         kind::PAUSED => Record::Paused(true),
         kind::RESUMED => Record::Paused(false),

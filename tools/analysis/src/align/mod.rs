@@ -4,7 +4,6 @@
 //! * the enqueue call began before START, and the host knew of END after END (always true);
 //! * where the runtime is proved to stamp QUEUED inside the enqueue call: the call began before
 //!   QUEUED and returned after it, which is much tighter; NVIDIA's runtime reads SUBMIT there too;
-//! * a pair of clGetDeviceAndHostTimer lies between the two readings of the host clock round it;
 //! * what holds for QUEUED and SUBMIT of a command holds for the recorder's own markers, whose
 //!   calls are shorter.
 //!
@@ -461,8 +460,7 @@ fn queue_key(process: ProcessIndex, queue: u32) -> u64 {
 }
 
 impl Collector {
-    /// For a trace's processes. Pairs of clGetDeviceAndHostTimer and the recorder's markers are
-    /// taken from their definitions.
+    /// For a trace's processes. The recorder's markers are taken from their definitions.
     #[must_use]
     pub fn new(trace: &Trace<'_>) -> Self {
         let clock_devices = trace.processes.iter().map(|p| {
@@ -479,23 +477,6 @@ impl Collector {
             trace.processes.iter().zip(&trace.timeline.clocks).enumerate()
         {
             let mut hint = 0;
-            for pair in process
-                .definitions
-                .device_clocks
-                .iter()
-                .filter(|p| p.before <= p.after && (1..1 << 62).contains(&p.device_time))
-            {
-                let (before, after) = (
-                    clock.at(Ticks(pair.before), &mut hint),
-                    clock.at(Ticks(pair.after), &mut hint),
-                );
-                let epoch =
-                    out.of(ProcessIndex(index as u32), pair.device).last(pair.device_time, before);
-                let (x, low) = epoch.point(pair.device_time, before);
-                let (_, high) = epoch.point(pair.device_time, after);
-                epoch.start.add(x, low, 0.0);
-                epoch.end.add(x, high, 0.0);
-            }
             for one in &process.definitions.clock_markers {
                 let device =
                     process.definitions.clock_device(one.queue).unwrap_or(u32::MAX - one.queue);
