@@ -30,8 +30,12 @@ def device(path):
     return devices[0]
 
 
+def seconds(of, field):
+    return of[field + "_ns"] * 1e-9
+
+
 def kernels(found):
-    return [c for c in found["classes"] if c["kind"] == "kernel" and c["covered_seconds"] > 0]
+    return [c for c in found["classes"] if c["kind"] == "kernel" and c["covered_ns"] > 0]
 
 
 def rounds(run):
@@ -45,7 +49,7 @@ def rounds(run):
 
 
 def launches(c):
-    return c["covered_seconds"] / (c["busy_seconds"] / c["launches"])
+    return seconds(c, "covered") / (seconds(c, "busy") / c["launches"])
 
 
 # Joules a round and watts, of every stretch in which a kernel ran alone.
@@ -57,10 +61,10 @@ for path in sorted(out.glob("truth*-*.*.json")):
     if not own or name not in rounds(run):
         continue
     floor = found["floors"][0]["watts"] if found["floors"] else None
-    busy = sum(k["covered_seconds"] for k in found["classes"])
-    joules = found["measured_joules"] - (floor["value"] if floor else 0) * (found["seconds"] - busy)
+    busy = sum(seconds(k, "covered") for k in found["classes"])
+    joules = found["measured_joules"] - (floor["value"] if floor else 0) * (seconds(found, "time") - busy)
     # Another kernel's launch that reaches into the stretch is counted as this one's.
-    measured.setdefault(name, []).append((joules / (launches(own[0]) * busy / own[0]["covered_seconds"]) / rounds(run)[name], joules / busy))
+    measured.setdefault(name, []).append((joules / (launches(own[0]) * busy / seconds(own[0], "covered")) / rounds(run)[name], joules / busy))
 
 
 # Student's t, 97.5 %, by degrees of freedom; 2 above.
@@ -100,7 +104,7 @@ def table(title, paths):
     print("|---|---|---|---|---|---|---|---|---|---|")
     mean = lambda xs: sum(xs) / len(xs) if xs else float("nan")
     for name, found in rows.items():
-        share = mean([c["covered_seconds"] / max(sum(k["covered_seconds"] for k in d["classes"]), 1e-9) for c, d, _ in found])
+        share = mean([seconds(c, "covered") / max(sum(seconds(k, "covered") for k in d["classes"]), 1e-9) for c, d, _ in found])
         given = [(c["joules_per_launch"], want) for c, _, want in found if c["joules_per_launch"]]
         errors = [j["value"] / want - 1 for j, want in given]
         widths = [(j["high"] - j["low"]) / 2 / j["value"] for j, _ in given]
@@ -108,7 +112,7 @@ def table(title, paths):
         def hits(slack):
             return sum(j["low"] <= want * (1 + slack) and want * (1 - slack) <= j["high"] for j, want in given)
         own = 0 if math.isnan(half[name]) else half[name]
-        length = lambda c: c["busy_seconds"] / c["launches"]
+        length = lambda c: seconds(c, "busy") / c["launches"]
         plain = mean([c["plain_watts"] * length(c) / want - 1 for c, _, want in found if c["plain_watts"]])
         second = mean([c["second_average_watts"] * length(c) / want - 1 for c, _, want in found if c["second_average_watts"]])
         rms = math.sqrt(mean([e * e for e in errors])) if errors else float("nan")
@@ -147,7 +151,7 @@ for path in sorted(out.glob("steady-*.json")):
         print(f"- {c['name']}: {c['identifiability']}")
     for g in steady["groups"]:
         print(f"- {' + '.join(g['names'])}: {g['joules']['value']:.0f} J, {g['watts']['value']:.1f} W")
-    total = sum(watts.get(c["name"], float("nan")) * c["covered_seconds"] for c in kernels(steady))
+    total = sum(watts.get(c["name"], float("nan")) * seconds(c, "covered") for c in kernels(steady))
     got = sum(g["joules"]["value"] for g in steady["groups"])
     print(f"- sum {got:.0f} J; the kernels alone for as long: {total:.0f} J ({percent(got / total - 1)})")
 for path in reports("mix", 0):

@@ -8,7 +8,8 @@ use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
 use clscope_profile::energy::activity::{Grouping, class_name};
 use clscope_profile::energy::readings::{Readings, Sensor};
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Estimate};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
+use clscope_profile::interval::Interval;
 use clscope_trace::sensors::Quantity;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -28,18 +29,18 @@ pub struct Counter {
 }
 
 /// Counters of a class: name with unit, mean.
-type Means = Vec<(String, Estimate)>;
+type Means = Vec<(String, Interval)>;
 
 /// What is known of a class's energy.
 #[derive(Clone)]
 struct Figures {
-    watts: Estimate,
+    watts: Interval,
     /// Floating-point operations of a launch, in billions, where they are known.
     gflop: Option<f64>,
     /// Joules of a launch that was repeated.
-    replayed: Option<Estimate>,
+    replayed: Option<Interval>,
     /// Joules from one of its launches to the next, where each begins an iteration.
-    iteration: Option<Estimate>,
+    iteration: Option<Interval>,
 }
 
 impl Figures {
@@ -180,7 +181,7 @@ impl Power {
                 .map(|c| (c.name.as_str(), format!("{} ({})", c.name, c.unit)))
                 .collect();
             let figures =
-                |class: &clscope_profile::counters::result::Class| -> Vec<(String, Estimate)> {
+                |class: &clscope_profile::counters::result::Class| -> Vec<(String, Interval)> {
                     moved
                         .iter()
                         .filter_map(|(name, shown)| {

@@ -2,7 +2,8 @@
 //! told apart by their first column, and each begins with a header of its own after an empty line.
 
 use anyhow::Result;
-use clscope_profile::report::data::{Commands, Estimate, Function, Report, Summary};
+use clscope_profile::interval::Interval;
+use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use std::io::Write;
 
 /// Part of the report.
@@ -58,11 +59,11 @@ const ESTIMATES: [&str; 15] = [
     "corrected_ci95_high_ns",
 ];
 
-fn interval(e: Option<&Estimate>) -> [String; 3] {
+fn interval(e: Option<&Interval>) -> [String; 3] {
     [
-        optional(e.map(|e| e.estimate)),
-        optional(e.and_then(|e| e.ci95[0])),
-        optional(e.and_then(|e| e.ci95[1])),
+        optional(e.map(|e| e.value)),
+        optional(e.map(|e| e.low).filter(|end| end.is_finite())),
+        optional(e.map(|e| e.high).filter(|end| end.is_finite())),
     ]
 }
 
@@ -71,8 +72,8 @@ fn estimates(c: &Commands) -> Vec<String> {
     let mut row = vec![c.left_out.to_string(), optional(e.and_then(|e| e.basis))];
     row.extend(interval(e.and_then(|e| e.total_ns.as_ref())));
     row.extend(interval(e.and_then(|e| e.mean_ns.as_ref())));
-    row.push(optional(e.and_then(|e| e.median_ns.as_ref()).map(|m| m.estimate)));
-    row.push(optional(e.and_then(|e| e.p95_ns.as_ref()).map(|m| m.estimate)));
+    row.push(optional(e.and_then(|e| e.median_ns.as_ref()).map(|m| m.value)));
+    row.push(optional(e.and_then(|e| e.p95_ns.as_ref()).map(|m| m.value)));
     let [_, low, high] = interval(e.and_then(|e| e.share.as_ref()));
     row.extend([low, high]);
     row.extend(interval(c.corrected_total_ns.as_ref()));

@@ -10,11 +10,13 @@
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
 //! | [`counters`] | hardware counters per kernel |
 //! | [`report`] | the report as a value |
+//! | [`interval`] | a figure with its 95 % interval |
 
 pub mod calibration;
 pub mod contents;
 pub mod counters;
 pub mod energy;
+pub mod interval;
 pub mod live_ring;
 mod map;
 pub mod report;

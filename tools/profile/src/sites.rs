@@ -15,6 +15,7 @@ use std::path::Path;
 
 /// A frame of a call site with what is known of it.
 #[derive(Debug, Clone, Serialize, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// Path of the executable or library; null for code made at run time.
     pub module: Option<String>,
@@ -34,6 +35,7 @@ pub struct Place {
 
 /// A call site with a name.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Named {
     /// Its frames in one line, the innermost first.
     pub name: String,

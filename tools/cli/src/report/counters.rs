@@ -3,14 +3,15 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
-use clscope_profile::counters::result::{Class, Column, Counters, Estimate, Source};
+use clscope_profile::counters::result::{Class, Column, Counters, Source};
+use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
 /// Counters side by side in one table; more go into another.
 const ABREAST: usize = 8;
 
 /// A mean with as many digits as its interval leaves standing.
-fn figure(of: &Estimate) -> String {
+fn figure(of: &Interval) -> String {
     let half = of.half();
     let digits = match half {
         h if h >= 10.0 => 0,
@@ -223,9 +224,7 @@ mod tests {
 
     #[test]
     fn digits_follow_the_interval() {
-        let around = |value: f64, half: f64| {
-            figure(&Estimate { value, low: value - half, high: value + half })
-        };
+        let around = |value: f64, half: f64| figure(&Interval::around(value, half));
         for (value, half, text) in [
             (87.74, 0.31, "87.7+-0.3"),
             (0.0, 0.0, "0.0+-0.0"),

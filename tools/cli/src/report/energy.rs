@@ -3,7 +3,8 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
-use clscope_profile::energy::result::{Class, DeviceEnergy, Energy, Estimate};
+use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
+use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
 /// Three significant digits with an SI prefix.
@@ -25,7 +26,7 @@ fn si(value: f64, unit: &str) -> String {
 }
 
 /// A half-width as a share of its value.
-fn plus_minus(of: &Estimate) -> String {
+fn plus_minus(of: &Interval) -> String {
     if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
 }
 

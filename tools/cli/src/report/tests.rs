@@ -256,12 +256,10 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
     );
     let truth: u64 = (0..2_000).map(|i| 5_000 + 37 * (i % 97)).sum();
     let total = &matmul["estimate"]["total_ns"];
-    let (low, high) = (total["ci95"][0].as_f64().unwrap(), total["ci95"][1].as_f64().unwrap());
+    let (low, high) = (total["low"].as_f64().unwrap(), total["high"].as_f64().unwrap());
     assert!(low < truth as f64 && (truth as f64) < high, "{low} {truth} {high}");
-    let (estimate, corrected) = (
-        total["estimate"].as_f64().unwrap(),
-        matmul["corrected_total_ns"]["estimate"].as_f64().unwrap(),
-    );
+    let (estimate, corrected) =
+        (total["value"].as_f64().unwrap(), matmul["corrected_total_ns"]["value"].as_f64().unwrap());
     assert!(
         (estimate - corrected - 2_000.0 * 1_900.0).abs() < 1.0,
         "the correction stands beside the total, not in it"
@@ -333,7 +331,7 @@ fn the_bias_is_taken_off_every_figure_of_kernels_when_asked() {
     }
     let shares: f64 = less.kernels.iter().filter_map(|k| k.share).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{shares}");
-    let whole = less.totals.kernel_estimate_ns.as_ref().unwrap().estimate;
+    let whole = less.totals.kernel_estimate_ns.as_ref().unwrap().value;
     assert!((whole - less.kernels.iter().map(|k| k.total()).sum::<f64>()).abs() <= 1.0);
     let text = text::render(&less, &shown(Format::Table));
     assert!(

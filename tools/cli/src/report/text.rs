@@ -3,7 +3,8 @@
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
 use crate::output::count;
-use clscope_profile::report::data::{Commands, Estimate, Function, Report, Summary};
+use clscope_profile::interval::Interval;
+use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use std::fmt::Write;
 
 /// The report's text.
@@ -137,7 +138,7 @@ fn heading(report: &Report, width: usize) -> String {
         );
         line(&mut out, "", &text);
         if let Some(bias) = &device.span_bias_ns {
-            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.uncertainty));
+            let bias = format!("span bias {} +-{}", time(bias.value), time(bias.half()));
             let text = if report.bias_corrected {
                 format!("{bias} was taken off every kernel launch, as --correct-bias asks")
             } else {
@@ -198,10 +199,8 @@ fn sum_of_all(k: &Commands) -> [String; 3] {
         let [share, total] = sum(k.share, &k.time_ns);
         return [share, total, String::new()];
     };
-    let share = e
-        .share
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.estimate))));
+    let share =
+        e.share.as_ref().map_or_else(|| "-".to_owned(), |s| format!("~{}", percent(Some(s.value))));
     match &e.total_ns {
         // An interval that few launches decide about is only as good as they are typical.
         Some(total) => {
@@ -218,8 +217,8 @@ fn sum_of_all(k: &Commands) -> [String; 3] {
     }
 }
 
-fn estimated(e: Option<&Estimate>) -> String {
-    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", time(e.estimate)))
+fn estimated(e: Option<&Interval>) -> String {
+    e.map_or_else(|| "-".to_owned(), |e| format!("~{}", time(e.value)))
 }
 
 /// As [`spread`], of all commands; the least and the most are those of the timed ones.
@@ -270,7 +269,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
     let sampled = rows.iter().any(|k| k.left_out > 0);
     let corrected = report.totals.kernel_corrected_ns.as_ref();
     let less = corrected.map_or_else(String::new, |c| {
-        format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.estimate))
+        format!("; {}{} without the span bias", if sampled { "~" } else { "" }, time(c.value))
     });
     let _ = writeln!(out, "\nKernels by device time: {launches}{all}{less}");
     let several = report.kernels.iter().any(|k| k.device != report.kernels[0].device);
@@ -294,7 +293,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
         let corrected = k
             .corrected_total_ns
             .as_ref()
-            .map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.estimate)));
+            .map_or_else(|| "-".to_owned(), |c| format!("{mark}{}", time(c.value)));
         let mut cells = vec![share, total];
         let figures = [
             interval,
@@ -326,11 +325,11 @@ fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut String) {
 }
 
 /// The sum of a section's times behind its heading; of nothing timed there is none.
-fn in_all(of: &[Commands], ns: u128, estimate: Option<&Estimate>) -> String {
+fn in_all(of: &[Commands], ns: u128, estimate: Option<&Interval>) -> String {
     if let Some(e) = estimate {
         let interval =
             e.relative().map_or_else(String::new, |r| format!(" +-{}", percent(Some(r))));
-        return format!(" in ~{}{interval}", time(e.estimate));
+        return format!(" in ~{}{interval}", time(e.value));
     }
     if of.iter().any(|c| c.time_ns.count > 0) {
         format!(" in {}", time(ns as f64))

@@ -2,10 +2,11 @@
 //! windows to means per kernel, with all that has to be said of them. Refuses to fit by itself: the
 //! analysis does.
 
-use super::result::{Class, Column, Estimate, Source, Together, Value};
+use super::result::{Class, Column, Source, Together, Value};
 use crate::energy::activity::Device;
 use crate::energy::power::own;
 use crate::energy::readings::{Readings, Sensor};
+use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{self, Attributed, Counter, Delay, Idle};
 use clscope_analysis::energy::{Activity, ClassId, HostNs};
@@ -54,14 +55,8 @@ impl Input {
     }
 }
 
-impl From<counters::Estimate> for Estimate {
-    fn from(of: counters::Estimate) -> Self {
-        Self { value: of.value, low: of.low, high: of.high }
-    }
-}
-
-fn estimate(of: counters::Estimate) -> Estimate {
-    of.into()
+fn estimate(of: counters::Estimate) -> Interval {
+    Interval::estimated(of.value, of.low, of.high)
 }
 
 /// All sources of means that speak of a device.

@@ -3,14 +3,14 @@
 //! what is not known is null and says why.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use crate::interval::{Interval, as_ns, as_some_ns};
 use clscope_analysis::time::ProcessIndex;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-pub use crate::energy::result::Estimate;
-
 /// Counters of a whole trace.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// Why there is no figure at all; null where there is one.
     pub absent: Option<String>,
@@ -22,6 +22,7 @@ pub struct Counters {
 
 /// What one source of counters says of one device.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     pub device: String,
     pub host: String,
@@ -37,11 +38,15 @@ pub struct Source {
     pub matched: String,
     /// Windows used, and their typical length.
     pub windows: usize,
+    #[serde(rename = "window_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub window_seconds: f64,
     /// Windows left out because their ends were not known well enough, or something was lost
     /// inside.
     pub left_out: usize,
     /// How much later than the work a window was seen.
+    #[serde(rename = "delay_ns", serialize_with = "as_some_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub delay_seconds: Option<f64>,
     /// Why nothing could be attributed; null where it was.
     pub failed: Option<String>,
@@ -53,12 +58,13 @@ pub struct Source {
 
 /// One counter.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Column {
     pub name: String,
     /// `%`, `MiB/s`, `/s`, ...
     pub unit: String,
     /// What it reads while nothing runs; null where that is 0 by its nature, or not known.
-    pub idle: Option<Estimate>,
+    pub idle: Option<Interval>,
     /// Root mean square of what the fit leaves of the windows' means; null where nothing was
     /// fitted.
     pub residual: Option<f64>,
@@ -75,13 +81,18 @@ impl Column {
 
 /// One kernel, or one direction of transfers.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     pub name: String,
     /// `kernel` or `transfer`.
     pub kind: &'static str,
     pub launches: f64,
+    #[serde(rename = "busy_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
     /// Busy time inside windows.
+    #[serde(rename = "covered_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub covered_seconds: f64,
     /// By name of the counter.
     pub values: BTreeMap<String, Value>,
@@ -91,12 +102,17 @@ pub struct Class {
 
 /// One stretch of time by three clocks: what runtime, OA unit and core say.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clocks {
     /// Launches that were long enough.
     pub launches: u64,
     /// END less START of their events.
+    #[serde(rename = "event_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub event_seconds: f64,
     /// By the OA unit's TIMESTAMP.
+    #[serde(rename = "timestamp_ns", serialize_with = "as_some_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub timestamp_seconds: Option<f64>,
     /// GPU_TICKS, wraps undone.
     pub gpu_ticks: u64,
@@ -108,9 +124,10 @@ pub struct Clocks {
 
 /// What a counter says of a class.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Value {
     /// Mean while the class runs.
-    pub mean: Option<Estimate>,
+    pub mean: Option<Interval>,
     /// `regressed` over windows that hold many kernels, `interpolated` in windows shorter than the
     /// kernel, or `snapshot`: read around each launch.
     pub by: Option<&'static str>,
@@ -122,9 +139,10 @@ pub struct Value {
 
 /// Classes that ran in one proportion.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Together {
     pub classes: Vec<String>,
-    pub mean: Estimate,
+    pub mean: Interval,
     /// Rest is in it too.
     pub with_idle: bool,
 }

@@ -5,9 +5,10 @@
 
 use super::figures::Figures;
 use super::means::set;
-use super::result::{Class, Clocks, Column, Estimate, Source, Value};
+use super::result::{Class, Clocks, Column, Source, Value};
 use super::windows::{matched, recorded_in, seconds};
 use crate::energy::activity::{Device, Grouping, class_name};
+use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::counters::OneByOne;
@@ -374,8 +375,10 @@ impl<'a> Part<'a> {
             let totals = self.figures(&sum.counts, &sum.known, ticks, sum.span_s, sum.window_s);
             let mut values = BTreeMap::new();
             for (((name, _), total), each) in self.columns.iter().zip(totals).zip(&sum.each) {
-                let mean =
-                    total.filter(|_| sum.launches > 0).map(|t| Estimate::from(each.estimate(t)));
+                let mean = total.filter(|_| sum.launches > 0).map(|t| {
+                    let e = each.estimate(t);
+                    Interval::measured(e.value, e.low, e.high)
+                });
                 let why = mean.is_none().then(|| {
                     "no command of it was read around, or what the figure needs was not counted"
                         .to_owned()

@@ -5,8 +5,9 @@
 
 use super::figures::Figures;
 use super::means::{Input, regress, set};
-use super::result::{Clocks, Estimate, Source, Value};
+use super::result::{Clocks, Source, Value};
 use crate::energy::activity::{Device, Kind, normal_pci};
+use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{Delay, Idle};
 use clscope_analysis::energy::{Activity, HostNs, Timing};
@@ -323,7 +324,7 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
             let ends = [more.get(i).copied().flatten(), less.get(i).copied().flatten(), Some(v)];
             let low = ends.iter().flatten().copied().fold(f64::INFINITY, f64::min).max(0.0);
             let high = ends.iter().flatten().copied().fold(0.0, f64::max);
-            let mean = Some(Estimate { value: v, low, high });
+            let mean = Some(Interval::estimated(v, low, high));
             class.values.insert(
                 column.name.clone(),
                 Value { mean, by: Some("interpolated"), only_with: None, why: None },

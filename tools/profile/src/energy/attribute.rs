@@ -4,7 +4,8 @@
 use super::activity::{self, By, Device, Grouping};
 use super::power::{self, Power};
 use super::readings::Readings;
-use super::result::{self, DeviceEnergy, Energy, Estimate};
+use super::result::{self, DeviceEnergy, Energy};
+use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{
@@ -48,8 +49,8 @@ const SEPARATED: f64 = 0.3;
 const TURNS: f64 = 0.03;
 const OVERLAP: f64 = 0.10;
 
-fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Estimate {
-    Estimate { value: number(of.value), low: number(of.low), high: number(of.high) }
+fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Interval {
+    Interval::estimated(number(of.value), number(of.low), number(of.high))
 }
 
 /// Energy of a trace, given its readings.
@@ -428,17 +429,19 @@ fn fill(
             Identifiability::NotAtAll { needed } => ("not-at-all", needed.map(|s| s.0)),
         };
         let group = row.group.and_then(|g| result.groups.get(g));
+        let estimated = row.method != Some(Method::Integrated);
+        let figure = |of: Interval| Interval { estimated, ..of };
         out.classes.push(result::Class {
             name: class.name.clone(),
             kind: if class.kernel { "kernel" } else { "transfer" },
             launches: row.launches * per_span,
             busy_seconds: row.busy.0,
             covered_seconds: row.covered.0,
-            joules: row.joules.map(|j| estimate(&j, |j| j.0)),
+            joules: row.joules.map(|j| figure(estimate(&j, |j| j.0))),
             joules_per_launch: row
                 .joules_per_launch
-                .map(|j| estimate(&j, |j| j.0).times(1.0 / per_span)),
-            watts: row.watts.map(|w| estimate(&w, |w| w.0)),
+                .map(|j| figure(estimate(&j, |j| j.0).times(1.0 / per_span))),
+            watts: row.watts.map(|w| figure(estimate(&w, |w| w.0))),
             dynamic_joules: row.split.map(|s| s.0.0),
             idle_joules: row.split.map(|s| s.1.0),
             energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
@@ -476,7 +479,12 @@ fn fill(
         class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(
             |((_, count), joules)| {
                 let per = |joules: f64| count / joules * 1e-9;
-                Estimate { value: per(joules.value), low: per(joules.high), high: per(joules.low) }
+                Interval {
+                    value: per(joules.value),
+                    low: per(joules.high),
+                    high: per(joules.low),
+                    ..joules
+                }
             },
         );
     }
@@ -525,8 +533,11 @@ fn fill(
         delay_seconds: result.response.delay,
     });
     out.drift = result.drift.map(|d| result::Drift {
-        relative: d.relative,
-        half_width: d.half_width,
+        share: Interval::estimated(
+            d.relative,
+            d.relative - d.half_width,
+            d.relative + d.half_width,
+        ),
         noticed: d.noticed,
     });
     out.residual_watts = Some(result.residual.0);

@@ -4,7 +4,8 @@
 
 use super::activity::{Device, Repeated};
 use super::power::Power;
-use super::result::{Estimate, Replayed};
+use super::result::Replayed;
+use crate::interval::Interval;
 use clscope_analysis::energy::replay::{self, Batch};
 use clscope_analysis::energy::{HostNs, Joules, Seconds, Series};
 
@@ -73,11 +74,10 @@ fn one(repeated: &Repeated, power: &Power) -> Replayed {
     };
     let j = median.joules_per_launch;
     out.batches = median.batches;
-    out.joules_per_launch =
-        Some(Estimate { value: j.value.0, low: j.low.0 - slack, high: j.high.0 + slack });
+    out.joules_per_launch = Some(Interval::measured(j.value.0, j.low.0 - slack, j.high.0 + slack));
     let widen = slack / j.value.0.max(f64::MIN_POSITIVE) * median.watts.value.0;
     let w = median.watts;
-    out.watts = Some(Estimate { value: w.value.0, low: w.low.0 - widen, high: w.high.0 + widen });
+    out.watts = Some(Interval::measured(w.value.0, w.low.0 - widen, w.high.0 + widen));
     out
 }
 

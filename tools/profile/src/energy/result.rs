@@ -1,42 +1,13 @@
 //! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines
-//! show. Joules, watts and seconds; an estimate is a value with the ends of its 95 % interval; what
-//! is not known is null.
+//! show. Joules, watts and seconds, which JSON gives in nanoseconds; what is not known is null.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use crate::interval::{Interval, as_ns, as_some_ns};
 use serde::Serialize;
-
-/// A value with its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Estimate {
-    pub value: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Estimate {
-    /// Half of the interval's width.
-    pub fn half(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// With a further half-width of this share of the value.
-    pub fn widened(&self, share: f64) -> Self {
-        let more = |side: f64| side.hypot(share * self.value);
-        Self {
-            value: self.value,
-            low: self.value - more(self.value - self.low),
-            high: self.value + more(self.high - self.value),
-        }
-    }
-
-    /// `factor` times as much.
-    pub fn times(&self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor }
-    }
-}
 
 /// Energy of a whole trace.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Energy {
     /// Why there is no figure at all; null where there is one.
     pub absent: Option<String>,
@@ -53,12 +24,14 @@ pub struct Energy {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unmeasured {
     pub device: String,
     pub why: String,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interface {
     pub name: String,
     pub state: String,
@@ -68,13 +41,17 @@ pub struct Interface {
 
 /// A counter's difference over the application's life.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterEnergy {
     pub sensor: String,
     pub plane: String,
     pub includes: Option<String>,
     pub joules: f64,
     /// Largest error of the two readings' places: the counter's steps at both ends.
+    #[serde(rename = "within_joules")]
     pub within: f64,
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     /// Of a counter beside samples: their integral over the same time, over `joules`, less one.
     pub samples_differ: Option<f64>,
@@ -82,8 +59,13 @@ pub struct CounterEnergy {
 
 /// What sampling cost.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampler {
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
+    #[serde(rename = "cpu_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub cpu_seconds: f64,
     /// Share of one core.
     pub share: f64,
@@ -91,11 +73,16 @@ pub struct Sampler {
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
     pub name: String,
     pub reads: u64,
     pub failures: u64,
+    #[serde(rename = "cpu_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub cpu_seconds: f64,
+    #[serde(rename = "every_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub every_seconds: f64,
     pub missing: u64,
     pub duplicates: u64,
@@ -106,6 +93,7 @@ pub struct Source {
 
 /// Energy of one device.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceEnergy {
     pub device: String,
     pub host: String,
@@ -126,6 +114,8 @@ pub struct DeviceEnergy {
     /// Why nothing could be attributed; null where it was.
     pub failed: Option<String>,
     pub measured_joules: f64,
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     pub mean_watts: Option<f64>,
     pub unattributed_joules: f64,
@@ -155,11 +145,16 @@ pub struct DeviceEnergy {
 
 /// Several processes on one device.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shared {
     pub processes: usize,
     /// Time in which their commands overlap by their stamps.
+    #[serde(rename = "overlap_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub overlap_seconds: f64,
     /// The same once turns are told apart.
+    #[serde(rename = "left_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub left_seconds: f64,
     /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal
     /// share.
@@ -168,36 +163,44 @@ pub struct Shared {
 
 /// One class of commands.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     pub name: String,
     /// `kernel` or `transfer`.
     pub kind: &'static str,
     pub launches: f64,
     /// Busy time, overlaps shared.
+    #[serde(rename = "busy_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
     /// Busy time while the sensor was read: what `joules` is for.
+    #[serde(rename = "covered_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub covered_seconds: f64,
-    pub joules: Option<Estimate>,
-    pub joules_per_launch: Option<Estimate>,
-    pub watts: Option<Estimate>,
+    pub joules: Option<Interval>,
+    pub joules_per_launch: Option<Interval>,
+    pub watts: Option<Interval>,
     /// Parts of `joules`: what running added, and what the named floors draw anyway.
     pub dynamic_joules: Option<f64>,
     pub idle_joules: Option<f64>,
     /// Joule seconds of one launch.
+    #[serde(rename = "energy_delay_joule_seconds")]
     pub energy_delay: Option<f64>,
     /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their
     /// number (`--flop`).
-    pub gflop_per_joule: Option<Estimate>,
+    pub gflop_per_joule: Option<Interval>,
     /// `integrated`, `regressed` or `replayed`.
     pub method: Option<&'static str>,
     /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
     pub identifiability: &'static str,
     /// Length of run at this mix for an interval of 5 %.
+    #[serde(rename = "needed_ns", serialize_with = "as_some_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub needed_seconds: Option<f64>,
     /// Index into `groups`.
     pub group: Option<usize>,
     /// Watts by pkg-pp0-dram, where its domains exist.
-    pub reference_watts: Option<Estimate>,
+    pub reference_watts: Option<Interval>,
     /// For comparison: the sensor integrated over the spans as if it responded at once.
     pub plain_watts: Option<f64>,
     /// For comparison: the same of the mean of the last second.
@@ -208,12 +211,13 @@ pub struct Class {
 
 /// A launch that was repeated while the sensor updated many times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Replayed {
     pub name: String,
     /// Median over batches, with the interval of order statistics; floor and gaps between launches
     /// included.
-    pub joules_per_launch: Option<Estimate>,
-    pub watts: Option<Estimate>,
+    pub joules_per_launch: Option<Interval>,
+    pub watts: Option<Interval>,
     /// Batches used.
     pub batches: usize,
     /// Launches in them.
@@ -229,61 +233,72 @@ pub struct Replayed {
 
 /// Classes that have one figure together.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
     pub names: Vec<String>,
+    #[serde(rename = "busy_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub busy_seconds: f64,
-    pub joules: Estimate,
-    pub watts: Estimate,
+    pub joules: Interval,
+    pub watts: Interval,
     pub with_floor: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
     /// 0 is the one that holds between launches.
     pub state: usize,
     pub name: &'static str,
-    pub watts: Option<Estimate>,
+    pub watts: Option<Interval>,
+    #[serde(rename = "idle_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub idle_seconds: f64,
     pub joules: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gaps {
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     pub joules: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Iteration {
     pub kernel: String,
     pub iterations: usize,
-    pub joules: Estimate,
+    pub joules: Interval,
+    #[serde(rename = "time_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Response {
+    #[serde(rename = "period_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub period_seconds: f64,
+    #[serde(rename = "window_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub window_seconds: f64,
+    #[serde(rename = "lag_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub lag_seconds: f64,
+    #[serde(rename = "delay_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub delay_seconds: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drift {
-    pub relative: f64,
-    pub half_width: f64,
+    /// Of the power at the start.
+    pub share: Interval,
+    /// Whether it is more than chance.
     pub noticed: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn further_doubt_widens_an_interval_and_keeps_its_value() {
-        let wide = Estimate { value: 10.0, low: 9.6, high: 10.4 }.widened(0.03);
-        assert_eq!(wide.value, 10.0);
-        assert!((wide.low - 9.5).abs() < 1e-9 && (wide.high - 10.5).abs() < 1e-9, "{wide:?}");
-    }
 }

@@ -3,7 +3,8 @@
 //! calibrated; transfers and other commands were not calibrated and stay as they are.
 #![forbid(unsafe_code)]
 
-use super::data::{Bias, Commands, Estimate, Report, Summary};
+use super::data::{Commands, Report, Summary};
+use crate::interval::Interval;
 use anyhow::{Result, bail};
 
 /// Corrects the kernels of a report.
@@ -32,11 +33,9 @@ pub fn apply(report: &mut Report) -> Result<()> {
         let share = kernel.total() / whole;
         // The interval moves with the share: to first order the bias changes all totals alike.
         if let Some(e) = kernel.estimate.as_mut().and_then(|e| e.share.as_mut()) {
-            let moved = share - e.estimate;
-            *e = Estimate {
-                estimate: share,
-                ci95: e.ci95.map(|end| end.map(|end| (end + moved).clamp(0.0, 1.0))),
-            };
+            let moved = share - e.value;
+            let end = |end: f64| if end.is_finite() { (end + moved).clamp(0.0, 1.0) } else { end };
+            *e = Interval { value: share, low: end(e.low), high: end(e.high), ..*e };
         }
         kernel.share = Some(share);
     }
@@ -45,15 +44,12 @@ pub fn apply(report: &mut Report) -> Result<()> {
 }
 
 fn correct(kernel: &mut Commands) {
-    let Some(bias) = kernel.span_bias_ns.clone() else { return };
+    let Some(bias) = kernel.span_bias_ns else { return };
     summary(&mut kernel.time_ns, bias.value);
     let total = kernel.corrected_total_ns.take();
     let Some(e) = &mut kernel.estimate else { return };
     let n = e.launches as f64;
-    e.mean_ns = total.as_ref().map(|t| Estimate {
-        estimate: t.estimate / n,
-        ci95: t.ci95.map(|end| end.map(|end| end / n)),
-    });
+    e.mean_ns = total.map(|t| t.times(1.0 / n));
     e.total_ns = total;
     for figure in [&mut e.median_ns, &mut e.p95_ns, &mut e.p99_ns].into_iter().flatten() {
         shift(figure, &bias);
@@ -73,14 +69,8 @@ fn summary(s: &mut Summary, bias: f64) {
 }
 
 /// Sides add by squares: the sample and the calibration have nothing to do with each other.
-fn shift(e: &mut Estimate, bias: &Bias) {
-    let side = |end: Option<f64>, sign: f64| {
-        end.map(|end| (end - e.estimate).hypot(bias.uncertainty) * sign)
-    };
-    let (low, high) = (side(e.ci95[0], -1.0), side(e.ci95[1], 1.0));
-    let value = (e.estimate - bias.value).max(0.0);
-    *e = Estimate {
-        estimate: value,
-        ci95: [low.map(|s| (value + s).max(0.0)), high.map(|s| value + s)],
-    };
+fn shift(e: &mut Interval, bias: &Interval) {
+    let value = (e.value - bias.value).max(0.0);
+    let side = |end: f64| (end - e.value).hypot(bias.half());
+    *e = Interval { value, low: (value - side(e.low)).max(0.0), high: value + side(e.high), ..*e };
 }

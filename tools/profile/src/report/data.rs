@@ -2,20 +2,22 @@
 //! nothing that is not in them. Times are nanoseconds, shares between 0 and 1; what is not known is
 //! null.
 //!
-//! The schema's version is raised when a field changes its meaning or goes; new fields may come at
+//! `tools/profile/report.schema.json` describes the document (JSON Schema, draft 2020-12); a test
+//! makes it of these types. Its version is raised when a field changes its meaning or goes; new fields may come at
 //! any time.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
+use crate::interval::Interval;
 use clscope_analysis::issue::{Issue, Severity};
-use clscope_analysis::stats::estimate::Estimate as Interval;
 use clscope_analysis::stats::sketch::Distribution;
 use serde::Serialize;
 
 /// Version of this schema.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The whole report.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -57,6 +59,7 @@ pub struct Report {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     pub name: String,
     /// Bound of its place against the reference host, null where it could not be placed.
@@ -64,6 +67,7 @@ pub struct Host {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     pub label: String,
     pub pid: u32,
@@ -78,6 +82,7 @@ pub struct Process {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Device {
     pub process: String,
     pub id: u32,
@@ -90,52 +95,20 @@ pub struct Device {
     pub extent_ns: u64,
     /// Time in every span that is the runtime's own work, if it was measured. No figure is
     /// corrected for it unless its name says so.
-    pub span_bias_ns: Option<Bias>,
+    pub span_bias_ns: Option<Interval>,
     /// Half-width of the clock band of its spans.
     pub clock_bound_ns: Summary,
-    /// Drift of its clock against the host's, relative, and how far it may be off.
-    pub drift: Option<f64>,
-    pub drift_error: Option<f64>,
+    /// Drift of its clock against the host's, relative.
+    pub drift: Option<Interval>,
     /// `used`, `unproved` or `contradicted`: whether QUEUED narrowed the bound.
     pub queued: Option<&'static str>,
     /// Steps of its clock.
     pub clock_steps: u64,
 }
 
-/// A calibrated span bias.
-#[derive(Debug, Clone, Serialize)]
-pub struct Bias {
-    pub value: f64,
-    /// Half-width of its 95 % interval.
-    pub uncertainty: f64,
-}
-
-/// An estimate and its 95 % interval.
-#[derive(Debug, Clone, Serialize)]
-pub struct Estimate {
-    pub estimate: f64,
-    /// Lower and upper end; null ends are unknown.
-    pub ci95: [Option<f64>; 2],
-}
-
-impl From<Interval> for Estimate {
-    fn from(e: Interval) -> Self {
-        let known = |x: f64| x.is_finite().then_some(x);
-        Self { estimate: e.value, ci95: [known(e.low), known(e.high)] }
-    }
-}
-
-impl Estimate {
-    /// The longer side of the interval over the estimate.
-    pub fn relative(&self) -> Option<f64> {
-        let side = |end: Option<f64>| end.map(|e| (e - self.estimate).abs());
-        (self.estimate > 0.0).then_some(())?;
-        Some(side(self.ci95[0])?.max(side(self.ci95[1])?) / self.estimate)
-    }
-}
-
 /// Estimates for all launches of a kernel of which some were left out by chance.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimates {
     /// Launches that the estimates are for: timed, or left out by chance.
     pub launches: u64,
@@ -147,16 +120,17 @@ pub struct Estimates {
     /// chosen, one of them stands for much of it, or there was time for long launches that no
     /// chosen one shows.
     pub doubtful: bool,
-    pub total_ns: Option<Estimate>,
-    pub mean_ns: Option<Estimate>,
-    pub median_ns: Option<Estimate>,
-    pub p95_ns: Option<Estimate>,
-    pub p99_ns: Option<Estimate>,
-    pub share: Option<Estimate>,
+    pub total_ns: Option<Interval>,
+    pub mean_ns: Option<Interval>,
+    pub median_ns: Option<Interval>,
+    pub p95_ns: Option<Interval>,
+    pub p99_ns: Option<Interval>,
+    pub share: Option<Interval>,
 }
 
 /// What sampled timing left out.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampling {
     pub launches: u64,
     pub timed: u64,
@@ -169,6 +143,7 @@ pub struct Sampling {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     pub calls: u64,
     pub commands: u64,
@@ -177,20 +152,21 @@ pub struct Totals {
     pub kernel_ns: u128,
     /// Sum of all kernels' times where launches were left out by sampling; `kernel_ns` holds the
     /// timed ones alone.
-    pub kernel_estimate_ns: Option<Estimate>,
+    pub kernel_estimate_ns: Option<Interval>,
     /// Sum of all kernels' times, estimated or not, less the span bias where that is known for all;
     /// null where `bias_corrected`, since the sums above are that.
-    pub kernel_corrected_ns: Option<Estimate>,
+    pub kernel_corrected_ns: Option<Interval>,
     /// Sum of the timed transfers' times.
     pub transfer_ns: u128,
     /// Sum of all transfers' times where some were left out by sampling.
-    pub transfer_estimate_ns: Option<Estimate>,
+    pub transfer_estimate_ns: Option<Interval>,
     pub call_ns: u128,
     pub errors: u64,
 }
 
 /// A distribution in figures; all null where it is empty.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     pub count: u64,
     pub total: u128,
@@ -219,6 +195,7 @@ impl Summary {
 
 /// Commands of one class: a kernel on a device, or a kind of transfer.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Commands {
     pub name: String,
     pub device: Option<String>,
@@ -237,10 +214,10 @@ pub struct Commands {
     /// Of all launches; null where none was left out by sampling, as `time_ns` is exact then.
     pub estimate: Option<Estimates>,
     /// What of every launch's time is the runtime's own work; null where it was not measured.
-    pub span_bias_ns: Option<Bias>,
+    pub span_bias_ns: Option<Interval>,
     /// Total (estimated or not) less the measured span bias; null where it was not measured, or
     /// where `bias_corrected`.
-    pub corrected_total_ns: Option<Estimate>,
+    pub corrected_total_ns: Option<Interval>,
 }
 
 impl Commands {
@@ -249,17 +226,18 @@ impl Commands {
         self.estimate
             .as_ref()
             .and_then(|e| e.total_ns.as_ref())
-            .map_or(self.time_ns.total as f64, |t| t.estimate)
+            .map_or(self.time_ns.total as f64, |t| t.value)
     }
 
     /// Mean time, likewise; negative where nothing is known.
     pub fn mean(&self) -> f64 {
-        let estimate = self.estimate.as_ref().and_then(|e| e.mean_ns.as_ref()).map(|m| m.estimate);
+        let estimate = self.estimate.as_ref().and_then(|e| e.mean_ns.as_ref()).map(|m| m.value);
         estimate.or(self.time_ns.mean).unwrap_or(-1.0)
     }
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queue {
     pub process: String,
     pub id: u32,
@@ -274,7 +252,7 @@ pub struct Queue {
     pub idle_ns: Option<u64>,
     /// Where launches were left out: the estimated sum of all its commands' times, which is its
     /// busy time if they did not overlap.
-    pub busy_estimate_ns: Option<Estimate>,
+    pub busy_estimate_ns: Option<Interval>,
     pub gaps_ns: Summary,
     /// QUEUED to SUBMIT.
     pub queue_wait_ns: Summary,
@@ -289,6 +267,7 @@ pub struct Queue {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Function {
     pub name: String,
     pub calls: u64,
@@ -301,6 +280,7 @@ pub struct Function {
 
 /// A function in which the host was blocked on devices.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wait {
     #[serde(flatten)]
     pub function: Function,
@@ -315,22 +295,27 @@ pub struct Wait {
 
 /// What the host waited for.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitedFor {
     /// Kernel, or kind of command.
     pub name: String,
+    #[serde(rename = "time_ns")]
     pub ns: u64,
     /// Of the function's waits; of several queues together it may exceed 1.
     pub share: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Idle {
     pub cause: String,
+    #[serde(rename = "time_ns")]
     pub ns: u64,
     pub share: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// `note`, `warning` or `error`.
     pub severity: &'static str,

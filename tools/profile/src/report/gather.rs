@@ -2,13 +2,14 @@
 //! the analysis.
 
 use super::data::{
-    Bias, Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report,
-    SCHEMA, Sampling, Summary, Totals, Wait, WaitedFor,
+    Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report, SCHEMA,
+    Sampling, Summary, Totals, Wait, WaitedFor,
 };
 use crate::energy::activity::Grouping;
+use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
-use clscope_analysis::stats::estimate::{Basis, Estimate as Interval, Sampled};
+use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ fn budget(trace: &Trace<'_>) -> Option<f64> {
 fn estimates(
     s: &Sampled,
     sums: &CommandSums,
-    share: Option<Interval>,
+    share: Option<Estimate>,
     preempted: bool,
 ) -> Estimates {
     let total = sums.total();
@@ -56,7 +57,7 @@ fn estimates(
 
 /// `others` is the total of the other classes of the section; `preempted`: whether the device may
 /// be one that is.
-fn commands(name: &str, sums: &CommandSums, others: Interval, preempted: bool) -> Commands {
+fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -> Commands {
     let share = sums.total().and_then(|t| t.share(others));
     Commands {
         name: name.to_owned(),
@@ -70,20 +71,24 @@ fn commands(name: &str, sums: &CommandSums, others: Interval, preempted: bool) -
         gigabytes_per_second: sums.gigabytes_per_second(),
         time_ns: Summary::of(&sums.time),
         estimate: sums.estimated().map(|s| estimates(s, sums, share, preempted)),
-        span_bias_ns: sums.span_bias().map(|(value, uncertainty)| Bias { value, uncertainty }),
-        corrected_total_ns: sums.corrected().map(Into::into),
+        span_bias_ns: sums
+            .span_bias()
+            .map(|(value, uncertainty)| Interval::around(value, uncertainty)),
+        corrected_total_ns: sums
+            .corrected()
+            .map(|t| Interval { estimated: sums.left_out() > 0, ..t.into() }),
     }
 }
 
 /// Sum of the totals that are known, and for each of them the sum of the others.
-fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Interval, Vec<Interval>) {
-    let each: Vec<Interval> = sums.map(|s| s.total().unwrap_or(Interval::exact(0.0))).collect();
-    let all = each.iter().fold(Interval::exact(0.0), |sum, e| sum.plus(*e));
+fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Estimate, Vec<Estimate>) {
+    let each: Vec<Estimate> = sums.map(|s| s.total().unwrap_or(Estimate::exact(0.0))).collect();
+    let all = each.iter().fold(Estimate::exact(0.0), |sum, e| sum.plus(*e));
     // Sides add by squares, so that one is taken out by them too.
     let rest = |all: f64, own: f64| (all * all - own * own).max(0.0).sqrt();
-    let without = |e: &Interval| {
+    let without = |e: &Estimate| {
         let value = (all.value - e.value).max(0.0);
-        Interval {
+        Estimate {
             value,
             low: value - rest(all.value - all.low, e.value - e.low),
             high: value + rest(all.high - all.value, e.high - e.value),
@@ -127,7 +132,7 @@ impl Report {
         let (bias, side) = kernels
             .values()
             .fold((0.0, 0.0), |(ns, side), k| (ns + k.bias.ns, side + k.bias.uncertainty_ns));
-        let kernel_bias = Interval { value: -bias, low: -bias - side, high: -bias + side };
+        let kernel_bias = Estimate { value: -bias, low: -bias - side, high: -bias + side };
         let functions = stats.functions(trace);
         let call_ns = functions.values().map(|f| f.time.total()).sum();
         let others = stats.other_commands();
@@ -198,11 +203,11 @@ impl Report {
                         busy_ns: complete.then(|| sums.busy.busy()),
                         idle_ns: complete.then(|| extent - sums.busy.busy()),
                         extent_ns: extent,
-                        span_bias_ns: bias
-                            .map(|b| Bias { value: b.value, uncertainty: b.uncertainty }),
+                        span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
                         clock_bound_ns: Summary::of(&sums.bounds),
-                        drift: drift.map(|d| d.0),
-                        drift_error: drift.map(|d| d.1),
+                        drift: drift.map(|(value, half)| {
+                            Interval::estimated(value, value - half, value + half)
+                        }),
                         queued: aligned.map(|a| match a.queued {
                             Queued::Used => "used",
                             Queued::Unproved => "unproved",
@@ -218,7 +223,10 @@ impl Report {
                 timed: stats.timed,
                 kernel_ns,
                 kernel_estimate_ns: (left_out > 0).then(|| kernel_total.into()),
-                kernel_corrected_ns: corrected.then(|| kernel_total.plus(kernel_bias).into()),
+                kernel_corrected_ns: corrected.then(|| Interval {
+                    estimated: left_out > 0,
+                    ..kernel_total.plus(kernel_bias).into()
+                }),
                 transfer_ns,
                 transfer_estimate_ns: transfers_left_out.then(|| transfer_total.into()),
                 call_ns,

@@ -1,0 +1,75 @@
+//! The committed schema of the report is what the types say, and a report keeps to it. Refuses to
+//! look at figures. `UPDATE_GOLDENS=1` writes the schema anew: raise its version where something
+//! changes its meaning or goes.
+
+use clscope_analysis::Trace;
+use clscope_analysis::stats::Stats;
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_profile::energy::activity::{By, Grouping};
+use clscope_profile::report::Report;
+use clscope_profile::report::data::SCHEMA;
+use clscope_profile::sites::Sites;
+use serde_json::Value;
+
+fn committed() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("report.schema.json")
+}
+
+fn schema() -> Value {
+    let text = std::fs::read_to_string(committed()).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A report of two launches and a wait.
+fn report() -> Value {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+    let mut thread = p.thread(0);
+    thread.enqueue(1_000, 2_000, &CommandSpec::kernel(1, 2, 10));
+    thread.timing(5_500, 1, [1_100, 1_200, 3_000, 4_000]);
+    thread.plain(function::FINISH, 5_000, 6_000, 0, 1);
+    p.exit(7_000, 1);
+    let bytes = p.build();
+    let trace = Trace::open(vec![bytes.files("app.clscope/7-0")]);
+    let alignment = trace.align();
+    let stats = Stats::of(&trace, &alignment);
+    let by = Grouping { by: By::Kernel, sites: &Sites::default() };
+    serde_json::to_value(Report::new(vec!["app.clscope".into()], &trace, &alignment, &stats, by))
+        .unwrap()
+}
+
+#[test]
+fn the_committed_schema_is_that_of_the_types() {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<Report>();
+    made.insert("$id".to_owned(), format!("clscope-report-{SCHEMA}").into());
+    let text = serde_json::to_string_pretty(&made).unwrap() + "\n";
+    if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
+        std::fs::write(committed(), &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(committed()).unwrap(), "UPDATE_GOLDENS=1 writes it");
+}
+
+#[test]
+fn a_report_keeps_to_the_schema_and_a_changed_one_does_not() {
+    let schema = schema();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let report = report();
+    assert!(report["kernels"][0]["time_ns"]["total"].as_u64() > Some(0), "{report:#}");
+    let errors: Vec<String> =
+        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    for (pointer, field) in [
+        ("", "schema"),
+        ("/totals", "kernel_ns"),
+        ("/kernels/0", "time_ns"),
+        ("/energy", "devices"),
+    ] {
+        let mut less = report.clone();
+        if pointer == "/energy" && report["energy"].is_null() {
+            less["energy"] = serde_json::json!({"absent": "no"});
+        } else {
+            less.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(field).unwrap();
+        }
+        assert!(!validator.is_valid(&less), "{pointer}/{field} is missed");
+    }
+}
