@@ -6,6 +6,7 @@
 
 pub mod artifacts;
 pub mod run;
+pub mod schema;
 pub mod stage;
 pub mod trace;
 

@@ -47,6 +47,8 @@ impl Finished {
             self.stdout,
             self.stderr
         );
+        let breaches = crate::schema::breaches(&self.stdout);
+        assert!(breaches.is_empty(), "the report breaks its schema: {breaches:#?}");
         self
     }
 

@@ -64,10 +64,10 @@ find_cargo() {
     return 1
 }
 
-# build_release: recorder, command and audit shim, side by side in $target/release.
-build_release() {
-    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --quiet --release -p clscope -p clscope-cli &&
-        CARGO_TARGET_DIR=$target "$CARGO" build --quiet --release --manifest-path tools/audit/Cargo.toml)
+# build_demo: recorder, command and audit shim, side by side in $target/demo.
+build_demo() {
+    (cd "$here" && CARGO_TARGET_DIR=$target "$CARGO" build --quiet --profile demo -p clscope -p clscope-cli &&
+        CARGO_TARGET_DIR=$target "$CARGO" build --quiet --profile demo --manifest-path tools/audit/Cargo.toml)
 }
 
 # photograph: prints the path of a photograph of a face that is free to use. It comes with scikit-image; the package is

@@ -10,13 +10,13 @@ folder=$(cd "$folder" && pwd)
 packages ca-certificates gcc libc6-dev pocl-opencl-icd ocl-icd-libopencl1 python3-opencv opencv-data
 find_cargo
 say "building clscope (a few minutes the first time)"
-build_release
+build_demo
 
 say "fetching a photograph"
 face=$(photograph)
 
 cd "$folder"
-clscope=$target/release/clscope
+clscope=$target/demo/clscope
 # OpenCV takes the CPU device of PoCL only when told to. Python is Debian's, whose OpenCV this is.
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd OPENCV_OPENCL_DEVICE=:CPU: \
     "$clscope" record -f -o face_detect -- /usr/bin/python3 "$here/tools/setup/face_detect.py" "$face"

@@ -36,6 +36,8 @@ else
     # It has no limit of its own: interrupted, it has named the tests that ran for over a minute.
     timeout --signal=INT --kill-after=10 4500 "$CARGO" test --workspace --no-fail-fast "$@"
 fi
+# What the default build leaves out.
+"$CARGO" test --quiet -p clscope-cli --features png bench::png
 # What is lock-free in the recorder, in every order of memory and threads.
 "$CARGO" test --quiet -p clscope --lib --features loom loom_tests
 # Outside the workspace.

@@ -51,11 +51,19 @@ fn text(bytes: &[u8]) -> String {
 
 fn json(dir: &Path, trace: &Path) -> (serde_json::Value, Output) {
     let out = clscope(dir, &["report", "--format", "json", trace.to_str().unwrap()]);
-    (
-        serde_json::from_slice(&out.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr))),
-        out,
-    )
+    (checked(&out), out)
+}
+
+/// A report, which must keep to the committed schema.
+fn checked(out: &Output) -> serde_json::Value {
+    let report = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr)));
+    let schema = include_str!("../../profile/report.schema.json");
+    let validator = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
+    let breaches: Vec<String> =
+        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    report
 }
 
 #[test]
@@ -204,7 +212,7 @@ fn merged_traces_report_as_the_sum() {
     assert!(out.status.success(), "{}", text(&out.stderr));
     let (merged, _) = json(dir.path(), &dir.path().join("all.clscope"));
     let both = clscope(dir.path(), &["report", "--format", "json", "a.clscope", "b.clscope"]);
-    let both: serde_json::Value = serde_json::from_slice(&both.stdout).unwrap();
+    let both = checked(&both);
     assert_eq!(merged["kernels"], both["kernels"]);
     assert_eq!(merged["kernels"][0]["count"], 20);
     let lines = clscope(dir.path(), &["dump", "--format", "json", "all.clscope"]);

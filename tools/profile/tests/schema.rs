@@ -23,7 +23,7 @@ fn schema() -> Value {
 /// A report of two launches and a wait.
 fn report() -> Value {
     let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
-    let mut thread = p.thread(0);
+    let thread = p.thread(0);
     thread.enqueue(1_000, 2_000, &CommandSpec::kernel(1, 2, 10));
     thread.timing(5_500, 1, [1_100, 1_200, 3_000, 4_000]);
     thread.plain(function::FINISH, 5_000, 6_000, 0, 1);

@@ -2,8 +2,13 @@
 //! printed and written; refuses to measure: that is `clscope-microbench`.
 
 mod list;
+#[cfg(not(feature = "png"))]
+mod no_png;
 mod output;
+#[cfg(feature = "png")]
 mod png;
+#[cfg(not(feature = "png"))]
+use no_png as png;
 
 use crate::output::say;
 use anyhow::{Context, Result, bail};
@@ -77,7 +82,7 @@ pub struct Args {
     /// Directory for results.json, results.csv and plots
     #[arg(short = 'o', long, alias = "dump", value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Write the plots as PNG beside SVG
+    /// Write the plots as PNG beside SVG, where clscope was built with --features png
     #[arg(long, requires = "output")]
     png: bool,
     /// Print the kernels' sources and end
@@ -160,6 +165,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(unknown) = args.suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
         bail!("there is no suite {unknown}; the suites are {}", names.join(", "));
+    }
+    if args.png {
+        // A measurement may take minutes; what cannot be drawn is said before it.
+        png::Renderer::new()?;
     }
     let opencl = OpenCl::open(args.opencl.as_deref())?;
     let all =

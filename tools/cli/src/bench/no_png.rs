@@ -1,0 +1,28 @@
+//! Stands where this build cannot draw pixels. Refuses every plot, with the way to a build that can.
+#![forbid(unsafe_code)]
+
+use anyhow::{Result, bail};
+use std::convert::Infallible;
+
+/// Cannot be made.
+pub struct Renderer(Infallible);
+
+impl Renderer {
+    /// Never succeeds.
+    ///
+    /// # Errors
+    /// Always: with the command that builds the feature.
+    pub fn new() -> Result<Renderer> {
+        bail!(
+            "--png: this clscope was built without the drawing of pixels; build it with `cargo build --release -p clscope-cli --features png`, or use the SVG files"
+        );
+    }
+
+    /// Is never called: there is no renderer.
+    ///
+    /// # Errors
+    /// None.
+    pub fn png(&self, _: &str) -> Result<Vec<u8>> {
+        match self.0 {}
+    }
+}
