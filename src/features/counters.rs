@@ -163,7 +163,7 @@ fn now() -> u64 {
 
 /// An error with what helps.
 fn words(error: &OaError) -> String {
-    let remedy = error.remedy().map_or_else(String::new, |r| format!("; to mend: {r}"));
+    let remedy = error.remedy().map_or_else(String::new, |r| format!("; to fix: {r}"));
     let cause = std::error::Error::source(error).map_or_else(String::new, |c| format!(": {c}"));
     format!("{error}{cause}{remedy}")
 }

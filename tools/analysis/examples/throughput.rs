@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .iter()
         .map(|p| {
             let file = std::fs::File::open(p)?;
-            // SAFETY: the files were written above and nobody else knows them.
+            // SAFETY: the files were written above and no other process has them.
             unsafe { memmap2::Mmap::map(&file) }
         })
         .collect::<Result<Vec<_>, _>>()?;

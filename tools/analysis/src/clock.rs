@@ -121,7 +121,7 @@ impl ProcessClock {
 /// A host (one boot of one machine) on the timeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Host name, as the first process of it tells.
+    /// Host name, from its first process.
     pub name: String,
     /// Boot id, zeros if unknown.
     pub boot: [u8; 16],
@@ -139,7 +139,7 @@ pub struct Timeline {
     pub hosts: Vec<Host>,
     /// Index in `hosts` of each process.
     pub host_of: Vec<usize>,
-    /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if any anchor tells.
+    /// Wall clock (CLOCK_REALTIME, ns since 1970) minus timeline, if an anchor has it.
     pub wall_offset_ns: Option<i64>,
     /// Per host, its raw time to the reference's; `None` where they are the same, or it could not
     /// be placed.
@@ -209,7 +209,7 @@ impl Timeline {
         }
     }
 
-    /// Places the processes. What cannot be placed is told in `issues`, one list per process.
+    /// Places the processes. What cannot be placed is listed in `issues`, one list per process.
     #[must_use]
     pub fn new(processes: &[Process<'_>], issues: &mut [Vec<IssueKind>]) -> Self {
         let mut boots: Vec<Boot> = Vec::new();

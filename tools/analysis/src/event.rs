@@ -81,7 +81,7 @@ pub struct Call<'a> {
 pub enum Kept<'a> {
     /// Packed small arguments and the id of one object.
     Plain {
-        /// Packed as the function's definition says.
+        /// Packed as in the function's definition.
         small: u32,
         /// Object, 0 if none.
         id: u32,

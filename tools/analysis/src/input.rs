@@ -1,6 +1,6 @@
 //! Owns the opening of one process's files, given as byte slices: definitions by id, blocks by
-//! thread and sequence number, rings. Tolerates any damage and says what it met; refuses to touch a
-//! file system or to decode records.
+//! thread and sequence number, rings. Tolerates any damage and reports what it found; refuses to
+//! touch a file system or to decode records.
 
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
@@ -68,7 +68,7 @@ pub struct Definitions {
     pub exit: Option<Exit>,
     /// Warnings of the recorder, in order.
     pub warnings: Vec<Warning>,
-    /// What the recorder's own markers tell of device clocks.
+    /// Bounds of device clocks from the recorder's markers.
     pub clock_markers: Vec<ClockMarkers>,
     /// Calibrations.
     pub calibrations: Vec<Calibration>,
@@ -191,7 +191,7 @@ pub struct Process<'a> {
     pub(crate) blocks: Vec<Block<'a>>,
     /// Calls that were in progress at the end.
     pub in_calls: Vec<InCall>,
-    /// Records dropped that no record tells of.
+    /// Records dropped that no record reports.
     pub dropped_untold: u64,
     /// What was found wrong on opening.
     pub issues: Vec<IssueKind>,
@@ -293,7 +293,7 @@ impl<'a> Process<'a> {
         let (mut threads, mut missing) = (0, 0);
         for thread in blocks.chunk_by(|a, b| a.thread == b.thread) {
             let (first, last) = (thread[0].sequence, thread[thread.len() - 1].sequence);
-            // A ring that fills block N says that all before N were written.
+            // A ring that fills block N shows that all before N were written.
             let next = next_blocks
                 .get(&thread[0].thread)
                 .map_or(0, |n| n.saturating_sub(last.saturating_add(1)));

@@ -17,7 +17,7 @@
 //!         Event::InCall { .. } | Event::Mark { .. } => {}
 //!     }
 //! }
-//! let issues = trace.issues_after(events.tally(), Some(&alignment)); // what was met on the way
+//! let issues = trace.issues_after(events.tally(), Some(&alignment)); // what was found on the way
 //! ```
 //! Events come in the order of their records: a call at its end, a command when the host knew it
 //! complete, and last what never ended. All times are on one timeline ([`clock`]);

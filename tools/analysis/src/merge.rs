@@ -20,7 +20,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// harvest may be recorded first). More than these wait in vain: their commands' records are lost.
 const EARLY_OUTCOMES: usize = 1 << 14;
 
-/// What the merge met besides events, per process.
+/// What the merge found besides events, per process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Records read.
@@ -49,7 +49,7 @@ struct Cursor<'t, 'a> {
     hint: usize,
     blocks: std::slice::Iter<'t, Block<'a>>,
     records: Records<'a>,
-    /// Next record: its ticks and what it says.
+    /// Next record: its ticks and its content.
     head: Option<(u64, Record<'a>)>,
     last: HostNs,
 }
@@ -154,7 +154,7 @@ impl<'t, 'a> Merge<'t, 'a> {
         out
     }
 
-    /// What was met so far, per process.
+    /// What was found so far, per process.
     #[must_use]
     pub fn tally(&self) -> &[Tally] {
         &self.tally

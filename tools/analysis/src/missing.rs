@@ -1,6 +1,6 @@
-//! Owns what a trace lacks of what it tells: records that were dropped, commands without time or
-//! end, by reason. Counted over a pass of its events by whoever makes one. Refuses to judge how
-//! much that matters: [`crate::issue`] does.
+//! Owns counts of what is missing from a trace: records that were dropped, commands without time or
+//! end, by reason. They are counted in a pass over its events. Refuses to judge how much that
+//! matters: [`crate::issue`] does.
 
 use crate::event::{Command, Event, Mark, Outcome};
 use crate::issue::{Issue, IssueKind, Unfinished};

@@ -81,9 +81,9 @@ impl<'a> Trace<'a> {
         collector.finish(self)
     }
 
-    /// The ends of the timeline as far as blocks and rings tell without decoding every record: from
-    /// the earliest block (or file) to the latest record. `None` for a trace without records. Reads
-    /// the last block of every thread.
+    /// The ends of the timeline as far as blocks and rings show them without decoding every record:
+    /// from the earliest block (or file) to the latest record. `None` for a trace without records.
+    /// Reads the last block of every thread.
     #[must_use]
     pub fn bounds(&self) -> Option<Span> {
         let mut span: Option<Span> = None;

@@ -9,7 +9,7 @@ use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder};
 use clscope_trace::defs::{ClockMarker, ClockMarkers, Platform};
 use proptest::prelude::*;
 
-/// A small generator, so that a failing case is told by its seed.
+/// A small generator, so that a failing case is identified by its seed.
 struct Random(u64);
 
 impl Random {
@@ -260,8 +260,8 @@ proptest! {
         prop_assert!(run.causal());
         prop_assert_eq!(run.invented_overlaps(), 0);
         prop_assert_eq!(run.steps, 0);
-        // An invented QUEUED may pass for a real one where the data cannot tell; then it is nearly
-        // one.
+        // An invented QUEUED may pass for a real one where the data cannot distinguish them; then
+        // it is nearly one.
         prop_assert!(run.honest() >= if behaviour == Behaviour::InCall { 1.0 } else { 0.99 }, "{} inside, QUEUED {:?}", run.honest(), run.queued);
     }
 }

@@ -301,7 +301,7 @@ fn processes_of_one_boot_share_their_anchors() {
     let alone = open(&bytes[1..]);
     assert_eq!(codes(&alone), ["not-ended", "no-clock-rate"]);
     assert_eq!(alone.timeline.clocks[0].bound(clscope_analysis::time::Ticks(5)), None);
-    // The machine that recorded it can still tell, as long as it was not started again.
+    // The machine that recorded it can still place it, as long as it was not restarted.
     let later = Anchor { ..host.anchor(50_000_000_000) };
     let helped =
         Trace::open(vec![ProcessFiles { extra_anchors: vec![later], ..bytes[1].files("x") }]);
@@ -349,7 +349,7 @@ fn full_rings_that_wait_are_read_in_their_places() {
     assert!(waiting.2 < written.2, "a block of the segment waits");
     assert_eq!((waiting.0, waiting.1), (written.0, written.1));
 
-    // What an older region says of the sequence does not hide that a newer block is missing.
+    // An older region's sequence number does not hide that a newer block is missing.
     let mut bytes = blocks(true).build();
     let newest = clscope_trace::file::RING_FIRST + clscope_trace::file::ring::POSITION;
     let sequence = u32::from_le_bytes(bytes.ring[newest + 4..newest + 8].try_into().unwrap());
@@ -485,8 +485,7 @@ proptest! {
 }
 
 proptest! {
-    // Rings carry no checksum: whatever stands in one is decoded, aligned and summed up, and must
-    // not harm.
+    // Rings carry no checksum: any content is decoded, aligned and summed up, and must not harm.
     #[test]
     fn hostile_rings_go_through_the_whole_analysis(
         words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..1 << 34, (0u64..8).prop_map(|k| (k << 24) | (7 << 16))], 1..200),

@@ -5,8 +5,8 @@ fn main() {
     println!("cargo:rustc-link-arg-cdylib=-nostartfiles");
     println!("cargo:rustc-link-arg-cdylib=-nostdlib");
     println!("cargo:rustc-link-arg-cdylib=-Wl,--as-needed,--hash-style=gnu,-z,now,-z,relro");
-    // A symbol that nobody defines would keep ld.so from loading it, in every process: rather no
-    // library at all.
+    // An undefined symbol would keep ld.so from loading it, in every process: rather no library at
+    // all.
     println!("cargo:rustc-link-arg-cdylib=-Wl,-z,defs");
     // One page-sized segment layout less: the file stays small.
     println!("cargo:rustc-link-arg-cdylib=-Wl,--build-id=none,-soname,libclscope_audit.so");

@@ -151,8 +151,8 @@ pub unsafe extern "C" fn la_symbind64(
             return bound;
         }
         let Some(tables) = Tables::of(&*recorder) else { return bound };
-        // With two loaders in a process each keeps its own calls: the recorder is told what the
-        // name was bound to.
+        // With two loaders in a process each keeps its own calls: the recorder learns what the name
+        // was bound to.
         match tables.function(c"clscope_bind".as_ptr().cast()) {
             Some(bind) if STARTED.load(Ordering::Acquire) => {
                 let bind: unsafe extern "C" fn(*const u8, usize) -> usize =

@@ -1,7 +1,7 @@
 //! Added time per cheap call, beside the floor of the same run: two readings of the clock, one
 //! 32-byte store, one indirect call. Refills of the recorder's buffers are included: each figure is
-//! the mean of a million calls. What the recorder's own threads do meanwhile stands in the last
-//! column, a mean over all kinds of calls of the processor time of the whole process.
+//! the mean of a million calls. What the recorder's own threads do meanwhile is in the last column,
+//! a mean over all kinds of calls of the processor time of the whole process.
 
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};

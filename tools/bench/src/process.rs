@@ -196,7 +196,7 @@ fn read(pipe: Option<impl std::io::Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Waits for a child of ours: its wait status, and its user and system time in nanoseconds.
+/// Waits for a child: its wait status, and its user and system time in nanoseconds.
 pub fn wait(pid: u32) -> Result<(i32, f64)> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is valid.

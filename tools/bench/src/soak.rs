@@ -16,7 +16,7 @@ pub struct Args {
     /// Cheap calls; 1,000,000,000 are eight hours of a busy application
     #[arg(long, default_value_t = 100_000_000)]
     pub calls: u64,
-    /// Launches, each with an event of ours
+    /// Launches, each with its own event
     #[arg(long, default_value_t = 2_000_000)]
     pub launches: u64,
     /// Limit of the trace in MiB

@@ -1,6 +1,6 @@
 //! Pauses and resumes recording in running processes, through the control word of their ring files,
-//! and brings what they recorded to the disk. The application gets no signal and runs no code of ours
-//! for it: its next OpenCL call sees the word. Refuses to print.
+//! and brings what they recorded to the disk. The application gets no signal and runs no code of
+//! clscope's for it: its next OpenCL call sees the word. Refuses to print.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
@@ -18,9 +18,9 @@ pub enum Command {
     Start,
     /// Pass calls on without recording them.
     Stop,
-    /// Bring everything recorded so far to the disk, so that it outlives the machine too.
+    /// Write everything recorded so far to the disk, so that it survives a crash of the machine.
     Flush,
-    /// Say what is recording.
+    /// Report what is being recorded.
     Status,
 }
 
@@ -31,7 +31,7 @@ pub enum State {
     Recording,
     /// It passes calls on.
     Paused,
-    /// It is gone: nobody reads its control word.
+    /// It has ended: its control word is not read.
     Ended,
 }
 
@@ -58,7 +58,7 @@ pub fn stop_all(trace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Sets the control word of one ring file, and says how its process stands now.
+/// Sets the control word of one ring file, and returns the state of its process.
 pub fn apply(ring: &Path, command: Command) -> Result<State> {
     let change = matches!(command, Command::Start | Command::Stop);
     let file = OpenOptions::new().read(true).write(change).open(ring)?;
@@ -81,7 +81,8 @@ pub fn apply(ring: &Path, command: Command) -> Result<State> {
 }
 
 /// Whether the process that made a ring file still has it mapped. Where that cannot be seen
-/// (another namespace, another user), it counts as running: a word that nobody reads does no harm.
+/// (another namespace, another user), it counts as running: a control word that is not read does no
+/// harm.
 fn is_alive(header: &FileHeader, ring: &File) -> bool {
     let own = fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino());
     if header.pid_ns != 0 && header.pid_ns != own {
@@ -126,7 +127,7 @@ pub fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
     })
 }
 
-/// Brings the files of a ring's process to the disk, and says what that is.
+/// Writes the files of a ring's process to the disk, and returns what was written.
 pub fn flush(ring: &Path) -> Result<String> {
     let directory = ring.parent().unwrap_or(Path::new("."));
     let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Below this a recording is not begun: the first ring and segment would not fit.
 const LEAST_FREE: u64 = 1 << 20;
 
-/// Variables by which MPI launchers tell a process its rank.
+/// Variables in which MPI launchers pass a process its rank.
 const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// Makes the directory and returns its absolute path.

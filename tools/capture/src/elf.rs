@@ -1,4 +1,4 @@
-//! Owns what an executable file tells about how it will be loaded: linked dynamically or not, by
+//! Owns what an executable file shows about how it will be loaded: linked dynamically or not, by
 //! which loader, with which libraries. Refuses to run anything or to resolve libraries: that is
 //! ld.so's.
 #![forbid(unsafe_code)]

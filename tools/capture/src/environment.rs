@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-/// The chosen ways, and why a way that was left out is missing.
+/// The chosen ways, and why the others were not chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Ways in use.

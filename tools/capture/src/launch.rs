@@ -31,7 +31,7 @@ pub struct Running {
     held: Held,
 }
 
-/// Starts the application. The inner error says that it cannot be run, with the exit code that
+/// Starts the application. The inner error means that it cannot be run, with the exit code that
 /// shells give for it.
 pub fn start(
     program: &Program,
@@ -82,7 +82,7 @@ impl Running {
         expired: impl FnOnce(),
     ) -> Result<(ExitStatus, Held)> {
         let child = self.child.id();
-        // A limit beyond what the clock can tell is none.
+        // A limit beyond the range of the clock is none.
         let mut expiry =
             limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
         loop {
@@ -111,7 +111,7 @@ impl Running {
     }
 }
 
-/// Whether a process is `ancestor` or was started below it, as far as can still be told.
+/// Whether a process is `ancestor` or one of its descendants, as far as that is still known.
 fn descends_from(process: i32, ancestor: u32) -> bool {
     let mut at = u32::try_from(process).unwrap_or(0);
     // Deeper trees than this are not worth a signal handled late.

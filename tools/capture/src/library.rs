@@ -18,11 +18,11 @@ pub struct Libraries {
     pub shim: Option<PathBuf>,
 }
 
-/// Finds them, beside this program unless the environment says where.
+/// Finds them: where the environment names a place, else beside this program.
 pub fn find() -> Result<Libraries> {
     let own = std::env::current_exe()
         .and_then(std::fs::canonicalize)
-        .context("cannot tell where this program lies")?;
+        .context("cannot find the path of this program")?;
     find_from(&own, std::env::var_os(LIBRARY).map(PathBuf::from).as_deref())
 }
 

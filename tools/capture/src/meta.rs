@@ -50,7 +50,7 @@ pub struct Host {
     pub name: String,
     /// Kernel release.
     pub kernel: String,
-    /// Boot id, to tell which traces share a clock.
+    /// Boot id: traces with the same one share a clock.
     pub boot_id: String,
     /// Processor architecture.
     pub architecture: &'static str,

@@ -31,7 +31,7 @@ pub enum NotRunnable {
 }
 
 impl NotRunnable {
-    /// Exit code that says so.
+    /// Exit code for it.
     pub const fn code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,
@@ -65,7 +65,7 @@ impl std::fmt::Display for NotRunnable {
 pub struct Obstacle {
     /// Stable name for programs: `static`, `setuid`, ...
     pub code: &'static str,
-    /// What stands in the way, on which file, and what to do.
+    /// What prevents recording, on which file, and what to do.
     pub text: String,
 }
 

@@ -139,7 +139,7 @@ impl Running {
             Ok(Some(why)) => (self.tell)(&format_args!(
                 "warning: readings of sensors could not be written to the end: {why}"
             )),
-            Err(_) => (self.tell)(&"warning: the sampler failed; energy figures end where it did"),
+            Err(_) => (self.tell)(&"warning: the sampler failed; energy figures end there"),
         }
     }
 

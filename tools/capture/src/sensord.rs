@@ -32,7 +32,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// User id of nobody, on every Linux.
+/// User id of `nobody`, on every Linux.
 const NOBODY: u32 = 65_534;
 
 /// What the helper gives, and to whom.
@@ -70,7 +70,7 @@ pub fn run(args: &Options, tell: Tell) -> Result<()> {
     };
     let roots = args.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
     let offers = handover::open_offers(&System, &roots).map_err(|error| {
-        let remedy = error.remedy().map_or_else(String::new, |r| format!("; to mend: {r}"));
+        let remedy = error.remedy().map_or_else(String::new, |r| format!("; to fix: {r}"));
         anyhow::anyhow!("no energy counter can be opened: {error}{remedy}")
     })?;
     let (listener, made) = match system::inherited_listener() {

@@ -9,7 +9,7 @@ use clscope_sensors::{Plane, Roots, Source, System, handover};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where the privileged helper listens, unless told otherwise.
+/// Where the privileged helper listens by default.
 pub const SOCKET: &str = "/run/clscope/sensord.sock";
 
 /// Beginning of the finding's name of counters that a helper hands over.
@@ -154,7 +154,7 @@ impl Options {
         if self.wants(Family::Rapl) || self.wants(Family::Hwmon) {
             self.open_host(&mut opened);
         }
-        // A foreign tree speaks of another machine: its figures and this machine's GPUs do not
+        // A foreign tree describes another machine: its figures and this machine's GPUs do not
         // belong together.
         let gpm = self.gpm.is_some();
         let named = self.sensors.contains(&Family::Nvml) || gpm;

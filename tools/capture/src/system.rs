@@ -256,7 +256,7 @@ pub fn send(pid: u32, signal: i32) {
 /// Ends this process by the signal that ended the application, so that a shell sees what it would
 /// have seen. Comes back only if the signal does not end processes.
 pub fn die_by(signal: i32) {
-    // SAFETY: plain calls on initialised values; no handler of ours exists for any signal.
+    // SAFETY: plain calls on initialised values; clscope has no handler for any signal.
     unsafe {
         // The core that counts is the application's: ours must neither overwrite it nor fill the
         // disk.
@@ -301,7 +301,7 @@ pub fn signal_name(signal: i32) -> String {
         .map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }
 
-/// Local time as `20260131-235959`, in UTC where the time zone cannot be told.
+/// Local time as `20260131-235959`, in UTC where the time zone is unknown.
 pub fn local_time_stamp(seconds: i64) -> String {
     // SAFETY: zeros are a valid tm, which the call fills; the time lives through it.
     let tm = unsafe {

@@ -35,11 +35,11 @@ impl From<By> for activity::By {
 /// Options about energy.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct EnergyArgs {
-    /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
+    /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
     /// recorded, else auto]
     #[arg(long, value_name = "FORMULA")]
     pub gpu_power: Option<Choice>,
-    /// What has an energy figure and counters of its own [default: kernel, or as --by says]
+    /// What gets its own energy figure and counters [default: kernel, or as in --by]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub energy_by: Option<By>,
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration

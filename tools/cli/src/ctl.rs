@@ -14,9 +14,9 @@ pub enum Command {
     Start,
     /// Pass calls on without recording them
     Stop,
-    /// Bring everything recorded so far to the disk, so that it outlives the machine too
+    /// Write everything recorded so far to the disk, so that it survives a crash of the machine
     Flush,
-    /// Say what is recording
+    /// Report what is being recorded
     Status,
 }
 
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
     let rings = match pid {
         Some(pid) => rings_of(pid)?,
         None => {
-            // A wrong name is told before anything is written there.
+            // A wrong name is reported before anything is written there.
             rings_in(&target)?;
             // Processes that come while this runs either read what they begin with, or have their
             // ring in the list made now.

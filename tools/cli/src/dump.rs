@@ -72,7 +72,7 @@ fn write(
     let mut lines = 0;
     let trace = files.trace();
     for (label, bytes) in files.definitions() {
-        // An unreadable header was told of on opening.
+        // An unreadable header was reported on opening.
         if clscope_trace::FileHeader::decode_as(bytes, clscope_trace::FileKind::Defs).is_err() {
             continue;
         }

@@ -256,6 +256,6 @@ fn perf(out: &mut String) {
         line(out, format_args!("  absent: {}: {why}", events.join(", ")));
     }
     if let Some(remedy) = problems.iter().find_map(OaError::remedy) {
-        line(out, format_args!("  to mend: {remedy}"));
+        line(out, format_args!("  to fix: {remedy}"));
     }
 }

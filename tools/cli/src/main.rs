@@ -27,12 +27,12 @@ use std::process::ExitCode;
 #[command(
     name = "clscope",
     version,
-    about = "Profiler for unmodified OpenCL applications: what ran, when, and what every kernel cost in joules",
+    about = "Profiler for unmodified OpenCL applications: host calls, device commands, hardware counters, and the joules of each kernel",
     before_help = "Examples:
   clscope record -- ./app --its --arguments   run the application, leave a trace directory
   clscope report                              kernels, transfers and API calls of the newest trace
   clscope export chrome -o timeline.json      timeline for Perfetto, chrome://tracing and speedscope
-  clscope doctor                              what works here, what does not, and how to mend it",
+  clscope doctor                              what works here, what does not, and how to fix it",
     after_help = "The recorder works without this command too: `clscope settings` lists its environment variables.",
     arg_required_else_help = true,
     subcommand_required = true,
@@ -47,9 +47,9 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
-    /// Sum up a trace: kernels, transfers, queues, idle causes, API calls
+    /// Summarise a trace: kernels, energy, transfers, queues, idle causes, API calls
     Report(report::Args),
-    /// Print everything a trace holds, one line each
+    /// Print every record of a trace, one line each
     Dump(dump::Args),
     /// Put several traces into one directory
     Merge(merge::Args),
@@ -59,15 +59,16 @@ enum Command {
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
     Oa(oa::Args),
-    /// List the hardware counters there are, and the figures of metric sets
+    /// List the available hardware counters and the figures of metric sets
     ListCounters(list_counters::Args),
     /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
-    /// Say what works on this machine, what does not, and how to mend it
+    /// Report what works on this machine, what does not, and how to fix it
     Doctor(doctor::Args),
     /// Measure what recording costs on this machine
     Overhead(overhead::Args),
-    /// Give energy counters that only root may read to the members of a group (started as root)
+    /// Give the members of a group access to energy counters that only root may read (started as
+    /// root)
     Sensord(sensord::Args),
     /// List the environment variables that the recorder reads
     #[command(before_help = "Examples:

@@ -39,7 +39,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// What tells two processes apart, from the header of one of its files.
+/// What distinguishes two processes, from the header of one of their files.
 type Identity = ([u8; 16], [u8; 16], u64, u32, u32, u64);
 
 fn identity(path: &Path) -> Option<Identity> {

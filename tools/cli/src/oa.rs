@@ -192,9 +192,9 @@ impl Facts {
     /// The format: as named, as the file's number says (i915), or the generation's widest if the
     /// size fits.
     fn format(&self, sample: Option<usize>) -> Result<Format> {
-        let (generation, _) = self.generation().ok_or_else(|| {
-            anyhow!("neither the file nor --generation says which GPU this is of")
-        })?;
+        let (generation, _) = self
+            .generation()
+            .ok_or_else(|| anyhow!("neither the file nor --generation names the GPU"))?;
         let fits = |f: &Format| sample.is_none_or(|n| f.layout(self.reading).bytes == n);
         let numbered = self
             .info
@@ -599,10 +599,10 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
     let losses = [
         (tally.reports_lost, "times reports were lost"),
         (tally.buffer_lost, "times the buffer was lost"),
-        (tally.unwritten, "reports not written yet, left out"),
-        (tally.short, "reports of the wrong size, left out"),
+        (tally.unwritten, "reports not written yet, skipped"),
+        (tally.short, "reports of the wrong size, skipped"),
         (tally.maybe_missed_wraps, "intervals in which a 32-bit counter may have wrapped twice"),
-        (running.foreign, "intervals of other contexts, left out"),
+        (running.foreign, "intervals of other contexts, skipped"),
         (pass.unknown, "records of unknown type, skipped"),
         (left as u64, "bytes at the end that are no whole report"),
     ];

@@ -1,5 +1,6 @@
-//! Owns what this command says: messages to stderr, prefixed because an application may share the
-//! terminal, and files that appear whole or not at all. Refuses to fail because nobody listens.
+//! Owns this command's output: messages to stderr, prefixed because an application may share the
+//! terminal, and files that appear whole or not at all. Refuses to fail because its output is
+//! closed.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -20,8 +21,8 @@ pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {text}");
 }
 
-/// Writes a file under a temporary name beside it and renames it, so that nobody ever sees half of
-/// it.
+/// Writes a file under a temporary name beside it and renames it, so that no reader ever sees half
+/// of it.
 ///
 /// # Errors
 /// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is

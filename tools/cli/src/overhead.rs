@@ -297,9 +297,7 @@ fn self_test(recorder: &Path) -> Result<Measured> {
         init(place::ENTRIES as u32, below.as_ptr(), &mut entries, &mut above)
     };
     if taken != 0 || above.is_null() || (entries as usize) < place::ENTRIES {
-        bail!(
-            "the recorder refused to stand in front of the self-test (error {taken}, {entries} functions)"
-        );
+        bail!("the recorder refused to record the self-test (error {taken}, {entries} functions)");
     }
     // SAFETY: the recorder gave a table of so many functions, each of its place's type, which the
     // callers below name.

@@ -17,7 +17,7 @@ pub const SUBCOMMAND: &str = "__probe";
 /// A driver that compiles something at its first use may take seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks a child. An error says how the child failed to answer: it crashed or took too long.
+/// Queries a child. The error is how the child failed to answer: it crashed or took too long.
 pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
     ask_for(question, PATIENCE)
 }
@@ -64,7 +64,7 @@ pub fn ask_for<T: DeserializeOwned>(
     // Drivers may print on stdout too, and what they buffered comes after the answer.
     let text = String::from_utf8_lossy(&bytes);
     match text.lines().rev().find_map(|line| serde_json::from_str(line).ok()) {
-        // A crash at exit, after the answer, is common among drivers and harms nobody.
+        // A crash at exit, after the answer, is common among drivers and does no harm.
         Some(answer) => Ok(answer),
         None => match status.signal() {
             Some(signal) => {

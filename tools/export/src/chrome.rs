@@ -52,7 +52,7 @@ pub struct Document<'t, 'a> {
     pub alignment: &'t Alignment,
     /// Its sensors.
     pub power: &'t Power,
-    /// What its figures tell apart, and the names of call sites.
+    /// The key of its figures, and the names of call sites.
     pub by: Grouping<'t>,
     /// Names of the trace directories.
     pub sources: &'t [String],
@@ -372,7 +372,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 }
                 None => self.without_time(command, "it could not be placed on the timeline", 0),
             },
-            // One line in the settings and in the report says it for all; the call itself is there.
+            // The settings and the report say it once for all; the call itself is there.
             Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
                 self.summary.not_sampled += 1;
                 Ok(())
@@ -432,7 +432,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
             .collect();
         args.insert("device_clock_ns".into(), stamps.into());
-        // As the device told it: the drawn length is corrected for the drift between the clocks.
+        // As the device reported it: the drawn length is corrected for the drift between the
+        // clocks.
         args.insert("device_duration_ns".into(), raw[3].saturating_sub(raw[2]).into());
         self.put(entry)?;
 

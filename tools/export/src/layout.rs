@@ -24,7 +24,7 @@ pub struct Track {
     pub tid: u32,
 }
 
-/// Something to tell the viewer before it is used.
+/// A property of a track that the viewer needs before its first event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     /// A group, with its place among groups.

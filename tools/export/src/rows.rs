@@ -1,5 +1,5 @@
-//! Owns the report as CSV: one header line and one row per entry of a section. Several sections are
-//! told apart by their first column, and each begins with a header of its own after an empty line.
+//! Owns the report as CSV: one header line and one row per entry of a section. The first column
+//! names the section; each section begins with its own header after an empty line.
 
 use anyhow::Result;
 use clscope_profile::interval::Interval;

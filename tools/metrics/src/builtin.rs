@@ -260,7 +260,7 @@ fn build(symbol: &str, chipset: &str, uuid: Option<&str>, rows: &[&[Row]]) -> Me
     }
 }
 
-/// The set of a generation; `None` where nothing published says what its counters are (Gen7, Gen8,
+/// The set of a generation; `None` where no published document describes its counters (Gen7, Gen8,
 /// Gen11).
 #[must_use]
 pub fn core(generation: Generation) -> Option<MetricSet> {
@@ -495,7 +495,7 @@ mod tests {
         let got = set.evaluate(&counts, &variables(24, 7), &which);
         assert!(matches!(got[0].value, Err(Undefined::NoClock)), "{got:?}");
         assert!(matches!(got[1].value, Err(Undefined::NoClock)), "{got:?}");
-        // No FPU worked: the definition says 0 + 1, and that a division by zero was in it.
+        // No FPU worked: by the definition 0 + 1, with a division by zero in it.
         assert!(got[2].divided_by_zero);
         assert_eq!(got[3].value.as_ref().map(|n| n.as_f64()), Ok(0.0));
         // A format without GPU_TICKS gives no shares.

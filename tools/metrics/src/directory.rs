@@ -1,5 +1,5 @@
-//! The files metric sets stand in. Owns the reading of a directory and the places where other
-//! projects install theirs; refuses to search anywhere else, and to read anything that is not named
+//! The files of metric sets. Owns the reading of a directory and the places where other projects
+//! install theirs; refuses to search anywhere else, and to read anything that is not named
 //! `oa-*.xml`.
 
 use crate::set::MetricSet;

@@ -1,8 +1,8 @@
 //! Metric sets: from counts of GPU counters to figures with names and units.
 //!
 //! Owns the equations of the public metric XML, their evaluation, the sets that are built in, and
-//! what is derived from them; refuses to read counters (`clscope_oa` does) and to give a
-//! figure where its inputs are missing: such a figure is undefined and says why. Pure, but for
+//! what is derived from them; refuses to read counters (`clscope_oa` does) and to give a figure
+//! where its inputs are missing: such a figure is undefined, with the reason. Pure, but for
 //! [`directory`], which reads the files a user names. Decoded as specified: no set was checked on a
 //! device.
 //!
@@ -11,7 +11,7 @@
 //! | [`rpn`] | equations in reverse Polish notation |
 //! | [`variables`] | what equations call `$EuCoresTotalCount` and so on, with where each value comes from |
 //! | [`set`] | sets, their evaluation, the registers they need |
-//! | [`xml`], [`directory`] | sets out of XML, and the files they stand in |
+//! | [`xml`], [`directory`] | sets from XML, and the files that hold them |
 //! | [`builtin`] | sets of what the A counters give |
 //! | [`derived`] | FLOP per cycle, instructions per cycle, peaks |
 

@@ -155,7 +155,7 @@ pub enum Undefined {
     /// The report format does not hold an input.
     #[error("the report does not hold {0}")]
     NotInReport(String),
-    /// A variable nobody knows the value of.
+    /// A variable whose value is unknown.
     #[error("the value of {0} is not known")]
     NoVariable(String),
     /// The equation leads back to itself.

@@ -111,7 +111,7 @@ pub struct Outcome {
     pub value: Result<Number, Undefined>,
     /// A division by zero inside counted as 0, as the sets' definition has it.
     pub divided_by_zero: bool,
-    /// It exceeds what its set says is the most: the counts or the variables are not this set's.
+    /// It exceeds its set's maximum: the counts or the variables are not this set's.
     pub exceeds_max: bool,
 }
 

@@ -1,5 +1,5 @@
 //! What equations call `$EuCoresTotalCount`, `$GpuTimestampFrequency` and so on. Owns the names and
-//! where each value comes from; refuses to fill in what nobody said.
+//! where each value comes from; refuses to invent missing ones.
 
 use clscope_oa::Generation;
 use clscope_oa::topology::Topology;
@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Provenance {
     /// The driver said it.
     Driver,
-    /// It stands in the recording.
+    /// It is in the recording.
     Recording,
     /// The user gave it.
     User,
@@ -83,7 +83,7 @@ impl Variables {
     }
 
     /// Counts and masks of a GPU, and the threads per EU of its generation: 7; 6 on Broxton and
-    /// Gemini Lake (`is_low_power`), 8 on DG2 and Meteor Lake. On Xe2 nobody published the last.
+    /// Gemini Lake (`is_low_power`), 8 on DG2 and Meteor Lake. For Xe2 the last is not published.
     pub fn set_topology(
         &mut self,
         topology: &Topology,

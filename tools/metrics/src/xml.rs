@@ -1,6 +1,6 @@
 //! Metric sets out of the public XML (Mesa's and igt's `oa-*.xml`). Owns the mapping of elements
 //! and attributes; refuses a file as a whole only where it is no XML or holds no set: a figure
-//! whose equation is not understood is left out and told of.
+//! whose equation is not understood is skipped and reported.
 //!
 //! `metrics` holds `set` elements (symbol_name, name, chipset, hw_config_guid) with `counter`
 //! (symbol_name, name, description, equation, max_equation, availability, units, mdapi_group) and

@@ -317,7 +317,7 @@ impl<'a> Bench<'a> {
         let buffers = self.buffers(&job.buffers)?;
         let at = |trips| Geometry { groups: job.groups, group, trips };
 
-        // The checked launch: short, with the arguments that tell most.
+        // The checked launch: short, with the arguments that reveal most errors.
         self.fill(&job.fills, &buffers)?;
         self.set(&kernel, &job.args, &buffers, job.check_trips)?;
         for (index, bytes) in &job.check_args {

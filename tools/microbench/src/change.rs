@@ -19,7 +19,7 @@ pub struct Change {
     pub confidence: f64,
 }
 
-/// A change is told when it is at least this sure.
+/// A change is reported from this confidence on.
 const SURE: f64 = 0.99;
 /// Shuffles of the permutation test: p can be as small as 1 / (SHUFFLES + 1).
 const SHUFFLES: usize = 999;
@@ -59,7 +59,7 @@ fn best_split(values: &[f64]) -> (usize, f64) {
 
 /// Steps of a series that is level between them, by binary segmentation; each split is tested
 /// against shuffled copies of its own segment (the largest gain over all places, so looking
-/// everywhere is paid for). `least` is the smallest step worth telling, as a share of the level
+/// everywhere is paid for). `least` is the smallest step worth reporting, as a share of the level
 /// before it. Points must be in order of x.
 #[must_use]
 pub fn steps(points: &[(f64, f64)], least: f64) -> Vec<Change> {
@@ -68,7 +68,7 @@ pub fn steps(points: &[(f64, f64)], least: f64) -> Vec<Change> {
     let mut open = vec![(0, values.len())];
     while let Some((from, to)) = open.pop() {
         let segment = &values[from..to];
-        // Five values have 119 orders: fewer could never be told from chance.
+        // Five values have 119 orders: fewer could never be distinguished from chance.
         if segment.len() < 5 {
             continue;
         }
@@ -172,7 +172,7 @@ fn broken(points: &[(f64, f64)], knee: f64) -> Option<(f64, [f64; 3])> {
 /// The knee of a series that goes from one straight line to another, found on the measured x by
 /// least squares; tested by F against one line, with the places looked at paid for by Bonferroni.
 /// The interval holds the knees whose misfit the F test does not reject, up to the next measured
-/// place. `least` is the smallest effect worth telling: what the other slope makes of the last
+/// place. `least` is the smallest effect worth reporting: what the other slope makes of the last
 /// value, as a share of the value at the knee. A bend that an end point alone makes is none.
 #[must_use]
 pub fn bend(points: &[(f64, f64)], least: f64) -> Option<Change> {
@@ -229,7 +229,7 @@ fn f_tail_2(f: f64, m: f64) -> f64 {
 
 /// The period of a saw-tooth over x = 1, 2, 3...: the lag at which the differences repeat
 /// themselves best, with 1 - p by shuffling the differences. The shortest lag that comes within a
-/// tenth of the best is told, since multiples repeat as well.
+/// tenth of the best is reported, since multiples repeat as well.
 #[must_use]
 pub fn period(points: &[(f64, f64)]) -> Option<Change> {
     let differences: Vec<f64> = points.windows(2).map(|w| w[1].1 - w[0].1).collect();

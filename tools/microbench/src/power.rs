@@ -193,7 +193,7 @@ pub struct Power {
 /// on the fastest) and clocks settle.
 const SETTLE_NS: u64 = 200_000_000;
 
-/// Whether a series speaks of this device.
+/// Whether a series belongs to this device.
 fn is_of(series: &Series, device: &DeviceFacts) -> bool {
     // The same address is written with 4 or 8 digits of domain, in either case: bus, device and
     // function are its tail.

@@ -69,7 +69,7 @@ pub struct Timing {
     pub time_ns: Summary,
     /// Launches thrown away as warm-up.
     pub warm_up: usize,
-    /// Bytes of private memory per work-item, where the runtime says so.
+    /// Bytes of private memory per work-item, if the runtime reports them.
     pub private_bytes: Option<u64>,
     /// Which results were compared with the host's.
     pub verified: &'static str,

@@ -28,7 +28,7 @@ pub trait Watch {
 pub struct Choice {
     /// Suites by name; empty: all.
     pub suites: Vec<String>,
-    /// Only cases whose id has one of these parts; empty: all. `*` stands for anything.
+    /// Only cases whose id contains one of these parts; empty: all. `*` matches anything.
     pub cases: Vec<String>,
     /// No sensors, whatever the suite wants.
     pub no_sensors: bool,
@@ -88,7 +88,7 @@ struct Pending {
 /// Runs a choice on a device.
 ///
 /// # Errors
-/// Where the device cannot be opened at all; whatever a case meets is in its result.
+/// If the device cannot be opened at all; the error of a case is in its result.
 pub fn run(
     device: &Device,
     settings: &Settings,

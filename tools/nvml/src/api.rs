@@ -50,7 +50,7 @@ impl Field {
     }
 }
 
-/// What part of the board a power field speaks of.
+/// Which part of the board a power field covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The GPU's board power.

@@ -51,7 +51,7 @@ pub enum NvmlError {
     },
 }
 
-/// nvmlReturn_t values that are told apart (nvml.h).
+/// nvmlReturn_t values that are distinguished (nvml.h).
 pub mod code {
     /// NVML_ERROR_NOT_SUPPORTED.
     pub const NOT_SUPPORTED: u32 = 3;

@@ -1,9 +1,9 @@
 //! GPM counters (Hopper and later). The driver takes a snapshot about every 100 ms and hands out
 //! its last one; metrics exist only between two different snapshots. Owns the poller that finds
 //! each new snapshot and keeps the first sample of each: forming all metrics costs up to 2 ms of a
-//! core, so it asks when the driver's beat says that there is a new one, for one metric first.
-//! Refuses values that are no values (NaN between two samples of one snapshot, zeros while the
-//! device is busy).
+//! core, so it queries when a new one is due by the driver's period, one metric first. Refuses
+//! values that are no values (NaN between two samples of one snapshot, zeros while the device is
+//! busy).
 #![forbid(unsafe_code)]
 
 use crate::api::{Api, DeviceInfo, GpmSample};
@@ -96,7 +96,7 @@ pub fn novelty(
         return Novelty::Same;
     }
     match busy() {
-        // NVML's utilisation is an average over up to a second: it may still speak of work that has
+        // NVML's utilisation is an average over up to a second: it may still include work that has
         // ended. A window lost then is cheaper than a false zero.
         Some(true) => Novelty::Refused,
         Some(false) | None if probe.is_some() => Novelty::New,
@@ -204,8 +204,8 @@ impl Poller {
         self.counts
     }
 
-    /// How long after `now` to ask next: when the driver's beat says that there is a new snapshot,
-    /// and where it does not hold, before and after.
+    /// How long after `now` to query next: when a new snapshot is due by the driver's period, and
+    /// where it does not hold, before and after.
     #[must_use]
     pub fn due_in_ns(&self, now: RawNs) -> u64 {
         self.beat.wait_ns(now)

@@ -1,10 +1,11 @@
 //! NVIDIA GPUs through NVML, which is opened at run time: without a driver everything here is a
 //! typed error with a remedy, never a failed start.
 //!
-//! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes honest readings
-//! of what they give: the ring of power samples ([`ring`]), the energy counter and the state of the
-//! device ([`status`]), GPM counters ([`gpm`]). All are [`clscope_sensors::Source`]s for its
-//! sampler. Refuses to change any setting of a device. Never linked into the preloaded recorder.
+//! Owns the calls ([`driver`]), behind a trait ([`api`]), and the logic that makes readings with
+//! known time and unit of what they return: the ring of power samples ([`ring`]), the energy
+//! counter and the state of the device ([`status`]), GPM counters ([`gpm`]). All are
+//! [`clscope_sensors::Source`]s for its sampler. Refuses to change any setting of a device. Never
+//! linked into the preloaded recorder.
 
 pub mod api;
 mod beat;

@@ -1,7 +1,7 @@
 //! Clocks event reasons (throttle reasons) in words. Owns the names of the bits of nvml.h.
 #![forbid(unsafe_code)]
 
-/// The bits and what each says of a measurement.
+/// The bits and what each means for a measurement.
 pub const REASONS: [(u64, &str); 9] = [
     (0x1, "idle: clocks lowered because nothing runs"),
     (0x2, "clocks held by a user's setting"),

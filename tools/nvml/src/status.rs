@@ -95,7 +95,7 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Opens those of `items` that answer; the second value says which do not, and why.
+    /// Opens those of `items` that answer; the second value lists those that do not, and why.
     ///
     /// # Errors
     /// Where not one answers.

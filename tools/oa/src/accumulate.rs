@@ -260,7 +260,7 @@ impl Accumulator {
     }
 
     /// The context that runs after this report. From graphics 12.55 on only the report of a switch
-    /// that loaded a context says which; the others leave it as it was.
+    /// that loaded a context names it; the others leave it as it was.
     fn context_after(&self, report: &Report<'_>, reason: Option<Reason>) -> Option<u32> {
         let stated = report.context(self.generation);
         match self.generation {

@@ -37,7 +37,7 @@ impl Uuid {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// A UUID that stands for these registers: the same lists give the same one, so that a
+    /// A UUID that identifies these registers: the same lists give the same one, so that a
     /// configuration made by hand is loaded once. Version 8 of RFC 9562 (vendor-specific), hashed
     /// with FNV-1a.
     #[must_use]

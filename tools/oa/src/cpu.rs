@@ -59,7 +59,8 @@ pub const EVENTS: [PerfEvent; 12] = [
     software("context-switches", 3),
 ];
 
-/// What a counter says: its count, and the time it was wanted and was counting, in nanoseconds.
+/// The reading of a counter: its count, and the time it was enabled and was counting, in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerfCount {
     /// Events.
@@ -365,7 +366,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Counts what a shared number says; refuses events by errno.
+    /// Counts up to a shared number; refuses events by errno.
     struct Played {
         refuse: Vec<(&'static str, i32)>,
         count: Arc<AtomicU64>,

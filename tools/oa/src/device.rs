@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// A DRM node or a stream opened on it.
 pub trait Device: Send {
-    /// Makes the call; the answer stands in it afterwards.
+    /// Makes the call; the answer is in it afterwards.
     ///
     /// # Errors
     /// The kernel's errno.

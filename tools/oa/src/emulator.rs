@@ -1,5 +1,5 @@
 //! A scripted GPU behind [`super::device::Device`]: plays i915 and xe with given content and any
-//! errno. For tests and demonstrations; refuses to stand for hardware: what is shown with it is the
+//! errno. For tests and demonstrations; refuses to pass for hardware: what is shown with it is the
 //! order of calls, the bytes of structures and the handling of errors, not what a kernel accepts.
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub struct Script {
     pub cpu_ns: u64,
     /// What the stream gives.
     pub reads: VecDeque<Read>,
-    /// What xe's STATUS says, one per call.
+    /// Values of xe's STATUS, one per call.
     pub statuses: VecDeque<u64>,
     /// Configurations loaded: UUID and lists of words, in order; numbers count from 2 (i915) or 1
     /// (xe).

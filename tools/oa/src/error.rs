@@ -46,7 +46,7 @@ pub enum OaError {
         limit_hz: u64,
     },
     /// EADDRINUSE: a configuration of this UUID is loaded.
-    #[error("the configuration {uuid} is loaded already: its number stands in sysfs")]
+    #[error("the configuration {uuid} is loaded already: its number is in sysfs")]
     AlreadyLoaded {
         /// Its UUID.
         uuid: Uuid,

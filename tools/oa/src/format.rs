@@ -140,7 +140,7 @@ impl Layout {
         2 + self.blocks.iter().map(|b| usize::from(b.count)).sum::<usize>()
     }
 
-    /// Where a counter stands in [`super::Counts`]; `None` where the format does not have it.
+    /// The index of a counter in [`super::Counts`]; `None` where the format does not have it.
     #[must_use]
     pub fn slot(&self, counter: Counter) -> Option<usize> {
         let mut base = 2;

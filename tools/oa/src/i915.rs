@@ -99,7 +99,7 @@ impl<'a> I915<'a> {
     }
 
     /// Frequencies of the OA timestamp and of the engines' timestamp, Hz. Kernels before 6.1 or so
-    /// know only the second, which then stands for both.
+    /// know only the second, which is then used for both.
     ///
     /// # Errors
     /// Where the kernel knows neither.

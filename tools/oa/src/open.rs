@@ -1,6 +1,6 @@
 //! From a card to a running sampler in one step: generation, clocks, topology, configuration,
 //! stream. Owns the order and the choices (format, exponent); refuses to go on where a fact is
-//! missing: it is an error that says which.
+//! missing: the error names it.
 #![forbid(unsafe_code)]
 
 use super::config::{ConfigId, Node, Registers, Uuid};
@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
     pub registers: Option<&'a Registers>,
     /// The format; else the widest of the generation.
     pub format: Option<Format>,
-    /// The generation, where the device id does not tell.
+    /// The generation, where the device id does not determine it.
     pub generation: Option<Generation>,
     /// Give windows of this hardware context alone.
     pub only_context: Option<u32>,
@@ -48,7 +48,7 @@ pub struct Opened {
     pub hz: u64,
     /// The period there is, nanoseconds.
     pub period_ns: u64,
-    /// Lowest and highest clock of the GPU, Hz, where sysfs says.
+    /// Lowest and highest clock of the GPU, Hz, where sysfs has them.
     pub clock_range_hz: (Option<u64>, Option<u64>),
     /// The configuration in force, and whether it was loaded for this.
     pub config: (ConfigId, bool),
@@ -87,7 +87,7 @@ impl GpuClock {
     /// Of a card whose node is open.
     ///
     /// # Errors
-    /// Where the driver does not tell how fast it runs.
+    /// Where the driver does not report its rate.
     pub fn open(
         files: &dyn Files,
         roots: &Roots,

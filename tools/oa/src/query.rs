@@ -4,7 +4,7 @@
 //! The layout is that of the runtime's metrics library (intel/metrics-library,
 //! `ml_hw_counters_layouts.h`, its API report), packed, little-endian: u64 time in ns, u64 GPU
 //! ticks, the A counters (36 up to Gen12, 38 from XeHP on), 16 of B and C, u64 timestamp of the
-//! beginning, then what says how good the report is. Decoded as specified: not run on a device.
+//! beginning, then the quality of the report. Decoded as specified: not run on a device.
 #![forbid(unsafe_code)]
 
 /// Bytes of a report beside its A counters.

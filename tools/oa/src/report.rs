@@ -180,8 +180,8 @@ impl<'a> Report<'a> {
         self.id() == 0 && self.timestamp() == 0
     }
 
-    /// The context, where the report says that it is valid: bit 25 on Gen8, bit 16 from Gen9.
-    /// Haswell's reports do not say.
+    /// The context, where the report marks it as valid: bit 25 on Gen8, bit 16 from Gen9. Haswell's
+    /// reports do not say.
     #[must_use]
     pub fn context(&self, generation: Generation) -> Option<u32> {
         let bit = match generation {

@@ -62,7 +62,7 @@ pub struct CounterWindow<'a> {
     pub counts: Option<&'a Counts>,
     /// Whether something is missing inside.
     pub continuity: Continuity,
-    /// The GPU context that ran, where the source says so.
+    /// The GPU context that ran, where the source reports it.
     pub context: Option<u32>,
 }
 

@@ -158,8 +158,7 @@ pub enum Resolution {
 /// A span's counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanCounts {
-    /// Interpolated counts, whatever the resolution says: read [`SpanCounts::resolved`] unless you
-    /// fit.
+    /// Interpolated counts, whatever the resolution: read [`SpanCounts::resolved`] unless you fit.
     pub counts: Vec<u64>,
     /// By how much each may err for the interpolation of the edges.
     pub edge_bounds: Vec<u64>,

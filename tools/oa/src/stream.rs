@@ -1,6 +1,6 @@
 //! Cuts streams into records and reports, whatever pieces the bytes arrive in. Owns i915's record
 //! headers, the metadata that igt's recorders put between them, and xe's bare reports; refuses to
-//! resynchronise: a stream whose lengths make no sense ends with an error that says where.
+//! resynchronise: a stream whose lengths make no sense ends with an error that gives the place.
 //!
 //! Record: u32 type, u16 pad, u16 size (header included), little-endian; types 1 sample, 2 report
 //! lost, 3 buffer lost (i915_drm.h). igt's i915 recorder adds types from 65536, its xe recorder
@@ -37,7 +37,7 @@ pub enum Record<'a> {
     },
 }
 
-/// CPU and GPU clock at one moment. igt uses CLOCK_MONOTONIC unless it was told otherwise.
+/// CPU and GPU clock at one moment. igt uses CLOCK_MONOTONIC by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correlation {
     /// Nanoseconds of the CPU clock.
@@ -46,7 +46,7 @@ pub struct Correlation {
     pub gpu_ticks: u64,
 }
 
-/// What igt says of a recording.
+/// What igt writes about a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Frequency of the timestamps, Hz.
@@ -124,7 +124,7 @@ pub enum StreamError {
     },
 }
 
-/// Who wrote the stream, as its first record tells.
+/// Who wrote the stream, from its first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// i915, or igt's recorder for it.
@@ -223,7 +223,7 @@ impl Records {
         }
     }
 
-    /// Hands over the record at the front, if it is whole; says how many bytes it took.
+    /// Hands over the record at the front, if it is whole; returns how many bytes it took.
     fn next(
         &mut self,
         bytes: &[u8],

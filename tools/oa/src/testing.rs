@@ -1,5 +1,5 @@
 //! Synthesised reports, for tests, benches and demonstrations. Owns the writing of every layout;
-//! refuses to stand for recordings: what comes from here says nothing about a device.
+//! refuses to pass for recordings: nothing from here describes a device.
 #![forbid(unsafe_code)]
 
 use super::format::{Header, Layout, MAX_SLOTS, TICKS_SLOT, TIME_SLOT, Ticks, Width};

@@ -75,7 +75,7 @@ impl Topology {
 
     /// xe's answer (xe_drm.h, struct drm_xe_query_topology_mask: u16 gt, u16 type, u32 bytes,
     /// mask), of one GT. The driver names no slices: all dual subslices are given as one. `None`
-    /// where it says nothing of this GT or contradicts itself.
+    /// where it lacks this GT or contradicts itself.
     #[must_use]
     pub fn from_xe(mut bytes: &[u8], gt: u16) -> Option<Topology> {
         let (mut compute, mut geometry, mut eus_each) = (None, None, None);

@@ -36,10 +36,10 @@ pub mod request {
     pub const XE_STREAM_STATUS: u32 = 0x6903;
 }
 
-/// How a structure says how long a buffer is that it points to.
+/// How a structure gives the length of a buffer that it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Where the u32 stands that says it.
+    /// The offset of the u32 with the length.
     pub at: usize,
     /// Bytes per item counted.
     pub item: usize,
@@ -52,7 +52,7 @@ pub(super) struct Link {
     pub at: usize,
     /// What it points to.
     pub block: Block,
-    /// How its length is said; `None` where it is fixed by the interface.
+    /// How its length is given; `None` where it is fixed by the interface.
     pub count: Option<Count>,
 }
 

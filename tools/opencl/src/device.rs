@@ -1,5 +1,5 @@
-//! What a device says about itself. Owns the queries and their decoding; refuses to guess: what a
-//! device does not say is absent.
+//! What a device reports about itself. Owns the queries and their decoding; refuses to guess: what
+//! a device does not say is absent.
 
 use super::api::{Api, Handle};
 use super::{ClError, OpenCl, checked, info, text};
@@ -36,7 +36,7 @@ pub struct DeviceFacts {
     pub kind: DeviceKind,
     /// CL_DEVICE_MAX_COMPUTE_UNITS.
     pub compute_units: u32,
-    /// CL_DEVICE_MAX_CLOCK_FREQUENCY, MHz; absent where the device says 0.
+    /// CL_DEVICE_MAX_CLOCK_FREQUENCY, MHz; absent where the device reports 0.
     pub max_clock_mhz: Option<u32>,
     /// CL_DEVICE_MAX_WORK_GROUP_SIZE.
     pub max_group: usize,
@@ -75,7 +75,7 @@ pub struct DeviceFacts {
 pub struct Device {
     pub(super) api: Arc<Api>,
     pub(super) id: Handle,
-    /// What it says about itself.
+    /// What it reports about itself.
     pub facts: DeviceFacts,
 }
 

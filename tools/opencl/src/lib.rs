@@ -59,7 +59,7 @@ impl ClError {
     }
 }
 
-/// The name of an error code that measuring meets, and its number.
+/// The name of an error code, and its number.
 fn code_text(code: i32) -> String {
     let name = match code {
         -1 => "CL_DEVICE_NOT_FOUND",
@@ -525,7 +525,7 @@ impl Session {
             )
         };
         checked("clEnqueueMapBuffer", format_args!("{bytes} bytes"), code)?;
-        // SAFETY: the mapping has `bytes` bytes and nobody else uses them until the unmapping
+        // SAFETY: the mapping has `bytes` bytes and no one else uses them until the unmapping
         // below.
         let result = use_it(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), bytes) });
         // SAFETY: the pointer came from the mapping above and is not used afterwards.

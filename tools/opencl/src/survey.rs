@@ -1,6 +1,6 @@
-//! What an OpenCL loader or driver says of itself, as values that a child process can print. Owns the
-//! calls into libraries that may crash or hang; refuses to keep any of them open for use, and to
-//! decide what an answer means. Call it in a process that nobody depends on.
+//! What an OpenCL loader or driver reports about itself, as values that a child process can print.
+//! Owns the calls into libraries that may crash or hang; refuses to keep any of them open for use,
+//! and to decide what an answer means. Call it in a child process that may crash.
 
 use libloading::Library;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Answer {
     pub error: Option<String>,
     /// Path of the library that a name led to.
     pub path: Option<PathBuf>,
-    /// Name and version of the loader, if it tells.
+    /// Name and version of the loader, if it reports them.
     pub loader: Option<String>,
     /// Why there are no platforms.
     pub platforms_error: Option<String>,

@@ -1,5 +1,5 @@
 //! What the headers of a trace's files say of machine and process, wherever they are written.
-//! Refuses to make ids up: what the system does not tell is zero, as the format has it.
+//! Refuses to invent ids: what the system does not report is zero, as the format defines.
 
 /// Id of this machine (`/etc/machine-id`), zeros if unknown.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn name() -> String {
 /// Inode of the pid namespace.
 ///
 /// # Errors
-/// If `/proc` does not tell.
+/// If `/proc` does not show it.
 pub fn pid_namespace() -> std::io::Result<u64> {
     Ok(std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/proc/self/ns/pid")?))
 }

@@ -1,6 +1,6 @@
 //! Owns the writing of `sensors.clt`: readings and events of the sampler become records, blocks are
 //! appended whole. The sampler of `clscope record` and the one inside an application write with it.
-//! Refuses to stop anything when a write fails: it says so once and goes on without.
+//! Refuses to stop anything when a write fails: it reports that once and goes on without.
 #![forbid(unsafe_code)]
 
 mod blocks;

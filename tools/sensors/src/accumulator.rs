@@ -15,7 +15,7 @@ pub enum Step {
     Advanced(u64),
     /// The same as before.
     Unchanged,
-    /// Lower than before, as a wrap explains it; it stands for this many counts.
+    /// Lower than before, as a wrap explains it; it represents this many counts.
     Wrapped(u64),
     /// Lower than before without a wrap to explain it (reset, reload of a driver, suspend), or
     /// risen by more than the hardware can draw: nothing was added.

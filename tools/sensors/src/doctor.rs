@@ -112,8 +112,8 @@ impl Opened {
 }
 
 /// Opens RAPL (powercap, else perf, else, with consent, MSRs: the same counters by three doors, so
-/// one of them) and hwmon. A door that opens only domains nobody needs does not keep the next one
-/// shut: a machine whose powercap has no package zone is asked through perf too.
+/// one of them) and hwmon. An interface that opens only domains that are not needed does not keep
+/// the next one shut: a machine whose powercap has no package zone is asked through perf too.
 #[must_use]
 pub fn open_host(
     files: &dyn Files,

@@ -1,6 +1,6 @@
 //! GPU power from what the sensors count: the selectable formulas, what each includes, the choice
-//! among them, and the containment self-test. Pure: planes in, watts or joules out. Refuses to
-//! stand in 0 for a plane that is missing: that is an error that names it.
+//! among them, and the containment self-test. Pure: planes in, watts or joules out. Refuses to use
+//! 0 for a plane that is missing: that is an error that names it.
 #![forbid(unsafe_code)]
 
 use crate::source::Plane;
@@ -146,7 +146,7 @@ impl Formula {
     }
 
     /// Applies it. Works on watts and on joules of one span alike. A negative result is returned as
-    /// it is: it says that the planes do not nest as the formula assumes.
+    /// it is: it shows that the planes do not nest as the formula assumes.
     ///
     /// # Errors
     /// Names every plane that is needed and missing.
@@ -204,7 +204,7 @@ pub struct Selected {
     pub reason: String,
 }
 
-/// Where the GPU in question sits: decides which sensors can speak of it at all.
+/// Where the GPU in question sits: decides which sensors can belong to it at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuPlace {
     /// In the processor's package: RAPL planes, and an APU's hwmon.
@@ -269,8 +269,8 @@ pub fn select<T: Copy + Sub<Output = T>>(
     Err(NoFormula(passed_over))
 }
 
-/// What the self-test says about DRAM being part of PKG. One-sided: containment can be disproved,
-/// never proved.
+/// The result of the self-test whether DRAM is part of PKG. One-sided: containment can be
+/// disproved, never proved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Containment {
     /// PKG, PP0 or DRAM is missing: nothing can be said.

@@ -48,7 +48,7 @@ pub enum HandoverError {
     /// The helper refused us, or we refuse the peer.
     #[error("{WHAT}: refused: {0}")]
     Refused(String),
-    /// The message is not one of ours.
+    /// The message is not the helper's.
     #[error("{WHAT}: malformed message: {0}")]
     Malformed(&'static str),
 }
@@ -110,7 +110,7 @@ impl Peer {
         if rc != 0 {
             return Err(io::Error::last_os_error());
         }
-        // The kernel allows 65536 groups; nobody who may read sensors needs more than these.
+        // The kernel allows 65536 groups; no user of sensors needs more than these.
         let mut groups = vec![0 as libc::gid_t; 1024];
         let mut size = size_of_val(&groups[..]) as libc::socklen_t;
         // SAFETY: as above, with the vector's storage.
@@ -314,7 +314,7 @@ pub fn connect(socket: &Path) -> Result<Passed, HandoverError> {
     stream.set_read_timeout(limit).map_err(io_error("limiting the wait for the helper"))?;
     let helper = Peer::of(&stream).map_err(io_error("asking who the helper is"))?;
     if helper.uid != 0 {
-        // Figures of another user's making would stand in a report as measured.
+        // Forged figures of another user would appear in a report as measured.
         return Err(HandoverError::Refused(format!(
             "the helper belongs to user {}, not root",
             helper.uid

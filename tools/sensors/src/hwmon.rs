@@ -43,7 +43,7 @@ pub struct Hwmon {
 
 /// Whether an amdgpu device is an APU, from the head of its `gpu_metrics` (Linux
 /// kgd_pp_interface.h: u16 size, u8 format, u8 content; formats 2 and 3 are the APUs'). `None`
-/// where the file does not tell.
+/// where the file does not show it.
 fn is_apu(files: &dyn Files, device: &Path) -> Option<bool> {
     let mut head = [0u8; 4];
     let n = files.open(&device.join("gpu_metrics")).ok()?.read_at(&mut head, 0).ok()?;

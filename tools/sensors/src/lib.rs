@@ -3,7 +3,7 @@
 //! Owns the way from a sensor's file, counter or register to a stamped reading with a unit, and
 //! what each figure includes. Refuses to attribute anything to kernels, to write to the system, to
 //! read clocks (the caller hands one in), and to give a number where there is none: what is absent
-//! is an error that says what was looked for, where, and what helps.
+//! is an error that names what was looked for, where, and what helps.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Presence is not function: some counters open, read 0 and stay there for ever. Owns the state
-//! machine that tells a working domain from a dead one by its readings alone; refuses to wait or
-//! read clocks.
+//! machine that distinguishes a working domain from a dead one by its readings alone; refuses to
+//! wait or read clocks.
 #![forbid(unsafe_code)]
 
 use crate::source::{Domain, Quantity, Value};
@@ -18,7 +18,7 @@ pub enum Verdict {
     Dead {
         /// Nanoseconds observed.
         observed_ns: u64,
-        /// Whether every value was 0, the sign of a counter nobody drives.
+        /// Whether every value was 0, the sign of a counter that no hardware drives.
         all_zero: bool,
     },
 }
@@ -36,7 +36,7 @@ pub struct Liveness {
 
 impl Liveness {
     /// Observation after which a still counter is called dead: a thousand updates of a RAPL
-    /// counter, ten of the slowest energy counter met (100 ms).
+    /// counter, ten of the slowest energy counter known (100 ms).
     pub const OBSERVE_NS: u64 = 1_000_000_000;
 
     /// For this domain, deciding after [`Liveness::OBSERVE_NS`].

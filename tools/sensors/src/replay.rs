@@ -10,7 +10,7 @@
 //! | `domain,ID,KIND,PLANE,PACKAGE,NAME` | ID counts up from 0. KIND: `energy:NUM/DEN:RANGE` (a count is NUM/DEN microjoules; RANGE the count at which it wraps, or `-`), `power` or `power:WINDOW_NS`, `clock`, `temperature`, `percent`, `bandwidth`, `flags`. PLANE: `pkg pp0 core pp1 dram psys gpu card gpumem apu -`. PACKAGE: a number or `-`. NAME: the rest of the line |
 //! | `ID,BEFORE,AFTER,VALUE` | CLOCK_MONOTONIC_RAW nanoseconds; VALUE in counts, microwatts, MHz, thousandths of a degree, percent, MiB/s, or bits |
 //!
-//! Readings of a file stand in the order in which they are to be given; their times need not be
+//! Readings of a file are in the order in which they are to be given; their times need not be
 //! sorted.
 #![forbid(unsafe_code)]
 
@@ -180,7 +180,7 @@ impl Replay {
         Replay::parse(io::BufReader::new(file), path, pacing)
     }
 
-    /// Reads from anything; `path` stands in the errors.
+    /// Reads from anything; errors name `path`.
     ///
     /// # Errors
     /// As [`Replay::open`].

@@ -90,8 +90,8 @@ pub trait Host: Clock {
     fn sleep_until(&mut self, until: RawNs);
 }
 
-/// The real thing, round a clock of the caller's. Who ends it unparks its thread, so that nobody
-/// waits for the next reading.
+/// The default, with the caller's clock. Who ends it unparks its thread, so that nobody waits for
+/// the next reading.
 pub struct SystemHost<C: Clock>(pub C);
 
 impl<C: Clock> Clock for SystemHost<C> {
@@ -475,7 +475,7 @@ impl Slot {
             return;
         }
         learning.check_ns *= 2;
-        // The series that changed most tells best; the others of a source share its hardware.
+        // The series that changed most shows it best; the others of a source share its hardware.
         let estimates = learning.polls.iter().map(|polls| response::updates(polls));
         let best = estimates.enumerate().max_by_key(|(_, e)| match e {
             Ok(updates) => updates.changes + response::MIN_CHANGES,

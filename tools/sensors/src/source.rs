@@ -1,5 +1,5 @@
 //! The one shape all sensors have: a [`Source`] lists [`Domain`]s and yields stamped [`Reading`]s
-//! of them. Owns what a domain says about itself (quantity, plane, what it includes); refuses to
+//! of them. Owns the description of a domain (quantity, plane, what it includes); refuses to
 //! interpret: totals, liveness and formulas live in modules of their own.
 #![forbid(unsafe_code)]
 
@@ -95,7 +95,7 @@ pub enum Quantity {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Raw counts of an energy counter; unit and range stand in its [`Domain`].
+    /// Raw counts of an energy counter; unit and range are in its [`Domain`].
     Counter(u64),
     /// Energy since the first reading of the series: monotone, wraps undone.
     Energy(Microjoules),

@@ -1,4 +1,4 @@
-//! Every source over emulated trees: what is found, what is left out, what is said, and what is
+//! Every source over emulated trees: what is found, what is left out, what is reported, and what is
 //! read while the tree changes. No sleeps: time is a counter, and the trees change between reads.
 
 use clscope_sensors::doctor::{Observation, State, open_host};

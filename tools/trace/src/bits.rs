@@ -1,5 +1,5 @@
 //! Owns what bits of the API's flags in definitions mean (cl.h), for whoever asks more than what
-//! was recorded. Refuses to be a list of all of them: those that nobody reads are not here.
+//! was recorded. Refuses to be a list of all of them: those that no reader needs are not here.
 
 use crate::defs::{Device, Queue};
 

@@ -151,7 +151,7 @@ definitions! {
         directory: String,
         /// Host name.
         host: String,
-        /// Rank in `MPI_COMM_WORLD`, if started by a launcher that tells.
+        /// Rank in `MPI_COMM_WORLD`, if the launcher passes it.
         mpi_rank: Option<u32>,
         /// Size of `MPI_COMM_WORLD`.
         mpi_size: Option<u32>,
@@ -241,11 +241,11 @@ definitions! {
         global_memory: u64,
         /// CL_DEVICE_PROFILING_TIMER_RESOLUTION in ns.
         timer_resolution: u64,
-        /// PCI address `domain:bus:device.function`, if the runtime tells.
+        /// PCI address `domain:bus:device.function`, if the runtime reports it.
         pci: Option<String>,
         /// Parent device id of a sub-device.
         parent: Option<u32>,
-        /// CL_DEVICE_UUID_KHR as hex, if the runtime tells.
+        /// CL_DEVICE_UUID_KHR as hex, if the runtime reports it.
         uuid: Option<String>,
     }
     /// A context.

@@ -28,9 +28,8 @@ pub mod control {
     pub const PAUSED: u32 = 1;
     /// Bit of the control word: recording goes on; the first call takes note and clears it.
     pub const RESUMED: u32 = 2;
-    /// File of the trace directory that tells processes yet to come what to begin with:
-    /// [`BEGIN_PAUSED`] or [`BEGIN_RECORDING`], and a line break. Without it they begin as the
-    /// environment says.
+    /// File of the trace directory with the initial state of later processes: [`BEGIN_PAUSED`] or
+    /// [`BEGIN_RECORDING`], and a line break. Without it they begin as the environment says.
     pub const FILE: &str = "control";
     /// Content of [`FILE`].
     pub const BEGIN_PAUSED: &str = "paused";
@@ -52,7 +51,7 @@ pub mod ring {
     pub const POSITION: usize = 24;
     /// u64 first sequence number that is not in a segment.
     pub const DRAINED: usize = 32;
-    /// u64 dropped records not told of yet.
+    /// u64 dropped records not reported yet.
     pub const DROPPED: usize = 40;
     /// u64 function + 1 of the call in progress.
     pub const CALL: usize = 48;

@@ -15,7 +15,7 @@
 //!
 //! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes
 //! back, an `exec`). All numbers are little-endian; the header carries a byte-order mark so that a
-//! foreign file is told, not misread.
+//! foreign file is recognised, not misread.
 //!
 //! # File header, 128 bytes (defs, segments, rings, sensors alike)
 //!
@@ -58,8 +58,8 @@
 //! # Rings
 //! After the file header the ring file has a control page (offset 128: u32 control word, bit 0
 //! paused, bit 1 resumed and not yet taken note of; rest reserved, 0), then, from offset 4096,
-//! regions one after the other. A region begins with a 128-byte header; its size tells where the
-//! next is:
+//! regions one after the other. A region begins with a 128-byte header; its size gives the place of
+//! the next:
 //!
 //! | offset | type | content |
 //! |---|---|---|
@@ -70,7 +70,7 @@
 //! | 16 | u64 | base of the block being filled, as in a block header |
 //! | 24 | u64 | position: sequence number (high 32 bits) and bytes published (low 32 bits) of the block being filled |
 //! | 32 | u64 | drained: blocks of this thread with a smaller sequence number are in segments |
-//! | 40 | u64 | records this thread dropped that no `Dropped` record tells of yet |
+//! | 40 | u64 | records this thread dropped that no `Dropped` record reports yet |
 //! | 48 | u64 | call in progress: function index + 1 (low 16 bits), 0 when the thread is in no call |
 //! | 56 | u64 | host time at which that call began |
 //! | 64 | 64 bytes | room for the block's header while it is written to a segment |
@@ -87,7 +87,7 @@
 //! # Records
 //! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time
 //! delta. The delta counts ticks from the previous record's time in the same block (the block's
-//! base for the first); a record's time is the moment it speaks of last: for a call its end. So
+//! base for the first); a record's time is the last moment it describes: for a call its end. So
 //! deltas never are negative, although calls nest.
 //!
 //! # The next version

@@ -22,12 +22,12 @@
 //! | 9, 12 to 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
-//! as f32 bits; 0 means that it was certain. It stands with launches that were timed and with those
+//! as f32 bits; 0 means that it was certain. It is kept for launches that were timed and for those
 //! that were left out ([`flag::NOT_SAMPLED`]), so that totals can be estimated without bias. Other
 //! commands keep a further argument of their function there (map flags).
 //!
 //! Which commands an outcome follows for is in the flags: [`flag::TIMED`] promises a `Timing` or an
-//! `Untimed`; [`flag::NOT_SAMPLED`] says that there is none. A command with neither may have an
+//! `Untimed`; [`flag::NOT_SAMPLED`] means that there is none. A command with neither may have an
 //! `Untimed` right behind it that says why; where it has not, timing was off for the whole process
 //! (its definition names the method).
 //!
@@ -39,7 +39,7 @@
 pub const SMALL_BITS: u32 = 21;
 /// Most functions a trace can name in plain records.
 pub const MAX_FUNCTIONS: u16 = 1 << 10;
-/// Result of a call that failed without telling a code (a NULL handle and no `errcode_ret`).
+/// Result of a call that failed without a code (a NULL handle and no `errcode_ret`).
 pub const RESULT_UNKNOWN: i32 = i32::MIN;
 /// Wait-list entries that fit one `Command` record.
 pub const WAITS_INLINE: usize = 400;
@@ -78,7 +78,7 @@ pub mod flag {
     /// The call had to be repeated as the application wrote it: our event or profiling bit was
     /// refused.
     pub const REPEATED: u8 = 32;
-    /// The word behind the wait list says where in the application the call stands.
+    /// The word behind the wait list is the call site.
     pub const CALL_SITE: u8 = 64;
 }
 
@@ -473,7 +473,7 @@ pub const fn paused(on: bool, delta: u32) -> [u64; 1] {
     [head(if on { kind::PAUSED } else { kind::RESUMED }, 1, 0, delta)]
 }
 
-/// Upper halves told by a `Prefix`.
+/// Upper halves given by a `Prefix`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct High {
     delta: u64,

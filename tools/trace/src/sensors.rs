@@ -31,7 +31,7 @@
 //! A reading's value is a u64 whose meaning is the series' [`Quantity`]: microjoules since the
 //! first reading of the series, wraps undone (energy); microwatts (power); an f64's bits (clock in
 //! MHz, percent, MiB/s); an i64's bits (temperature in thousandths of a degree Celsius); bits
-//! (flags). Rows stand in the order in which they were read, which for a driver that stamps its
+//! (flags). Rows are in the order in which they were read, which for a driver that stamps its
 //! readings itself need not be that of their times.
 
 use crate::defs::Field;
@@ -299,7 +299,7 @@ contents! {
         uuid: String,
         /// See above.
         origin: String,
-        /// Figures of the set: names, units, equations in the set's notation, and what each says.
+        /// Figures of the set: names, units, equations in the set's notation, and descriptions.
         figures: Vec<String>,
         /// See above.
         units: Vec<String>,

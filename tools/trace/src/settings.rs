@@ -84,7 +84,7 @@ pub const SETTINGS: &[Setting] = &[
         name: START_PAUSED,
         values: "0 | 1",
         default: "0",
-        help: "1 records nothing until told to start",
+        help: "1 records nothing until `clscope ctl` starts recording",
     },
     Setting {
         name: MAX_SIZE,
@@ -126,13 +126,13 @@ pub const SETTINGS: &[Setting] = &[
         name: REPLAY,
         values: "BATCHES[:MILLISECONDS]",
         default: "nothing is repeated",
-        help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of 300 ms or as told",
+        help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of MILLISECONDS, 300 unless given",
     },
     Setting {
         name: CLOCK_MARKERS,
         values: "1 | 0",
         default: "1",
-        help: "On NVIDIA's runtime: eight markers of the recorder's own, 60 us, on a queue that the application has just waited for, every 25 ms at first and every second in the end; they halve the bound within which device times are placed on the host's clock. 0 enqueues none",
+        help: "On NVIDIA's runtime: the recorder enqueues eight markers (60 us) on a queue that the application has just waited for, every 25 ms at first and every second later; they halve the bound within which device times are placed on the host's clock. 0 enqueues none",
     },
     Setting {
         name: CALL_SITES,

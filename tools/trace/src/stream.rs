@@ -28,7 +28,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Damage met while scanning a file.
+/// Damage found while scanning a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Blocks whose payload is torn or fails its checksum.
@@ -106,7 +106,7 @@ pub struct Ring<'a> {
     /// Records not yet in a segment, or written there just before the end: compare sequence
     /// numbers.
     pub block: Block<'a>,
-    /// Records dropped that no `Dropped` record tells of.
+    /// Records dropped that no `Dropped` record reports.
     pub dropped: u64,
     /// The call the thread was in: function and host time of its beginning.
     pub in_call: Option<(u16, u64)>,
@@ -126,7 +126,7 @@ impl<'a> Rings<'a> {
         Self { bytes, at: RING_FIRST, damaged: false }
     }
 
-    /// Whether a region was met that could not be read.
+    /// Whether a region was found that could not be read.
     pub fn damaged(&self) -> bool {
         self.damaged
     }
@@ -181,7 +181,8 @@ impl<'a> Iterator for Rings<'a> {
     }
 }
 
-/// Iterates over (time, record); a block that cannot be decoded to its end stops early and says so.
+/// Iterates over (time, record); a block that cannot be decoded to its end stops early and is
+/// flagged.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],

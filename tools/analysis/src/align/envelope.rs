@@ -138,7 +138,7 @@ impl Hulls {
     /// nothing.
     fn tightest(&self, slope: f64) -> Vec<(bool, f64)> {
         let mut out: Vec<(bool, f64)> = Vec::with_capacity(4);
-        // Where two of a kind share the last word, a hair's breadth to either side tells them
+        // Where two of a kind share the last word, a small step to either side separates them
         // apart.
         for slope in [slope - 1e-12, slope + 1e-12] {
             let at = |p: &(f64, f64)| p.1 - slope * p.0;
@@ -170,7 +170,7 @@ impl Hulls {
     }
 }
 
-/// The slope that meets the bounds best, for thinning them.
+/// The slope that satisfies the bounds best, for thinning them.
 pub fn best_slope(bounds: &[Bound]) -> f64 {
     Hulls::new(bounds).best().0
 }
@@ -204,8 +204,8 @@ fn sweep(bounds: &[Bound], drift: f64, spread: f64) -> Option<Vec<(f64, f64, f64
 /// Multiples of [`WANDER`] that are tried where a straight line does not meet all bounds.
 const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
 
-/// One piece over all the bounds, if a clock meets them that wanders by at most the first `most` of
-/// [`WANDERS`].
+/// One piece over all the bounds, if a clock satisfies them that wanders by at most the first
+/// `most` of [`WANDERS`].
 fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
     let hulls = Hulls::new(bounds);
     let (best, room) = hulls.best();
@@ -214,8 +214,8 @@ fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
         let (drift, spread) = ((from + to) / 2.0, (to - from) / 2.0 + WANDER);
         (drift, spread, sweep(bounds, drift, spread)?)
     } else {
-        // A clock whose rate wanders more. What just suffices is too tight to be honest: twice
-        // that.
+        // A clock whose rate wanders more. What just suffices is too narrow for an error bound:
+        // twice that.
         let enough = WANDERS[..most]
             .iter()
             .map(|n| n * WANDER)
@@ -226,7 +226,7 @@ fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
     Some(Piece { from: f64::NEG_INFINITY, first, last, drift, spread, knots })
 }
 
-/// Length of the longest prefix that one straight line meets.
+/// Length of the longest prefix that one straight line satisfies.
 fn longest(bounds: &[Bound]) -> usize {
     let fits = |n: usize| Hulls::new(&bounds[..n]).best().1 >= 0.0;
     let mut good = 1.min(bounds.len());

@@ -9,7 +9,7 @@
 //!
 //! Per process and device. The bounds are thinned to the tightest per stretch of device time, so
 //! memory does not grow with the trace; `envelope` turns them into a piecewise steady clock with an
-//! error band. Refuses to believe QUEUED unless the data tell it from a stamp invented at START
+//! error band. Refuses to use QUEUED unless the data distinguish it from a stamp invented at START
 //! (one that also fits with START - constant in its place proves nothing), or the runtime is one of
 //! which it is known ([`STAMPS_IN_CALL`]); the data must agree in any case.
 
@@ -124,7 +124,7 @@ struct Evidence {
 }
 
 /// Bounds of one device's clock between two moments at which it was set back. After such a step the
-/// same device times come a second time, so that only host time tells the stretches apart; other
+/// same device times come a second time, so that only host time separates the stretches; other
 /// steps are found by the fit.
 #[derive(Debug, Clone)]
 struct Epoch {
@@ -199,7 +199,7 @@ impl Evidence {
             groups.push((epoch.from, epoch.origin, epoch.kept(epoch.origin)));
         }
         let fitted: Vec<_> = groups.iter().map(|(_, _, kept)| kept.finish(known)).collect();
-        // Proved once is proved; contradicted once is worth telling.
+        // Proved once is proved; contradicted once is reported.
         let queued = [Queued::Contradicted, Queued::Used]
             .into_iter()
             .find(|q| fitted.iter().any(|(f, _)| f == q));

@@ -97,15 +97,15 @@ impl OneByOne {
     }
 }
 
-/// What a counter says of one class.
+/// The figures of a counter for one class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassCounter {
     /// Time it ran inside windows.
     pub covered: Seconds,
     /// Its mean while the class ran; `None` where the class did not run inside windows, is known as
-    /// a sum only, or ran for too short a time to tell.
+    /// a sum only, or ran for too short a time.
     pub mean: Option<Estimate>,
-    /// What could be told had it run for longer: an interval too wide to be a figure.
+    /// The interval, if it is too wide to be a figure.
     pub vague: Option<Estimate>,
     /// The group whose mean is known where the class's own is not: index into
     /// [`Attributed::groups`].
@@ -115,7 +115,7 @@ pub struct ClassCounter {
 /// Classes that have one mean because they always ran in one proportion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// The classes; more than one, or one that cannot be told from rest.
+    /// The classes; more than one, or one that cannot be separated from rest.
     pub classes: Vec<ClassId>,
     /// Mean while any of them ran.
     pub mean: Estimate,
@@ -128,9 +128,9 @@ pub struct Group {
 pub struct Attributed {
     /// One row for each class, in class order.
     pub classes: Vec<ClassCounter>,
-    /// Classes that can be told as a sum only.
+    /// Classes that are known as a sum only.
     pub groups: Vec<Group>,
-    /// Its mean at rest; `None` where it is 0 by its nature or could not be told.
+    /// Its mean at rest; `None` where it is 0 by its nature or unknown.
     pub idle: Option<Estimate>,
     /// Delay used, seconds; on a timer the mean.
     pub delay: f64,

@@ -1,11 +1,11 @@
-//! Owns the places of snapshots that a driver takes on a timer and hands out late: by how much is
-//! not known, may be anything up to a period and more, and slides. The counters themselves tell,
-//! since the schedule is known: the timer's phase is where the classes explain the windows' means
-//! best. Refuses windows that no place on the timer fits.
+//! Owns the times of snapshots that a driver takes on a timer and hands out late. The delay is
+//! unknown, may exceed a period, and drifts. It is found from the counters: since the schedule is
+//! known, the timer's phase is where the classes explain the windows' means best. Refuses windows
+//! that no place on the timer fits.
 //!
 //! On an H200 the snapshots lie on a grid of 100.000 ms and are seen 6 to 106 ms later, 0.05 ms
-//! more each time, until one is left out: windows taken for what they seem leave residuals of 5 to
-//! 15 points, on the grid 0.03 to 0.1.
+//! more each time, until one is skipped. Windows taken at the time they are seen leave residuals of
+//! 5 to 15 points; on the grid 0.03 to 0.1.
 #![forbid(unsafe_code)]
 
 use nalgebra::{DMatrix, DVector};
@@ -113,7 +113,7 @@ const COARSE: f64 = 0.002;
 const FIRST: usize = 300;
 /// Counters used to find the phase: those that vary most.
 const USED: usize = 6;
-/// Fewest windows that can tell a phase.
+/// Fewest windows from which a phase can be found.
 const LEAST: usize = 20;
 
 struct Search<'a> {
@@ -396,7 +396,8 @@ pub(crate) fn place(activity: &Activity, counters: &[Counter<'_>], period: f64) 
     if placed.len() * 2 < rows.len() || late.fold(f64::INFINITY, f64::min) < 1.25 * on_timer {
         return None;
     }
-    // What no class explains on the timer is left out: a snapshot was lost, or something else ran.
+    // A window that no class explains on the timer is dropped: a snapshot was lost, or something
+    // else ran.
     let mut shares = vec![0.0; search.classes];
     let limit = (25.0 * on_timer * used as f64).max(1e-4);
     placed.retain(|&(i, from, to)| search.error(&rates, i, from, to, &mut shares) <= limit);

@@ -10,7 +10,7 @@ use super::units::{ClassId, DeviceIndex, HostNs};
 pub enum Timing {
     /// Start and end were stamped by the device and every command of the class has a span.
     Timed,
-    /// Stamped, but only a random part of the class was: the span stands for `1 / probability`
+    /// Timed, but only a random part of the class was: the span represents `1 / probability`
     /// launches.
     Sampled {
         /// Probability in force when this launch was chosen, in (0, 1].
@@ -56,7 +56,7 @@ pub(crate) struct Segment {
 /// Totals of one class over all of its spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassTime {
-    /// Launches, counting what sampled spans stand for.
+    /// Launches, counting those that sampled spans represent.
     pub launches: f64,
     /// Device-busy seconds after sharing.
     pub busy_s: f64,

@@ -1,6 +1,6 @@
 //! Owns the answer: which class cost how many joules, with what certainty, and what is left over.
-//! Puts activity, sensor rows and fit together. Refuses to guess: a class the data cannot tell
-//! apart has no figure of its own.
+//! Puts activity, sensor rows and fit together. Refuses to guess: a class that the data cannot
+//! separate has no figure of its own.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ pub struct Problem<'a> {
     pub series: &'a Series,
     /// What is known of the sensor's response.
     pub response: ResponseModel,
-    /// Floor of each power state; state 0 is the one in force where `states` says nothing.
+    /// Floor of each power state; state 0 is in force where `states` has no entry.
     pub floors: &'a [Floor],
     /// Stretches in other states.
     pub states: &'a [StateSpan],
@@ -178,7 +178,7 @@ fn known_level(columns: &Columns, floors: &[Floor], rows: usize) -> Option<Vec<f
     )
 }
 
-/// Busy seconds of each class inside the time the rows stand for, as the device lived it.
+/// Busy seconds of each class inside the time of the rows, on the device's time axis.
 fn covered_busy(activity: &Activity, rows: &Rows, response: &Response) -> Vec<f64> {
     let stretches = rows.coverage();
     let mut busy = vec![0.0; activity.classes()];

@@ -1,9 +1,10 @@
-//! Owns what a command's power owes to what ran just before and beside it. Powers of kernels that
-//! take turns do not add up exactly: losses in the supply grow with the square of the load and
-//! follow it within milliseconds, and silicon leaks more where it was warmed. A kernel then draws a
-//! little more behind a hungry one and a little less behind a frugal one than by itself, and a mix
-//! less than its kernels alone. (On an H200 mixes of four and of eight kernels drew 0.8 % less; of
-//! memories of 60 us to 3 s one of 2 ms explained them best.) Refuses to fit: that is `fit`.
+//! Owns the effect of commands just before and beside a command on its power. Powers of kernels
+//! that take turns do not add up exactly: losses in the power supply grow with the square of the
+//! load and follow it within milliseconds, and leakage grows with temperature. A kernel draws a
+//! little more after one of high power and a little less after one of low power than alone, and a
+//! mix draws less than its kernels alone. (On an H200 mixes of four and of eight kernels drew 0.8 %
+//! less. Of time constants from 60 us to 3 s, 2 ms explained this best.) Refuses to fit: that is
+//! `fit`.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! Owns the columns of the fit before anything is fitted: every class's and power state's share of
-//! every row, how the shares change with the response, and which classes the design can tell apart
-//! at all. Refuses to look at what the sensor read.
+//! every row, how the shares change with the response, and which classes the design can separate at
+//! all. Refuses to look at what the sensor read.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use super::units::HostNs;
 /// clock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateSpan {
-    /// Index into the floors given with the problem; state 0 is wherever no span says otherwise.
+    /// Index into the floors given with the problem; state 0 is in force outside all spans.
     pub state: usize,
     /// When the state was entered.
     pub start: HostNs,
@@ -37,7 +37,7 @@ const SHAPE_BELIEF: f64 = 0.3;
 /// shape once more and costs nothing while mixes change over a hundred milliseconds; in a mix that
 /// varies from row to row only, it costs up to half of the interval's width.
 const SMOOTHED_ROWS: usize = 5;
-/// Fewest rows that can tell a shape.
+/// Fewest rows from which a shape can be found.
 const ROWS_FOR_SHAPE: usize = 100;
 
 /// Shares of classes and states in every row under one response.
@@ -180,11 +180,11 @@ pub(crate) fn running_mean(values: &mut [f64], width: usize, length: usize) {
     }
 }
 
-/// What the design alone says about a partition of the classes.
+/// What follows from the design alone about a partition of the classes.
 pub(crate) struct Structure {
     /// Classes taken together, each list in class order.
     pub groups: Vec<Vec<usize>>,
-    /// Groups that cannot be told from idle time, whose floor is to be fitted as well.
+    /// Groups that cannot be separated from idle time, whose floor is to be fitted as well.
     pub with_floor: Vec<bool>,
     /// Per state: whether the rows show its floor, so that it can be fitted.
     pub floor_seen: Vec<bool>,
@@ -194,8 +194,8 @@ pub(crate) struct Structure {
 /// and are given with the floor in them.
 const LEAST_IDLE_ROWS: f64 = 0.05;
 
-/// Joins classes that never vary on their own until every group does. `fitted` says which states'
-/// floors are to be fitted; `present` which classes have any time in the rows.
+/// Joins classes that never vary on their own until every group does. `fitted` marks the states
+/// whose floors are to be fitted; `present` which classes have any time in the rows.
 pub(crate) fn structure(
     activity: &Activity,
     columns: &Columns,

@@ -8,9 +8,9 @@
 //! | readings become rows: means over windows | `sensor`, `stamps` |
 //! | idle time gives floors and states | `idle` |
 //! | the sensor's response is chosen from the data | `search`, `response` |
-//! | what the schedule can tell apart at all | `design` |
+//! | which classes the schedule separates at all | `design` |
 //! | rates of classes, floors, drift | `fit`, `solve` |
-//! | what powers owe to what runs beside | `company` |
+//! | the effect of neighbouring commands on powers | `company` |
 //! | how sure that is | `variance` |
 //! | joules per launch, verdicts, the rest | [`attribute`] |
 //!
@@ -22,7 +22,7 @@
 //!
 //! The same fit serves any quantity whose mean over a window is observed: give a
 //! [`Series::WindowMean`] of a counter, a floor of `Floor::Known { rate: 0.0, sd: 0.0 }`, and read
-//! units per second where it says watts.
+//! units per second in place of watts.
 
 #![forbid(unsafe_code)]
 

@@ -19,7 +19,7 @@ pub enum Method {
     Replayed,
 }
 
-/// Whether the data can tell what a class costs.
+/// Whether the data determine what a class costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Identifiability {
     /// By itself, within ten percent.
@@ -91,8 +91,8 @@ pub struct ClassEnergy {
     pub identifiability: Identifiability,
 }
 
-/// Classes with one rate. Each class that can be told apart is a group by itself; groups, floors
-/// and the unattributed rest add up to what was measured.
+/// Classes with one rate. Each class that can be separated is a group by itself; groups, floors and
+/// the unattributed rest add up to what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupEnergy {
     /// Members, in order.
@@ -158,7 +158,7 @@ pub struct IterationEnergy {
 pub struct Attribution {
     /// One row per class, in class order.
     pub classes: Vec<ClassEnergy>,
-    /// Classes as far as they can be told apart.
+    /// Classes as far as they can be separated.
     pub groups: Vec<GroupEnergy>,
     /// One row per power state.
     pub floors: Vec<FloorEnergy>,

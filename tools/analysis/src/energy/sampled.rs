@@ -51,7 +51,7 @@ impl Length {
     }
 
     fn sd(self) -> f64 {
-        // One timed launch says nothing of the spread: assume it is as large as the length.
+        // One timed launch has no spread: assume it is as large as the length.
         if self.count > 1.0 { (self.squares / (self.count - 1.0)).sqrt() } else { self.mean }
     }
 }

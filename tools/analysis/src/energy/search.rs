@@ -146,7 +146,7 @@ impl ResponseModel {
 
 /// Rows used for the search at most: the response does not change during a run.
 const SEARCH_ROWS: usize = 6000;
-/// Classes told apart in the search; the rest are taken together.
+/// Classes kept apart in the search; the rest are taken together.
 const SEARCH_CLASSES: usize = 8;
 /// Bins per period of the sensor.
 const BINS: f64 = 24.0;
@@ -172,7 +172,7 @@ pub(crate) fn choose(
     let shapes: &[fn(&mut Response) -> &mut f64] = &[|r| &mut r.lag, |r| &mut r.window];
     for (shape, parameter) in shapes.iter().zip([model.lag, model.window]) {
         let Some((from, to)) = parameter.range() else { continue };
-        // With both shapes open they are tried one at a time: one sample cannot tell them apart in
+        // With both shapes open they are tried one at a time: one sample cannot separate them in
         // detail.
         let mut start = typical;
         if parameter == model.lag && model.window.range().is_some() {

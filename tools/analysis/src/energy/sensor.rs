@@ -46,7 +46,7 @@ pub(crate) struct Row {
     pub mean: f64,
     /// Weight of the row's residual: longer windows of a counter say more.
     pub scale: f64,
-    /// Seconds for which the row stands in totals.
+    /// Seconds that the row contributes to totals.
     pub covers: f64,
     /// Whether the row starts where the one before ended.
     pub joined: bool,
@@ -150,14 +150,13 @@ impl Rows {
         self.rows.iter().map(|row| row.covers).sum()
     }
 
-    /// Stretches of time the rows stand for.
+    /// Stretches of time that the rows cover.
     pub(crate) fn coverage(&self) -> Vec<(f64, f64)> {
         let mut stretches: Vec<(f64, f64)> = Vec::new();
         let mut previous_end = f64::NEG_INFINITY;
         for row in &self.rows {
             let (from, to) = match self.kind {
-                // Trapezoids: an instant stands for half the way to either neighbour it is joined
-                // to.
+                // Trapezoids: an instant covers half the way to either neighbour it is joined to.
                 RowKind::Instant => (if row.joined { previous_end } else { row.to }, row.to),
                 RowKind::Counter | RowKind::Window => (row.from, row.to),
             };

@@ -1,5 +1,5 @@
-//! Owns the union of device spans in bounded memory: busy time, gaps, and whom each gap is to blame
-//! on. Spans come in the order in which the host saw them complete, nearly that of the device; the
+//! Owns the union of device spans in bounded memory: busy time, gaps, and the cause of each gap.
+//! Spans come in the order in which the host saw them complete, nearly that of the device; the
 //! newest stretches are kept open for stragglers, older ones are closed. A span that comes after
 //! its stretch was closed is counted, not added.
 

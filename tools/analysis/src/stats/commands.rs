@@ -1,5 +1,5 @@
-//! Owns the sums over commands of one class: counts, times, bytes, and where sampled timing left
-//! some out what stands for all of them. Refuses to mix what is known with what is estimated.
+//! Owns the sums over commands of one class: counts, times, bytes, and estimates for all where
+//! sampled timing left some out. Refuses to mix what is known with what is estimated.
 
 use super::estimate::{Estimate, Sampled};
 use super::pace::Left;
@@ -21,13 +21,13 @@ pub struct CommandSums {
     /// Parts that are estimated by themselves, as transfers of one size are; empty where all is
     /// estimated together.
     pub parts: Vec<CommandSums>,
-    /// What the timeline says of those left out.
+    /// What the timeline shows of those left out.
     pub left: Option<Left>,
     /// What of the spans is the runtime's own work, as far as it was measured.
     pub bias: Bias,
 }
 
-/// Time inside spans that is the runtime's own work, as calibrations in the trace tell.
+/// Time inside spans that is the runtime's own work, from calibrations in the trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bias {
     /// Launches whose device has a calibration.

@@ -1,8 +1,8 @@
-//! Owns estimates of what sampled timing did not see: totals, means and percentiles of all launches
-//! of a class from those that were timed, each with its 95 % interval. Refuses to hide that they
-//! are estimates, and to guess where not one launch was timed.
+//! Owns estimates of what sampled timing did not measure: totals, means and percentiles of all
+//! launches of a class from those that were timed, each with its 95 % interval. Refuses to present
+//! them as measured, and to guess where not one launch was timed.
 //!
-//! Every launch was chosen by itself, with a probability of its own that the trace tells (Poisson
+//! Each launch was selected independently, with a probability that its record holds (Poisson
 //! sampling):
 //!
 //! * Launches that were **certain** to be timed (the first of each kernel, rare kernels) are added
@@ -13,9 +13,9 @@
 //!   Assisted Survey Sampling, 5.7 and 5.10).
 //! * Durations are skewed, and so is the estimate: the interval is corrected for its third cumulant
 //!   by Hall's transformation (1992), with Student's quantile at the effective sample size.
-//! * With fewer than [`FEW`] timed launches beside the certain ones the design alone tells too
-//!   little. Then the certain ones count as a sample of the same launches, and the interval is a
-//!   prediction for the rest ([`Basis::Model`]).
+//! * With fewer than [`FEW`] timed launches beside the certain ones the design alone is not enough.
+//!   Then the certain ones count as a sample of the same launches, and the interval is a prediction
+//!   for the rest ([`Basis::Model`]).
 //! * Percentiles weigh each launch by 1/p; their intervals are Woodruff's (1952).
 
 /// A figure with its 95 % interval.
@@ -287,8 +287,8 @@ impl Sampled {
         }
     }
 
-    /// Total of all launches; `None` where nothing was timed, or a single launch says nothing of
-    /// the others' spread.
+    /// Total of all launches; `None` where nothing was timed, or a single launch does not show the
+    /// others' spread.
     #[must_use]
     pub fn total(&self) -> Option<Estimate> {
         let known = self.known();
@@ -301,8 +301,8 @@ impl Sampled {
         Some(Estimate { low: estimate.low.max(known).min(estimate.value), ..estimate })
     }
 
-    /// [`total`](Self::total), with what the timeline says of the launches left out where something
-    /// is known.
+    /// [`total`](Self::total), with what the timeline shows of the launches left out where
+    /// something is known.
     #[must_use]
     pub fn total_with(&self, left: Option<&Left>) -> Option<Estimate> {
         let plain = self.total()?;

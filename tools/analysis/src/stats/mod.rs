@@ -104,14 +104,13 @@ pub struct NamedWait {
 /// times are read where a wait ends.
 const REMEMBERED_WAITS: usize = 64;
 
-/// Class of a kernel: process, kernel id, queue id, and what else the caller tells launches apart
-/// by.
+/// Class of a kernel: process, kernel id, queue id, and what else the caller separates launches by.
 type KernelKey = (ProcessIndex, u32, u32, u32);
 
 /// Class of another command: process, kind, queue id, and size class.
 type CommandKey = (ProcessIndex, CommandKind, u32, u32);
 
-/// What launches of a kernel are told apart by: a number of each, 0 for all.
+/// The key by which launches of a kernel are separated: a number of each, 0 for all.
 pub type Variant = fn(&clscope_trace::record::Command<'_>) -> u32;
 
 /// The sums of a trace, with the ids of its processes.
@@ -136,7 +135,7 @@ pub struct Stats {
     pub command_count: u64,
     /// Commands with device times.
     pub timed: u64,
-    /// What the merge met, per process.
+    /// What the merge found, per process.
     pub tally: Vec<Tally>,
 }
 
@@ -192,7 +191,7 @@ impl Stats {
         Self::told_apart(trace, alignment, None)
     }
 
-    /// As [`of`](Self::of), with the launches of a kernel told apart by something.
+    /// As [`of`](Self::of), with the launches of a kernel separated by a key.
     #[must_use]
     pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
         let mut out = Self {
@@ -248,7 +247,7 @@ impl Stats {
         }
     }
 
-    /// What the windows of the queues say of launches that were left out.
+    /// What the windows of the queues show of launches that were left out.
     fn put_left(&mut self, trace: &Trace<'_>, windows: IdMap<Windows>) {
         for (queue, windows) in windows {
             let (process, queue) = (ProcessIndex((queue >> 32) as u32), queue as u32);

@@ -1,35 +1,35 @@
-//! Owns the estimate of what the launches of a queue that were left out took together, from the
-//! pace at which the queue went on meanwhile (its [windows](super::windows)). Refuses to take the
-//! pace for a duration: what part of it launches fill is measured on those that were timed, and
-//! where none were, the interval reaches to both ends.
+//! Owns the estimate of the total time of the launches of a queue that sampling left out, from the
+//! progress of the queue meanwhile (its [windows](super::windows)). Refuses to take that progress
+//! for a duration: the part that launches fill is measured on timed ones, and without any the
+//! interval covers everything between nothing and all of it.
 //!
-//! A window's pace, what its launches would have taken had they filled it, is known for every
-//! launch, timed or not: of a timed one it is that of the two windows beside it and itself, as if
-//! it had been left out. Launches are chosen independently of it, so that totals can be estimated
-//! by post-stratified ratios (Sarndal, Swensson, Wretman: Model Assisted Survey Sampling, 5.6 and
-//! 7):
+//! The pace of a launch is the time of its window divided among the window's launches. It is known
+//! for every launch, timed or not; for a timed one the window is that of its two neighbours and
+//! itself, as if it had been left out. Launches are selected independently of their pace, so that
+//! totals can be estimated by post-stratified ratios (Sarndal, Swensson, Wretman: Model Assisted
+//! Survey Sampling, 5.6 and 7):
 //!
 //! * Where the **queue was full**, launches are grouped by the binary logarithm of their pace, and
 //!   a group's total is its pace times the ratio of time to pace among its timed launches. Phases,
 //!   warm-up and waiting show in the pace, and drop out of the error. Where it was **open** (may
-//!   have been empty), the pace only tells groups apart.
+//!   have been empty), the pace only forms groups.
 //! * Each geometry of a kernel has a typical duration of its own; pace and groups are relative to
 //!   it.
 //! * Errors are the residuals', as of Poisson sampling, with the covariance of neighbours, which
 //!   share a window; the interval is Hall's for skewed estimates. Its upper end leaves room for
 //!   half a further launch like the most influential one (after Fay and Feuer 1997; half of it as
 //!   mid-p intervals do).
-//! * What a window took beyond typical launches is shared among its kernels as what was timed of
-//!   them; whose it was is as random as the shares.
-//! * **Excess**: time in which the queue worked, or may have, that neither the estimate nor what
-//!   usually passes between launches explains may have been launches that nobody timed. The upper
-//!   end includes it; a total beyond the windows is impossible.
-//! * **Paces that no timed launch had** are filled as the nearest group's were, if the queue was
-//!   full. On devices whose workers are preempted all of their excess may be no launch's, and the
-//!   lower end says so.
-//! * There, too, a launch longer than all that were timed may hide where the queue was open: with
-//!   the probability 1/(n+1) (Good 1953; n effective launches were timed) each took what its window
-//!   leaves.
+//! * The time of a window beyond its typical launches is shared among its kernels in proportion to
+//!   their timed launches; the shares have a variance too.
+//! * **Excess**: time in which the queue was, or may have been, busy, and that neither the estimate
+//!   nor the usual gaps between launches explain. It may have been untimed launches. The upper end
+//!   includes it; a total beyond the windows is impossible.
+//! * **Paces that no timed launch had** take the ratio of the nearest group, if the queue was full.
+//!   On devices whose workers are preempted all of this excess may belong to no launch; the lower
+//!   end excludes it.
+//! * There, where the queue was open, a launch longer than all timed ones may be hidden. With the
+//!   probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that its window
+//!   allows.
 
 use super::estimate::{Estimate, FEW, Sampled, hall, student};
 use super::windows::{Evidence, Window};
@@ -41,7 +41,7 @@ const GROUP: [usize; 2] = [6, 15];
 const FAR: f64 = 16.0;
 /// Part of a window in which the queue was not empty, from which on it counts as full.
 const MOSTLY: f64 = 0.9;
-/// Deviations of what passes between launches from which on time stands out in open windows.
+/// Deviations of the gaps between launches from which on time in open windows is an outlier.
 const STANDS_OUT: f64 = 4.0;
 
 /// What launches that were left out took together, nanoseconds.

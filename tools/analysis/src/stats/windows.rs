@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, VecDeque};
 const MOST_WAITING: usize = 1 << 17;
 /// Most windows kept of a queue; then neighbours are joined.
 const MOST_WINDOWS: usize = 1 << 14;
-/// Most timed launches remembered with their windows; then every second one stands for two.
+/// Most timed launches kept with their windows; then every second one represents two.
 const MOST_EVIDENCE: usize = 1 << 13;
-/// Most pairs of class and geometry told apart on a queue.
+/// Most pairs of class and geometry kept apart on a queue.
 const MOST_KINDS: usize = 256;
 /// Timed launches from which a geometry has a typical duration of its own.
 const ENOUGH: u64 = 3;
@@ -44,7 +44,7 @@ pub enum What {
 pub struct Launch {
     /// What is estimated together.
     pub class: u64,
-    /// What within it is told apart by typical durations.
+    /// The part of it that typical durations separate.
     pub geometry: u32,
 }
 
@@ -104,7 +104,7 @@ pub struct Evidence {
     pub launch: Launch,
     /// How long it took, nanoseconds.
     pub duration: f64,
-    /// For how many launches that were left out it stands, (1-p)/p.
+    /// Number of left-out launches that it represents, (1-p)/p.
     pub weight: f64,
     /// The windows beside it and itself.
     pub window: Window,
@@ -187,7 +187,7 @@ impl Windows {
     }
 
     /// A command was enqueued by a call that also waited for its end: it ran within the call, of
-    /// which nobody knows what part it filled.
+    /// which an unknown part was filled.
     pub fn blocked(&mut self, thread: ThreadIndex, call: Span, what: What) {
         self.enqueued(thread, call, what);
         if !self.unordered {

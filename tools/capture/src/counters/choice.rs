@@ -44,7 +44,7 @@ impl FromStr for Wanted {
             ("intel-queue", Some(number)) => {
                 number.parse().map(Self::IntelQueue).map_err(|_| "expected intel-queue:NUMBER, the number of a configuration".to_owned())
             }
-            _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` tells what each has".to_owned()),
+            _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` lists what each has".to_owned()),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Options {
         let oa = self.counters.iter().any(|w| matches!(w, Wanted::Oa(_)));
         match () {
             () if snapshot && self.gpm().is_some() => Some(
-                "--counters gpm cannot be read around commands: NVIDIA's driver takes a snapshot every 100 ms whoever asks, so that no reading is of one command; leave out --snapshot, and kernels are told apart by a fit",
+                "--counters gpm cannot be read around commands: NVIDIA's driver takes a snapshot every 100 ms, so no reading belongs to one command; without --snapshot kernels are separated by regression",
             ),
             () if !self.counter.is_empty() && !oa => {
                 Some("--counter programs a counter of Intel GPUs: add --counters oa")

@@ -18,7 +18,7 @@ use clscope_sensors::{Roots, System};
 use clscope_trace::sensors::{self, Finding};
 use std::path::Path;
 
-/// A source and what the trace says of it.
+/// A source and its description in the trace.
 pub struct Open {
     /// The source.
     pub source: Box<dyn CounterSource>,
@@ -26,7 +26,7 @@ pub struct Open {
     pub about: sensors::CounterSource,
 }
 
-/// An OA stream and what the trace says of it.
+/// An OA stream and its description in the trace.
 pub struct Stream {
     /// The stream.
     pub sampler: OaSampler,
@@ -64,7 +64,7 @@ pub fn complaint(finding: &Finding) -> Option<String> {
         let remedy = if finding.remedy.is_empty() {
             String::new()
         } else {
-            format!("; to mend: {}", finding.remedy)
+            format!("; to fix: {}", finding.remedy)
         };
         format!("warning: no {}: {}{remedy}", finding.name, finding.why)
     })
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(ask("basic", two).unwrap().uuid, uuid(two));
         assert!(ask("Basic", "").unwrap_err().contains("KBLGT2, TGLGT2"));
         assert!(ask("Other", "").unwrap_err().contains("list-counters"));
-        // A configuration nobody described: its counts as they come.
+        // A configuration without description: raw counts.
         let bare = ask("99c1a40e-a090-4354-86e3-4d068bb1917e", "").unwrap();
         assert!(bare.set.is_none());
         assert_eq!(ask(one, "").unwrap().set.unwrap().chipset, "KBLGT2");

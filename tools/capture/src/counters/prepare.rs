@@ -14,8 +14,8 @@ use clscope_trace::sensors::{self, COUNTER_PLAN};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two reports unless told otherwise: a reading waits for one, and what an application lets
-/// pass without a command must fit the kernel's buffer (65,536 reports on i915).
+/// Default time between two reports: a reading waits for one, and what an application lets pass
+/// without a command must fit the kernel's buffer (65,536 reports on i915).
 const PERIOD: Duration = Duration::from_micros(500);
 
 /// What holds until the application has ended.

@@ -1,6 +1,6 @@
 //! Owns the thread that reads counters while an application runs, and their file,
 //! `sensors-counters.clt`. Refuses to hold up the application and to fail because of a counter:
-//! what cannot be had is told and noted in the trace.
+//! what is not available is reported and noted in the trace.
 
 use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};
@@ -27,8 +27,8 @@ const MOST_NS: u64 = 1_000_000_000;
 /// How long an application may be held up until streams are open, so that its first kernels are
 /// counted.
 const OPENING: Duration = Duration::from_secs(2);
-/// How often perf counters are read unless told otherwise: the scheduler's own steps are some
-/// milliseconds long.
+/// How often perf counters are read by default: the scheduler's own steps are some milliseconds
+/// long.
 const PERF_NS: u64 = 10_000_000;
 
 #[derive(Default)]
@@ -129,7 +129,7 @@ struct Slot {
     lost: bool,
 }
 
-/// Announces what was found; what could not be had is told now, since the user asked for it.
+/// Announces what was found; what is not available is reported now, since the user asked for it.
 fn take(found: Found, options: &Options, slots: &mut Vec<Slot>, file: &mut Store, tell: Tell) {
     for finding in found.findings {
         if let Some(text) = open::complaint(&finding) {

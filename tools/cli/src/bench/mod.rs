@@ -48,7 +48,7 @@ pub struct Args {
     /// List the OpenCL devices
     #[arg(long)]
     list_devices: bool,
-    /// Run only cases whose name holds this; `*` stands for anything
+    /// Run only cases whose name contains this; `*` matches anything
     #[arg(short, long, value_name = "CASE")]
     choose: Vec<String>,
     /// Work-groups: numbers and ranges, such as 1,2,8 or 1..64 or 1..=64:4
@@ -209,7 +209,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     }
-    // Before anybody is told that measuring begins: what is measured is kept from then on.
+    // Before the message that measuring begins: what is measured is kept from then on.
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
     let bar =

@@ -99,7 +99,7 @@ fn line(case: &CaseResult) -> String {
             format!("{}{of}", shown(f))
         })
         .collect();
-    // Counters that say that something ran; all of them stand in the files.
+    // Counters that show that something ran; the files hold all counters.
     let busy = case
         .figures
         .iter()

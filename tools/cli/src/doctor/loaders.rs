@@ -1,5 +1,5 @@
-//! Owns what doctor says of OpenCL: the loaders that applications can find, the drivers they know,
-//! the platforms and devices behind them. Refuses to call into any of them itself:
+//! Owns doctor's findings about OpenCL: the loaders that applications can find, the drivers they
+//! know, the platforms and devices behind them. Refuses to call into any of them itself:
 //! [`probe`](crate::probe) does, in a child.
 #![forbid(unsafe_code)]
 
@@ -105,8 +105,10 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
     if let Some(error) = &answer.error {
         return (vec![Finding::new("loader", what, Status::Error, format!("{shown}: {error}"))], 0);
     }
-    let name =
-        answer.loader.clone().unwrap_or_else(|| "a loader that does not tell its name".to_owned());
+    let name = answer
+        .loader
+        .clone()
+        .unwrap_or_else(|| "a loader that does not report its name".to_owned());
     // Loaders that know layers read this variable.
     let layers = contains(path, b"OPENCL_LAYERS");
     let ways = if layers {
@@ -124,7 +126,7 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
         }
         let status = if platform.devices.is_empty() { Status::Info } else { Status::Ok };
         let finding = Finding::new("device", format!("platform, by {what}"), status, line);
-        // Mesa's Rusticl shows no device unless it is told which drivers to use.
+        // Mesa's Rusticl shows no device unless RUSTICL_ENABLE names the drivers.
         let hidden = platform.devices.is_empty()
             && platform.name == "rusticl"
             && std::env::var_os("RUSTICL_ENABLE").is_none();
@@ -158,7 +160,7 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
     (out, devices)
 }
 
-/// The drivers that loaders are told of.
+/// The drivers that loaders are configured with.
 fn drivers() -> Vec<Finding> {
     let mut out = Vec::new();
     if let Some(names) = std::env::var_os("OCL_ICD_FILENAMES").filter(|v| !v.is_empty()) {

@@ -1,4 +1,4 @@
-//! Owns what doctor says of this machine without OpenCL: the recorder's files, the host clock,
+//! Owns doctor's findings about this machine without OpenCL: the recorder's files, the host clock,
 //! where traces go. Refuses to change anything.
 #![forbid(unsafe_code)]
 
@@ -131,7 +131,7 @@ pub fn files() -> Vec<Finding> {
             "files",
             what,
             Status::Warning,
-            format!("{shown}: cannot tell the free space: {error}"),
+            format!("{shown}: the free space is unknown: {error}"),
         ),
     }]
 }

@@ -1,5 +1,5 @@
 //! Owns `clscope doctor`: what works on this machine, what does not, why, and the one command that
-//! mends it. Refuses to load a driver into its own process: drivers are tried in children, so that
+//! fixes it. Refuses to load a driver into its own process: drivers are tried in children, so that
 //! one that crashes is a finding.
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// Options of `clscope doctor`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
-  clscope doctor                                     what works here, and how to mend the rest
+  clscope doctor                                     what works here, and how to fix the rest
   OCL_ICD_VENDORS=/path/to/icds clscope doctor       the same with other drivers
   clscope doctor --calibrate                         measures devices and sensors, for later runs
   clscope doctor --calibrate=spans                   devices only
@@ -70,7 +70,7 @@ pub struct Finding {
     pub status: Status,
     /// What was found.
     pub detail: String,
-    /// The one command or step that mends it.
+    /// The one command or step that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -137,7 +137,7 @@ fn text(findings: &[Finding], colour: bool) -> String {
         let mark = if colour { format!("\x1b[{code}m{mark}\x1b[0m") } else { mark.to_owned() };
         out.push_str(&format!("  {mark}  {}: {}\n", finding.what, finding.detail));
         if let Some(fix) = &finding.fix {
-            out.push_str(&format!("           to mend: {fix}\n"));
+            out.push_str(&format!("           to fix: {fix}\n"));
         }
     }
     out
@@ -157,7 +157,7 @@ mod tests {
         ];
         assert_eq!(
             text(&findings, false),
-            "loader\n  ok       libOpenCL.so.1: found\n  warning  libOpenCL.so: missing\n           to mend: apt install ocl-icd-opencl-dev\nclock\n  info     host clock: x\n"
+            "loader\n  ok       libOpenCL.so.1: found\n  warning  libOpenCL.so: missing\n           to fix: apt install ocl-icd-opencl-dev\nclock\n  info     host clock: x\n"
         );
         assert!(text(&findings, true).contains("\x1b[33mwarning"));
     }

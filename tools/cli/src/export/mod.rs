@@ -47,7 +47,7 @@ struct Chrome {
     /// name alone
     #[arg(long)]
     no_args: bool,
-    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI
+    /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
     /// address
     #[arg(long, value_name = "NAME")]
     counter_device: Option<String>,
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if worst > 0 {
         let warnings = if worst == 1 { "warning" } else { "warnings" };
         say(format_args!(
-            "{worst} {warnings} about this trace: `clscope report` tells, and the file holds them"
+            "{worst} {warnings} about this trace: `clscope report` shows them, and the file contains them"
         ));
     }
     if summary.not_sampled > 0 {

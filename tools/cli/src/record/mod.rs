@@ -111,21 +111,22 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Repeat the first launch of each kernel and global size, buffers saved and restored, in so
-    /// many batches (6 or more) of 300 ms, or as told, and take the median of their joules
+    /// many batches (6 or more) of 300 ms, or of MILLISECONDS, and take the median of their joules
     #[arg(long, value_name = "BATCHES[:MILLISECONDS]", value_parser = parse_replay)]
     replay: Option<String>,
     /// Record with each enqueue where in the application it was called from: FRAMES return
     /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
     /// 40 ns to a launch; a new stack is unwound, some microseconds. `report --by call-site` then
-    /// tells kernels and joules apart
+    /// gives each place a row of kernels and joules
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     call_sites: Option<u8>,
-    /// Enqueue no markers of our own: on NVIDIA's runtime eight follow where APP has waited for a
-    /// queue, seldom, and halve the bound within which device times are placed on the host's clock
+    /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
+    /// queue, up to once a second; they halve the bound within which device times are placed on the
+    /// host's clock
     #[arg(long)]
     no_clock_markers: bool,
-    /// Read sensors, --counters (oa, perf) and the GPU's clock inside the application before and
-    /// after each command, and wait for it: for long kernels
+    /// Read sensors, --counters (oa, perf) and the GPU's clock in the application before and after
+    /// each command, and wait for the command: for long kernels
     #[arg(long)]
     snapshot: bool,
     /// Wait at most this long for processes that outlive APP and still record
@@ -135,18 +136,17 @@ pub struct Args {
     sensors: SensorArgs,
     #[command(flatten)]
     counters: CounterArgs,
-    /// Read sensors this long before APP starts and after it has ended, to see what the machine
-    /// draws at rest
+    /// Read sensors this long before APP starts and after it has ended, to measure power at rest
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     idle_window: Duration,
-    /// How GPU power is formed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
+    /// How GPU power is computed, for the report: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon
     /// [default: auto]
     #[arg(long, value_name = "FORMULA")]
     gpu_power: Option<clscope_sensors::gpu_power::Choice>,
-    /// No messages of ours on stderr, unless something fails
+    /// Print no messages, unless something fails
     #[arg(short, long)]
     quiet: bool,
-    /// Say also which ways were left out
+    /// Report also which ways were not used
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
     /// The application and its arguments
@@ -270,7 +270,7 @@ impl Args {
     }
 }
 
-/// Runs the application and says what was recorded. The exit code is the application's; where a
+/// Runs the application and reports what was recorded. The exit code is the application's; where a
 /// signal ended it, this process ends by the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(name) = args.command.first() else {
@@ -393,7 +393,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counters.application(running.pid());
     }
     let (status, held) = running.wait(args.duration, || match control::stop_all(&trace) {
-        Ok(()) => args.tell("recording was stopped as --duration asked; the application runs on"),
+        Ok(()) => args.tell("recording was stopped after --duration; the application runs on"),
         Err(error) => {
             say(format_args!("recording could not be stopped as --duration asked: {error:#}"))
         }
@@ -439,7 +439,7 @@ fn calibration_entries(args: &Args) -> Vec<serde_json::Value> {
             own.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
         }
         Err(error) => {
-            args.tell(format_args!("warning: calibrations are left out: {error:#}"));
+            args.tell(format_args!("warning: no calibrations are used: {error:#}"));
             Vec::new()
         }
     }
@@ -506,7 +506,7 @@ fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, e
     contents.unreadable.iter().take(5).for_each(|text| args.tell(format_args!("warning: {text}")));
     if contents.dropped > 0 {
         args.tell(format_args!(
-            "warning: {} records were dropped; `clscope report` tells why",
+            "warning: {} records were dropped; `clscope report` gives the reason",
             contents.dropped
         ));
     }
@@ -521,7 +521,7 @@ fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, e
     args.tell(format_args!("{} in {shown}; next: clscope report {shown}", summary::line(contents)));
 }
 
-/// Why no process of the trace made an OpenCL call, as far as can be told.
+/// Why no process of the trace made an OpenCL call, as far as is known.
 fn why_nothing(args: &Args, program: &Program) -> String {
     if let Some(obstacle) = program.obstacles.first() {
         return format!("{} (reason: {})", obstacle.text, obstacle.code);
@@ -535,7 +535,7 @@ fn why_nothing(args: &Args, program: &Program) -> String {
     let image = program.image.display();
     if program.elf.is_none() {
         return format!(
-            "{image} is not an ELF program, so it cannot be told how it loads OpenCL; `clscope doctor` checks the set-up"
+            "{image} is not an ELF program, so it is unknown how it loads OpenCL; `clscope doctor` checks the set-up"
         );
     }
     format!(

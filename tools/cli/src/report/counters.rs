@@ -1,5 +1,5 @@
 //! Owns the section of counters for people: what each kernel's counters read on average while it
-//! ran, with 95 % intervals, and what could not be told.
+//! ran, with 95 % intervals, and what is not known.
 
 use super::Shown;
 use super::table::{Table, percent, time};
@@ -211,7 +211,7 @@ fn sums(s: &Source, columns: &[&Column], out: &mut String) {
         let idle = if together.with_idle { " and rest" } else { "" };
         let _ = writeln!(
             out,
-            "  only a common mean can be told of {}{idle}: {}",
+            "  only a common mean is known of {}{idle}: {}",
             together.classes.join(" + "),
             figures.join(", ")
         );

@@ -145,7 +145,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
         let names = g.names.join(" + ");
         let _ = writeln!(
             out,
-            "  only the sum can be told: {names}{floor}: {} +- {}, {} while any of them runs",
+            "  only the sum is known: {names}{floor}: {} +- {}, {} while any of them runs",
             si(g.joules.value, "J"),
             plus_minus(&g.joules),
             si(g.watts.value, "W")

@@ -43,7 +43,7 @@ pub struct Args {
     /// Sections to show [default: all; for csv: kernels]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub section: Vec<Section>,
-    /// What comes first in every section
+    /// Order of the rows in every section
     #[arg(long, value_enum, default_value_t = Sort::Total)]
     pub sort: Sort,
     /// Rows per section, 0 for all [default: 15; for json and csv: all]
@@ -57,14 +57,14 @@ pub struct Args {
     /// OA stream (comma-separated) [default: those that any kernel moved]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub counters: Vec<String>,
-    /// Take the span bias that was measured (`clscope doctor --calibrate`) off the times of kernels
+    /// Subtract the measured span bias (`clscope doctor --calibrate`) from the times of kernels
     #[arg(long)]
     pub correct_bias: bool,
-    /// The device that OA counters are of, by a part of its name, where the runtime tells no PCI
+    /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
     /// address
     #[arg(long, value_name = "NAME")]
     pub counter_device: Option<String>,
-    /// What has a row of its own among kernels, joules and counters
+    /// What gets its own row among kernels, joules and counters
     #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
     pub by: By,
     #[command(flatten)]
@@ -210,7 +210,7 @@ fn sort(report: &mut Report, by: Sort) {
 /// Runs the command.
 ///
 /// # Errors
-/// If there is no such trace, or the output cannot be written. Damage inside a trace is told on
+/// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
@@ -322,7 +322,7 @@ fn narrow(report: &mut Report, shown: &Shown) {
     }
 }
 
-/// Says on stderr what is wrong, worst first; what many processes share is said once.
+/// Reports on stderr what is wrong, worst first; what many processes share is reported once.
 pub fn warn(issues: &[Finding]) {
     let mut said: Vec<(&Finding, usize)> = Vec::new();
     for issue in issues {

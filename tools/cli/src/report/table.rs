@@ -50,7 +50,7 @@ impl Table {
     }
 }
 
-/// Cuts the middle out of a text that is too long: both ends of mangled names tell something.
+/// Cuts the middle out of a text that is too long: both ends of mangled names carry information.
 pub fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

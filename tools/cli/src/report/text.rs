@@ -102,7 +102,7 @@ fn heading(report: &Report, width: usize) -> String {
         } else {
             format!("about {}", percent(Some(share)))
         };
-        // What timing costs inside of the runtime is not told by counts of records.
+        // Counts of records do not show what timing costs inside the runtime.
         let text = format!(
             "recording took {share} of that, the runtime's part aside (see `clscope overhead`)"
         );
@@ -493,7 +493,7 @@ fn idle(report: &Report, shown: &Shown, out: &mut String) {
     out.push_str(&table.render(shown.width));
 }
 
-/// The most that is said of what one function waited for.
+/// The most entries of what one function waited for.
 const WAITED_FOR: usize = 3;
 
 fn waits(report: &Report, shown: &Shown, out: &mut String) {

@@ -58,7 +58,7 @@ pub(super) struct Axes<'a> {
     pub marks: Vec<f64>,
 }
 
-/// Colours that people with the common kinds of colour blindness can tell apart (Okabe and Ito
+/// Colours that people with the common kinds of colour blindness can distinguish (Okabe and Ito
 /// 2008), without yellow.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),

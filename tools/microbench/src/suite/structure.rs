@@ -514,8 +514,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
                 "{word}: a dependent product and sum take {:.2} times as long as an independent pair ({:.2} against {:.2} ns)",
                 ratio.value, fused.value, split.value
             );
-            let method =
-                "ratio of means; 1 says that the two are one instruction, 2 that they are not";
+            let method = "ratio of means; 1: the two are one instruction, 2: they are not";
             plain(
                 format!("structure/fusion/{word}"),
                 text,

@@ -55,7 +55,7 @@ fn once(
     Ok((monotonic_raw().0 - begun) as f64)
 }
 
-/// Bytes that tell their place, different for every round.
+/// Bytes that encode their place, different for every round.
 fn mark(memory: &mut [u8], round: u8) {
     for (i, byte) in memory.iter_mut().enumerate() {
         *byte = (i as u8).wrapping_mul(31) ^ ((i >> 12) as u8) ^ round;

@@ -59,7 +59,7 @@ fn estimate(of: counters::Estimate) -> Interval {
     Interval::estimated(of.value, of.low, of.high)
 }
 
-/// All sources of means that speak of a device.
+/// All sources of means that belong to a device.
 pub fn of(
     trace: &Trace<'_>,
     device: &Device,

@@ -43,7 +43,7 @@ pub fn of(
     out.sources.extend(read_around);
     out.commands = commands;
     if out.sources.is_empty() {
-        let why = "counters were read of no device that ran a command with a known time; --counter-device NAME tells whose they are";
+        let why = "no counters belong to a device that ran a command with a known time; --counter-device NAME assigns them";
         out.absent = Some(why.to_owned());
     }
     Some(out)

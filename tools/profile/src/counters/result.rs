@@ -1,6 +1,6 @@
 //! Owns counters as data: what `--format json` gives under `counters`, and what tables and
 //! timelines show. A value is a mean while the kernel runs, with the ends of its 95 % interval;
-//! what is not known is null and says why.
+//! what is not known is null, with the reason.
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::{Interval, as_ns, as_some_ns};
@@ -20,7 +20,7 @@ pub struct Counters {
     pub commands: super::snapshots::Figured,
 }
 
-/// What one source of counters says of one device.
+/// The figures of one source of counters for one device.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Source {
@@ -122,7 +122,7 @@ pub struct Clocks {
     pub wraps: u64,
 }
 
-/// What a counter says of a class.
+/// The figures of a counter for a class.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Value {
@@ -151,7 +151,7 @@ impl Source {
     /// Counters that some class moved.
     pub fn moved(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|c| {
-            // The time itself says nothing of a kernel.
+            // The time itself is no figure of a kernel.
             c.absent.is_none()
                 && c.name != "GpuTime"
                 && self.classes.iter().filter_map(|class| class.values.get(&c.name)).any(|v| {

@@ -235,7 +235,7 @@ struct Part<'a> {
 impl<'a> Part<'a> {
     fn new(source: &'a Around, classes: usize, matched: String) -> Self {
         let figures = Figures::of(&source.about);
-        // A timer says how long it took, and nothing else.
+        // A timer measures duration and nothing else.
         let columns: Vec<(String, String)> = if source.is_timer() {
             vec![("between-readings".to_owned(), "ns".to_owned())]
         } else {
@@ -358,8 +358,9 @@ impl<'a> Part<'a> {
             }
         }
         if self.sums.iter().any(|s| s.launches == 1) {
-            out.notes
-                .push("what ran once has no interval: its figure is what was counted".to_owned());
+            out.notes.push(
+                "a kernel launched once has no interval: its figure is the count itself".to_owned(),
+            );
         }
         out.left_out = self.shared + self.broken;
         out.windows = usize::try_from(launches).unwrap_or(usize::MAX);
@@ -435,7 +436,7 @@ impl Around {
         self.about.name.starts_with("intel-queue")
     }
 
-    /// How it is known that it speaks of commands of this device.
+    /// How it is known that it belongs to commands of this device.
     fn speaks_of(
         &self,
         device: &Device,

@@ -1,5 +1,5 @@
 //! Owns counters that come as counts between two moments (Intel's OA streams, perf events): reading
-//! them back, which device they speak of, figures of the metric set per kernel. Kernels that last
+//! them back, which device they belong to, figures of the metric set per kernel. Kernels that last
 //! many windows have their counts interpolated, others go into the regression. Refuses figures
 //! whose inputs are not known.
 
@@ -171,7 +171,7 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
     out
 }
 
-/// Counters of a device from all sources that speak of it.
+/// Counters of a device from all its sources.
 pub fn of(
     trace: &Trace<'_>,
     device: &Device,
@@ -210,7 +210,9 @@ fn one(trace: &Trace<'_>, device: &Device, of: &Recorded, matched: String) -> So
     }
     let broken = of.windows.iter().filter(|w| w.broken).count();
     if broken > 0 {
-        out.notes.push(format!("reports were lost in {broken} windows: their counts are right, and stand for a longer time"));
+        out.notes.push(format!(
+            "reports were lost in {broken} windows: their counts are right, for a longer time"
+        ));
     }
     if of.unplaced > 0 {
         out.notes.push(format!(
@@ -302,7 +304,7 @@ fn interpolate(out: &mut Source, device: &Device, of: &Recorded, figures: &Figur
                 edges[i] = edges[i].wrapping_add(span.edge_bounds[i]);
             }
         }
-        // What a half of its time says stands for it; less is left to the regression.
+        // Half of its time is enough to represent it; with less the regression decides.
         if launches == 0 || (length as f64) < 0.5e9 * class.busy_seconds {
             continue;
         }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 /// Spans kept as they are; above, those of a class are joined within stretches of [`STRETCH_NS`].
 const MOST_SPANS: usize = 4_000_000;
-/// A twentieth of the quickest response that was met (samples 20 ms apart behind a lag of 14 ms).
+/// A twentieth of the quickest response seen (samples 20 ms apart behind a lag of 14 ms).
 const STRETCH_NS: i64 = 700_000;
 
 /// What counts as one class.
@@ -34,14 +34,14 @@ pub enum By {
 /// What counts as one class, with what names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Grouping<'s> {
-    /// What launches of a kernel are told apart by.
+    /// The key by which launches of a kernel are separated.
     pub by: By,
     /// Names of call sites.
     pub sites: &'s Sites,
 }
 
 impl Grouping<'_> {
-    /// A number for what tells launches of a kernel apart; `None` where nothing does.
+    /// A number for the key of a launch; `None` where all launches of a kernel are one class.
     pub fn variant(self) -> Option<Variant> {
         match self.by {
             By::Kernel => None,
@@ -82,7 +82,7 @@ fn sized(name: &str, global: &[u64]) -> String {
     format!("{name} [{}]", sizes.join("x"))
 }
 
-/// What a device is, as far as that decides which sensors speak of it.
+/// What a device is, as far as that decides which sensors belong to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A processor.
@@ -147,7 +147,7 @@ pub struct Device {
     pub shared: Option<Shared>,
     /// Launches by class.
     launches: Vec<u64>,
-    /// Place among devices of one name in a process, for runtimes that tell no address.
+    /// Place among devices of one name in a process, for runtimes that report no address.
     nth: usize,
     index: HashMap<(String, bool), u32>,
 }
@@ -186,7 +186,7 @@ impl Device {
         ClassId(id)
     }
 
-    /// Launches that each span of a class stands for on average, where spans were joined to save
+    /// Launches that each span of a class represents on average, where spans were joined to save
     /// memory; 1 else.
     pub fn launches_per_span(&self, class: ClassId) -> f64 {
         let spans = self.spans.iter().filter(|s| s.class == class).count();
@@ -210,7 +210,7 @@ impl Device {
         }
     }
 
-    /// Takes note of a launch that was repeated; what ran then is activity like any other.
+    /// Notes a launch that was repeated; its repetitions are activity like any other.
     fn repeated(&mut self, replay: Repeated, owner: u32) {
         for &(start, end, count, restores_only) in &replay.batches {
             let name = if restores_only {

@@ -18,10 +18,10 @@ use clscope_trace::sensors::Quantity;
 /// What the user may choose.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// How GPU power is formed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
+    /// How GPU power is computed: auto, pp1, pkg-pp0, pkg-pp0-dram, nvml or hwmon [default: as
     /// recorded, else auto]
     pub gpu_power: Option<Choice>,
-    /// What has an energy figure and counters of its own [default: kernel, or as --by says]
+    /// What gets its own energy figure and counters [default: kernel, or as in --by]
     pub energy_by: Option<By>,
     /// Each launch of this kernel begins an iteration (a frame, a time step): joules per iteration
     pub iteration_kernel: Option<String>,
@@ -96,7 +96,7 @@ pub fn of(
             "no device ran a command with a known time".to_owned()
         } else {
             format!(
-                "no sensor speaks of the devices that ran commands ({}); `clscope doctor` lists sensors",
+                "no sensor belongs to the devices that ran commands ({}); `clscope doctor` lists sensors",
                 why.join("; ")
             )
         });
@@ -122,7 +122,7 @@ fn absent(readings: &Readings) -> String {
         .map(|f| f.name.as_str())
         .collect();
     match remedy {
-        Some(f) => format!("{}: {}; to mend: {}", f.name, f.why, f.remedy),
+        Some(f) => format!("{}: {}; to fix: {}", f.name, f.why, f.remedy),
         None if names.is_empty() => "no sensor was opened".to_owned(),
         None => format!(
             "this machine has no sensor that could be read (looked for {}); `clscope doctor` says why",
@@ -468,7 +468,7 @@ fn fill(
         }
     }
     for class in &mut out.classes {
-        // What the run itself cannot tell apart, its replay can.
+        // What the run itself cannot separate, its replay can.
         if let (None, Some(replay)) =
             (class.watts, out.replays.iter().find(|r| r.name == class.name && r.watts.is_some()))
         {
@@ -572,7 +572,7 @@ fn fill(
             ("whole commands show whose turn it was, and what was set aside meanwhile does not count as running".to_owned(), TURNS)
         } else {
             let how = format!(
-                "whose turn it was is not known for {:.2} s of it, and each counts for an equal share; --device-timing event tells turns apart",
+                "it is unknown whose turn it was for {:.2} s of it, and each counts for an equal share; --device-timing event separates the turns",
                 s.left_seconds
             );
             (how, OVERLAP)
@@ -597,7 +597,7 @@ fn fill(
             .push("no iteration: the kernel named by --iteration-kernel did not run at least twice while the sensor was read".to_owned());
     }
     if out.floors.iter().all(|f| f.watts.is_none()) {
-        out.notes.push("no idle time was seen, so dynamic and idle energy cannot be told apart: record with --idle-window 2".to_owned());
+        out.notes.push("no idle time was recorded, so dynamic and idle energy cannot be separated: record with --idle-window 2".to_owned());
     }
 }
 

@@ -1,6 +1,6 @@
-//! Owns the way from a device to the readings that speak of its power: which sensors are its own,
-//! which formula forms its power of them, and the series that results. Refuses to mix planes of
-//! different hosts or a card's with a processor's.
+//! Owns the way from a device to the readings of its power: which sensors are its own, which
+//! formula forms its power of them, and the series that results. Refuses to mix planes of different
+//! hosts or a card's with a processor's.
 
 use super::activity::{Device, Kind, normal_pci, normal_uuid};
 use super::readings::{Readings, Sensor};
@@ -97,7 +97,7 @@ fn period(sensor: &Sensor) -> f64 {
     if steps.is_empty() { 0.0 } else { *steps.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }
 
-/// One sensor as a series with its response, as far as its nature or a calibration tells it; the
+/// One sensor as a series with its response, as far as its kind or a calibration determines it; the
 /// fit finds the rest.
 fn single(sensor: &Sensor, readings: &Readings) -> (Series, ResponseModel, f64, f64) {
     let known = readings
@@ -269,7 +269,7 @@ fn of_terms(terms: &[(f64, &Sensor)], readings: &Readings) -> (Series, ResponseM
     }
 }
 
-/// Where a GPU sits, as far as the trace tells.
+/// Where a GPU sits, as far as the trace shows.
 fn place(device: &Device, has_own: bool) -> GpuPlace {
     let vendor = device.vendor.to_lowercase();
     if has_own && !vendor.contains("intel") || vendor.contains("nvidia") {
@@ -284,7 +284,7 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
     }
 }
 
-/// The power of a device; `Err` says why there is none. `wanted` narrows its own sensors by name.
+/// The power of a device; `Err` holds why there is none. `wanted` narrows its own sensors by name.
 pub fn of(
     device: &Device,
     devices: &[Device],
@@ -323,7 +323,7 @@ pub fn of(
     for sensor in usable(readings, device.host).filter(|s| {
         is_power(s) && ["GPU", "GPU card", "CPU and GPU"].contains(&s.series.plane.as_str())
     }) {
-        // A series without any device, from a recorded file, speaks of the one GPU there is.
+        // A series without any device, from a recorded file, belongs to the only GPU.
         let anybody = sensor.series.pci.is_none()
             && sensor.series.uuid.is_none()
             && sensor.series.device.is_none()
@@ -421,7 +421,7 @@ pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, Respon
     Some((series, response))
 }
 
-/// What the containment test says of a host's processor.
+/// The result of the containment test for a host's processor.
 pub fn containment(readings: &Readings, host: usize) -> Containment {
     let processor = Processor::of(readings, host);
     let mut test = ContainmentTest::default();
@@ -535,7 +535,7 @@ mod tests {
         assert!((power.period - 0.02).abs() < 1e-9);
         gpu.pci = Some("0000:07:00.0".into());
         assert!(formula(&gpu, &both, Choice::Auto).unwrap_err().contains("NVML"));
-        // Where the runtime tells no address, the name of the only GPU will do, and of one of two
+        // Where the runtime reports no address, the name of the only GPU will do, and of one of two
         // it will not.
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
@@ -568,7 +568,7 @@ mod tests {
         ] {
             assert!(found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
         }
-        // A window that was calibrated stands beside the lag that is usual: the run decides.
+        // A calibrated window is tried beside the usual lag: the run decides.
         let windowed = Entry::new(subject()).with(super::super::readings::WINDOW, 30e6, Some(1e6));
         all.calibrated.clear();
         all.calibrate(&[windowed]);

@@ -1,4 +1,4 @@
-//! Owns telling processes apart that take turns on one device. Runtimes that slice time among
+//! Owns the separation of processes that take turns on one device. Runtimes that slice time among
 //! contexts stamp a command that was set aside as if it had run all the while: its span then holds
 //! the other process's slice. What ran in between, whole and no longer than usual, shows whose turn
 //! it was. Refuses to touch commands of one process: those may really run side by side.
@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 /// A span this many times as long as usual was set aside meanwhile, if another process ran.
 const STRETCHED: i64 = 2;
-/// Fewest commands of a class that tell its usual length.
+/// Fewest commands of a class that show its usual length.
 const LEAST: usize = 4;
 /// Share of the device's busy time in which commands of several processes may overlap without a
 /// word.

@@ -1,5 +1,5 @@
-//! RAPL, by its three doors: powercap files, the perf `power` PMU, and (only when asked for) the
-//! MSRs. Owns what the doors share: the processor's identity and the meaning of domain names.
+//! RAPL, by its three interfaces: powercap files, the perf `power` PMU, and (only on request) the
+//! MSRs. Owns what the interfaces share: the processor's identity and the meaning of domain names.
 
 pub mod msr;
 pub mod perf;

@@ -1,6 +1,6 @@
 //! RAPL through `/dev/cpu/N/msr`: for machines where neither powercap nor perf offers a domain.
-//! Read-only, and only after the user asked for it in so many words: the descriptor reads every
-//! register of a CPU. Never passed to another process.
+//! Read-only, and only on the user's explicit request: the descriptor reads every register of a
+//! CPU. Never passed to another process.
 #![forbid(unsafe_code)]
 
 use super::perf::{RAPL_PACE, package_of};

@@ -114,7 +114,7 @@ fn event_config(text: &str, low_bit: u32) -> Option<u64> {
     number.checked_shl(low_bit)
 }
 
-/// What sysfs says of the PMU: its events, and the CPU to open each on per package.
+/// The PMU's description in sysfs: its events, and the CPU to open each on per package.
 pub struct PowerPmu {
     /// Events, by name.
     pub events: Vec<PerfEvent>,

@@ -1,6 +1,6 @@
 //! Owns where the model of the regression falls short of a device and a sensor: samples whose noise
-//! depends on what ran, powers that depend on company, and what rows of a kernel's own say against
-//! the fit to all. Refuses to solve anything.
+//! depends on what ran, powers that depend on neighbouring commands, and rows of a single kernel
+//! that contradict the fit to all. Refuses to solve anything.
 
 #![forbid(unsafe_code)]
 
@@ -12,10 +12,11 @@ use super::super::sensor::{RowKind, Rows};
 use super::super::variance::{cosines, long_run};
 use super::Solution;
 
-/// Strength of company, as a share of the largest power, that is believed before the data are seen.
+/// Strength of the neighbours' effect, as a share of the largest power, that is assumed before the
+/// data are seen.
 const COMPANY_BELIEF: f64 = 0.2;
 
-/// The columns with one more in which the response may be off: that powers depend on company.
+/// The columns with one more: the effect of neighbouring commands on powers.
 pub(super) fn with_company(
     activity: &Activity,
     columns: &Columns,
@@ -38,9 +39,9 @@ pub(super) fn with_company(
     Some(columns)
 }
 
-/// Halfway from powers that add up to powers that depend on company as far as the run itself shows.
-/// The true ones lie between: company is remembered for longer than the one memory that is fitted,
-/// which gives it too much. Anywhere between is as likely.
+/// Halfway from powers that add up to powers that depend on their neighbours as far as the run
+/// itself shows. The true ones lie between: the effect lasts longer than the one time constant that
+/// is fitted, which gives it too much. Anywhere between is as likely.
 pub(super) fn between(plain: Solution, beside: &Solution, own: &[f64]) -> Solution {
     let shift: Vec<f64> =
         plain.gross.iter().zip(&beside.gross).map(|(a, b)| (b - a) / 2.0).collect();

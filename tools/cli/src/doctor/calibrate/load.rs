@@ -1,5 +1,5 @@
 //! Puts a load that comes and goes on every GPU of the system's OpenCL loader, for sensors to
-//! follow, and tells when it did. Runs in a child of `doctor`, since it loads drivers. Refuses to
+//! follow, and reports when it did. Runs in a child of `doctor`, since it loads drivers. Refuses to
 //! look at sensors: see [`super::sensors`].
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub struct Loads {
 pub struct Load {
     /// CL_DEVICE_NAME.
     pub name: String,
-    /// PCI address, where the runtime tells it.
+    /// PCI address, if the runtime reports it.
     pub pci: Option<String>,
     /// Why there was none.
     pub error: Option<String>,

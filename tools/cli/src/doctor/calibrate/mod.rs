@@ -1,5 +1,5 @@
-//! Owns `clscope doctor --calibrate`: which parts are measured, and that what they found is told
-//! and kept. Each part has a module and gives an [`Outcome`]; refuses to know what any of them
+//! Owns `clscope doctor --calibrate`: which parts are measured; what they found is reported and
+//! kept. Each part has a module and gives an [`Outcome`]; refuses to know what any of them
 //! measures.
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub enum Part {
     Sensors,
 }
 
-/// What a part found: lines to tell, and what is to be kept.
+/// What a part found: lines to print, and what is to be kept.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// In the section `calibration`.
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub entries: Vec<Entry>,
 }
 
-/// Measures the parts, keeps what they found, and tells it.
+/// Measures the parts, keeps what they found, and reports it.
 pub fn run(parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
     let mut all = Outcome::default();
     if parts.contains(&Part::Spans) {

@@ -1,5 +1,5 @@
 //! Calibrates sensors: how often each updates, and how late and in what shape it follows a load
-//! that comes and goes: on one core, and on each GPU that a sensor speaks of ([`super::load`]).
+//! that comes and goes: on one core, and on each GPU that a sensor belongs to ([`super::load`]).
 //! Takes some seconds. Refuses to change anything on the system.
 #![forbid(unsafe_code)]
 
@@ -47,8 +47,8 @@ impl Watch {
         Self { sources, polls, stamped }
     }
 
-    /// Reads everything once. `gpu` tells whether sources of GPUs, whose calls take milliseconds,
-    /// are wanted.
+    /// Reads everything once. `gpu`: whether sources of GPUs, whose calls take milliseconds, are
+    /// wanted.
     fn poll(&mut self, gpu: bool) {
         for ((source, polls), stamped) in
             self.sources.iter_mut().zip(&mut self.polls).zip(&mut self.stamped)
@@ -56,7 +56,7 @@ impl Watch {
             if source.domains().iter().all(|d| d.device.is_some() != gpu) {
                 continue;
             }
-            // A failure was told by the examination.
+            // A failure was reported by the examination.
             let _ = source.read(&mut Clocks, &mut |r| {
                 if let (Some(polls), Some(stamped)) =
                     (polls.get_mut(r.domain.0), stamped.get_mut(r.domain.0))
@@ -162,7 +162,7 @@ fn load_gpus(watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
     }
 }
 
-/// The load of the GPU that a sensor speaks of; `Err` says why it is not known.
+/// The load of the GPU that a sensor belongs to; `Err` holds why it is not known.
 fn of_device<'l>(device: &DeviceKey, loads: &'l [Load]) -> Result<&'l [(u64, f64)], &'static str> {
     let pci = |text: &Option<String>| text.as_deref().and_then(normal_pci);
     let found = match (pci(&device.pci), loads) {
@@ -381,7 +381,7 @@ mod tests {
                 "{name}"
             );
         }
-        // Without a load nothing is said of the response.
+        // Without a load there is no response.
         let (told, entry) =
             domain_of("nvml:ring:0", &domain, &samples(&edges), true, Err("no runtime"))
                 .expect("power is calibrated");

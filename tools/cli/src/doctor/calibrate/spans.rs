@@ -6,7 +6,7 @@
 //! A device that runs equal kernels back to back completes one every so many nanoseconds: that
 //! spacing, of launches without events, is what a launch costs there. A span that is longer holds
 //! work of the runtime's or of the device's front end, so the sum of spans exceeds the time they
-//! took. A span that is shorter says nothing of its bias: between commands the runtime pauses.
+//! took. A span that is shorter does not show its bias: between commands the runtime pauses.
 //! Spacing and span are measured in turns, at several lengths, and the bias has to be the same at
 //! all.
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Figure: time between the end of a command and the begin of the next that waits, where spans are
 /// shorter than the spacing.
 pub const GAP: &str = "command-gap-ns";
-/// Figure: what the span bias is below, where it could not be told from none.
+/// Figure: the upper limit of a span bias that could not be distinguished from none.
 pub const LIMIT: &str = "span-bias-below-ns";
 /// Slow devices compile for long, and there may be several.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -103,7 +103,7 @@ fn conclude(device: &DeviceStreams, out: &mut Outcome) {
     match bias(&device.lengths) {
         None => out.findings.push(told(
             Status::Warning,
-            "no span bias can be told: launching takes as long as the kernels, so that the host sets the pace".to_owned(),
+            "the span bias is not known: launching takes as long as the kernels, so the host sets the pace".to_owned(),
         )),
         Some((all, each)) => {
             let of = each.iter().map(|(ns, v)| format!("{:.0} us: {:+.0} +- {:.0} ns", ns / 1e3, v.value, v.uncertainty));
@@ -115,7 +115,7 @@ fn conclude(device: &DeviceStreams, out: &mut Outcome) {
             } else if value < -uncertainty {
                 entry = entry.with(GAP, -value, Some(uncertainty));
                 format!(
-                    "spans are {:.0} +- {uncertainty:.0} ns shorter than the spacing of launches: the runtime pauses between commands, and what its spans hold besides the kernel cannot be told ({lengths})",
+                    "spans are {:.0} +- {uncertainty:.0} ns shorter than the spacing of launches: the runtime pauses between commands, and what its spans contain besides the kernel is not known ({lengths})",
                     -value
                 )
             } else {

@@ -1,4 +1,4 @@
-//! Runs the streams of launches from which span bias and the cost of timing are told, on every
+//! Runs the streams of launches from which span bias and the cost of timing are computed, on every
 //! device of the system's OpenCL loader. Runs in a child of `doctor`, since it loads drivers.
 //! Refuses to conclude anything: see [`super::spans`].
 #![forbid(unsafe_code)]
@@ -176,7 +176,7 @@ fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
     let pace = bench.pace()?;
     out.lengths =
         LENGTHS_NS.iter().map(|ns| Length { wanted_ns: *ns, ..Default::default() }).collect();
-    // The lengths take turns, so that a change of the clock's rate meets them all.
+    // The lengths take turns, so that a change of the clock's rate affects all of them.
     for _ in 0..ROUNDS {
         for length in &mut out.lengths {
             bench.0.turns((length.wanted_ns * pace) as u32)?;
