@@ -52,6 +52,18 @@
     clippy::missing_safety_doc,
     reason = "hooks have the names of the functions they stand for, and their contracts"
 )]
+#![warn(clippy::disallowed_methods)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::print_stdout,
+        clippy::print_stderr
+    )
+)]
 #![cfg_attr(test, allow(dead_code, reason = "what only hooks and shell use"))]
 #![allow(private_interfaces, reason = "a cdylib has no Rust interface; exported symbols speak C")]
 

@@ -35,6 +35,7 @@
 //! the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event
 //! of ours where the application asked for none, `clGetDeviceAndHostTimer` before and after.
 //! Neither waits while a user event is not set.
+#![forbid(unsafe_code)]
 
 use super::constants as cl;
 

@@ -1,4 +1,5 @@
 //! What contexts tell of themselves.
+#![forbid(unsafe_code)]
 
 use super::{info, objects, platforms};
 use crate::abi::constants as cl;

@@ -6,9 +6,21 @@ use super::objects;
 use crate::recording;
 use clscope_trace::defs;
 
-/// Dimensions, then offset, global and local sizes; presence of offset and local size in the upper
-/// bits of the first.
-pub type Key = [usize; 10];
+/// A geometry by value.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Dimensions; presence of offset and local size in the upper bits.
+    head: usize,
+    offset: [usize; 3],
+    global: [usize; 3],
+    local: [usize; 3],
+}
+
+impl Key {
+    const EMPTY: Self = Self { head: 0, offset: [0; 3], global: [0; 3], local: [0; 3] };
+}
+
 const OFFSET_GIVEN: usize = 1 << 8;
 const LOCAL_GIVEN: usize = 1 << 9;
 
@@ -18,7 +30,7 @@ pub struct Recent([(Key, u32); 32]);
 impl Recent {
     /// None.
     pub const fn new() -> Self {
-        Self([([0; 10], 0); 32])
+        Self([(Key::EMPTY, 0); 32])
     }
 }
 
@@ -76,7 +88,7 @@ impl Geometry {
         let head = dimensions
             | if self.offset.is_null() { 0 } else { OFFSET_GIVEN }
             | if self.local.is_null() { 0 } else { LOCAL_GIVEN };
-        let parts = [(self.global, 4), (self.local, 7), (self.offset, 1)];
+        let parts = [self.global, self.local, self.offset];
         // Factors of their own, so that no product waits for another.
         const FACTORS: [u64; 4] = [
             0x9e37_79b9_7f4a_7c15,
@@ -85,7 +97,7 @@ impl Geometry {
             0x27d4_eb2f_1656_67c5,
         ];
         let mut hash = head.wrapping_mul(FACTORS[3] as usize);
-        for (turn, (given, _)) in parts.into_iter().enumerate() {
+        for (turn, given) in parts.into_iter().enumerate() {
             for (dimension, factor) in
                 FACTORS.into_iter().enumerate().take(if given.is_null() { 0 } else { dimensions })
             {
@@ -97,12 +109,11 @@ impl Geometry {
         }
         let Some(entry) = recent.0.get_mut(hash >> (usize::BITS - 5)) else { return 0 };
         // The head determines which words count; the others are 0 in the entry.
-        let mut differs = entry.0[0] ^ head;
-        for (given, at) in parts {
-            for (dimension, known) in entry.0[at..at + 3]
-                .iter()
-                .enumerate()
-                .take(if given.is_null() { 0 } else { dimensions })
+        let known = &entry.0;
+        let mut differs = known.head ^ head;
+        for (given, known) in parts.into_iter().zip([known.global, known.local, known.offset]) {
+            for (dimension, known) in
+                known.iter().enumerate().take(if given.is_null() { 0 } else { dimensions })
             {
                 // SAFETY: as above.
                 differs |= known ^ unsafe { *given.add(dimension) };
@@ -115,18 +126,23 @@ impl Geometry {
         entry.1
     }
 
-    #[cold]
-    #[inline(never)]
     /// # Safety
     /// As [`id`](Self::id).
+    #[cold]
+    #[inline(never)]
     unsafe fn learn(self, head: usize) -> (Key, u32) {
-        let mut key: Key = [0; 10];
-        key[0] = head;
-        for (given, at) in [(self.offset, 1), (self.global, 4), (self.local, 7)] {
-            for dimension in 0..if given.is_null() { 0 } else { self.dimensions as usize } {
+        let mut key = Key { head, ..Key::EMPTY };
+        let parts = [
+            (self.offset, &mut key.offset),
+            (self.global, &mut key.global),
+            (self.local, &mut key.local),
+        ];
+        for (given, sizes) in parts {
+            let dimensions = if given.is_null() { 0 } else { self.dimensions as usize };
+            for (dimension, size) in sizes.iter_mut().enumerate().take(dimensions) {
                 // SAFETY: the runtime accepted the launch, so each given array has `dimensions`
                 // entries.
-                key[at + dimension] = unsafe { *given.add(dimension) };
+                *size = unsafe { *given.add(dimension) };
             }
         }
         let id = interned(&key);
@@ -145,19 +161,57 @@ fn interned(key: &Key) -> u32 {
     }
     let id = known.len() as u32 + 1;
     known.insert(*key, id);
-    let three = |at: usize| [key[at] as u64, key[at + 1] as u64, key[at + 2] as u64];
-    let given = |bit: usize| key[0] & bit != 0;
+    let given = |bit: usize| key.head & bit != 0;
     // The definition is written under the lock, so that no record names an id before its definition
     // is on its way.
     recording::define(
         &defs::Geometry {
             id,
-            dimensions: (key[0] & 3) as u32,
-            offset: given(OFFSET_GIVEN).then(|| three(1)),
-            global: three(4),
-            local: given(LOCAL_GIVEN).then(|| three(7)),
+            dimensions: (key.head & 3) as u32,
+            offset: given(OFFSET_GIVEN).then(|| key.offset.map(|n| n as u64)),
+            global: key.global.map(|n| n as u64),
+            local: given(LOCAL_GIVEN).then(|| key.local.map(|n| n as u64)),
         }
         .into(),
     );
     id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometries_are_told_apart_by_all_that_was_given() {
+        objects::begin();
+        let mut recent = Recent::new();
+        let (a, b) = ([64usize, 32, 1], [8usize, 8, 1]);
+        let given = |dimensions,
+                     offset: Option<&[usize; 3]>,
+                     global: &[usize; 3],
+                     local: Option<&[usize; 3]>| {
+            let at = |sizes: Option<&[usize; 3]>| sizes.map_or(std::ptr::null(), |s| s.as_ptr());
+            Geometry::of(dimensions, at(offset), at(Some(global)), at(local))
+        };
+        let all = [
+            given(1, None, &a, None),
+            given(2, None, &a, None),
+            given(2, None, &a, Some(&b)),
+            given(2, Some(&b), &a, None),
+            given(2, Some(&[0; 3]), &a, None),
+            given(3, None, &a, None),
+        ];
+        // SAFETY: arrays of three sizes.
+        let mut ids = |geometry: &Geometry| unsafe { geometry.id(&mut recent) };
+        let first: Vec<u32> = all.iter().map(&mut ids).collect();
+        let again: Vec<u32> = all.iter().map(&mut ids).collect();
+        assert_eq!(first, again);
+        let mut different = first.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), all.len(), "{first:?}");
+        assert!(!first.contains(&0));
+        assert_eq!(ids(&Geometry::NONE), 0);
+        assert_eq!(ids(&given(4, None, &a, None)), 0);
+    }
 }

@@ -1,4 +1,5 @@
 //! Kernels, and their names, which filters ask about.
+#![forbid(unsafe_code)]
 
 use super::{info, objects};
 use crate::abi::constants as cl;

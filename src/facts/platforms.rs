@@ -1,5 +1,6 @@
 //! What platforms and devices tell of themselves: their definitions, and what is known of runtimes
 //! beyond the specification.
+#![forbid(unsafe_code)]
 
 use super::{info, objects};
 use crate::abi::constants as cl;

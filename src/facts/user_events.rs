@@ -1,4 +1,5 @@
 //! User events that are not set: behind them a wait may never end.
+#![forbid(unsafe_code)]
 
 use crate::abi::entry::H;
 use crate::os::current::Current;

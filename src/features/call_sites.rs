@@ -323,6 +323,7 @@ type FindObject = unsafe extern "C" fn(*const c_void, *mut [u64; 32]) -> i32;
 fn find_object() -> Option<FindObject> {
     static FOUND: OnceLock<Option<FindObject>> = OnceLock::new();
     *FOUND.get_or_init(|| {
+        #[expect(clippy::disallowed_methods, reason = "of the C library, not of OpenCL")]
         // SAFETY: a C string.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
         // SAFETY: glibc's function of that name; its structure has 12 words.

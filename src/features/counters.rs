@@ -356,7 +356,9 @@ impl State {
                 let Some(period) = slot.period_ns.filter(|_| come < until) else { break };
                 if now > until.saturating_add(patience) {
                     // What is missing at this end is in the next command's counts.
-                    late[index] = true;
+                    if let Some(late) = late.get_mut(index) {
+                        *late = true;
+                    }
                     self.under_way
                         .iter_mut()
                         .filter_map(|a| a.sums.get_mut(index))

@@ -455,12 +455,16 @@ impl Stage {
         let begin = recording::now();
         let until = begin + recording::ticks_of(wanted.milliseconds * 1_000_000);
         // Enqueued, known complete, and enqueued before each mark.
-        let (mut count, mut complete, mut behind) = (0u64, 0u64, [0u64; 2]);
-        let mut marks: [H; 2] = [null_mut(); 2];
-        let mut failed = 0;
-        for turn in (0..2).cycle() {
-            failed = self.await_mark(&mut marks[turn]);
-            complete += std::mem::take(&mut behind[turn]);
+        let (mut count, mut complete) = (0u64, 0u64);
+        let mut stretches: [(H, u64); 2] = [(null_mut(), 0); 2];
+        let mut failed;
+        let mut turn = false;
+        loop {
+            let [even, odd] = &mut stretches;
+            let (mark, behind) = if turn { odd } else { even };
+            turn = !turn;
+            failed = self.await_mark(mark);
+            complete += std::mem::take(behind);
             let now = recording::now();
             if failed != 0 || now >= until {
                 break;
@@ -470,13 +474,13 @@ impl Stage {
                 .checked_div(complete)
                 .map_or(1, |each| (recording::ticks_of(5_000_000) / each.max(1)).clamp(1, 1000));
             for i in 0..stretch {
-                let event = if i + 1 == stretch { &raw mut marks[turn] } else { null_mut() };
+                let event = if i + 1 == stretch { &raw mut *mark } else { null_mut() };
                 failed = self.once(launch, restores_only, event);
                 if failed != 0 {
                     break;
                 }
                 count += 1;
-                behind[turn] += 1;
+                *behind += 1;
             }
             // SAFETY: a live queue.
             unsafe { (self.calls.flush)(self.queue) };
@@ -484,7 +488,7 @@ impl Stage {
         // SAFETY: a live queue.
         let finished = unsafe { (self.calls.finish)(self.queue) };
         let end = recording::now();
-        for mark in &mut marks {
+        for (mark, _) in &mut stretches {
             self.await_mark(mark);
         }
         match if failed != 0 { failed } else { finished } {

@@ -3,6 +3,7 @@
 //! opened at the first OpenCL call, on the application's thread, so that its own descriptors keep
 //! their numbers; without sources there is no file and no thread. Refuses to wait: at exit, and
 //! where a fork left the lock taken, it goes without a last reading.
+#![forbid(unsafe_code)]
 
 use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};

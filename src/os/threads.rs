@@ -8,6 +8,7 @@ use std::io;
 /// # Errors
 /// The system refuses another thread.
 pub fn spawn(name: &str, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the only place that starts threads")]
     without_signals(|| {
         std::thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(job).map(|_| ())
     })

@@ -44,8 +44,11 @@ fn tell(code: &'static str, text: &str, aloud: bool) {
     define(code, text);
     if aloud {
         let line = format!("clscope: {text}\n");
+        #[expect(clippy::disallowed_methods, reason = "the only writer to stderr")]
         // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
         // ignore.
-        unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+        unsafe {
+            libc::write(2, line.as_ptr().cast(), line.len())
+        };
     }
 }

@@ -318,7 +318,8 @@ fn reserve(file: &File, offset: u64, size: usize) -> io::Result<()> {
     // No fallocate on this file system: zeros allocate as well.
     let zeros = [0u8; 4096];
     for at in (0..size).step_by(zeros.len()) {
-        file.write_all_at(&zeros[..zeros.len().min(size - at)], offset + at as u64)?;
+        let piece = zeros.get(..size - at).unwrap_or(&zeros);
+        file.write_all_at(piece, offset + at as u64)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What a trace holds about the process that made it: the `Process` definition, and meta.json where
 //! no `clscope record` writes it.
+#![forbid(unsafe_code)]
 
 use super::{Recording, files};
 use crate::settings::config::{self, Config};
@@ -107,6 +108,7 @@ fn write(files: &files::Files, end: Option<u64>) {
 
 fn by_another(path: &Path, pid: u32) -> bool {
     let Ok(text) = std::fs::read(path) else { return false };
-    serde_json::from_slice::<serde_json::Value>(&text)
-        .map_or(true, |v| v["writer"] != "recorder" || v["pid"] != pid)
+    serde_json::from_slice::<serde_json::Value>(&text).map_or(true, |v| {
+        v.get("writer").is_none_or(|w| w != "recorder") || v.get("pid").is_none_or(|p| *p != pid)
+    })
 }

@@ -223,7 +223,7 @@ fn long_command(t: &Thread, c: &record::Command<'_>, time: u64) {
             .chunks(8)
             .map(|chunk| {
                 let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
+                word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
                 u64::from_le_bytes(word)
             })
             .collect()

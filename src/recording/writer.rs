@@ -7,6 +7,7 @@
 //! Nothing depends on it, and no thread waits for it. Where it cannot be had (one processor, no
 //! thread, rings that do not outlive the process), where [`MOST`] regions wait for it, and once it
 //! failed to write, threads write their rings themselves.
+#![forbid(unsafe_code)]
 
 use super::Recording;
 use super::ring::{self, Region};

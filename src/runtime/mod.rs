@@ -1,4 +1,6 @@
 //! The real functions, and how they are found.
 
 pub mod functions;
+pub mod loaders;
+pub mod owners;
 pub mod real;

@@ -1,4 +1,5 @@
 //! The only reader of the environment: once, when the library is loaded. Opens nothing.
+#![forbid(unsafe_code)]
 
 use clscope_trace::settings as s;
 use clscope_trace::values::{self, BadValue, Counters, DeviceTiming, Replay};
@@ -65,6 +66,7 @@ static CONFIG: OnceCell<Config> = OnceCell::new();
 
 /// The settings; read at load, or now where the constructor has not run yet.
 pub fn get() -> &'static Config {
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
     CONFIG.get_or_init(|| read(|name| std::env::var_os(name)))
 }
 

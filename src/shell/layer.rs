@@ -5,7 +5,7 @@ use crate::abi::constants as cl;
 use crate::abi::entry::P;
 use crate::abi::functions::{COUNT, DISPATCH};
 use crate::recording::{diag, guard};
-use crate::runtime::real;
+use crate::runtime::{owners, real};
 use crate::shell::{exports, lifecycle};
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -24,14 +24,14 @@ struct Slot {
     /// What it called without us.
     below: [AtomicPtr<c_void>; ENTRIES],
     /// The object that the loader is; none before the slot's first use.
-    loader: real::Owner,
+    loader: owners::Owner,
 }
 
 static OURS: [Slot; 2] = [const {
     Slot {
         table: [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES],
         below: [const { AtomicPtr::new(std::ptr::null_mut()) }; ENTRIES],
-        loader: real::Owner::none(),
+        loader: owners::Owner::none(),
     }
 }; 2];
 /// Loaders may come in several threads at once.
@@ -153,8 +153,8 @@ fn choose(below: &[*mut c_void]) -> Option<usize> {
 }
 
 /// The object that the first function of a table lies in.
-fn loader_of(below: &[*mut c_void]) -> Option<real::Object> {
-    below.iter().find(|f| !f.is_null()).and_then(|f| real::Object::of(*f))
+fn loader_of(below: &[*mut c_void]) -> Option<owners::Object> {
+    below.iter().find(|f| !f.is_null()).and_then(|f| owners::Object::of(*f))
 }
 
 /// As [`clInitLayer`], for loaders that pass properties; we know none, and a layer may ignore what

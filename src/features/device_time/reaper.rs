@@ -1,6 +1,7 @@
 //! The reaper: harvests commands that the application never waits for. Its thread is started with
 //! the first timed command and sleeps while nothing is old. It is a last resort, because polling a
 //! busy queue contends with the driver's own lock.
+#![forbid(unsafe_code)]
 
 use super::{current, look_if_left_alone, queues_of};
 use crate::os::doorbell::{Announced, Doorbell};

@@ -9,6 +9,7 @@
 //! are: beside one that takes a millisecond the price of its event is nothing. The common
 //! probability follows the price, measured in this process, as the difference of timed and untimed
 //! launches plus what harvesting takes, so that all together stays below the budget.
+#![forbid(unsafe_code)]
 
 use crate::recording;
 use clscope_trace::record::{CommandKind, size_class};
