@@ -1,43 +1,63 @@
-//! The closed table of what may differ between the application's call and the one we pass on.
-//!
-//! | change | where | when |
-//! |---|---|---|
-//! | `CL_QUEUE_PROFILING_ENABLE` added | queue creation | device timing is on, the queue is not on the device |
-//! | `clCreatePerfCountersCommandQueueINTEL` called instead | queue creation | `CLSCOPE_COUNTERS` has `intel-queue`, and the runtime has that function and takes all properties |
-//! | an event slot of ours where the application passed NULL | enqueue | device timing is on for the queue |
-//! | callback and user data replaced by ours, which call the application's | functions that take a callback | always, so that calls from inside are its own |
-//! | extension pointers replaced by ours | `clGetExtensionFunctionAddress[ForPlatform]` | for functions of the registry |
-//! | answers masked | `CL_QUEUE_PROPERTIES[_ARRAY]`, `CL_EVENT_REFERENCE_COUNT`, profiling info, old queue properties | where we changed what they tell |
-//! | `CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call | `clEnqueueCommandBufferKHR` on other queues than the buffer's | they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of ours has shown |
-//! | the call repeated once, as the application wrote it | queue creation, enqueue | it failed with an error that the change can cause, and does not block |
-//!
-//! Extra calls of ours (never in the middle of another, and always under the guard):
-//! `clRetainEvent` on an event that the application asked for, `clSetCommandQueueProperty` on a
-//! queue whose profiling is ours alone (only where the platform is known to switch it command by
-//! command: see `device_time::switch`), `clGetEventProfilingInfo`, `clGetEventInfo` (status) and
-//! `clReleaseEvent` on events that we hold or that a failed enqueue left in our slot; info queries
-//! on platforms, devices, contexts, kernels and programs when they are first seen, to name them. a
-//! queue made exactly as the application asked, for the length of a `CL_QUEUE_PROPERTIES_ARRAY`
-//! query, or once a device with a finished marker (`clEnqueueMarker`, `clFinish`), when times are
-//! asked for that a queue without profiling does not have; the queue of an event that was enqueued
-//! while nothing was recorded and whose profiling info is asked for; `clWaitForEvents` after a
-//! blocking call whose event is not complete yet, and on an event of a command that has ended,
-//! whose stamps the runtime has not all written. Method `callback` adds `clSetEventCallback`,
-//! method `sync` adds `clWaitForEvents`.
-//!
-//! Commands of ours: `clEnqueueMarkerWithWaitList`, eight in a row on a queue that has just been
-//! waited for, every 25 ms to 1 s, where they bound the device's clock (only NVIDIA's: see
-//! `device_time::markers`; never with `CLSCOPE_CLOCK_MARKERS=0`).
-//!
-//! `CLSCOPE_REPLAY`, before the first launch of a kernel with a global size: `clWaitForEvents` on
-//! its wait list, `clFinish` on its queue, a queue and buffers of our own, copies of the buffers
-//! that the kernel may write, the launch itself again and again on that queue, the copies back, and
-//! the release of all that. `CLSCOPE_SNAPSHOT`: `clWaitForEvents` after each enqueue, on an event
-//! of ours where the application asked for none, `clGetDeviceAndHostTimer` before and after.
-//! Neither waits while a user event is not set.
+//! The closed table of what may differ between the application's call and the one that is passed on,
+//! and which errors a change can cause. What the recorder calls by itself is a table of its own,
+//! [`OWN_CALLS`](crate::runtime::functions::OWN_CALLS). The guide's page of changes is made from
+//! both.
 #![forbid(unsafe_code)]
 
 use super::constants as cl;
+
+/// A difference between the application's call and the one that is passed on.
+#[cfg_attr(not(test), expect(dead_code, reason = "read by people, and by the test of the guide"))]
+pub struct Change {
+    pub what: &'static str,
+    pub at: &'static str,
+    pub when: &'static str,
+}
+
+/// Every difference.
+#[cfg_attr(not(test), expect(dead_code, reason = "as `Change`"))]
+pub const CHANGES: &[Change] = &[
+    Change {
+        what: "`CL_QUEUE_PROFILING_ENABLE` added",
+        at: "queue creation",
+        when: "device timing is on, the queue is not on the device",
+    },
+    Change {
+        what: "`clCreatePerfCountersCommandQueueINTEL` called instead",
+        at: "queue creation",
+        when: "`CLSCOPE_COUNTERS` has `intel-queue`, and the runtime has that function and takes all properties",
+    },
+    Change {
+        what: "an event slot of the recorder's own where the application passed NULL",
+        at: "enqueue",
+        when: "device timing is on for the queue",
+    },
+    Change {
+        what: "callback and user data replaced by the recorder's, which call the application's",
+        at: "functions that take a callback",
+        when: "always, so that calls from inside are its own",
+    },
+    Change {
+        what: "extension pointers replaced by the recorder's",
+        at: "`clGetExtensionFunctionAddress[ForPlatform]`",
+        when: "for functions of the registry",
+    },
+    Change {
+        what: "answers masked",
+        at: "`CL_QUEUE_PROPERTIES[_ARRAY]`, `CL_EVENT_REFERENCE_COUNT`, profiling info, old queue properties",
+        when: "where the recorder changed what they tell",
+    },
+    Change {
+        what: "`CL_INCOMPATIBLE_COMMAND_QUEUE_KHR` without a call",
+        at: "`clEnqueueCommandBufferKHR` on other queues than the buffer's",
+        when: "they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of the recorder's own has shown",
+    },
+    Change {
+        what: "the call repeated once, as the application wrote it",
+        at: "queue creation, enqueue",
+        when: "it failed with an error that the change can cause, and does not block",
+    },
+];
 
 /// Whether an enqueue that failed so may have failed because of our event.
 pub fn event_can_cause(code: i32) -> bool {

@@ -6,9 +6,10 @@
 use super::snapshot;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
+use crate::abi::signatures as f;
 use crate::features::replay;
 use crate::recording::guard;
-use crate::runtime::functions as api;
+use crate::runtime::real::Function;
 use crate::settings::config;
 use std::ffi::c_void;
 
@@ -47,7 +48,9 @@ macro_rules! stand_ins {
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
             unsafe extern "C-unwind" fn $name<const S: usize>($($arg: $ty),*) -> $ret {
                 // Stored before the stand-in was handed out.
-                let Some(real) = api::$name.stood_for(S) else { return <$ret as Returned>::missing() };
+                // SAFETY: id and type are of one function.
+                let function = unsafe { Function::<f::$name>::new(id::$name) };
+                let Some(real) = function.stood_for(S) else { return <$ret as Returned>::missing() };
                 // SAFETY: the application's own call, arguments untouched.
                 let $returned = unsafe { real($($arg),*) };
                 if outermost(S) {
@@ -60,7 +63,9 @@ macro_rules! stand_ins {
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
             unsafe extern "C-unwind" fn $enqueue<const S: usize>($queue: H, $($given: $type,)* event: *mut H) -> i32 {
                 // Stored before the stand-in was handed out.
-                let Some(real) = api::$enqueue.stood_for(S) else { return <i32 as Returned>::missing() };
+                // SAFETY: id and type are of one function.
+                let function = unsafe { Function::<f::$enqueue>::new(id::$enqueue) };
+                let Some(real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
                 if !recorded(S) {
                     // SAFETY: the application's own call, arguments untouched.
                     return unsafe { real($queue, $($given,)* event) };

@@ -43,24 +43,6 @@ use crate::abi::entry::{H, P};
 
 ";
 
-const REAL_HEAD: &str =
-    "//! The real functions by name, each with its type, for calls of the recorder's own.
-#![allow(non_upper_case_globals, dead_code, reason = \"the names of the functions; not all are called\")]
-
-use super::real::Function;
-use crate::abi::{functions::id, signatures as f};
-
-macro_rules! functions {
-    ($($name:ident)*) => {
-        $(
-            // SAFETY: id and type are of one function.
-            pub const $name: Function<f::$name> = unsafe { Function::new(id::$name) };
-        )*
-    };
-}
-
-";
-
 /// Rust type of a parameter. Scalars of extension functions are whole words: provisional extensions
 /// moved their parameters about, and a wrapper that cuts what it takes for a cl_uint would cut an
 /// older driver's pointer. Upper halves are the caller's garbage.
@@ -482,12 +464,6 @@ pub fn signatures(commands: &[Command]) -> Result<String> {
         )?;
     }
     Ok(out)
-}
-
-/// `src/runtime/functions.rs`.
-pub fn real_functions(commands: &[Command]) -> String {
-    let names = commands.iter().map(|c| format!("    {}\n", c.name)).collect::<String>();
-    format!("{GENERATED}{REAL_HEAD}functions! {{\n{names}}}\n")
 }
 
 /// `src/exports.txt`: what the recorder exports besides the layer's functions.

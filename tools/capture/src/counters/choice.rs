@@ -3,6 +3,7 @@
 
 use clscope_nvml::gpm::{METRICS, Metric};
 use clscope_oa::flex::Programmed;
+use clscope_trace::values::Counters;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -38,13 +39,13 @@ impl FromStr for Wanted {
         match text.split_once(':').map_or((text, None), |(family, set)| (family, Some(set))) {
             ("gpm", None) => Ok(Self::Gpm(Vec::new())),
             ("gpm", Some(names)) => names.split('+').map(gpm).collect::<Result<_, _>>().map(Self::Gpm),
-            ("perf", None) => Ok(Self::Perf),
+            // The recorder takes the UUID of a configuration, which the set's is found to be.
             ("oa", set) if set != Some("") => Ok(Self::Oa(set.map(str::to_owned))),
-            ("intel-queue", None) => Ok(Self::IntelQueue(0)),
-            ("intel-queue", Some(number)) => {
-                number.parse().map(Self::IntelQueue).map_err(|_| "expected intel-queue:NUMBER, the number of a configuration".to_owned())
-            }
-            _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` lists what each has".to_owned()),
+            _ => match text.parse() {
+                Ok(Counters::Perf) => Ok(Self::Perf),
+                Ok(Counters::IntelQueue(configuration)) => Ok(Self::IntelQueue(configuration)),
+                _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` lists what each has".to_owned()),
+            },
         }
     }
 }

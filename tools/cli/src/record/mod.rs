@@ -18,7 +18,7 @@ use clscope_capture::{control, directory, elf, environment, library, running, sa
 use clscope_profile::calibration;
 use clscope_profile::contents::{Contents, contents};
 use clscope_sensors::gpu_power::Choice;
-use clscope_trace::settings;
+use clscope_trace::{settings, values};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -160,18 +160,10 @@ const LEAST_SIZE: u64 = 2 << 20;
 
 /// Bytes with an optional K, M or G; handed on as written once it is known to be right.
 fn parse_size(text: &str) -> Result<String, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        _ => 64,
-    };
-    match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1u64.checked_shl(shift)?)) {
-        Some(LEAST_SIZE..) => Ok(text.to_owned()),
-        Some(_) => Err("the recorder cannot keep a trace below 2M".to_owned()),
-        None => Err("expected a number of bytes, with K, M or G if wanted: 500M".to_owned()),
+    match values::size(text) {
+        Ok(LEAST_SIZE..) => Ok(text.to_owned()),
+        Ok(_) => Err("the recorder cannot keep a trace below 2M".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -190,21 +182,13 @@ fn parse_groups(text: &str) -> Result<String, String> {
 }
 
 /// A percentage, with or without its sign; handed on as written once it is known to be right.
-fn parse_percent(text: &str) -> Result<String, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(text.to_owned()),
-        _ => Err("expected a percentage above 0 and up to 100: 1%".to_owned()),
-    }
+fn parse_percent(text: &str) -> Result<String, values::BadValue> {
+    values::percent(text).map(|_| text.to_owned())
 }
 
 /// Batches, with their length if wanted; handed on as written once it is known to be right.
-fn parse_replay(text: &str) -> Result<String, String> {
-    let (batches, length) = text.split_once(':').unwrap_or((text, "300"));
-    match (batches.parse::<u32>(), length.parse::<u64>()) {
-        (Ok(6..), Ok(1..)) => Ok(text.to_owned()),
-        (Ok(_), Ok(1..)) => Err("expected 6 batches or more: with fewer the median has no interval of 95 %".to_owned()),
-        _ => Err("expected a number of batches, with their length in milliseconds if wanted: 8 or 8:1000".to_owned()),
-    }
+fn parse_replay(text: &str) -> Result<String, values::BadValue> {
+    text.parse::<values::Replay>().map(|_| text.to_owned())
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -550,10 +534,10 @@ mod tests {
 
     #[test]
     fn sizes_and_seconds_are_checked() {
-        for good in ["2097152", "500M", "2G", "2048k"] {
+        for good in ["2097152", "500M", "2G", "2048k", "3MB"] {
             assert_eq!(parse_size(good).as_deref(), Ok(good));
         }
-        for bad in ["", "0", "200K", "M", "-1", "1T", "1.5G", "3MB", "18446744073709551615G"] {
+        for bad in ["", "0", "200K", "M", "-1", "1T", "1.5G", "3XB", "18446744073709551615G"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
@@ -575,12 +559,12 @@ mod tests {
     #[test]
     fn device_timing_methods_are_those_of_the_recorder() {
         use clap::ValueEnum;
-        let setting =
-            settings::SETTINGS.iter().find(|s| s.name == settings::DEVICE_TIMING).unwrap();
-        let known: Vec<_> = setting.values.split(" | ").collect();
+        let mut known = values::DeviceTiming::ALL.to_vec();
         for method in DeviceTiming::value_variants() {
             let name = method.to_possible_value().unwrap();
-            assert!(known.contains(&name.get_name()), "{}", name.get_name());
+            let method = name.get_name().parse().expect("a method of the recorder's parser");
+            known.retain(|one| *one != method);
         }
+        assert_eq!(known, [], "methods that the option does not know");
     }
 }
