@@ -32,8 +32,9 @@
 //! | `hooks` | what is done around the application's calls, and which features take part |
 //! | `shell` | exported symbols, the table that they are made from, the ABI of layers, beginning and end |
 //!
-//! What a lower layer needs of a higher one (how recording begins, stand-ins for functions,
-//! addresses to hand out) it is told by `shell::lifecycle` on every way into the library.
+//! `shell::lifecycle` registers with the lower layers what they need from higher ones (how
+//! recording begins, stand-ins for functions, addresses to hand out), on every way into the
+//! library.
 //!
 //! One crate and no library below it: the fast path runs from an exported symbol to a ring in some
 //! hundred instructions, which are to be inlined whatever the profile.
@@ -41,11 +42,11 @@
 //! # Way of a call
 //! An exported symbol (one row of `shell::table`, with a body of `shell::exports`) takes the guard
 //! (`recording::guard`), calls the function that `runtime::real` found, and hands what happened to
-//! the thread's ring (`recording::ring`). Calls that create things, that the recorder must answer
-//! itself, or at which commands are known complete have hooks; enqueues go through
-//! `hooks::enqueue`. `hooks::instead` puts `features::replay` and `hooks::snapshot` in the way, in
-//! runs that ask for them. `settings::config` is the only reader of the environment,
-//! `recording::diag` the only writer to stderr.
+//! the thread's ring (`recording::ring`). Calls that create objects, that the recorder must answer
+//! itself, or after which commands are known to be complete have hooks; enqueues go through
+//! `hooks::enqueue`. `hooks::instead` inserts `features::replay` and `hooks::snapshot` in runs that
+//! ask for them. `settings::config` is the only reader of the environment, `recording::diag` the
+//! only writer to stderr.
 
 #![allow(
     non_snake_case,

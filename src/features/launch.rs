@@ -1,5 +1,5 @@
 //! What every enqueue does: decide about an event, record the command, take note of what is to be
-//! timed. Which features take part in an enqueue is the hooks' affair.
+//! timed. Which features take part in an enqueue is decided in `hooks::enqueue`.
 
 use super::device_time::{self, Local, Queue};
 use crate::abi::changes;

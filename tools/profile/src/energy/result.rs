@@ -137,7 +137,7 @@ pub struct DeviceEnergy {
     pub shared: Option<Shared>,
     /// Energy over the same time by the formula pkg-pp0-dram, where its domains exist.
     pub reference_joules: Option<f64>,
-    /// What the self-test says of DRAM being part of PKG.
+    /// The result of the self-test whether DRAM is part of PKG.
     pub containment: Option<String>,
     /// Warnings about this device's figures.
     pub notes: Vec<String>,
@@ -152,11 +152,11 @@ pub struct Shared {
     #[serde(rename = "overlap_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub overlap_seconds: f64,
-    /// The same once turns are told apart.
+    /// The same once turns are separated.
     #[serde(rename = "left_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub left_seconds: f64,
-    /// Whether the stamps tell whose turn it was. Where not, each process counts for an equal
+    /// Whether the stamps show whose turn it was. Where not, each process counts for an equal
     /// share.
     pub separated: bool,
 }
@@ -186,7 +186,7 @@ pub struct Class {
     /// Joule seconds of one launch.
     #[serde(rename = "energy_delay_joule_seconds")]
     pub energy_delay: Option<f64>,
-    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user told their
+    /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user gave their
     /// number (`--flop`).
     pub gflop_per_joule: Option<Interval>,
     /// `integrated`, `regressed` or `replayed`.

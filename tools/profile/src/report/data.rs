@@ -88,13 +88,13 @@ pub struct Device {
     pub id: u32,
     pub name: String,
     pub driver: String,
-    /// Null where launches were left out by sampling: what ran between timed ones is not known.
+    /// Null where sampling left launches out: what the device did between timed ones is not known.
     pub busy_ns: Option<u64>,
     pub idle_ns: Option<u64>,
     /// First begin to last end of its timed commands.
     pub extent_ns: u64,
     /// Time in every span that is the runtime's own work, if it was measured. No figure is
-    /// corrected for it unless its name says so.
+    /// corrected for it unless its name ends so.
     pub span_bias_ns: Option<Interval>,
     /// Half-width of the clock band of its spans.
     pub clock_bound_ns: Summary,
