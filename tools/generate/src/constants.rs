@@ -19,6 +19,17 @@ const SIGNED: [&str; 2] = ["cl_build_status", "clCommandExecutionStatus"];
 /// `src/abi/constants.rs`. Bits are cl_bitfield, codes cl_int, all others cl_uint. Values that are
 /// expressions, and the numeric limits of CL/cl_platform.h, are left out.
 pub fn module(document: &Document<'_>) -> Result<String> {
+    let constants = constants(document);
+    ensure!(constants.len() > 1000, "only {} constants found", constants.len());
+    let mut out = HEAD.to_owned();
+    for (name, written) in constants {
+        writeln!(out, "pub const {name}: {written};")?;
+    }
+    Ok(out)
+}
+
+/// Types and values by name.
+fn constants<'d>(document: &'d Document<'_>) -> BTreeMap<&'d str, String> {
     let mut constants = BTreeMap::new();
     for block in document.root_element().children().filter(|n| n.has_tag_name("enums")) {
         let group = block.attribute("name").unwrap_or_default();
@@ -42,17 +53,40 @@ pub fn module(document: &Document<'_>) -> Result<String> {
             constants.entry(name).or_insert(written);
         }
     }
-    ensure!(constants.len() > 1000, "only {} constants found", constants.len());
-    let mut out = HEAD.to_owned();
-    for (name, written) in constants {
-        writeln!(out, "pub const {name}: {written};")?;
-    }
-    Ok(out)
+    constants
 }
 
 fn number(text: &str) -> Option<i64> {
     match text.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_the_types_that_they_are_passed_in() {
+        let xml = r#"<registry>
+            <enums name="Constants"><enum name="CL_CHAR_BIT" value="8"/></enums>
+            <enums name="ErrorCodes.0"><enum name="CL_INVALID_VALUE" value="-30"/></enums>
+            <enums name="clCommandExecutionStatus"><enum name="CL_COMPLETE" value="0x0"/></enums>
+            <enums name="cl_command_queue_properties" type="bitmask">
+                <enum name="CL_QUEUE_PROFILING_ENABLE" bitpos="1"/></enums>
+            <enums name="cl_device_info"><enum name="CL_DEVICE_NAME" value="0x102B"/>
+                <enum name="CL_ODD" value="((cl_uint)0)"/></enums>
+        </registry>"#;
+        let document = Document::parse(xml).unwrap();
+        let found: Vec<_> = constants(&document).into_iter().collect();
+        let expected = [
+            ("CL_COMPLETE", "i32 = 0"),
+            ("CL_DEVICE_NAME", "u32 = 0x102b"),
+            ("CL_INVALID_VALUE", "i32 = -30"),
+            ("CL_QUEUE_PROFILING_ENABLE", "u64 = 1 << 1"),
+        ];
+        assert_eq!(found, expected.map(|(name, written)| (name, written.to_owned())));
+        assert!(module(&document).is_err(), "so few are no registry");
     }
 }

@@ -52,8 +52,15 @@ impl Command {
     }
 }
 
-/// All commands that are wrapped: core first, then extensions, each in the order of the registry.
+/// All commands that are wrapped, of the whole registry.
 pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
+    let out = commands(document)?;
+    ensure!(out.len() > 200, "only {} commands found: is this the OpenCL registry?", out.len());
+    Ok(out)
+}
+
+/// Commands that are wrapped: core first, then extensions, each in the order of the document.
+pub fn commands(document: &Document<'_>) -> Result<Vec<Command>> {
     let root = document.root_element();
     let mut core = HashMap::new();
     for feature in root.children().filter(|n| n.has_tag_name("feature")) {
@@ -94,7 +101,6 @@ pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
             .collect::<Result<_>>()?;
         out.push(Command { name, origin, extension, returns: squeeze(&returns), parameters });
     }
-    ensure!(out.len() > 200, "only {} commands found: is this the OpenCL registry?", out.len());
     out.sort_by_key(|c| c.extension);
     Ok(out)
 }
@@ -157,4 +163,31 @@ fn without_comments(text: &str) -> String {
     }
     out.push_str(rest);
     out.lines().filter(|l| !l.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_the_dispatch_table_is_that_of_the_struct() {
+        let entries: String = (0..120)
+            .map(|i| format!("  cl_api_clF{i} clF{i}; /* a comment; clNot{i} */\n"))
+            .collect();
+        let header = format!(
+            "typedef struct _cl_icd_dispatch {{\n#ifdef _WIN32\n{entries}#else\n  void *clF0;\n#endif\n}} cl_icd_dispatch;"
+        );
+        let order = dispatch_order(&header).unwrap();
+        assert_eq!(order.len(), 120);
+        assert_eq!(order.first().map(String::as_str), Some("clF0"));
+        assert_eq!(order.last().map(String::as_str), Some("clF119"));
+    }
+
+    #[test]
+    fn what_is_no_registry_or_header_is_refused() {
+        let document = Document::parse("<registry><commands/></registry>").unwrap();
+        let error = read(&document).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains("is this the OpenCL registry"), "{error}");
+        assert!(dispatch_order("int main(void);").is_err());
+    }
 }

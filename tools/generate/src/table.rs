@@ -472,3 +472,108 @@ pub fn exported_symbols(commands: &[Command]) -> String {
     names.sort_unstable();
     names.join("\n") + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry;
+
+    const XML: &str = r#"<registry>
+        <feature number="1.0"><require>
+            <command name="clFinish"/><command name="clCreateBuffer"/>
+            <command name="clEnqueueReadBuffer"/><command name="clGetDeviceInfo"/>
+        </require></feature>
+        <extensions><extension name="cl_khr_thing"><require>
+            <command name="clDoThingKHR"/>
+        </require></extension></extensions>
+        <commands>
+            <command><proto><type>cl_int</type> <name>clDoThingKHR</name></proto>
+                <param><type>cl_command_queue</type> <name>queue</name></param>
+                <param><type>cl_uint</type> <name>type</name></param></command>
+            <command><proto><type>cl_int</type> <name>clFinish</name></proto>
+                <param><type>cl_command_queue</type> <name>command_queue</name></param></command>
+            <command><proto><type>cl_mem</type> <name>clCreateBuffer</name></proto>
+                <param><type>cl_context</type> <name>context</name></param>
+                <param><type>cl_mem_flags</type> <name>flags</name></param>
+                <param><type>size_t</type> <name>size</name></param>
+                <param><type>void</type>* <name>host_ptr</name></param>
+                <param><type>cl_int</type>* <name>errcode_ret</name></param></command>
+            <command><proto><type>cl_int</type> <name>clEnqueueReadBuffer</name></proto>
+                <param><type>cl_command_queue</type> <name>command_queue</name></param>
+                <param><type>cl_mem</type> <name>buffer</name></param>
+                <param><type>cl_bool</type> <name>blocking_read</name></param>
+                <param><type>size_t</type> <name>offset</name></param>
+                <param><type>size_t</type> <name>size</name></param>
+                <param><type>void</type>* <name>ptr</name></param>
+                <param><type>cl_uint</type> <name>num_events_in_wait_list</name></param>
+                <param>const <type>cl_event</type>* <name>event_wait_list</name></param>
+                <param><type>cl_event</type>* <name>event</name></param></command>
+            <command><proto><type>cl_int</type> <name>clGetDeviceInfo</name></proto>
+                <param><type>cl_device_id</type> <name>device</name></param>
+                <param><type>cl_device_info</type> <name>param_name</name></param>
+                <param><type>size_t</type> <name>param_value_size</name></param>
+                <param><type>void</type>* <name>param_value</name></param>
+                <param><type>size_t</type>* <name>param_value_size_ret</name></param></command>
+        </commands></registry>"#;
+
+    fn commands() -> Vec<Command> {
+        registry::commands(&roxmltree::Document::parse(XML).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn core_functions_come_before_extensions() {
+        let names: Vec<_> = commands().into_iter().map(|c| c.name).collect();
+        assert_eq!(
+            names,
+            [
+                "clFinish",
+                "clCreateBuffer",
+                "clEnqueueReadBuffer",
+                "clGetDeviceInfo",
+                "clDoThingKHR"
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_say_what_arguments_mean() {
+        let rows = rows(&commands()).unwrap();
+        for row in [
+            "hook 0 clFinish(command_queue: H) -> i32 { }",
+            "create 1 clCreateBuffer(context: H, flags: u64, size: usize, host_ptr: P, errcode_ret: *mut i32) -> H { errcode: errcode_ret, element: 0, keep: [objects::word(context), flags as u64, size as u64] }",
+            "        kind: CommandKind::ReadBuffer,\n        object: buffer,\n        object2: null_mut(),\n        bytes: size as u64,\n        blocking: blocking_read,\n        waits: (num_events_in_wait_list, event_wait_list),\n        event: event,",
+            "plain 3 clGetDeviceInfo(device: H, param_name: u32, param_value_size: usize, param_value: P, param_value_size_ret: P) -> i32 { object: objects::id(device), small: [(param_name, 16)],",
+            // A whole word, cut to its width where it is kept; `type` is no name in Rust.
+            "clDoThingKHR(queue: H, type_: usize) -> i32 {",
+            "type_ as u32 as u64",
+        ] {
+            assert!(rows.contains(row), "{row}\n---\n{rows}");
+        }
+    }
+
+    #[test]
+    fn signatures_are_those_of_rows() {
+        let signatures = signatures(&commands()).unwrap();
+        assert!(
+            signatures.contains("pub type clFinish = unsafe extern \"C-unwind\" fn(H) -> i32;")
+        );
+        assert!(
+            signatures.contains(
+                "pub type clDoThingKHR = unsafe extern \"C-unwind\" fn(H, usize) -> i32;"
+            )
+        );
+    }
+
+    #[test]
+    fn facts_name_hooks_and_the_order_of_the_dispatch_table() {
+        let order = ["clCreateBuffer", "clUnknown", "clFinish"].map(str::to_owned);
+        let facts = facts(&commands(), &order).unwrap();
+        assert!(facts.contains("pub const COUNT: usize = 5;"));
+        assert!(
+            facts.contains("name: c\"clFinish\", origin: \"1.0\", group: \"wait\", hooked: true")
+        );
+        assert!(facts.contains("name: c\"clDoThingKHR\", origin: \"cl_khr_thing\""));
+        assert!(facts.contains("pub const DISPATCH: [u16; 3] = [1, u16::MAX, 0];"));
+        assert!(facts.contains("pub const clGetDeviceInfo: u16 = 3;"));
+    }
+}
