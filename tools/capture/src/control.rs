@@ -4,11 +4,14 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
+use clscope_io::input;
+use clscope_io::output::{Access, create_new};
 use clscope_trace::directory::Role;
 use clscope_trace::file::control;
 use clscope_trace::{FileHeader, FileKind};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What to do.
@@ -61,7 +64,13 @@ pub fn stop_all(trace: &Path) -> Result<()> {
 /// Sets the control word of one ring file, and returns the state of its process.
 pub fn apply(ring: &Path, command: Command) -> Result<State> {
     let change = matches!(command, Command::Start | Command::Stop);
-    let file = OpenOptions::new().read(true).write(change).open(ring)?;
+    // Only what is looked at is written to: a ring file, no link to another file, no device.
+    input::open_inside(ring)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(change)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(ring)?;
     let mut head = [0u8; control::WORD + 4];
     file.read_exact_at(&mut head, 0).context("its ring file is shorter than a header")?;
     let header = FileHeader::decode_as(&head[..control::WORD], FileKind::Ring)?;
@@ -120,8 +129,9 @@ pub fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
     let path = trace.join(control::FILE);
     let temporary = trace.join(format!(".{}.{}", control::FILE, std::process::id()));
     // Readers see all of it or nothing.
-    let written =
-        fs::write(&temporary, format!("{text}\n")).and_then(|()| fs::rename(&temporary, &path));
+    let written = create_new(&temporary, Access::within(trace))
+        .and_then(|mut file| writeln!(file, "{text}"))
+        .and_then(|()| fs::rename(&temporary, &path));
     written.with_context(|| {
         format!("cannot write {}: processes yet to come would not know", path.display())
     })
@@ -136,7 +146,7 @@ pub fn flush(ring: &Path) -> Result<String> {
         let role = path.file_name().and_then(|n| n.to_str()).and_then(Role::of);
         let Some(role) = role.filter(|r| r.stem().is_none_or(|s| s == stem)) else { continue };
         // A segment may have gone since it was listed (--max-size).
-        let Ok(file) = File::open(&path) else { continue };
+        let Ok(file) = input::open_inside(&path) else { continue };
         // Pages that a process has mapped and changed belong to the file like all others.
         file.sync_all()
             .with_context(|| format!("{} could not be brought to the disk", path.display()))?;

@@ -1,17 +1,20 @@
 //! `clscope merge`: several traces into one directory, which every other command reads as one. Owns
 //! the names in it: processes of different hosts and pid namespaces may share a pid. Files are
-//! linked, or copied where that is not possible; the directory appears whole or not at all. Refuses
-//! to change what is in a file.
+//! linked, or copied where that is not possible; the directory is its owner's alone, and appears
+//! whole or not at all. Refuses to change what is in a file, and to bring what is no regular file.
 #![forbid(unsafe_code)]
 
-use crate::output::{count, say, shown_path, write_whole};
+use crate::output::{count, say, shown_path};
 use anyhow::{Context, Result, bail};
+use clscope_io::input;
+use clscope_io::output::{Access, create_dir, create_new};
 use clscope_trace::FileHeader;
 use clscope_trace::directory::{Role, as_recorded, with_ending};
 use clscope_trace::file::HEADER_LEN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Options of `clscope merge`.
@@ -39,12 +42,15 @@ impl Drop for Unfinished<'_> {
     }
 }
 
+/// Most bytes of a `meta.json`.
+const META: u64 = 16 << 20;
+
 /// What distinguishes two processes, from the header of one of their files.
 type Identity = ([u8; 16], [u8; 16], u64, u32, u32, u64);
 
 fn identity(path: &Path) -> Option<Identity> {
     let mut head = [0; HEADER_LEN];
-    fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
+    input::open_inside(path).ok()?.read_exact(&mut head).ok()?;
     let h = FileHeader::decode(&head).ok()?;
     Some((h.boot, h.host, h.pid_ns, h.pid, h.incarnation, h.created))
 }
@@ -72,7 +78,9 @@ fn read_source(path: &Path) -> Result<Source> {
         let file = entry.path();
         match entry.file_name().to_str().and_then(Role::of) {
             Some(Role::Meta) => {
-                out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok())
+                out.meta = input::read_inside(&file, META)
+                    .ok()
+                    .and_then(|text| serde_json::from_slice(&text).ok())
             }
             Some(Role::Sensors) => out.sensors.push(file),
             Some(role) => {
@@ -112,12 +120,42 @@ fn file_name(role: &Role, stem: &str) -> String {
 }
 
 fn bring(from: &Path, to: &Path) -> Result<()> {
+    let failed = || format!("could not copy {} to {}", from.display(), to.display());
+    let source = input::open_inside(from).with_context(failed)?;
     // A link costs nothing; another file system, or one without links, needs a copy.
-    if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to)
-            .with_context(|| format!("could not copy {} to {}", from.display(), to.display()))?;
+    if fs::hard_link(from, to).is_ok() {
+        let file = |found: fs::Metadata| (found.dev(), found.ino());
+        let linked = fs::symlink_metadata(to).with_context(failed)?;
+        // What was looked at is what was linked.
+        if file(linked) == file(source.metadata().with_context(failed)?) {
+            return Ok(());
+        }
+        fs::remove_file(to).with_context(failed)?;
     }
+    let mut copy = create_new(to, Access::Private).with_context(failed)?;
+    std::io::copy(&mut &source, &mut copy).with_context(failed)?;
     Ok(())
+}
+
+/// Whether two files hold the same bytes; neither is taken into memory.
+fn same(a: &Path, b: &Path) -> std::io::Result<bool> {
+    let (a, b) = (input::open_inside(a)?, input::open_inside(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let [mut a, mut b] = [a, b].map(|file| BufReader::with_capacity(1 << 16, file));
+    loop {
+        let (left, right) = (a.fill_buf()?, b.fill_buf()?);
+        let length = left.len().min(right.len());
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(left.len() == right.len());
+        }
+        a.consume(length);
+        b.consume(length);
+    }
 }
 
 /// Runs the command.
@@ -139,7 +177,7 @@ pub fn run(args: &Args) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let temporary =
         target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    fs::create_dir(&temporary).with_context(|| {
+    create_dir(&temporary, Access::Private).with_context(|| {
         format!(
             "could not make a directory beside {}: choose another place with -o",
             target.display()
@@ -148,7 +186,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut unfinished = Unfinished(Some(&temporary));
 
     let (mut names, mut known, mut processes) = (BTreeSet::new(), BTreeSet::new(), 0u64);
-    let mut series: Vec<Vec<u8>> = Vec::new();
+    let mut series: Vec<&Path> = Vec::new();
     for source in &sources {
         for (stem, files) in &source.processes {
             let who = files.iter().find_map(|(_, path)| identity(path));
@@ -167,17 +205,20 @@ pub fn run(args: &Args) -> Result<()> {
             processes += 1;
         }
         for path in &source.sensors {
-            let bytes =
-                fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
             // Ranks of one host that were recorded together bring the same series.
-            if !series.contains(&bytes) {
+            let mut known = false;
+            for other in &series {
+                known |= same(path, other)
+                    .with_context(|| format!("could not read {}", path.display()))?;
+            }
+            if !known {
                 let own = if series.is_empty() {
                     "sensors.clt".to_owned()
                 } else {
                     format!("sensors-{}.clt", series.len())
                 };
                 bring(path, &temporary.join(own))?;
-                series.push(bytes);
+                series.push(path);
             }
         }
     }
@@ -185,10 +226,11 @@ pub fn run(args: &Args) -> Result<()> {
         "clscope": env!("CARGO_PKG_VERSION"),
         "merged": sources.iter().map(|s| serde_json::json!({ "trace": s.name, "meta": s.meta })).collect::<Vec<_>>(),
     });
-    write_whole(&temporary.join("meta.json"), |out| {
-        serde_json::to_writer_pretty(&mut *out, &meta)?;
-        Ok(out.write_all(b"\n")?)
-    })?;
+    let mut text = serde_json::to_vec_pretty(&meta)?;
+    text.push(b'\n');
+    create_new(&temporary.join("meta.json"), Access::Private)
+        .and_then(|mut file| file.write_all(&text))
+        .with_context(|| format!("could not write into {}", temporary.display()))?;
     fs::rename(&temporary, target).with_context(|| {
         format!("could not give the merged trace its name {}", target.display())
     })?;

@@ -9,11 +9,17 @@
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Most bytes of a file of text that is read whole: descriptions, metric sets, settings.
 pub const TEXT: u64 = 64 << 20;
+
+/// Files up to this size are read whatever they take on the disk, in bytes.
+const SMALL: u64 = 64 << 20;
+/// Larger ones may be so many times what they take on the disk: file systems compress, and a file of
+/// nothing but a hole of a terabyte would be searched for hours.
+const DENSITY: u64 = 16;
 
 /// Why a file is not read, although it is there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +27,14 @@ pub enum Refused {
     /// It is no regular file.
     #[error("it is {0}, and only regular files are read")]
     NotAFile(&'static str),
+    /// It is nearly all hole.
+    #[error("it has {size} bytes and takes {taken} on the disk: what is not there is not read")]
+    Hole {
+        /// Its size, in bytes.
+        size: u64,
+        /// What it takes on the disk, in bytes.
+        taken: u64,
+    },
     /// It is larger than such a file can be.
     #[error("it has {size} bytes, and at most {most} are read of such a file")]
     TooLarge {
@@ -71,13 +85,21 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, 0)
 }
 
-/// Opens a regular file that was found in a directory of somebody's; a symbolic link is refused.
+/// Opens a regular file that was found in a directory of somebody's; a symbolic link is refused, and
+/// so is a large file that is nearly all hole.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`open`], and [`Refused::Hole`].
 pub fn open_inside(path: &Path) -> io::Result<File> {
     regular(std::fs::symlink_metadata(path)?.file_type())?;
-    open_with(path, libc::O_NOFOLLOW)
+    let file = open_with(path, libc::O_NOFOLLOW)?;
+    let found = file.metadata()?;
+    // Some file systems do not say what a file takes.
+    let (size, taken) = (found.len(), found.blocks().saturating_mul(512));
+    if size > SMALL && taken > 0 && size / DENSITY > taken {
+        return Err(Refused::Hole { size, taken }.into());
+    }
+    Ok(file)
 }
 
 /// All bytes of an open file, if they are no more than `most`. A file that grows meanwhile is held
@@ -118,6 +140,7 @@ pub fn read_inside(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use clscope_testing::Limited;
+    use std::io::Write;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
 
@@ -168,6 +191,13 @@ mod tests {
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read(&path, TEXT).unwrap_err();
         assert_eq!(refusal(&error), Some(&Refused::TooLarge { size: 1 << 40, most: TEXT }));
+        // With a beginning that looks like something.
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&[1; 4096]).unwrap();
+        let error = open_inside(&path).unwrap_err();
+        assert!(
+            matches!(refusal(&error), Some(Refused::Hole { size: 0x100_0000_0000, .. })),
+            "{error}"
+        );
         // The file system says 0, and there is more.
         let error = read(Path::new("/proc/self/maps"), 10).unwrap_err();
         assert_eq!(refusal(&error), Some(&Refused::TooLarge { size: 11, most: 10 }));

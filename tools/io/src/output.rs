@@ -21,6 +21,14 @@ pub enum Access {
 }
 
 impl Access {
+    /// What a directory is for: where it lets others in, so do the files that are made in it. One
+    /// that cannot be looked at is private.
+    #[must_use]
+    pub fn within(directory: &Path) -> Self {
+        let open = std::fs::metadata(directory).is_ok_and(|found| found.mode() & 0o055 != 0);
+        if open { Self::Umask } else { Self::Private }
+    }
+
     /// Mode of a file.
     #[must_use]
     pub fn file(self) -> u32 {
@@ -205,7 +213,10 @@ mod tests {
         assert_eq!((mode(&file), mode(&directory)), (0o600, 0o700));
         let again = create_new(&file, Access::Private).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(Access::Umask.file() & 0o600, 0o600);
+        assert_eq!(Access::within(&directory), Access::Private);
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o750)).unwrap();
+        assert_eq!(Access::within(&directory), Access::Umask);
+        assert_eq!(Access::within(&folder.path().join("none")), Access::Private);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! in them move the cursor, change the title, hide or turn round what stands beside them. They are
 //! shown as Rust writes them: `\n`, `\u{1b}`, `\u{202e}`; bytes that are no UTF-8 as `\x9b`.
 //!
-//! Two layers: [`line`] and [`cell`] make one value harmless, line breaks included, so that a name
-//! cannot forge a line; [`Screen`] is the writer behind all output and lets nothing through that a
-//! caller forgot, except the line breaks of the layout. In JSON the same characters are written as
+//! [`Screen`] is the writer behind all output, [`Page`] the same in memory. Nothing without a glyph
+//! gets through them, except line breaks; and one call of `write!` or `writeln!` is one line, in
+//! which line breaks are those of values and are escaped, too, so that a name cannot forge a line.
+//! [`line`] and [`cell`] do it for a single value. In JSON the same characters are written as
 //! `\u001b`, which every reader takes for the character itself: JSON stays exact.
 //!
 //! Escaped are the categories that have no glyph (control, format, line and paragraph separators,
@@ -86,6 +87,49 @@ fn is_number(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b))
 }
 
+/// What one call of `write!` made: line breaks at its ends are layout, those between are a value's.
+fn one_line(text: &str) -> String {
+    let inside = text.trim_matches('\n');
+    let begin = text.len() - text.trim_start_matches('\n').len();
+    // All of it is line breaks: the layout's.
+    let end = if inside.is_empty() { 0 } else { text.len() - begin - inside.len() };
+    format!("{}{}{}", &text[..begin], line(inside), "\n".repeat(end))
+}
+
+/// Text for people, built line by line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page(String);
+
+impl Page {
+    /// Appends text whose lines are its own: of a table, or a literal.
+    pub fn push_str(&mut self, lines: &str) {
+        for c in lines.chars() {
+            if c == '\n' || is_printable(c) { self.0.push(c) } else { escape(c, &mut self.0) }
+        }
+    }
+
+    /// What was built.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Write for Page {
+    fn write_str(&mut self, lines: &str) -> fmt::Result {
+        self.push_str(lines);
+        Ok(())
+    }
+
+    fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> fmt::Result {
+        match arguments.as_str() {
+            Some(literal) => self.push_str(literal),
+            None => self.0.push_str(&one_line(&arguments.to_string())),
+        }
+        Ok(())
+    }
+}
+
 /// How [`Screen`] writes what it does not let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -163,6 +207,14 @@ impl<W: Write> Write for Screen<W> {
         Ok(bytes.len())
     }
 
+    fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+        match (arguments.as_str(), self.form) {
+            (Some(literal), _) => self.write_all(literal.as_bytes()),
+            (None, Form::Text) => self.write_all(one_line(&arguments.to_string()).as_bytes()),
+            (None, Form::Json) => self.write_all(arguments.to_string().as_bytes()),
+        }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -229,6 +281,24 @@ mod tests {
         ] {
             assert_eq!(cell(text), shown, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_value_cannot_forge_a_line() {
+        let name = "kernel\nFORGED\r";
+        let mut page = Page::default();
+        let _ = writeln!(page, "\nnames");
+        let _ = writeln!(page, "  {name} of {}", 1);
+        page.push_str("a\nb\x1b\n");
+        let want = "\nnames\n  kernel\\nFORGED\\r of 1\na\nb\\u{1b}\n";
+        assert_eq!(page.into_string(), want);
+        let mut out = Vec::new();
+        let mut screen = Screen::new(&mut out, Form::Text);
+        writeln!(screen, "  {name}").unwrap();
+        writeln!(screen).unwrap();
+        write!(screen, "two\nlines\n").unwrap();
+        drop(screen);
+        assert_eq!(String::from_utf8(out).unwrap(), "  kernel\\nFORGED\\r\n\ntwo\nlines\n");
     }
 
     #[test]

@@ -75,13 +75,16 @@ pub fn read(path: &Path) -> Result<Library, DirectoryError> {
     }
     let mut library = Library::default();
     for file in files {
-        let size = std::fs::metadata(&file).map_err(io(&file))?.len();
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-        if size > LARGEST {
-            library.problems.push(format!("{name}: {size} bytes are too many for a metric file"));
-            continue;
-        }
-        let text = std::fs::read_to_string(&file).map_err(io(&file))?;
+        let text = match clscope_io::input::read(&file, LARGEST) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            // One that is no file, or too large, does not cost the others.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+                library.problems.push(format!("{name}: {error}"));
+                continue;
+            }
+            Err(error) => return Err(io(&file)(error)),
+        };
         match xml::parse(&name, &text) {
             Ok(mut found) => {
                 library.sets.append(&mut found.sets);
@@ -137,8 +140,12 @@ mod tests {
         std::fs::write(dir.path().join("oa-tglgt2.xml"), set("TGLGT2")).unwrap();
         std::fs::write(dir.path().join("oa-broken.xml"), "<metrics>").unwrap();
         std::fs::write(dir.path().join("guids.xml"), "<guids/>").unwrap();
+        // Neither would ever end.
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("oa-zero.xml")).unwrap();
+        let _socket =
+            std::os::unix::net::UnixListener::bind(dir.path().join("oa-socket.xml")).unwrap();
         let library = read(dir.path()).unwrap();
-        assert_eq!((library.sets.len(), library.problems.len()), (2, 1), "{library:?}");
+        assert_eq!((library.sets.len(), library.problems.len()), (2, 3), "{library:?}");
         assert_eq!(library.find("computebasic", None).count(), 2);
         assert_eq!(library.find("computebasic", Some("kbl")).count(), 1);
         assert_eq!(library.find("12994724-3A5A-4303-bb3c-ba0175d2c200", Some("TGLGT2")).count(), 1);

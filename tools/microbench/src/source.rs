@@ -3,6 +3,9 @@
 //! what it was built from.
 
 use crate::cl::{ClError, DeviceFacts, Program, Session};
+use clscope_io::input;
+use clscope_io::output::{Access, Whole};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A file of kernels.
@@ -101,7 +104,7 @@ pub fn program(
     let Some(cache) = cache else { return session.build(source.name(), &text, options) };
     let key = BinaryCache::key(session.facts(), &text, options);
     let path = cache.path(&key);
-    let file = std::fs::read(&path).unwrap_or_default();
+    let file = input::read(&path, input::TEXT).unwrap_or_default();
     if let Some(Ok(program)) =
         binary_in(&file, &key).map(|binary| session.load(source.name(), binary, options))
     {
@@ -118,8 +121,7 @@ pub fn program(
 fn keep(path: &Path, key: &[u8], binary: &[u8]) -> std::io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(directory)?;
-    let temporary = path.with_extension(std::process::id().to_string());
-    let written = std::fs::write(&temporary, [key, &hash(binary).to_le_bytes(), binary].concat())
-        .and_then(|()| std::fs::rename(&temporary, path));
-    written.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+    let mut file = Whole::create(path, Access::Private)?;
+    [key, &hash(binary).to_le_bytes(), binary].iter().try_for_each(|part| file.write_all(part))?;
+    file.finish()
 }

@@ -20,9 +20,12 @@
 use anyhow::{Context, Result, bail};
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::SPAN_BIAS;
+use clscope_io::input;
+use clscope_io::output::{Access, Whole};
 use clscope_trace::defs::Calibration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 /// Version of the format; raised when something changes its meaning or goes.
@@ -120,7 +123,7 @@ impl Store {
     /// # Errors
     /// If it cannot be read, is no such file, or is of a later version.
     pub fn load(path: &Path) -> Result<Self> {
-        let text = match std::fs::read(path) {
+        let text = match input::read(path, input::TEXT) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
@@ -163,9 +166,9 @@ impl Store {
             }
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
-            let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-            std::fs::write(&temporary, text)?;
-            Ok(std::fs::rename(&temporary, path)?)
+            let mut file = Whole::create(path, Access::Umask)?;
+            file.write_all(&text)?;
+            Ok(file.finish()?)
         };
         write().with_context(|| {
             format!(

@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 use crate::map;
+use clscope_io::input::open_inside;
 use clscope_trace::defs::{Def, Defs};
 use clscope_trace::directory::Role;
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, Record};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// More bytes than this are not counted: a second of reading after each run would be felt.
@@ -79,7 +79,7 @@ pub fn contents(directory: &Path) -> Contents {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let process = name.split('.').next().unwrap_or_default().to_owned();
-        let mapped = File::open(&path).and_then(|file| map::file(&file));
+        let mapped = open_inside(&path).and_then(|file| map::file(&file));
         let bytes = match &mapped {
             Ok(bytes) => &bytes[..],
             Err(e) => {

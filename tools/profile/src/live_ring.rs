@@ -4,9 +4,10 @@
 //! protocol in every order of memory. Refuses to decode records.
 #![forbid(unsafe_code)]
 
+use clscope_io::input;
 use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -14,12 +15,14 @@ use std::path::Path;
 /// copy takes a fraction.
 const TRIES: usize = 100;
 
+/// Most bytes of a ring file: sixteen thousand threads with rings of the largest size.
+const MOST: u64 = 4 << 30;
+
 /// The bytes of a ring file, every region of one filling. What a thread wrote in the meantime is in
 /// its segment, which must be opened afterwards, or comes later.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let mut bytes = Vec::new();
-    (&file).read_to_end(&mut bytes)?;
+    let file = input::open_inside(path)?;
+    let mut bytes = input::bytes(&file, MOST)?;
     let mut moving = regions(&bytes);
     for _ in 0..TRIES {
         moving.retain(|(at, _)| has_moved(&file, &bytes, *at));

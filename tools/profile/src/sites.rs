@@ -6,6 +6,7 @@
 
 use clscope_analysis::Trace;
 use clscope_analysis::time::ProcessIndex;
+use clscope_io::input;
 use clscope_trace::defs::{Frame, Module};
 use object::{Object as _, ObjectSymbol as _};
 use serde::Serialize;
@@ -129,10 +130,14 @@ impl Sites {
     }
 }
 
+/// Most bytes of an executable or library that is looked into.
+const MODULE: u64 = 2 << 30;
+
 /// The symbols of a module's file, if it is the file that was recorded.
 fn open(module: &Module) -> Result<Symbols, String> {
     let path = Path::new(&module.path);
-    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    // A trace names any file it likes.
+    let bytes = input::read(path, MODULE).map_err(|e| e.to_string())?;
     let file = object::File::parse(&*bytes).map_err(|e| e.to_string())?;
     let build_id = file.build_id().ok().flatten().unwrap_or_default();
     let hex: String = build_id.iter().map(|b| format!("{b:02x}")).collect();

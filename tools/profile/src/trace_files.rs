@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::IssueKind;
+use clscope_io::input;
 use clscope_readings::host;
 use clscope_trace::defs::{Anchor, Def, Defs};
 use clscope_trace::directory::{self, EXTENSION, Role, as_recorded};
@@ -16,6 +17,11 @@ use clscope_trace::{Clock, FileHeader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+/// Most bytes of a `meta.json`: it holds a command line and calibrations.
+const META: u64 = 16 << 20;
+/// Most bytes of a file that its file system does not map.
+const UNMAPPED: u64 = 1 << 30;
 
 /// Bytes of a file, mapped where that is possible.
 enum Bytes {
@@ -32,14 +38,14 @@ impl Bytes {
     }
 
     fn map(path: &Path) -> io::Result<Self> {
-        let file = fs::File::open(path)?;
+        let file = input::open_inside(path)?;
         if file.metadata()?.len() == 0 {
             return Ok(Bytes::Read(Vec::new()));
         }
         match map::file(&file) {
             Ok(map) => Ok(Bytes::Mapped(map)),
             // A file system without mappings.
-            Err(_) => fs::read(path).map(Bytes::Read),
+            Err(_) => input::bytes(&file, UNMAPPED).map(Bytes::Read),
         }
     }
 }
@@ -167,7 +173,9 @@ impl Directory {
             let file = path.join(&name);
             let label = format!("{shown}/{name}");
             if role == Role::Meta {
-                out.meta = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+                out.meta = input::read_inside(&file, META)
+                    .ok()
+                    .and_then(|text| serde_json::from_slice(&text).ok());
                 continue;
             }
             // Rings may belong to a process that still runs and writes: a copy holds still.

@@ -2,9 +2,9 @@
 //! Refuses to stop anything when a write fails: it keeps the reason and goes on without the file.
 
 use crate::host;
+use clscope_io::output::{Access, create_new};
 use clscope_trace::file::{Clock, FileHeader, FileKind};
 use clscope_trace::sensors;
-use std::fs::File;
 use std::io::{Result, Write};
 use std::path::Path;
 
@@ -16,12 +16,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Makes the file.
+    /// Makes the file, which must not be there, as private as its directory.
     ///
     /// # Errors
     /// If it cannot be made or begun.
     pub fn create(path: &Path) -> Result<Self> {
-        Self::over(Box::new(File::create(path)?))
+        let access = Access::within(path.parent().unwrap_or(Path::new(".")));
+        Self::over(Box::new(create_new(path, access)?))
     }
 
     /// Begins a file behind a writer, each of whose calls appends whole.

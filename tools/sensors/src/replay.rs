@@ -17,7 +17,7 @@
 use crate::error::SensorError;
 use crate::source::{Domain, DomainId, Pace, Plane, Quantity, Range, Reading, Source, Value};
 use crate::units::{Clock, EnergyUnit, Microwatts, RawNs, Stamp};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The first line of every such file.
@@ -167,6 +167,35 @@ fn parse_reading(line: &str, domains: &[Domain]) -> Option<Reading> {
         .then(|| Reading::now(DomainId(id), Stamp { before, after }, value))
 }
 
+/// Longest line that is read, in bytes: a file without line breaks must not fill the memory.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// The lines of a text, none of them longer than [`LONGEST_LINE`].
+struct Lines<R> {
+    input: R,
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let mut line = Vec::new();
+        match (&mut self.input).take(LONGEST_LINE).read_until(b'\n', &mut line) {
+            Ok(0) => None,
+            Ok(n) if n as u64 == LONGEST_LINE && !line.ends_with(b"\n") => {
+                let why = format!("a line has more than {LONGEST_LINE} bytes");
+                Some(Err(io::Error::new(io::ErrorKind::InvalidData, why)))
+            }
+            Ok(_) => {
+                Some(String::from_utf8(line).map_err(|error| {
+                    io::Error::new(io::ErrorKind::InvalidData, error.utf8_error())
+                }))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
 impl Replay {
     /// Reads the file at `path`.
     ///
@@ -174,7 +203,7 @@ impl Replay {
     /// [`SensorError::Malformed`] names the line; [`SensorError::Io`] and [`SensorError::NotFound`]
     /// else.
     pub fn open(path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
-        let file = std::fs::File::open(path).map_err(|e| {
+        let file = clscope_io::input::open(path).map_err(|e| {
             crate::files::open_error(WHAT, path, e, "file permissions", "make the file readable")
         })?;
         Replay::parse(io::BufReader::new(file), path, pacing)
@@ -187,7 +216,7 @@ impl Replay {
     pub fn parse(input: impl BufRead, path: &Path, pacing: Pacing) -> Result<Replay, SensorError> {
         let mut replay =
             Replay { domains: Vec::new(), readings: Vec::new(), next: 0, pacing, origin: None };
-        let mut lines = input.lines().enumerate();
+        let mut lines = Lines { input }.enumerate();
         let at = |number: usize| PathBuf::from(format!("{}:{}", path.display(), number + 1));
         match lines.next() {
             Some((_, Ok(first))) if first.trim_end() == HEADER => {}
@@ -348,6 +377,24 @@ mod tests {
                 other => panic!("{text}: {:?}", other.map(|_| ())),
             }
         }
+    }
+
+    #[test]
+    fn what_is_no_file_of_lines_ends_with_an_error() {
+        for path in ["/dev/zero", "/dev", "/nonexistent"] {
+            let error = Replay::open(Path::new(path), Pacing::AtOnce).map(|_| ()).unwrap_err();
+            assert!(
+                matches!(error, SensorError::Io { .. } | SensorError::NotFound { .. }),
+                "{error}"
+            );
+        }
+        // A line without end, of which only a part is read.
+        let endless = io::BufReader::new(HEADER.as_bytes().chain(b"\n#".chain(io::repeat(b'x'))));
+        let error = Replay::parse(endless, Path::new("f"), Pacing::AtOnce).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&error, SensorError::Io { path, .. } if path == Path::new("f:2")),
+            "{error}"
+        );
     }
 
     #[test]
