@@ -72,8 +72,23 @@ pub struct MissingPlanes {
 
 /// Nothing gives GPU power here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no GPU power formula can be used: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct NoFormula(pub Vec<MissingPlanes>);
+pub enum NoFormula {
+    /// Every candidate lacks planes.
+    #[error("no GPU power formula can be used: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Missing(Vec<MissingPlanes>),
+    /// The one asked for speaks of other hardware.
+    #[error(
+        "GPU power by {formula} does not apply: it is formed of {}, and this GPU {}; leave --gpu-power out, or use auto",
+        list(formula.needs()),
+        place.words()
+    )]
+    Elsewhere {
+        /// Which formula.
+        formula: Formula,
+        /// Where the GPU sits.
+        place: GpuPlace,
+    },
+}
 
 /// A name is no formula's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -216,6 +231,14 @@ pub enum GpuPlace {
 }
 
 impl GpuPlace {
+    fn words(self) -> &'static str {
+        match self {
+            GpuPlace::Integrated => "is a part of the processor",
+            GpuPlace::Discrete => "is a card of its own",
+            GpuPlace::Unknown => "sits where nobody says",
+        }
+    }
+
     fn admits(self, formula: Formula) -> bool {
         match (self, formula) {
             (GpuPlace::Integrated, Formula::Nvml) => false,
@@ -231,16 +254,20 @@ impl GpuPlace {
 /// (the readings, say) for planes whose sensors were seen to work.
 ///
 /// # Errors
-/// For a fixed choice, the planes it lacks; for `auto`, what every candidate lacks.
+/// For a fixed choice, that it speaks of other hardware, or the planes it lacks; for `auto`, what
+/// every candidate lacks.
 pub fn select<T: Copy + Sub<Output = T>>(
     choice: Choice,
     place: GpuPlace,
     works: &Planes<T>,
 ) -> Result<Selected, NoFormula> {
     if let Choice::Fixed(formula) = choice {
+        if !place.admits(formula) {
+            return Err(NoFormula::Elsewhere { formula, place });
+        }
         return match formula.apply(works) {
             Ok(_) => Ok(Selected { formula, reason: "asked for".to_owned() }),
-            Err(missing) => Err(NoFormula(vec![missing])),
+            Err(missing) => Err(NoFormula::Missing(vec![missing])),
         };
     }
     let mut order = Formula::ALL;
@@ -266,7 +293,7 @@ pub fn select<T: Copy + Sub<Output = T>>(
             Err(missing) => passed_over.push(missing),
         }
     }
-    Err(NoFormula(passed_over))
+    Err(NoFormula::Missing(passed_over))
 }
 
 /// The result of the self-test whether DRAM is part of PKG. One-sided: containment can be
@@ -418,11 +445,25 @@ mod tests {
         // A card is never measured by the processor's planes.
         let only_rapl = rapl(1.0, 1.0, 1.0, 1.0);
         let error = pick(GpuPlace::Discrete, &only_rapl).unwrap_err();
-        assert_eq!(error.0.len(), 2);
+        assert!(matches!(&error, NoFormula::Missing(lacks) if lacks.len() == 2), "{error}");
         assert!(error.to_string().contains("NVML") && error.to_string().contains("hwmon"));
         let fixed =
             select(Choice::Fixed(Formula::Nvml), GpuPlace::Unknown, &only_rapl).unwrap_err();
-        assert_eq!(fixed.0[0].missing, ["NVML"]);
+        assert!(
+            matches!(&fixed, NoFormula::Missing(lacks) if lacks[0].missing == ["NVML"]),
+            "{fixed}"
+        );
+        // Planes that work and are of other hardware are no power of this GPU's.
+        for (place, formula) in [
+            (GpuPlace::Discrete, Formula::Pp1),
+            (GpuPlace::Discrete, Formula::PkgPp0),
+            (GpuPlace::Discrete, Formula::PkgPp0Dram),
+            (GpuPlace::Integrated, Formula::Nvml),
+        ] {
+            let error = select(Choice::Fixed(formula), place, &all).unwrap_err();
+            assert_eq!(error, NoFormula::Elsewhere { formula, place });
+            assert!(error.to_string().contains("does not apply"), "{error}");
+        }
     }
 
     #[test]
