@@ -87,7 +87,7 @@ fn period(sensor: &Sensor) -> f64 {
         match last {
             Some((_, before)) if before == *value => {}
             Some((from, _)) => {
-                steps.push((at.0 - from) as f64 * 1e-9);
+                steps.push(at.0.saturating_sub(from) as f64 * 1e-9);
                 last = Some((at.0, *value));
             }
             None => last = Some((at.0, *value)),
@@ -173,19 +173,23 @@ pub fn at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
         _ if after.0 == time => after.1,
         Some(before) => {
             before.1
-                + (after.1 - before.1) * (time.0 - before.0.0) as f64
-                    / (after.0.0 - before.0.0) as f64
+                + (after.1 - before.1) * time.0.saturating_sub(before.0.0) as f64
+                    / after.0.0.saturating_sub(before.0.0) as f64
         }
         None => return None,
     })
 }
+
+/// Windows in which nobody has read anything, before they are taken as one. A file may say that
+/// years lie between two readings: the number of windows is bounded by that of the readings.
+const STILL: i64 = 20;
 
 /// Sum of several counters with signs, as means over windows.
 fn combined(terms: &[(f64, &Sensor)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
     let first =
         terms.iter().filter_map(|(_, s)| s.points.first()).map(|p| p.0.0).max().unwrap_or(0);
     let last = terms.iter().filter_map(|(_, s)| s.points.last()).map(|p| p.0.0).min().unwrap_or(0);
-    let step = (window * 1e9) as i64;
+    let step = ((window * 1e9) as i64).max(1);
     let mut out = Vec::new();
     let energy = |time: i64| {
         terms
@@ -193,15 +197,26 @@ fn combined(terms: &[(f64, &Sensor)], window: f64) -> Vec<(HostNs, HostNs, f64)>
             .map(|(sign, s)| at(&s.points, HostNs(time)).map(|e| sign * e))
             .sum::<Option<f64>>()
     };
+    // The next reading of any term.
+    let next = |time: i64| {
+        terms
+            .iter()
+            .filter_map(|(_, s)| s.points.get(s.points.partition_point(|p| p.0.0 <= time)))
+            .map(|p| p.0.0)
+            .min()
+    };
     let mut from = first;
     let mut before = energy(from);
-    while from + step <= last {
-        let after = energy(from + step);
-        if let (Some(a), Some(b)) = (before, after) {
-            out.push((HostNs(from), HostNs(from + step), (b - a) / window));
+    while let Some(mut to) = from.checked_add(step).filter(|to| *to <= last) {
+        let still = next(from).unwrap_or(last).min(last).saturating_sub(from) / step;
+        if still > STILL {
+            to = from + still * step;
         }
-        before = after;
-        from += step;
+        let after = energy(to);
+        if let (Some(a), Some(b)) = (before, after) {
+            out.push((HostNs(from), HostNs(to), (b - a) / ((to - from) as f64 * 1e-9)));
+        }
+        (before, from) = (after, to);
     }
     out
 }
@@ -307,7 +322,12 @@ pub fn of(
             formula: "pkg",
             equation: "P_CPU = P_PKG",
             includes: "the processor package: cores, caches, memory controller, an integrated GPU; other programs too".to_owned(),
-            reason: "what there is for a processor".to_owned(),
+            reason: match choice {
+                Choice::Auto => "what there is for a processor".to_owned(),
+                Choice::Fixed(asked) => format!(
+                    "what there is for a processor; --gpu-power {asked} is of GPUs, and does not apply"
+                ),
+            },
             matched: format!("{} of this host", if terms.len() > 1 { "all packages" } else { "the package" }),
             sources: terms.iter().map(|(_, s)| name(s)).collect(),
             series,
@@ -437,7 +457,9 @@ pub fn containment(readings: &Readings, host: usize) -> Containment {
     let step = of_pkg.iter().map(|(_, s)| period(s)).fold(RAPL_PERIOD_S, f64::max);
     for (i, (at, _, pkg)) in pkg.iter().enumerate() {
         let near = |of: &[(HostNs, HostNs, f64)]| {
-            of.iter().find(|w| (w.0.0 - at.0).abs() < 100_000_000).map(|w| w.2)
+            let first = of.partition_point(|w| w.0.0 <= at.0.saturating_sub(100_000_000));
+            let found = of.get(first).filter(|w| w.0.0 < at.0.saturating_add(100_000_000));
+            found.map(|w| w.2)
         };
         let planes = Planes {
             pkg: Some(*pkg),
@@ -605,7 +627,42 @@ mod tests {
         let mut dead = planes(&[("PKG", 20.0), ("PP0", 8.0), ("PP1", 5.0)]);
         dead.sensors[2].dead = Some("reads 0".into());
         assert_eq!(formula(&gpu, &dead, Choice::Auto), Ok("pkg-pp0"));
-        assert_eq!(formula(&Device::named("cpu", "x", Kind::Cpu), &all, Choice::Auto), Ok("pkg"));
+        let cpu = Device::named("cpu", "x", Kind::Cpu);
+        assert_eq!(formula(&cpu, &all, Choice::Auto), Ok("pkg"));
+        // A formula of GPUs is not passed over without a word.
+        let asked = Choice::Fixed(Formula::PkgPp0Dram);
+        let power = of(&cpu, std::slice::from_ref(&cpu), &all, asked, None).unwrap();
+        assert_eq!(power.formula, "pkg");
+        assert!(power.reason.contains("--gpu-power pkg-pp0-dram"), "{}", power.reason);
+        let card = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
+        let error = formula(&card, &all, asked).unwrap_err();
+        assert!(error.contains("does not apply"), "{error}");
+    }
+
+    #[test]
+    fn years_between_two_readings_make_no_windows() {
+        let (mut pkg, mut pp0) = (counter("PKG", 20.0), counter("PP0", 8.0));
+        let whole = |terms: &[(f64, &Sensor)]| -> f64 {
+            let seconds = |w: &(HostNs, HostNs, f64)| (w.1.0 - w.0.0) as f64 * 1e-9;
+            combined(terms, WINDOW_S).iter().map(|w| w.2 * seconds(w)).sum()
+        };
+        let ten_years = 315_360_000 * 1_000_000_000;
+        for (sensor, watts) in [(&mut pkg, 20.0), (&mut pp0, 8.0)] {
+            sensor.points.push((HostNs(ten_years), watts * 315_360_000.0));
+            sensor.points.push((HostNs(ten_years + 50_000_000), watts * 315_360_000.05));
+        }
+        let terms = [(1.0, &pkg), (-1.0, &pp0)];
+        let windows = combined(&terms, WINDOW_S);
+        assert!(windows.len() < 100, "{}", windows.len());
+        assert!(windows.windows(2).all(|pair| pair[0].1 == pair[1].0), "no time is left out");
+        assert!(windows.iter().all(|w| (w.2 - 12.0).abs() < 1e-3));
+        assert!((whole(&terms) / (12.0 * 315_360_000.0) - 1.0).abs() < 1e-6);
+        // The ends of what a time can be.
+        for sensor in [&mut pkg, &mut pp0] {
+            sensor.points.insert(0, (HostNs(i64::MIN), 0.0));
+            sensor.points.push((HostNs(i64::MAX), 1e30));
+        }
+        assert!(combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW_S).len() < 200);
     }
 
     #[test]
