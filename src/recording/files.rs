@@ -7,17 +7,18 @@ use crate::abi::functions;
 use crate::os::descriptors::{limits_respected, raised};
 use crate::recording::diag;
 use crate::settings::config;
+use clscope_io::output::Access;
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -25,6 +26,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Segments are cut at this size when the trace is unlimited: one segment is one mapping of the
 /// reader.
 const SEGMENT: u64 = 1 << 30;
+
+/// Who may read what is made: arguments, names and paths are in it.
+pub fn access() -> Access {
+    if config::get().shared { Access::Umask } else { Access::Private }
+}
 
 /// A trace file behind a descriptor that the application may close.
 pub struct Kept {
@@ -36,7 +42,8 @@ pub struct Kept {
 impl Kept {
     fn create(path: &Path) -> io::Result<Self> {
         let file = limits_respected(|| {
-            OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)
+            let mode = access().file();
+            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
         })?;
         let file = ManuallyDrop::new(raised(file));
         let facts = file.metadata()?;
@@ -133,7 +140,9 @@ impl Files {
         };
         // The application may change its directory later.
         let directory = std::path::absolute(&directory).unwrap_or(directory);
-        std::fs::create_dir_all(&directory).map_err(|e| {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(access().directory());
+        builder.create(&directory).map_err(|e| {
             format!(
                 "cannot make the trace directory {}: {e}; name a writable one with {}",
                 directory.display(),

@@ -4,7 +4,9 @@
 
 use super::{Recording, files};
 use crate::settings::config::{self, Config};
+use clscope_io::output::create_new;
 use clscope_trace::defs;
+use std::io::Write;
 use std::path::Path;
 
 /// Name of the program for the default trace directory: the script for interpreters would need its
@@ -32,6 +34,11 @@ fn mpi() -> (Option<u32>, Option<u32>) {
     )
 }
 
+/// How many words of the command line are recorded: all, or the program's name.
+fn kept(settings: &Config) -> usize {
+    if settings.arguments { usize::MAX } else { 1 }
+}
+
 /// The first definition of a trace.
 pub fn process(files: &files::Files, settings: &Config, layer: bool) -> defs::Process {
     let (mpi_rank, mpi_size) = mpi();
@@ -40,6 +47,7 @@ pub fn process(files: &files::Files, settings: &Config, layer: bool) -> defs::Pr
     let mut arguments: Vec<String> = arguments.collect();
     // The list ends with a NUL, not with an empty argument.
     arguments.pop();
+    arguments.truncate(kept(settings));
     defs::Process {
         pid: files.header.pid,
         ppid: files.header.ppid,
@@ -91,7 +99,7 @@ fn write(files: &files::Files, end: Option<u64>) {
         "writer": "recorder",
         "recorder": env!("CARGO_PKG_VERSION"),
         "pid": files.header.pid,
-        "command": std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        "command": std::env::args_os().take(kept(config::get())).map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "start_realtime_ns": files.first_anchor.realtime,
         "start_monotonic_raw_ns": files.first_anchor.raw,
         "end_realtime_ns": end,
@@ -100,10 +108,16 @@ fn write(files: &files::Files, end: Option<u64>) {
     // definitions say it all.
     let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
     if let Ok(text) = serde_json::to_vec_pretty(&meta)
-        && std::fs::write(&temporary, text).is_ok()
+        && replace(&temporary, &text).is_ok()
     {
         let _ = std::fs::rename(&temporary, &path);
     }
+}
+
+/// Writes a file of a name that is ours: what stands there is removed, never written through.
+fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let _ = std::fs::remove_file(path);
+    create_new(path, files::access())?.write_all(text)
 }
 
 fn by_another(path: &Path, pid: u32) -> bool {

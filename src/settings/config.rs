@@ -26,6 +26,10 @@ pub struct Config {
     pub call_sites: u8,
     /// Markers may be enqueued where they bound a device's clock.
     pub clock_markers: bool,
+    /// Others may read the trace, as far as the umask lets them.
+    pub shared: bool,
+    /// The application's arguments are recorded.
+    pub arguments: bool,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
@@ -96,6 +100,8 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let quiet = flag(s::QUIET, false);
     let snapshot = flag(s::SNAPSHOT, false);
     let clock_markers = flag(s::CLOCK_MARKERS, true);
+    let shared = flag(s::SHARED, false);
+    let arguments = flag(s::ARGUMENTS, true);
     let mut understood = Understood { complaints, text: &text };
     let device_timing =
         understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
@@ -155,6 +161,8 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         replay,
         call_sites,
         clock_markers,
+        shared,
+        arguments,
         snapshot,
         counters,
         sensors,

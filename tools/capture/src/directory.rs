@@ -4,9 +4,11 @@
 
 use crate::system;
 use anyhow::{Context, Result, bail};
+use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_trace::directory::with_ending;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Below this a recording is not begun: the first ring and segment would not fit.
@@ -20,19 +22,20 @@ pub fn create(
     asked: Option<&OsStr>,
     program: &Path,
     force: bool,
+    access: Access,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<PathBuf> {
     let path = match asked {
         Some(name) => {
             let path = expand(name, environment)?;
-            if path.exists() {
-                reuse(&path, force)?;
-            } else {
-                make(&path)?;
+            // Not `exists`, which looks through links.
+            match std::fs::symlink_metadata(&path) {
+                Ok(_) => reuse(&path, force, access)?,
+                Err(_) => make(&path, access)?,
             }
             path
         }
-        None => create_default(program, environment)?,
+        None => create_default(program, access, environment)?,
     };
     let path = std::fs::canonicalize(&path)
         .with_context(|| format!("cannot resolve the trace directory {}", path.display()))?;
@@ -40,9 +43,9 @@ pub fn create(
     Ok(path)
 }
 
-fn make(path: &Path) -> Result<()> {
+fn make(path: &Path, access: Access) -> Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir(path).with_context(|| match parent.exists() {
+    create_dir(path, access).with_context(|| match parent.exists() {
         false => format!(
             "cannot make the trace directory {}: make its parent first, `mkdir -p {}`",
             path.display(),
@@ -56,7 +59,11 @@ fn make(path: &Path) -> Result<()> {
 }
 
 /// `APP-YYYYMMDD-HHMMSS[-rRANK].clscope`, with a number where that exists already.
-fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
+fn create_default(
+    program: &Path,
+    access: Access,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf> {
     let app = program.file_name().unwrap_or(OsStr::new("app")).to_string_lossy().into_owned();
     let seconds = clscope_clock::realtime().0 / 1_000_000_000;
     let rank = RANKS
@@ -75,7 +82,7 @@ fn create_default(program: &Path, environment: &dyn Fn(&str) -> Option<String>) 
         } else {
             format!("{stem}-{number}.clscope")
         });
-        match std::fs::create_dir(&path) {
+        match create_dir(&path, access) {
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => {
@@ -140,8 +147,10 @@ fn is_ours(name: &OsStr) -> bool {
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
 
-fn reuse(path: &Path, force: bool) -> Result<()> {
+fn reuse(path: &Path, force: bool, access: Access) -> Result<()> {
     let shown = path.display();
+    // What somebody else prepared would be theirs to change and to read.
+    own_directory(path).with_context(|| format!("cannot use {shown} as the trace directory"))?;
     let entries = std::fs::read_dir(path)
         .with_context(|| format!("cannot use {shown} as the trace directory"))?;
     let mut files = Vec::new();
@@ -164,7 +173,14 @@ fn reuse(path: &Path, force: bool) -> Result<()> {
         std::fs::remove_file(&file)
             .with_context(|| format!("cannot remove {} of the old trace", file.display()))?;
     }
-    Ok(())
+    match access {
+        Access::Umask => Ok(()),
+        Access::Private => {
+            let mode = std::fs::Permissions::from_mode(access.directory());
+            std::fs::set_permissions(path, mode)
+                .with_context(|| format!("cannot close {shown} to others; --shared leaves it open"))
+        }
+    }
 }
 
 fn check(path: &Path) -> Result<()> {
@@ -238,7 +254,9 @@ mod tests {
     fn two_recordings_never_mix() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("a.clscope");
-        let create = |force| create(Some(name.as_os_str()), Path::new("app"), force, &environment);
+        let create = |force| {
+            create(Some(name.as_os_str()), Path::new("app"), force, Access::Private, &environment)
+        };
         let made = create(false).unwrap();
         assert!(made.is_absolute());
         assert!(create(false).is_ok(), "an empty directory is as good as a new one");
@@ -257,7 +275,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("not there/a.clscope");
         let error =
-            create(Some(name.as_os_str()), Path::new("app"), false, &environment).unwrap_err();
+            create(Some(name.as_os_str()), Path::new("app"), false, Access::Private, &environment)
+                .unwrap_err();
         assert!(
             format!("{error:#}")
                 .contains(&format!("mkdir -p '{}'", folder.path().join("not there").display())),

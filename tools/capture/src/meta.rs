@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
+use clscope_io::output::{Access, create_new};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Both clocks at one moment, in nanoseconds.
@@ -134,7 +136,9 @@ impl MetaFile {
         let mut file = Self { directory: directory.to_path_buf(), reserved: None };
         file.write(meta)?;
         let path = directory.join(format!(".meta.json.{}", std::process::id()));
-        file.reserved = std::fs::write(&path, [b'\n'; RESERVED_BYTES]).is_ok().then_some(path);
+        let reserved = create_new(&path, Access::within(directory))
+            .and_then(|mut file| file.write_all(&[b'\n'; RESERVED_BYTES]));
+        file.reserved = reserved.is_ok().then_some(path);
         Ok(file)
     }
 
@@ -144,16 +148,21 @@ impl MetaFile {
     /// If the directory does not take it.
     pub fn write(&mut self, meta: &Meta) -> Result<()> {
         let path = self.directory.join("meta.json");
-        let temporary = self
-            .reserved
-            .take()
+        let reserved = self.reserved.take();
+        let temporary = reserved
+            .clone()
             .unwrap_or_else(|| self.directory.join(format!(".meta.json.{}", std::process::id())));
         let write = || -> std::io::Result<()> {
             let mut text = serde_json::to_vec_pretty(meta)?;
             text.push(b'\n');
             // Written over what is reserved, not after cutting it, which would give the room away.
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(false).open(&temporary)?;
+            let mut file = match &reserved {
+                Some(path) => OpenOptions::new()
+                    .write(true)
+                    .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+                    .open(path)?,
+                None => create_new(&temporary, Access::within(&self.directory))?,
+            };
             file.write_all(&text)?;
             file.set_len(text.len() as u64)?;
             std::fs::rename(&temporary, &path)

@@ -21,6 +21,7 @@ mod sensord;
 use crate::output::say;
 use clap::{Parser, Subcommand};
 use clscope_capture::system;
+use std::io::Write;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
@@ -110,10 +111,7 @@ fn main() -> ExitCode {
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
         Command::SelfTest { recorder } => Ok(overhead::child(&recorder)),
         Command::Probe { question } => Ok(probe::answer(&question)),
-        Command::Settings => {
-            print_settings();
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Settings => print_settings().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
@@ -121,14 +119,15 @@ fn main() -> ExitCode {
     })
 }
 
-fn print_settings() {
-    println!(
+fn print_settings() -> anyhow::Result<()> {
+    let mut out = output::screen();
+    writeln!(
+        out,
         "Environment variables of the recorder; `clscope record` sets them from its options.\n"
-    );
+    )?;
     for setting in clscope_trace::settings::SETTINGS {
-        println!(
-            "{}={}\n    {} (default: {})",
-            setting.name, setting.values, setting.help, setting.default
-        );
+        writeln!(out, "{}={}", setting.name, setting.values)?;
+        writeln!(out, "    {} (default: {})", setting.help, setting.default)?;
     }
+    Ok(out.flush()?)
 }

@@ -44,6 +44,10 @@ pub const CALL_SITES: &str = "CLSCOPE_CALL_SITES";
 pub const COUNTERS: &str = "CLSCOPE_COUNTERS";
 /// Sampling inside the application.
 pub const SENSORS: &str = "CLSCOPE_SENSORS";
+/// Who may read the trace.
+pub const SHARED: &str = "CLSCOPE_SHARED";
+/// Whether the command line is recorded.
+pub const ARGUMENTS: &str = "CLSCOPE_ARGUMENTS";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
@@ -151,6 +155,18 @@ pub const SETTINGS: &[Setting] = &[
         values: "LIST of perf, oa:UUID, intel-queue[:CONFIGURATION]",
         default: "none",
         help: "Counters to read in the process: around each command, with CLSCOPE_SNAPSHOT=1 (perf events of a CPU device; an OA stream of the loaded configuration), or from Intel's queues with counters",
+    },
+    Setting {
+        name: SHARED,
+        values: "0 | 1",
+        default: "0",
+        help: "1 lets others read the trace, as far as the umask does; else it is its owner's alone (directory 0700, files 0600)",
+    },
+    Setting {
+        name: ARGUMENTS,
+        values: "1 | 0",
+        default: "1",
+        help: "0 leaves the application's arguments out of the trace, which may hold passwords; its name stays",
     },
     Setting {
         name: SYSFS_ROOT,

@@ -15,6 +15,7 @@ use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
 use clscope_capture::program::{Credentials, NotRunnable, Program};
 use clscope_capture::system::{self, Held};
 use clscope_capture::{control, directory, elf, environment, library, running, sampler};
+use clscope_io::output::Access;
 use clscope_profile::calibration;
 use clscope_profile::contents::{Contents, contents};
 use clscope_sensors::gpu_power::Choice;
@@ -120,6 +121,13 @@ pub struct Args {
     /// gives each place a row of kernels and joules
     #[arg(long, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     call_sites: Option<u8>,
+    /// Let others read the trace, as far as the umask does; else it is yours alone (directory 0700,
+    /// files 0600)
+    #[arg(long)]
+    shared: bool,
+    /// Leave APP's arguments out of the trace: they may hold passwords
+    #[arg(long)]
+    no_arguments: bool,
     /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
     /// queue, up to once a second; they halve the bound within which device times are placed on the
     /// host's clock
@@ -225,6 +233,12 @@ impl Args {
         set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());
+        if self.shared {
+            set.insert(settings::SHARED, "1".into());
+        }
+        if self.no_arguments {
+            set.insert(settings::ARGUMENTS, "0".into());
+        }
         if self.no_clock_markers {
             set.insert(settings::CLOCK_MARKERS, "0".into());
         }
@@ -245,6 +259,16 @@ impl Args {
             set.insert(settings::QUIET, "1".into());
         }
         set
+    }
+
+    /// Who may read what is made.
+    fn access(&self) -> Access {
+        if self.shared { Access::Umask } else { Access::Private }
+    }
+
+    /// How many words of the command line are recorded.
+    fn words(&self) -> usize {
+        if self.no_arguments { 1 } else { usize::MAX }
     }
 
     fn tell(&self, text: impl std::fmt::Display) {
@@ -286,9 +310,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .iter()
         .for_each(|obstacle| args.tell(format_args!("warning: {}", obstacle.text)));
 
-    let trace = directory::create(args.output.as_deref(), &program.path, args.force, &|name| {
-        std::env::var(name).ok()
-    })?;
+    let trace = directory::create(
+        args.output.as_deref(),
+        &program.path,
+        args.force,
+        args.access(),
+        &|name| std::env::var(name).ok(),
+    )?;
     let settings = args.settings(&trace);
     let mut set = environment::variables(
         &plan.ways,
@@ -305,7 +333,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut meta = Meta {
         format: clscope_trace::VERSION,
         clscope: env!("CARGO_PKG_VERSION"),
-        command: args.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command: args
+            .command
+            .iter()
+            .take(args.words())
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect(),
         program: program.path.display().to_string(),
         directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         injection: plan.ways.iter().map(|way| way.name()).collect(),
