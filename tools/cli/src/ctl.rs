@@ -4,7 +4,9 @@
 
 use anyhow::{Context, Result, bail};
 use clscope_capture::control::{self, State, apply, flush, rings_in, rings_of, tell_later_ones};
+use clscope_io::text::Shown;
 use clscope_trace::directory::as_recorded;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// What to do.
@@ -67,6 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let mut alive = 0;
+    let mut out = crate::output::screen();
     for ring in &rings {
         let state = apply(ring, args.command.into())
             .with_context(|| format!("cannot control the process of {}", ring.display()))?;
@@ -77,7 +80,8 @@ pub fn run(args: &Args) -> Result<()> {
         } else {
             String::new()
         };
-        println!("{name}: {}{flushed}", state.name());
+        writeln!(out, "{}: {}{flushed}", Shown(name), state.name())?;
+        out.flush()?;
     }
     if alive == 0 && matches!(args.command, Command::Start | Command::Stop) {
         bail!("no process of {} is running: there is nothing to start or stop", target.display());

@@ -11,6 +11,7 @@ use clscope_analysis::event::{Call, Command, Enqueued, Event, Kept, Mark, Outcom
 use clscope_analysis::input::Definitions;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
+use clscope_io::text::Shown;
 use clscope_profile::counters::snapshots;
 use clscope_profile::sites::{Named, Sites};
 use clscope_profile::trace_files::TraceFiles;
@@ -51,7 +52,10 @@ pub enum Format {
 /// If there is no such trace, or the output cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     let files = TraceFiles::open(&args.traces)?;
-    let mut out = std::io::BufWriter::with_capacity(1 << 17, std::io::stdout().lock());
+    let mut out = match args.format {
+        Format::Text => crate::output::screen(),
+        Format::Json => crate::output::json(),
+    };
     let (lines, issues) =
         write(&files, args.format, &mut out).context("could not write the dump")?;
     out.flush().context("could not write the dump")?;
@@ -79,7 +83,7 @@ fn write(
         for def in Defs::new(bytes) {
             lines += 1;
             match format {
-                Format::Text => writeln!(out, "{label:>24}  {}", one_line(&def))?,
+                Format::Text => writeln!(out, "{:>24}  {}", Shown(label), one_line(&def))?,
                 Format::Json => line(
                     out,
                     &json!({ "event": "definition", "process": label, "definition": definition(&def) }),
@@ -101,11 +105,10 @@ fn write(
             Format::Text => {
                 text.clear();
                 describe(&trace, &sites, &event, origin, &mut text);
-                text.push('\n');
+                writeln!(out, "{text}")?;
                 if let Event::Command(command) = &event {
-                    counted(&trace, command, &around, &mut text);
+                    counted(&trace, command, &around, out)?;
                 }
-                out.write_all(text.as_bytes())?;
             }
             Format::Json => {
                 let mut value = object(&trace, &sites, &event);
@@ -132,19 +135,15 @@ fn counted(
     trace: &Trace<'_>,
     command: &Command<'_>,
     around: &[snapshots::Around],
-    out: &mut String,
-) {
+    out: &mut impl Write,
+) -> Result<()> {
     for source in around {
         if let Some(text) = source.text(command.process.0 as usize, command) {
             let who = who(trace, command.process, command.thread);
-            let _ = writeln!(
-                out,
-                "{:>16}  {who:>15}  counters of command {}: {text}",
-                "",
-                command.id().0
-            );
+            writeln!(out, "{:>16}  {who:>15}  counters of command {}: {text}", "", command.id().0)?;
         }
     }
+    Ok(())
 }
 
 fn line(out: &mut impl Write, value: &Value) -> Result<()> {

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use clscope_io::text::Page;
 use clscope_metrics::set::MetricSet;
 use clscope_metrics::{builtin, directory};
 use clscope_nvml::gpm;
@@ -11,6 +12,7 @@ use clscope_oa::config::{Node, loaded, nodes};
 use clscope_oa::cpu::{EVENTS, Kernel, ProcessCounters};
 use clscope_oa::{CounterSource, Generation, OaError};
 use clscope_sensors::{Roots, System};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -51,7 +53,7 @@ enum Family {
 /// # Errors
 /// If the metric sets cannot be read, or a set that was named does not exist.
 pub fn run(args: &Args) -> Result<()> {
-    let mut out = String::new();
+    let mut out = Page::default();
     let wants = |family| args.family.is_empty() || args.family.contains(&family);
     if args.set.is_none() {
         if wants(Family::Gpm) {
@@ -70,14 +72,16 @@ pub fn run(args: &Args) -> Result<()> {
     } else if wants(Family::Oa) {
         figures(args, &mut out)?;
     }
-    std::io::stdout().lock().write_all(out.as_bytes()).context("could not write the list")
+    let mut screen = crate::output::screen();
+    screen.write_all(out.into_string().as_bytes()).context("could not write the list")?;
+    screen.flush().context("could not write the list")
 }
 
-fn line(out: &mut String, text: impl std::fmt::Display) {
-    out.push_str(&format!("{text}\n"));
+fn line(out: &mut Page, text: impl std::fmt::Display) {
+    let _ = writeln!(out, "{text}");
 }
 
-fn nvidia(out: &mut String) {
+fn nvidia(out: &mut Page) {
     line(
         out,
         "gpm: NVIDIA GPUs from Hopper on (record --counters gpm, or gpm:fp32+dram-bandwidth for these alone); means per kernel by regression over snapshots of 100 ms",
@@ -128,7 +132,7 @@ fn name_of(uuid: &str, sets: &[MetricSet]) -> Option<String> {
     own.or(published)
 }
 
-fn card(node: &Node, roots: &Roots, sets: &[MetricSet], out: &mut String) {
+fn card(node: &Node, roots: &Roots, sets: &[MetricSet], out: &mut Page) {
     let generation = node.device_id.and_then(Generation::of_device).map(|(g, _)| g);
     let known = generation.map_or("generation not known".to_owned(), |g| format!("{g:?}"));
     let built_in = match generation.map(|g| (g, builtin::core(g))) {
@@ -159,7 +163,7 @@ fn card(node: &Node, roots: &Roots, sets: &[MetricSet], out: &mut String) {
     }
 }
 
-fn intel(args: &Args, out: &mut String) -> Result<()> {
+fn intel(args: &Args, out: &mut Page) -> Result<()> {
     line(
         out,
         "oa: Intel GPUs (record --counters oa or oa:SET); counts of intervals, interpolated or by regression; decoded as specified",
@@ -193,7 +197,7 @@ fn intel(args: &Args, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn figures(args: &Args, out: &mut String) -> Result<()> {
+fn figures(args: &Args, out: &mut Page) -> Result<()> {
     let Some(wanted) = &args.set else { return Ok(()) };
     let sets = sets(args)?;
     let named = |s: &&MetricSet| {
@@ -223,7 +227,7 @@ fn figures(args: &Args, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-fn perf(out: &mut String) {
+fn perf(out: &mut Page) {
     line(
         out,
         "perf: CPU devices (record --counters perf); user-mode events of the application's threads, by regression",

@@ -15,7 +15,6 @@ use clscope_oa::{Accumulator, Continuity, Counts, Format, Generation, Reading, R
 use clscope_sensors::{RawNs, Stamp};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -68,6 +67,9 @@ struct Decode {
     /// Directory (or file) with the metric sets' XML
     #[arg(long, value_name = "DIR")]
     metrics: Option<PathBuf>,
+    /// The raw counters themselves (A, B, C, GPU ticks) instead of a set's figures
+    #[arg(long, conflicts_with_all = ["set", "metrics", "counters"])]
+    counts: bool,
     /// Figures of the set, else all
     #[arg(long, value_delimiter = ',')]
     counters: Vec<String>,
@@ -121,7 +123,10 @@ struct Sets {
 /// # Errors
 /// If the file cannot be read or is no such stream, or if a set or figure named does not exist.
 pub fn run(args: &Args) -> Result<()> {
-    let mut out = std::io::BufWriter::with_capacity(1 << 17, std::io::stdout().lock());
+    let mut out = match &args.action {
+        Action::Decode(args) if args.output == Output::Json => crate::output::json(),
+        _ => crate::output::screen(),
+    };
     match &args.action {
         Action::Decode(args) => decode(args, &mut out)?,
         Action::Sets(args) => list(args, &mut out)?,
@@ -242,6 +247,9 @@ impl Facts {
 
 /// The set to evaluate, and the places of the figures in it.
 fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usize>)>> {
+    if args.counts {
+        return Ok(None);
+    }
     let generation = facts.generation().map(|(g, _)| g);
     let wanted = args
         .set
@@ -429,7 +437,7 @@ impl<W: Write> Pass<'_, W> {
             }
         }
         csv::Writer::from_writer(&mut *self.out)
-            .write_record(&names)
+            .write_record(names.iter().map(|name| clscope_io::text::cell(name).into_owned()))
             .context("could not write the output")
     }
 
@@ -510,7 +518,8 @@ fn looks_bare(head: &[u8]) -> bool {
 
 fn decode<W: Write>(args: &Decode, out: &mut W) -> Result<()> {
     let shown = args.file.display();
-    let file = File::open(&args.file).with_context(|| format!("cannot open {shown}"))?;
+    let file =
+        clscope_io::input::open(&args.file).with_context(|| format!("cannot open {shown}"))?;
     let mut input = BufReader::with_capacity(1 << 20, file);
     if !args.raw && looks_bare(input.fill_buf().with_context(|| format!("cannot read {shown}"))?) {
         bail!(
@@ -640,10 +649,15 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
             }
         }
         None => {
-            writeln!(
-                out,
-                "\ncounts (no metric set is built in for this GPU: --metrics DIR reads others)"
-            )?;
+            let why = if args.counts {
+                ""
+            } else {
+                " (no metric set is built in for this GPU: --metrics DIR reads others)"
+            };
+            writeln!(out, "\ncounts{why}")?;
+            if let Some(ticks) = running.total.gpu_ticks() {
+                writeln!(out, "  {:<24} {ticks:>20}", "GPU ticks")?;
+            }
             for counter in layout.counters() {
                 writeln!(
                     out,

@@ -1,13 +1,14 @@
-//! Owns this command's output: messages to stderr, prefixed because an application may share the
-//! terminal, and files that appear whole or not at all. Refuses to fail because its output is
-//! closed.
+//! Owns what this command says: the one way to stdout, messages to stderr, prefixed because an
+//! application may share the terminal, and files that appear whole or not at all. Refuses to fail
+//! because its output is closed, and to let a control character of a trace reach a terminal.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
 pub use clscope_capture::directory::shown_path;
+use clscope_io::output::{Access, Whole};
+use clscope_io::text::{Form, Screen, line};
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
 
 /// A number of things, by the word for one or for many.
@@ -15,40 +16,39 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// One message on stderr. A closed stderr is no reason to end: the application's exit code must
-/// still come through.
+/// Standard output for people: buffered, and without control characters from names in a trace.
+pub fn screen() -> Screen<BufWriter<StdoutLock<'static>>> {
+    stdout(Form::Text)
+}
+
+/// Standard output for JSON, which stays exact.
+pub fn json() -> Screen<BufWriter<StdoutLock<'static>>> {
+    stdout(Form::Json)
+}
+
+fn stdout(form: Form) -> Screen<BufWriter<StdoutLock<'static>>> {
+    Screen::new(BufWriter::with_capacity(1 << 17, std::io::stdout().lock()), form)
+}
+
+/// One message on stderr, on one line. A closed stderr is no reason to end: the application's exit
+/// code must still come through.
 pub fn say(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "clscope: {text}");
+    let _ = writeln!(std::io::stderr(), "clscope: {}", line(&text.to_string()));
 }
 
 /// Writes a file under a temporary name beside it and renames it, so that no reader ever sees half
-/// of it.
+/// of it. What stands at the name is replaced only if it is a regular file of the user's own.
 ///
 /// # Errors
 /// If the file cannot be made, written or renamed, or if `write` fails; the temporary file is
 /// removed then.
-pub fn write_whole<T>(
-    target: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<T>,
-) -> Result<T> {
+pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut Whole) -> Result<T>) -> Result<T> {
     let shown = target.display();
-    let name = target.file_name().with_context(|| format!("{shown} names no file"))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}", std::process::id()));
-    let temporary = target.with_file_name(hidden);
-    let attempt = || -> Result<T> {
-        let file = File::create(&temporary)
-            .with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
-        let mut out = BufWriter::with_capacity(1 << 18, file);
-        let result = write(&mut out).with_context(|| format!("cannot write {shown}"))?;
-        out.flush().with_context(|| format!("cannot write {shown}"))?;
-        drop(out);
-        std::fs::rename(&temporary, target)
-            .with_context(|| format!("cannot give the finished file its name {shown}"))?;
-        Ok(result)
-    };
-    attempt().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+    let mut out = Whole::create(target, Access::Umask)
+        .with_context(|| format!("cannot write {shown}; choose another place with -o"))?;
+    let result = write(&mut out).with_context(|| format!("cannot write {shown}"))?;
+    out.finish().with_context(|| format!("cannot write {shown}"))?;
+    Ok(result)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use clscope_profile::report::recording::{Costs, Share};
 use clscope_profile::trace_files::TraceFiles;
 use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,9 +82,11 @@ pub fn run(args: &Args) -> Result<()> {
     };
     if args.json {
         let value = serde_json::json!({ "measured": measured, "recording": share });
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        let mut out = crate::output::json();
+        serde_json::to_writer_pretty(&mut out, &value)?;
+        writeln!(out)?;
     } else {
-        print!("{}", text(&measured, share.as_ref()));
+        crate::output::screen().write_all(text(&measured, share.as_ref()).as_bytes())?;
     }
     Ok(())
 }
@@ -157,11 +160,11 @@ fn measure(directory: &Path) -> Result<Measured> {
 pub fn child(recorder: &Path) -> ExitCode {
     match self_test(recorder).and_then(|m| Ok(serde_json::to_string(&m)?)) {
         Ok(line) => {
-            println!("{line}");
+            let _ = writeln!(crate::output::json(), "{line}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error:#}");
+            crate::output::say(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

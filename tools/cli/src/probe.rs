@@ -8,6 +8,7 @@ use clscope_opencl::survey::{driver, examine, path_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -100,7 +101,8 @@ pub fn answer(question: &[OsString]) -> ExitCode {
 fn told(answer: &impl Serialize) -> ExitCode {
     match serde_json::to_string(answer) {
         Ok(text) => {
-            println!("\n{text}");
+            // After whatever the driver printed: the answer is a line of its own.
+            let _ = writeln!(crate::output::json(), "\n{text}");
             ExitCode::SUCCESS
         }
         Err(_) => ExitCode::FAILURE,

@@ -2,6 +2,7 @@
 //! names the section; each section begins with its own header after an empty line.
 
 use anyhow::Result;
+use clscope_io::text::cell;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use std::io::Write;
@@ -416,7 +417,8 @@ pub fn write(report: &Report, shown: &Selection<'_>, mut out: impl Write) -> Res
         csv.write_record(&header)?;
         let limit = shown.limit.map_or(rows.len(), |n| n.min(rows.len()));
         for row in &rows[..limit] {
-            csv.write_record(row)?;
+            // Names are whatever an application chose, and spreadsheets take some for formulas.
+            csv.write_record(row.iter().map(|text| cell(text).into_owned()))?;
         }
         csv.flush()?;
     }

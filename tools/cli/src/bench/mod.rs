@@ -159,7 +159,7 @@ impl Watch for Progress {
 /// Where no device can be opened, an argument names nothing, or results cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.dump_kernel {
-        output::kernels();
+        output::kernels()?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(unknown) = args.suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
@@ -174,7 +174,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let all =
         devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
     if args.list_devices {
-        output::devices(&all);
+        output::devices(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let device = choose_device(&all, args.device.as_deref())?;
@@ -198,7 +198,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let chosen = run::cases(device, &settings, &choice);
     if args.list {
-        output::cases(&device.facts, &chosen);
+        output::cases(&device.facts, &chosen)?;
         return Ok(ExitCode::SUCCESS);
     }
     if chosen.is_empty() {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::png::Renderer;
-use crate::output::write_whole;
+use crate::output::{screen, write_whole};
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
 use clscope_microbench::plot::{page, plots};
@@ -13,38 +13,56 @@ use std::io::Write;
 use std::path::Path;
 
 /// The sources of all kernels.
-pub fn kernels() {
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn kernels() -> Result<()> {
+    let mut out = screen();
     for source in
         [Source::Flop, Source::Memory, Source::Classes, Source::Latency, Source::Structure]
     {
-        println!("// ---- {}\n{}", source.name(), source.text());
+        writeln!(out, "// ---- {}", source.name())?;
+        out.write_all(source.text().as_bytes())?;
+        writeln!(out)?;
     }
+    Ok(out.flush()?)
 }
 
 /// The devices with their numbers.
-pub fn devices(all: &[Device]) {
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn devices(all: &[Device]) -> Result<()> {
+    let mut out = screen();
     for (number, device) in all.iter().enumerate() {
         let f = &device.facts;
-        println!(
+        writeln!(
+            out,
             "{number}  {} | {} | {} | {} compute units",
             f.name, f.platform, f.version, f.compute_units
-        );
+        )?;
     }
     if all.is_empty() {
-        println!("no OpenCL device; `clscope doctor` says why");
+        writeln!(out, "no OpenCL device; `clscope doctor` says why")?;
     }
+    Ok(out.flush()?)
 }
 
 /// The suites and the chosen cases.
-pub fn cases(device: &DeviceFacts, chosen: &[(&Suite, Vec<Case>)]) {
-    println!("Suites:");
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn cases(device: &DeviceFacts, chosen: &[(&Suite, Vec<Case>)]) -> Result<()> {
+    let mut out = screen();
+    writeln!(out, "Suites:")?;
     for suite in &SUITES {
-        println!("  {:10} {}", suite.name, suite.about);
+        writeln!(out, "  {:10} {}", suite.name, suite.about)?;
     }
-    println!("\nCases on {}:", device.name);
+    writeln!(out, "\nCases on {}:", device.name)?;
     for case in chosen.iter().flat_map(|(_, cases)| cases) {
-        println!("  {}", case.id);
+        writeln!(out, "  {}", case.id)?;
     }
+    Ok(out.flush()?)
 }
 
 fn number(x: f64) -> String {
@@ -120,7 +138,7 @@ fn line(case: &CaseResult) -> String {
 /// # Errors
 /// Where standard output cannot be written.
 pub fn tables(results: &Results) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = screen();
     let f = &results.device;
     let clock = f
         .max_clock_mhz
@@ -130,7 +148,8 @@ pub fn tables(results: &Results) -> Result<()> {
         "{} | {} | driver {} | {} compute units, {clock}",
         f.name, f.platform, f.driver, f.compute_units
     )?;
-    writeln!(out, "power: {}\nfigures are means with 95 % intervals", results.power_source)?;
+    writeln!(out, "power: {}", results.power_source)?;
+    writeln!(out, "figures are means with 95 % intervals")?;
     for suite in &SUITES {
         let ours: Vec<&CaseResult> =
             results.cases.iter().filter(|c| c.suite == suite.name).collect();
@@ -194,7 +213,7 @@ pub fn tables(results: &Results) -> Result<()> {
 /// # Errors
 /// Where standard output cannot be written.
 pub fn json(results: &Results) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::json();
     serde_json::to_writer_pretty(&mut out, results).context("cannot write the results")?;
     writeln!(out)?;
     Ok(())

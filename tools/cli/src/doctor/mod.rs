@@ -11,6 +11,7 @@ mod sensors;
 pub use calibrate::{LOAD, SPANS, measure_spans, put_load};
 
 use anyhow::{Context, Result};
+use clscope_io::text::line;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -106,14 +107,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         findings.extend(calibrate::run(&args.calibrate, sources));
     }
     let worst = findings.iter().map(|f| f.status).max().unwrap_or(Status::Ok);
-    let mut out = std::io::stdout().lock();
     match args.format {
         Format::Json => {
             let document = serde_json::json!({ "clscope": env!("CARGO_PKG_VERSION"), "status": worst, "findings": findings });
+            let mut out = crate::output::json();
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
         }
-        Format::Text => out
+        // Past the screen, for the sake of the colours: every value was escaped by itself.
+        Format::Text => std::io::stdout()
             .write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes())
             .context("cannot print")?,
     }
@@ -135,9 +137,9 @@ fn text(findings: &[Finding], colour: bool) -> String {
             Status::Error => ("error  ", "31"),
         };
         let mark = if colour { format!("\x1b[{code}m{mark}\x1b[0m") } else { mark.to_owned() };
-        out.push_str(&format!("  {mark}  {}: {}\n", finding.what, finding.detail));
+        out.push_str(&format!("  {mark}  {}: {}\n", line(&finding.what), line(&finding.detail)));
         if let Some(fix) = &finding.fix {
-            out.push_str(&format!("           to fix: {fix}\n"));
+            out.push_str(&format!("           to fix: {}\n", line(fix)));
         }
     }
     out
@@ -160,6 +162,12 @@ mod tests {
             "loader\n  ok       libOpenCL.so.1: found\n  warning  libOpenCL.so: missing\n           to fix: apt install ocl-icd-opencl-dev\nclock\n  info     host clock: x\n"
         );
         assert!(text(&findings, true).contains("\x1b[33mwarning"));
+        let hostile =
+            [Finding::new("loader", "a\x1b[2J", Status::Ok, "b\nc\u{202e}").fix("d\u{9b}")];
+        assert_eq!(
+            text(&hostile, false),
+            "loader\n  ok       a\\u{1b}[2J: b\\nc\\u{202e}\n           to fix: d\\u{9b}\n"
+        );
     }
 
     #[test]

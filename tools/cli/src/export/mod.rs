@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ok(summary)
     };
     let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
-        let mut out = std::io::BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
+        let mut out = output::json();
         let summary = write(&mut out).context("cannot write the timeline to stdout")?;
         std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
         (summary, None)

@@ -3,6 +3,7 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
+use clscope_io::text::Page;
 use clscope_profile::counters::result::{Class, Column, Counters, Source};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
@@ -39,7 +40,7 @@ fn cell(class: &Class, column: &Column) -> String {
 }
 
 /// The section.
-pub fn render(counters: &Counters, shown: &Shown, out: &mut String) {
+pub fn render(counters: &Counters, shown: &Shown, out: &mut Page) {
     if let Some(why) = &counters.absent {
         let _ = writeln!(out, "\nCounters: absent: {why}");
     }
@@ -62,7 +63,7 @@ fn chosen<'s>(source: &'s Source, shown: &Shown) -> Vec<&'s Column> {
     }
 }
 
-fn one(s: &Source, shown: &Shown, out: &mut String) {
+fn one(s: &Source, shown: &Shown, out: &mut Page) {
     let set = s.set.as_ref().map_or_else(String::new, |set| format!(", set {set}"));
     let _ = writeln!(
         out,
@@ -144,7 +145,7 @@ fn one(s: &Source, shown: &Shown, out: &mut String) {
 }
 
 /// The three clocks of kernels long enough to be measured by each.
-fn clocks(s: &Source, shown: &Shown, out: &mut String) {
+fn clocks(s: &Source, shown: &Shown, out: &mut Page) {
     let mut table = Table::new(&[
         "launches",
         "events",
@@ -187,7 +188,7 @@ fn clocks(s: &Source, shown: &Shown, out: &mut String) {
 }
 
 /// Classes that ran in one proportion, each once with the counters shown.
-fn sums(s: &Source, columns: &[&Column], out: &mut String) {
+fn sums(s: &Source, columns: &[&Column], out: &mut Page) {
     let mut said: Vec<&[String]> = Vec::new();
     for together in
         s.classes.iter().flat_map(|c| c.values.values()).filter_map(|v| v.only_with.as_ref())

@@ -3,6 +3,7 @@
 
 use super::Shown;
 use super::table::{Table, percent, time};
+use clscope_io::text::Page;
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
 use clscope_profile::interval::Interval;
 use std::fmt::Write;
@@ -35,7 +36,7 @@ fn dash(of: Option<String>) -> String {
 }
 
 /// The section.
-pub fn render(energy: &Energy, shown: &Shown, out: &mut String) {
+pub fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     if let Some(why) = &energy.absent {
         let _ = writeln!(out, "\nEnergy: absent: {why}");
     }
@@ -76,7 +77,7 @@ pub fn render(energy: &Energy, shown: &Shown, out: &mut String) {
     }
 }
 
-fn one(d: &DeviceEnergy, shown: &Shown, out: &mut String) {
+fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let mean = dash(d.mean_watts.map(|w| si(w, "W")));
     let _ = writeln!(
         out,
@@ -256,7 +257,7 @@ fn known(c: &Class) -> String {
     }
 }
 
-fn notes(d: &DeviceEnergy, out: &mut String) {
+fn notes(d: &DeviceEnergy, out: &mut Page) {
     for note in &d.notes {
         let _ = writeln!(out, "  note: {note}");
     }

@@ -279,7 +279,10 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = match format {
+        Format::Json => crate::output::json(),
+        Format::Table | Format::Csv => crate::output::screen(),
+    };
     match format {
         Format::Table => out.write_all(text::render(report, shown).as_bytes())?,
         Format::Json => {

@@ -1,5 +1,7 @@
 //! Owns tables for people: plain text, aligned, no wider than the terminal. Refuses colours.
 
+use clscope_io::text::line;
+
 /// A table whose last column is text on the left; all others are figures on the right.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -10,13 +12,15 @@ pub struct Table {
 impl Table {
     /// With these column titles.
     pub fn new(titles: &[&str]) -> Self {
-        Self { titles: titles.iter().map(|t| (*t).to_owned()).collect(), rows: Vec::new() }
+        let titles = titles.iter().map(|title| line(title).into_owned()).collect();
+        Self { titles, rows: Vec::new() }
     }
 
     /// Adds a row of as many cells as there are columns.
     pub fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.titles.len());
-        self.rows.push(cells);
+        // Before widths are taken: what is escaped is longer.
+        self.rows.push(cells.iter().map(|cell| line(cell).into_owned()).collect());
     }
 
     /// The lines, each with its end, at most `width` columns wide as long as the figures allow.

@@ -3,6 +3,7 @@
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
 use crate::output::count;
+use clscope_io::text::Page;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
 use std::fmt::Write;
@@ -30,17 +31,16 @@ pub fn render(report: &Report, shown: &Shown) -> String {
             Section::Functions => functions(report, shown, &mut out),
         }
     }
-    out
+    out.into_string()
 }
 
-fn heading(report: &Report, width: usize) -> String {
-    let line = |out: &mut String, name: &str, text: &str| {
+fn heading(report: &Report, width: usize) -> Page {
+    let line = |out: &mut Page, name: &str, text: &str| {
         let _ = writeln!(out, "  {name:<9} {}", shorten(text, width.saturating_sub(12)));
     };
-    let mut out = format!(
-        "clscope report of {}\n",
-        shorten(&report.traces.join(", "), width.saturating_sub(18))
-    );
+    let mut out = Page::default();
+    let traces = shorten(&report.traces.join(", "), width.saturating_sub(18));
+    let _ = writeln!(out, "clscope report of {traces}");
     for process in report.processes.iter().take(4) {
         let arguments = match (process.arguments.is_empty(), process.executable.is_empty()) {
             (true, true) => "unknown".to_owned(),
@@ -252,13 +252,13 @@ fn spread(s: &Summary) -> [String; 5] {
     ]
 }
 
-fn more(out: &mut String, hidden: usize) {
+fn more(out: &mut Page, hidden: usize) {
     if hidden > 0 {
         let _ = writeln!(out, "  and {hidden} more: --limit 0 shows all");
     }
 }
 
-fn kernels(report: &Report, shown: &Shown, out: &mut String) {
+fn kernels(report: &Report, shown: &Shown, out: &mut Page) {
     let rows: Vec<&Commands> = report.kernels.iter().filter(|k| shown.matches(&k.name)).collect();
     if rows.is_empty() {
         return;
@@ -318,7 +318,7 @@ fn kernels(report: &Report, shown: &Shown, out: &mut String) {
 }
 
 /// What the mark of doubtful totals means, where there are any.
-fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut String) {
+fn doubt<'a>(rows: impl IntoIterator<Item = &'a Commands>, out: &mut Page) {
     if rows.into_iter().any(|k| k.estimate.as_ref().is_some_and(|e| e.doubtful)) {
         out.push_str("  ? few of them decide about this total, and its interval may be wrong; --device-timing event times all\n");
     }
@@ -348,7 +348,7 @@ fn short_direction(direction: &'static str) -> &'static str {
     }
 }
 
-fn transfers(report: &Report, shown: &Shown, out: &mut String) {
+fn transfers(report: &Report, shown: &Shown, out: &mut Page) {
     if !report.transfers.is_empty() {
         let total: u64 = report.transfers.iter().fold(0, |sum, t| sum.saturating_add(t.bytes));
         let _ = writeln!(
@@ -423,7 +423,7 @@ fn transfers(report: &Report, shown: &Shown, out: &mut String) {
     }
 }
 
-fn queues(report: &Report, shown: &Shown, out: &mut String) {
+fn queues(report: &Report, shown: &Shown, out: &mut Page) {
     if report.queues.is_empty() {
         return;
     }
@@ -480,7 +480,7 @@ fn queues(report: &Report, shown: &Shown, out: &mut String) {
     }
 }
 
-fn idle(report: &Report, shown: &Shown, out: &mut String) {
+fn idle(report: &Report, shown: &Shown, out: &mut Page) {
     let total: u64 = report.idle.iter().map(|i| i.ns).sum();
     if total == 0 {
         return;
@@ -496,7 +496,7 @@ fn idle(report: &Report, shown: &Shown, out: &mut String) {
 /// The most entries of what one function waited for.
 const WAITED_FOR: usize = 3;
 
-fn waits(report: &Report, shown: &Shown, out: &mut String) {
+fn waits(report: &Report, shown: &Shown, out: &mut Page) {
     let waited: u128 = report.waits.iter().map(|w| w.function.time_ns.total).sum();
     if waited == 0 {
         return;
@@ -533,7 +533,7 @@ fn waits(report: &Report, shown: &Shown, out: &mut String) {
     more(out, report.waits.len() - limit);
 }
 
-fn functions(report: &Report, shown: &Shown, out: &mut String) {
+fn functions(report: &Report, shown: &Shown, out: &mut Page) {
     let rows: Vec<&Function> = report.functions.iter().filter(|f| shown.matches(&f.name)).collect();
     if rows.is_empty() {
         return;

@@ -1,0 +1,251 @@
+//! Traces made by somebody else: names that are escape sequences, files that are none, readings of
+//! years. Nothing of them reaches a terminal or a spreadsheet as anything but text, and no command
+//! waits or fills the memory.
+
+use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_testing::Limited;
+use clscope_trace::defs::{Build, Def, Kernel, Platform, Process, Program, Thread, Warning};
+use clscope_trace::file::{FileHeader, FileKind};
+use clscope_trace::sensors::{self, Event, Finding, Quantity, Reading, Readings, Record, Series};
+use clscope_trace::{Clock, VERSION};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Control characters of every kind, direction marks, a forged line, and a formula.
+const HOSTILE: &str =
+    "=x\x1b]0;t\x07\x1b[2J\u{9b}31m\x7f\u{202e}\u{2066}\u{200f}\r\nFORGED\tline\u{2028}\0end";
+
+fn hostile(def: &mut Def) {
+    let evil = || HOSTILE.to_owned();
+    match def {
+        Def::Process(p) => {
+            *p = Process {
+                executable: evil(),
+                arguments: vec![evil(), evil()],
+                directory: evil(),
+                host: evil(),
+                recorder: evil(),
+                injection: evil(),
+                settings: vec![evil()],
+                ..p.clone()
+            };
+        }
+        Def::Device(d) => (d.name, d.vendor, d.driver) = (evil(), evil(), evil()),
+        Def::Kernel(k) => k.name = evil(),
+        Def::Thread(t) => t.name = evil(),
+        _ => {}
+    }
+}
+
+/// A trace whose every string is hostile, with readings of `sensors`.
+fn trace(dir: &Path, name: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::create_dir(&path).unwrap();
+    let host = HostModel::default();
+    let mut p = ProcessBuilder::standard(host, 7, 1);
+    p.defs.iter_mut().for_each(hostile);
+    let evil = || HOSTILE.to_owned();
+    p.define(Kernel { id: 3, program: 1, name: evil() });
+    p.define(Thread { index: 0, tid: 7, name: evil() });
+    p.define(Platform { id: 1, name: evil(), vendor: evil(), version: evil() });
+    p.define(Program { id: 1, ..Default::default() });
+    p.define(Build { program: 1, options: evil(), log: evil(), ..Default::default() });
+    p.define(Warning { code: evil(), text: evil() });
+    for i in 0..10u64 {
+        let t = 1_000 + i * 20_000;
+        let raw = host.raw + t;
+        p.thread(0)
+            .enqueue(t, t + 900, &CommandSpec::kernel(i + 1, 1, 1 + (i % 3) as u32))
+            .plain(function::FINISH, t + 2_000, t + 15_000, 0, 1)
+            .timing(t + 15_000, i + 1, [raw + 100, raw + 1_000, raw + 2_000, raw + 8_000]);
+    }
+    p.exit(300_000, 0);
+    let bytes = p.build();
+    fs::write(path.join("7-0.defs"), &bytes.defs).unwrap();
+    fs::write(path.join("7-0.0.clt"), &bytes.segment).unwrap();
+    let meta =
+        serde_json::json!({ "command": [HOSTILE], "program": HOSTILE, "gpu_power": HOSTILE });
+    fs::write(path.join("meta.json"), meta.to_string()).unwrap();
+    fs::write(path.join("sensors.clt"), readings(host, &[0, 100_000, 200_000, 300_000])).unwrap();
+    path
+}
+
+/// A file with a package's counter at these times after the begin, in ns.
+fn readings(host: HostModel, times: &[u64]) -> Vec<u8> {
+    let evil = || HOSTILE.to_owned();
+    let header = FileHeader {
+        version: VERSION,
+        kind: FileKind::Sensors,
+        pid: 1,
+        ppid: 1,
+        pid_ns: 0,
+        incarnation: 0,
+        segment: 0,
+        clock: Clock::MonotonicRaw,
+        host: [host.boot; 16],
+        boot: [host.boot; 16],
+        created: host.raw,
+    };
+    let mut out = header.encode().to_vec();
+    let mut payload = Vec::new();
+    for (id, plane) in [(0, "PKG"), (1, "PP0"), (2, "DRAM")] {
+        let series = Series {
+            id,
+            source: evil(),
+            name: evil(),
+            quantity: Quantity::Energy,
+            plane: plane.into(),
+            package: Some(0),
+            includes: Some(evil()),
+            ..Default::default()
+        };
+        sensors::encode(&series.into(), &mut payload);
+        let mut rows = Vec::new();
+        for (i, time) in times.iter().enumerate() {
+            let value = 1_000_000 * i as u64;
+            Reading { time: host.raw + time, value, ..Default::default() }.put(&mut rows);
+        }
+        sensors::encode(&Record::Readings(Readings::new(id, &rows)), &mut payload);
+    }
+    let finding = Finding { name: evil(), state: "refused".into(), why: evil(), remedy: evil() };
+    sensors::encode(&finding.into(), &mut payload);
+    let trouble =
+        Event { time: host.raw, code: evil(), source: evil(), text: evil(), series: None };
+    sensors::encode(&trouble.into(), &mut payload);
+    out.extend(sensors::block(0, &payload));
+    out
+}
+
+fn clscope(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_clscope"))
+        .args(arguments)
+        .current_dir(dir)
+        .env("CLSCOPE_CALIBRATION", dir.join("calibration.json"))
+        .ended()
+}
+
+/// No character without a glyph, and no line that a name began.
+#[track_caller]
+fn harmless(what: &str, bytes: &[u8]) {
+    let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for c in text.chars().filter(|c| *c != '\n') {
+        assert!(clscope_io::text::is_printable(c), "{what}: {c:?} in {text:?}");
+    }
+    assert!(!text.lines().any(|line| line.trim_start().starts_with("FORGED")), "{what}: {text}");
+}
+
+#[test]
+fn names_reach_no_terminal_as_anything_but_text() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "t.clscope");
+    for arguments in [
+        &["report", "t.clscope", "--limit", "0"][..],
+        &["report", "t.clscope", "--by", "call-site"],
+        &["report", "t.clscope", "--format", "json"],
+        &["report", "t.clscope", "--format", "csv"],
+        &["report", "t.clscope", "--gpu-power", "pkg-pp0-dram", "--section", "energy"],
+        &["dump", "t.clscope"],
+        &["dump", "t.clscope", "--format", "json"],
+        &["export", "chrome", "t.clscope", "-o", "-"],
+        &["export", "chrome", "t.clscope", "-o", "t.json"],
+        &["merge", "t.clscope", "-o", "m"],
+        &["ctl", "t.clscope", "status"],
+        &["report", "no\u{1b}[2Jne"],
+    ] {
+        let out = clscope(dir.path(), arguments);
+        harmless(&format!("{arguments:?} stdout"), &out.stdout);
+        harmless(&format!("{arguments:?} stderr"), &out.stderr);
+        assert!(matches!(out.status.code(), Some(0 | 1)), "{arguments:?}: {}", out.status);
+    }
+    let report = clscope(dir.path(), &["report", "t.clscope"]);
+    let text = String::from_utf8(report.stdout).unwrap();
+    assert!(
+        text.contains("\\u{1b}[2J\\u{9b}31m\\u{7f}\\u{202e}"),
+        "shown by their numbers: {text}"
+    );
+}
+
+#[test]
+fn json_is_exact_and_csv_holds_no_formula() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "t.clscope");
+    let out = clscope(dir.path(), &["report", "t.clscope", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(report["kernels"][0]["name"], HOSTILE);
+    let out = clscope(dir.path(), &["report", "t.clscope", "--format", "csv"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    let cells = text.lines().flat_map(|line| line.split(','));
+    assert!(text.contains("'=x"), "{text}");
+    for cell in cells {
+        let cell = cell.trim_matches('"');
+        assert!(
+            !cell.starts_with(['=', '+', '@'])
+                && (!cell.starts_with('-') || cell.parse::<f64>().is_ok()),
+            "{cell:?} in {text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_file_is_said_to_be_none_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "t.clscope");
+    fs::write(dir.path().join("secret"), "the reader's own").unwrap();
+    let spoil = |name: &str, kind: &str| {
+        let file = path.join(name);
+        let _ = fs::remove_file(&file);
+        match kind {
+            "pipe" => {
+                assert!(Command::new("mkfifo").arg(&file).ended().status.success());
+            }
+            "device" => symlink("/dev/zero", &file).unwrap(),
+            _ => symlink(dir.path().join("secret"), &file).unwrap(),
+        }
+    };
+    for kind in ["pipe", "device", "link"] {
+        for name in
+            ["7-0.ring", "7-1.0.clt", "7-2.defs", "sensors.clt", "sensors-1.clt", "meta.json"]
+        {
+            spoil(name, kind);
+        }
+        for arguments in [
+            &["report", "t.clscope"][..],
+            &["dump", "t.clscope"],
+            &["export", "chrome", "t.clscope", "-o", "t.json"],
+            &["ctl", "t.clscope", "status"],
+        ] {
+            let out = clscope(dir.path(), arguments);
+            assert!(
+                matches!(out.status.code(), Some(0 | 1)),
+                "{kind} {arguments:?}: {}",
+                out.status
+            );
+        }
+        let out = clscope(dir.path(), &["report", "t.clscope"]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(said.contains("only regular files are read"), "{kind}: {said}");
+        let out = clscope(dir.path(), &["merge", "t.clscope", "-o", "m"]);
+        assert_eq!(out.status.code(), Some(1), "{kind}");
+        assert!(!dir.path().join("m.clscope").exists());
+    }
+    // Files that are named on the command line.
+    let out = clscope(dir.path(), &["report", "t.clscope", "--readings", "/dev/zero"]);
+    assert_eq!(out.status.code(), Some(1));
+    let out = clscope(dir.path(), &["oa", "decode", "/dev/zero", "--raw", "--generation", "gen9"]);
+    assert_eq!(out.status.code(), Some(1));
+}
+
+#[test]
+fn years_between_readings_take_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "t.clscope");
+    let ten_years = 315_360_000_000_000_000;
+    let times = [0, 50_000_000, 100_000_000, ten_years, ten_years + 50_000_000];
+    fs::write(path.join("sensors.clt"), readings(HostModel::default(), &times)).unwrap();
+    for formula in ["auto", "pkg-pp0-dram"] {
+        let out = clscope(dir.path(), &["report", "t.clscope", "--gpu-power", formula]);
+        assert!(out.status.success(), "{formula}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
