@@ -48,8 +48,8 @@ pub struct Args {
 /// An input that takes longer is a failure: reading must not blow up on small files.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A file of a trace: name and bytes.
-type Files = Vec<(String, Vec<u8>)>;
+/// Files of a trace: names and bytes.
+pub type Files = Vec<(String, Vec<u8>)>;
 
 /// Damages, reads, prints.
 ///
@@ -280,7 +280,7 @@ pub fn damage(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 }
 
 /// Makes the checksums of a damaged file right, as far as its frames still stand.
-fn mend(name: &str, bytes: &mut [u8]) {
+pub fn mend(name: &str, bytes: &mut [u8]) {
     if let Some(head) = bytes.first_chunk_mut::<HEADER_LEN>() {
         let sum = checksum(&head[..120]);
         head[120..].copy_from_slice(&sum.to_le_bytes());

@@ -9,6 +9,7 @@ mod cheap;
 mod cost;
 mod enqueue;
 mod fuzz;
+mod fuzz_command;
 mod fuzz_counters;
 mod kill;
 mod load;
@@ -16,6 +17,7 @@ mod process;
 mod random;
 mod soak;
 mod table;
+mod unreasonable;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -38,6 +40,8 @@ enum Command {
     Soak(soak::Args),
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
+    /// Feed damaged and unreasonable trace directories to the command, in processes of their own
+    FuzzCommand(fuzz_command::Args),
     /// Feed damaged streams of OA reports, answers of drivers and metric sets to their readers
     FuzzCounters(fuzz::Course),
 }
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Command::Kill(args) => kill::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::FuzzCommand(args) => fuzz_command::run(&args),
         Command::FuzzCounters(args) => fuzz_counters::run(&args),
     };
     match result {

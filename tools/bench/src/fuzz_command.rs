@@ -1,0 +1,301 @@
+//! `fuzz-command`: whole trace directories through the command itself, each run a process of its own
+//! with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes directories
+//! that are sound in every byte and unreasonable in what they say ([`crate::unreasonable`]). Fails
+//! on a run that ends by a signal, panics, takes longer than ten seconds or more memory than 500 MB.
+//! An input follows from the seed and its number alone, so that one can be made again; a failing one
+//! is kept.
+
+use crate::fuzz::{Course, Files, damaged, made, mend};
+use crate::random::Random;
+use crate::unreasonable;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Options of `fuzz-command`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub course: Course,
+    /// The command [default: clscope beside this program]
+    #[arg(long, value_name = "FILE")]
+    pub clscope: Option<PathBuf>,
+    /// Traces to damage as well; small ones
+    #[arg(long, value_name = "DIR")]
+    pub trace: Vec<PathBuf>,
+    /// Only this input of the seed, through every command
+    #[arg(long, value_name = "NUMBER")]
+    pub input: Option<u64>,
+}
+
+/// Longest run that is no failure.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most resident memory of a run, in bytes.
+const MEMORY: u64 = 500 << 20;
+/// Address space of a run, in bytes: mapped files and stacks count here, and cost no memory.
+const ADDRESS_SPACE: u64 = 2 << 30;
+
+/// How the command is asked; `TRACE` stands for the input, `OUT` for a name beside it.
+const RUNS: [&[&str]; 13] = [
+    &["report", "TRACE"],
+    &["report", "--format", "json", "TRACE"],
+    &["report", "--format", "csv", "TRACE"],
+    &["report", "--by", "call-site", "TRACE"],
+    &["report", "--gpu-power", "pkg-pp0-dram", "TRACE"],
+    &["report", "--energy-window", "0..1", "TRACE"],
+    &["report", "--correct-bias", "TRACE"],
+    &["dump", "TRACE"],
+    &["dump", "--format", "json", "TRACE"],
+    &["export", "chrome", "TRACE", "-o", "OUT.json"],
+    &["merge", "TRACE", "-o", "OUT.clscope"],
+    &["ctl", "TRACE", "status"],
+    // A trace beside itself, as ranks of one host are.
+    &["report", "TRACE", "OUT.copy.clscope"],
+];
+
+/// What one run took and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// How long it took.
+    pub took: Duration,
+    /// Most resident memory, in bytes.
+    pub memory: u64,
+    /// What it said on stderr, its beginning.
+    pub said: String,
+}
+
+impl Ran {
+    /// What is wrong with it, if anything is.
+    fn fault(&self) -> Option<String> {
+        if self.took > PATIENCE {
+            return Some(format!("{:.1} s", self.took.as_secs_f64()));
+        }
+        if let Some(signal) = self.status.signal() {
+            return Some(format!("ended by signal {signal}"));
+        }
+        // 101 is what a panic leaves.
+        if !matches!(self.status.code(), Some(0..=2)) || self.said.contains("panicked at") {
+            return Some(format!("{}", self.status));
+        }
+        (self.memory > MEMORY).then(|| format!("{} MB of memory", self.memory >> 20))
+    }
+}
+
+/// Runs a program to its end, or to that of the patience: then it is killed.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn limited(mut command: Command) -> Result<Ran> {
+    let said = tempfile::tempfile()?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
+    let limit = libc::rlimit { rlim_cur: ADDRESS_SPACE, rlim_max: ADDRESS_SPACE };
+    let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: between fork and exec only setrlimit is called, which is async-signal-safe, with
+    // values that were copied into the closure.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::setrlimit(libc::RLIMIT_AS, &limit) != 0
+                || libc::setrlimit(libc::RLIMIT_CORE, &no_core) != 0
+            {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        })
+    };
+    let begin = Instant::now();
+    let child = command.spawn().with_context(|| format!("could not start {command:?}"))?;
+    let pid = child.id() as libc::pid_t;
+    // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
+    if fd < 0 {
+        bail!("pidfd_open: {}", std::io::Error::last_os_error());
+    }
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd that lives on this stack.
+    let ended = unsafe { libc::poll(&mut poll, 1, PATIENCE.as_millis() as i32 + 1) } == 1;
+    // SAFETY: the descriptor is ours and not used after this; the child is not waited for yet, so
+    // that its id is still its own.
+    unsafe {
+        libc::close(fd);
+        if !ended {
+            libc::kill(pid, libc::SIGKILL);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid; both pointers are to locals; the child is ours, and
+    // dropping its handle does not wait for it.
+    let memory = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        while libc::wait4(pid, &mut status, 0, &mut usage) < 0 {
+            if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+                bail!("wait4: {}", std::io::Error::last_os_error());
+            }
+        }
+        usage.ru_maxrss as u64 * 1024
+    };
+    let took = begin.elapsed();
+    let mut head = vec![0; 4096];
+    let length = std::os::unix::fs::FileExt::read_at(&said, &mut head, 0)?;
+    head.truncate(length);
+    let said = String::from_utf8_lossy(&head).into_owned();
+    Ok(Ran { status: ExitStatus::from_raw(status), took, memory, said })
+}
+
+/// One input: files of a trace directory.
+fn input(corpus: &[Files], seed: u64, number: u64) -> (Files, Random) {
+    let mut random = Random(seed.rotate_left(32) ^ number);
+    random.next();
+    let mut files = match random.below(8) {
+        0..=3 => corpus[random.below(corpus.len())].clone(),
+        _ => unreasonable::directory(&mut random),
+    };
+    if random.below(3) > 0 {
+        files = damaged(&files, corpus, &mut random);
+    } else {
+        files.iter_mut().for_each(|(name, bytes)| mend(name, bytes));
+    }
+    (files, random)
+}
+
+fn write(directory: &Path, files: &Files) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for (name, bytes) in files {
+        std::fs::write(directory.join(name), bytes)?;
+    }
+    Ok(())
+}
+
+fn read(directory: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("could not list {}", directory.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push((name, std::fs::read(&path)?));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Makes inputs and gives them to the command.
+///
+/// # Errors
+/// If a run fails in a way that none may.
+pub fn run(args: &Args) -> Result<()> {
+    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("clscope"));
+    let program = args.clscope.clone().map_or_else(beside, Ok)?;
+    let program = program.canonicalize().with_context(|| {
+        format!("no command at {}: build it, or name it with --clscope", program.display())
+    })?;
+    let mut corpus = made();
+    for directory in &args.trace {
+        corpus.push(read(directory)?);
+    }
+    let scratch = tempfile::tempdir()?;
+    let end = Instant::now() + Duration::from_secs(args.course.seconds);
+    let numbers = args.input.map_or(1..=u64::MAX, |number| number..=number);
+    let (mut inputs, mut runs) = (0u64, 0u64);
+    let (mut slowest, mut largest) = (Duration::ZERO, 0u64);
+    for number in numbers {
+        if args.input.is_none() && Instant::now() >= end {
+            break;
+        }
+        let (files, mut random) = input(&corpus, args.course.seed, number);
+        let (trace, out) = (scratch.path().join("t.clscope"), scratch.path().join("out"));
+        write(&trace, &files)?;
+        let chosen = random.below(RUNS.len());
+        for (which, arguments) in RUNS.iter().enumerate() {
+            if args.input.is_none() && which != chosen {
+                continue;
+            }
+            if arguments.contains(&"OUT.copy.clscope") {
+                write(&out.with_extension("copy.clscope"), &files)?;
+            }
+            let mut command = Command::new(&program);
+            command
+                .current_dir(scratch.path())
+                .env("CLSCOPE_CALIBRATION", scratch.path().join("calibration.json"));
+            for argument in *arguments {
+                match *argument {
+                    "TRACE" => command.arg(&trace),
+                    other => match other.strip_prefix("OUT.") {
+                        Some(ending) => command.arg(out.with_extension(ending)),
+                        None => command.arg(OsStr::new(other)),
+                    },
+                };
+            }
+            let ran = limited(command)?;
+            runs += 1;
+            (slowest, largest) = (slowest.max(ran.took), largest.max(ran.memory));
+            if let Some(fault) = ran.fault() {
+                let kept = args
+                    .course
+                    .keep
+                    .join(format!("fuzz-command-{}-{number}.clscope", args.course.seed));
+                write(&kept, &files)?;
+                bail!(
+                    "`clscope {}` on input {number} of seed {}: {fault}; kept in {}: {}",
+                    arguments.join(" "),
+                    args.course.seed,
+                    kept.display(),
+                    ran.said.lines().next().unwrap_or_default()
+                );
+            }
+        }
+        inputs += 1;
+        for entry in std::fs::read_dir(scratch.path())?.flatten() {
+            let path = entry.path();
+            if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+        }
+    }
+    println!(
+        "{inputs} directories in {runs} runs of the command from seed {}: no crash; slowest {:.2} s, most memory {} MB",
+        args.course.seed,
+        slowest.as_secs_f64(),
+        largest >> 20
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Ran {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        limited(command).unwrap()
+    }
+
+    #[test]
+    fn faults_are_told_from_refusals() {
+        for (script, fault) in [
+            ("exit 0", None),
+            ("exit 1", None),
+            ("exit 101", Some("exit status: 101")),
+            ("kill -ABRT $$", Some("ended by signal 6")),
+            ("echo \"thread 'x' panicked at y\" >&2; exit 1", Some("exit status: 1")),
+        ] {
+            assert_eq!(shell(script).fault().as_deref(), fault, "{script}");
+        }
+        let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
+        assert!(slow.fault().is_some());
+        let large = Ran { memory: MEMORY + 1, ..shell("exit 0") };
+        assert!(large.fault().is_some());
+        assert!(shell("exit 0").memory > 0);
+    }
+
+    #[test]
+    fn an_input_follows_from_its_number() {
+        let corpus = made();
+        let of = |seed, number| input(&corpus, seed, number).0;
+        assert!(of(3, 5) == of(3, 5));
+        assert!((1..20).any(|n| of(3, n) != of(4, n)));
+    }
+}
