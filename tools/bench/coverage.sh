@@ -11,7 +11,7 @@ case $target in /*) ;; *) target=$PWD/$target ;; esac
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cargo build --quiet --release -p clscope-analysis --example coverage
-sh tests/fixtures/build.sh "$folder" stream many_commands
+sh tests/fixtures/build.sh "$folder" stream many_commands frames
 record() { # NAME APP ARGUMENTS
     name=$1
     shift
@@ -20,6 +20,7 @@ record() { # NAME APP ARGUMENTS
 record launches-of-5us "$folder/stream" 4000 5
 record launches-of-50us "$folder/stream" 2000 50
 record tiny-launches "$folder/many_commands" 20000 events
+record paced "$folder/frames" 1500 2000 exponential read
 # shellcheck disable=SC2086
 "$target/release/examples/coverage" "${1:-1000}" "$folder"/*.clscope ${CLSCOPE_TRACES:-} | awk '
     { print }
