@@ -24,14 +24,7 @@ fn stage() -> Stage {
 
 #[track_caller]
 fn golden(name: &str, found: &str) {
-    let path = artifacts::root().join("tests/goldens").join(name);
-    if std::env::var_os("UPDATE_GOLDENS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, found).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
-    assert_eq!(found, expected, "{name}");
+    clscope_testing::golden(&artifacts::root().join("tests/goldens").join(name), found);
 }
 
 #[test]

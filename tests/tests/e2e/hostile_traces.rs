@@ -1,6 +1,7 @@
 //! Damaged, foreign and newer traces through the command: a word about what is wrong, what can be
 //! read, never a crash.
 
+use clscope_testing::Random;
 use clscope_tests::{Finished, Mode, Runtime, Stage};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -87,12 +88,11 @@ fn flipped_bytes_are_noticed_and_harmless() {
         let file = files(&stage, ending).pop().unwrap();
         let whole = std::fs::read(&file).unwrap();
         // A fixed sequence: the same bytes on every run.
-        let mut state = 12345u64;
+        let mut random = Random::new(12345);
         for _ in 0..25 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let at = (state >> 33) as usize % whole.len().min(40_000);
+            let at = random.below(whole.len().min(40_000) as u64) as usize;
             let mut damaged = whole.clone();
-            damaged[at] ^= 1 << (state % 8);
+            damaged[at] ^= 1 << random.below(8);
             std::fs::write(&file, &damaged).unwrap();
             read(&stage, &format!("{ending} byte {at}"));
         }

@@ -2,7 +2,7 @@
 //! each did is in the trace.
 
 use clscope_tests::{Mode, Runtime, Stage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn threads_that_race_for_the_first_call_are_all_recorded() {
@@ -65,20 +65,42 @@ fn threads_on_one_queue_lose_nothing() {
         let process = recorded.only();
         assert_eq!(process.launches(Some("noop")), 6000);
         process.assert_all_timed();
-        let mut ids: Vec<_> = process.commands.iter().map(|c| c.id).collect();
-        ids.dedup();
-        assert_eq!(ids.len(), process.commands.len(), "ids are never given twice");
+        // Each thread's own: what one does must not be told of another.
+        let mut per_thread: BTreeMap<u32, usize> = BTreeMap::new();
+        for call in process.calls.iter().filter(|c| c.name == "clEnqueueNDRangeKernel") {
+            *per_thread.entry(call.thread).or_default() += 1;
+        }
+        assert_eq!(per_thread.values().copied().collect::<Vec<_>>(), [1000; 6]);
     }
 }
 
 #[test]
 fn a_threads_records_are_in_order() {
     let (_, recorded) = Stage::new(Runtime::Pocl).record(Mode::Preload, "threads cheap 4 20000");
+    // What the threads of `threads cheap` do, over and over: the reader sorts by time, and records
+    // of another order would show as another round.
+    const ROUND: [&str; 4] =
+        ["clSetKernelArg", "clGetKernelInfo", "clRetainMemObject", "clReleaseMemObject"];
     let mut last: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut rounds: BTreeMap<u32, usize> = BTreeMap::new();
+    let workers: BTreeSet<u32> = recorded
+        .only()
+        .calls
+        .iter()
+        .filter(|c| c.name == "clGetKernelInfo")
+        .map(|c| c.thread)
+        .collect();
+    assert_eq!(workers.len(), 4);
     for call in &recorded.only().calls {
         let before = last.insert(call.thread, call.end).unwrap_or(i64::MIN);
         assert!(call.begin >= before, "a thread makes one call after the other: {call:?}");
+        if workers.contains(&call.thread) && ROUND.contains(&call.name.as_str()) {
+            let done = rounds.entry(call.thread).or_default();
+            assert_eq!(call.name, ROUND[*done % 4], "call {done} of thread {}", call.thread);
+            *done += 1;
+        }
     }
+    assert_eq!(rounds.into_values().collect::<Vec<_>>(), [4 * 20000; 4]);
 }
 
 #[test]

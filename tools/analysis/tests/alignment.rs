@@ -6,20 +6,9 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::Queued;
 use clscope_analysis::event::{Event, Placed};
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder};
+use clscope_testing::Random;
 use clscope_trace::defs::{ClockMarker, ClockMarkers, Platform};
 use proptest::prelude::*;
-
-/// A small generator, so that a failing case is identified by its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n.max(1)
-    }
-}
 
 /// What a runtime writes into QUEUED.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,7 +86,7 @@ struct Run {
 
 /// Simulates an in-order queue and aligns the trace it leaves.
 fn run(seed: u64, device: DeviceModel, behaviour: Behaviour, work: Workload) -> Run {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed);
     let host = HostModel::default();
     let mut p = ProcessBuilder::standard(host, 7, 1);
     p.block_len(1 << 16);

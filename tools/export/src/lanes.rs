@@ -89,13 +89,8 @@ mod tests {
     /// Whatever comes, in whatever order and however much, no two spans of a lane overlap.
     #[test]
     fn no_two_spans_of_a_lane_overlap() {
-        let mut state = 88_172_645_463_325_252u64;
-        let mut random = |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
+        let mut random = clscope_testing::Random::new(88_172);
+        let mut random = |below: u64| random.below(below);
         let mut lanes = Lanes::default();
         let mut placed: Vec<Vec<(i64, i64)>> = Vec::new();
         for i in 0..3000i64 {

@@ -34,11 +34,10 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 fn device() -> Option<Device> {
-    let opencl = OpenCl::open(None).ok()?;
-    let all = list(&opencl).ok()?;
+    let all = OpenCl::open(None).ok().and_then(|opencl| list(&opencl).ok()).unwrap_or_default();
     let found = all.into_iter().find(|d| d.facts.kind == DeviceKind::Cpu && d.facts.max_group > 1);
     if found.is_none() {
-        eprintln!("no OpenCL CPU device: nothing to compare with");
+        clscope_testing::skip("there is no OpenCL CPU device to compare with", true);
     }
     found
 }

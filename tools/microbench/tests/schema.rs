@@ -97,15 +97,10 @@ fn example() -> Results {
     }
 }
 
+#[track_caller]
 fn golden(name: &str, got: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        std::fs::write(&path, got).expect("written");
-    }
-    let want =
-        std::fs::read_to_string(&path).expect("the golden is there; UPDATE_GOLDENS=1 writes it");
-    assert_eq!(got, want, "{name} changed; UPDATE_GOLDENS=1 writes it anew");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    clscope_testing::golden(&folder.join(name), got);
 }
 
 #[test]

@@ -448,19 +448,9 @@ pub fn fit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_testing::Random;
 
     const MS: u64 = 1_000_000;
-
-    /// A small generator of repeatable noise in -0.5..0.5.
-    struct Noise(u64);
-    impl Noise {
-        fn next(&mut self) -> f64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-        }
-    }
 
     #[test]
     fn update_periods_are_found() {
@@ -468,10 +458,10 @@ mod tests {
         for (update, poll, jitter) in
             [(1000u64, 250u64, 0u64), (20_000, 1_000, 500), (100_000, 4_000, 3_000)]
         {
-            let mut noise = Noise(7 + update);
+            let mut noise = Random::new(7 + update);
             let mut edges = vec![0u64];
             for k in 1..300u64 {
-                let wobble = (noise.next() * 2.0 * jitter as f64) as i64;
+                let wobble = ((noise.uniform() - 0.5) * 2.0 * jitter as f64) as i64;
                 edges.push(((k * update) as i64 + wobble) as u64 * 1000);
             }
             let polls: Vec<(RawNs, f64)> = (0..200 * update / poll)
@@ -525,11 +515,11 @@ mod tests {
         let times: Vec<u64> =
             (0..6000 / every_ms).map(|i| (900 + i * every_ms) * MS + 123_456).collect();
         let at: Vec<f64> = times.iter().map(|t| *t as f64).collect();
-        let mut noise = Noise(99);
+        let mut noise = Random::new(99);
         answer(shape, delay_ns, &edges, &at)
             .into_iter()
             .zip(times)
-            .map(|(v, t)| (RawNs(t), 119.0 + 121.0 * v + sigma * 3.46 * noise.next()))
+            .map(|(v, t)| (RawNs(t), 119.0 + 121.0 * v + sigma * 3.46 * (noise.uniform() - 0.5)))
             .collect()
     }
 
@@ -567,9 +557,10 @@ mod tests {
     #[test]
     fn a_sensor_that_does_not_follow_is_said() {
         let drive = square_wave(10, 200);
-        let mut noise = Noise(3);
-        let data: Vec<(RawNs, f64)> =
-            (0..300u64).map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + noise.next())).collect();
+        let mut noise = Random::new(3);
+        let data: Vec<(RawNs, f64)> = (0..300u64)
+            .map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + (noise.uniform() - 0.5)))
+            .collect();
         assert!(matches!(fit(&data, &drive, &Search::default()), Err(NoEstimate::NoStep { .. })));
         assert!(matches!(
             fit(&data[..5], &drive, &Search::default()),

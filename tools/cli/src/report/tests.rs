@@ -75,17 +75,10 @@ fn shown(format: Format) -> Shown {
     Shown { width: 100, ..Shown::of(&args) }
 }
 
-/// Compares with a committed file; writes it only where UPDATE_GOLDENS=1 asks for it.
+#[track_caller]
 fn golden(name: &str, text: &str) {
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/goldens").join(name);
-    if std::env::var_os("UPDATE_GOLDENS").is_some_and(|v| v == "1") {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-    }
-    let wanted = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{}: {e}; UPDATE_GOLDENS=1 writes it", path.display()));
-    assert_eq!(text, wanted, "UPDATE_GOLDENS=1 takes the new text");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/goldens");
+    clscope_testing::golden(&folder.join(name), text);
 }
 
 #[test]
