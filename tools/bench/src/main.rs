@@ -41,7 +41,8 @@ enum Command {
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
     /// Feed damaged and unreasonable trace directories to the command, in processes of their own
-    FuzzCommand(fuzz_command::Args),
+    #[command(name = "fuzz-command")]
+    FuzzDirectories(fuzz_command::Args),
     /// Feed damaged streams of OA reports, answers of drivers and metric sets to their readers
     FuzzCounters(fuzz::Course),
 }
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Kill(args) => kill::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
-        Command::FuzzCommand(args) => fuzz_command::run(&args),
+        Command::FuzzDirectories(args) => fuzz_command::run(&args),
         Command::FuzzCounters(args) => fuzz_counters::run(&args),
     };
     match result {
