@@ -6,7 +6,7 @@
 //! [`Screen`] is the writer behind all output, [`Page`] the same in memory. Nothing without a glyph
 //! gets through them, except line breaks; and one call of `write!` or `writeln!` is one line, in
 //! which line breaks are those of values and are escaped, too, so that a name cannot forge a line.
-//! [`line`] and [`cell`] do it for a single value. In JSON the same characters are written as
+//! [`line()`] and [`cell`] do it for a single value. In JSON the same characters are written as
 //! `\u001b`, which every reader takes for the character itself: JSON stays exact.
 //!
 //! Escaped are the categories that have no glyph (control, format, line and paragraph separators,
@@ -57,7 +57,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A value that is shown by [`line`].
+/// A value that is shown by [`line()`].
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<T>(pub T);
 
@@ -67,7 +67,7 @@ impl<T: Display> Display for Shown<T> {
     }
 }
 
-/// One cell of a table that spreadsheets open: as [`line`], and with an apostrophe in front where
+/// One cell of a table that spreadsheets open: as [`line()`], and with an apostrophe in front where
 /// the program would take the text for a formula. Numbers are left alone.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
