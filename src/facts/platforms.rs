@@ -5,35 +5,33 @@
 use super::{info, objects};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, Site};
+use crate::os::fork_safe::ForkSafe;
 use crate::recording;
 use crate::runtime::functions as api;
 use clscope_trace::defs;
-use parking_lot::Mutex;
 
 const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
 const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
 const CL_DEVICE_PCI_DOMAIN_ID_NV: u32 = 0x400A;
 
 /// Ids that are described already.
-static DESCRIBED: Mutex<(u32, Vec<u32>)> = Mutex::new((0, Vec::new()));
+static DESCRIBED: ForkSafe<(u32, Vec<u32>)> = ForkSafe::new();
 
 /// Whether this process describes `id` for the first time.
 fn first(id: u32) -> bool {
     let pid = std::process::id();
-    // A forked child has its own ids and definitions. The lock is free there unless another thread
-    // held it at the fork: then the child's devices stay without names rather than the child
-    // without progress.
-    let Some(mut described) = DESCRIBED.try_lock_for(std::time::Duration::from_millis(100)) else {
-        return false;
-    };
-    if described.0 != pid {
-        *described = (pid, Vec::new());
-    }
-    let new = id != 0 && !described.1.contains(&id);
-    if new {
-        described.1.push(id);
-    }
-    new
+    let new = DESCRIBED.with(|described| {
+        // A forked child has its own ids and definitions.
+        if described.0 != pid {
+            *described = (pid, Vec::new());
+        }
+        let new = id != 0 && !described.1.contains(&id);
+        if new {
+            described.1.push(id);
+        }
+        new
+    });
+    new.unwrap_or(false)
 }
 
 /// PCI address of a device, `dddd:bb:dd.f`, if it reports one.

@@ -3,7 +3,7 @@
 //! an id whose definition names modules and addresses in them. Names and lines are resolved by the
 //! reader; no file is read here.
 //!
-//! A stack is unwound once (`_Unwind_Backtrace`, some microseconds) and then recognised by its
+//! A stack is unwound once (some microseconds) and then recognised by its
 //! return addresses: each thread keeps a tree of the stacks it had, whose nodes say where, from our
 //! own stack pointer, the next return address lies. Following it reads that many words and compares
 //! them: no lock, no allocation, no unwinding. A place is read only after all addresses below it
@@ -13,13 +13,14 @@
 //! is another module.
 
 use crate::os::current::Current;
+use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;
 use clscope_trace::defs::{CallSite, Frame, Module};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Frames that are looked at: ours, a loader's and the application's.
 const LOOKED_AT: usize = 48;
@@ -115,40 +116,21 @@ struct Found {
     place: usize,
 }
 
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
-        each: unsafe extern "C" fn(*mut c_void, *mut Walk) -> i32,
-        walk: *mut Walk,
-    ) -> i32;
-    fn _Unwind_GetIP(context: *mut c_void) -> usize;
-    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
-}
-
-unsafe extern "C" fn each_frame(context: *mut c_void, walk: *mut Walk) -> i32 {
-    const GO_ON: i32 = 0;
-    const STOP: i32 = 4; // _URC_NORMAL_STOP
-    // SAFETY: the unwinder's context; `walk` is the caller's, used by nobody else meanwhile.
-    let (ip, place, walk) =
-        unsafe { (_Unwind_GetIP(context), _Unwind_GetCFA(context).wrapping_sub(8), &mut *walk) };
-    if ip == 0 {
-        return STOP;
-    }
-    if place < walk.above {
-        return GO_ON;
-    }
-    let Some(frame) = walk.frames.get_mut(walk.length) else { return STOP };
-    *frame = Found { address: ip, place };
-    walk.length += 1;
-    GO_ON
-}
-
 #[cold]
 #[inline(never)]
 fn unwound(tree: &mut Stacks, sites: &Sites, at: usize, function: u16) -> u32 {
     let mut walk =
         Walk { frames: [Found { address: 0, place: 0 }; LOOKED_AT], length: 0, above: at };
-    // SAFETY: the callback has the right type and writes to `walk` only.
-    unsafe { _Unwind_Backtrace(each_frame, &mut walk) };
+    unwind::frames(&mut |ip, bottom| {
+        let place = bottom.wrapping_sub(8);
+        if place < walk.above {
+            return true;
+        }
+        let Some(frame) = walk.frames.get_mut(walk.length) else { return false };
+        *frame = Found { address: ip, place };
+        walk.length += 1;
+        true
+    });
     let frames = walk.frames.get(..walk.length).unwrap_or(&[]);
     let most = sites.frames;
     let mut known = sites.known.lock();
@@ -321,14 +303,19 @@ struct Check {
 type FindObject = unsafe extern "C" fn(*const c_void, *mut [u64; 32]) -> i32;
 
 fn find_object() -> Option<FindObject> {
-    static FOUND: OnceLock<Option<FindObject>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
+    // Not a lock: a child forked while another thread asks would wait for it. 1: there is none.
+    static FOUND: AtomicUsize = AtomicUsize::new(0);
+    let mut found = FOUND.load(Ordering::Relaxed);
+    if found == 0 {
         #[expect(clippy::disallowed_methods, reason = "of the C library, not of OpenCL")]
         // SAFETY: a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-        // SAFETY: glibc's function of that name; its structure has 12 words.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, FindObject>(found) })
-    })
+        let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+        found = symbol as usize;
+        found = found.max(1);
+        FOUND.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: glibc's function of that name; its structure has 12 words.
+    (found != 1).then(|| unsafe { std::mem::transmute::<usize, FindObject>(found) })
 }
 
 impl Check {

@@ -18,15 +18,14 @@ use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
 use crate::facts::objects;
 use crate::facts::{info, kernels, user_events};
+use crate::os::fork_safe::ForkSafe;
 use crate::recording;
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs::{Replay, ReplayBatch};
 use clscope_trace::values::Replay as Wanted;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::{null, null_mut};
-use std::time::Duration;
 
 /// What a handle is that may be a kernel's argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,14 +54,11 @@ struct Known {
     done: HashSet<(u32, Vec<u64>)>,
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: ForkSafe<Known> = ForkSafe::new();
 
-/// The default where a fork left the lock taken: a launch of which nothing is known is not
-/// repeated.
+/// The default where the lock cannot be had: a launch of which nothing is known is not repeated.
 fn known<R: Default>(run: impl FnOnce(&mut Known) -> R) -> R {
-    KNOWN
-        .try_lock_for(Duration::from_millis(100))
-        .map_or_else(R::default, |mut known| run(known.get_or_insert_default()))
+    KNOWN.with(run).unwrap_or_default()
 }
 
 /// A memory object or sampler was made.

@@ -11,17 +11,17 @@ use crate::abi::functions::id;
 use crate::abi::signatures as f;
 use crate::facts::{objects, platforms};
 use crate::features::device_time::{self, Queue};
+use crate::os::fork_safe::ForkSafe;
 use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 /// Queues that command buffers were made for, by handle.
-static MADE_FOR: Mutex<Option<HashMap<usize, Vec<usize>>>> = Mutex::new(None);
+static MADE_FOR: ForkSafe<HashMap<usize, Vec<usize>>> = ForkSafe::new();
 
 /// The runtimes' functions behind our refusal, one for each slot of extension pointers.
 static TRUE: [AtomicPtr<std::ffi::c_void>; 3] = [const { AtomicPtr::new(null_mut()) }; 3];
@@ -57,7 +57,7 @@ pub unsafe fn clCreateCommandBufferKHR(
             // SAFETY: the call succeeded, so the list is as long as it says.
             let queues = unsafe { std::slice::from_raw_parts(queues, num_queues as u32 as usize) };
             let queues = queues.iter().map(|q| *q as usize).collect();
-            MADE_FOR.lock().get_or_insert_with(HashMap::new).insert(buffer as usize, queues);
+            MADE_FOR.with(|made_for| made_for.insert(buffer as usize, queues));
         }
     }
     entered.call(site.function, code, &[u64::from(buffer_id), u64::from(num_queues as u32)]);
@@ -66,8 +66,8 @@ pub unsafe fn clCreateCommandBufferKHR(
 
 /// The queue that a command buffer was made for, NULL if it was never seen.
 pub fn queue_of_command_buffer(buffer: H) -> H {
-    MADE_FOR.lock().as_ref().and_then(|m| m.get(&(buffer as usize))?.first().copied()).unwrap_or(0)
-        as H
+    let first = MADE_FOR.with(|made_for| made_for.get(&(buffer as usize))?.first().copied());
+    first.flatten().unwrap_or(0) as H
 }
 
 /// What to call in a slot of extension pointers for the runtime's function: the function itself but
@@ -124,8 +124,8 @@ unsafe extern "C-unwind" fn checked<const AT: usize>(
 /// A queue that differs from the one that the buffer was made for, to the application, in the bit
 /// that we add.
 fn differing(buffer: H, given: &[H]) -> Option<&'static Queue> {
-    let made_for = MADE_FOR.lock();
-    let made_for = made_for.as_ref()?.get(&(buffer as usize)).filter(|m| m.len() == given.len())?;
+    let made_for = MADE_FOR.with(|made_for| made_for.get(&(buffer as usize)).cloned()).flatten();
+    let made_for = made_for.filter(|m| m.len() == given.len())?;
     made_for.iter().zip(given).find_map(|(a, b)| {
         let (a, b) = (device_time::queue(*a as H)?, device_time::queue(*b)?);
         let differ =

@@ -1,5 +1,6 @@
 //! Contexts.
 
+use super::discovery;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
@@ -7,24 +8,25 @@ use crate::facts::contexts;
 use crate::facts::objects;
 use crate::features::device_time;
 use crate::hooks::callbacks;
+use crate::os::fork_safe::ForkSafe;
 use crate::recording::guard::{self, Entered};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 
 /// The application's references of each context. Contexts are few and their calls rare.
-static REFERENCES: Mutex<Option<HashMap<usize, i64>>> = Mutex::new(None);
+static REFERENCES: ForkSafe<HashMap<usize, i64>> = ForkSafe::new();
 
 /// Changes the application's reference count of a context; the new count, if the context is known.
 fn references(context: H, change: i64) -> Option<i64> {
-    let mut guard = REFERENCES.try_lock_for(std::time::Duration::from_millis(100))?;
-    let counts = guard.get_or_insert_with(HashMap::new);
-    let count = counts.get_mut(&(context as usize))?;
-    *count += change;
-    let now = *count;
-    if now <= 0 {
-        counts.remove(&(context as usize));
-    }
-    Some(now)
+    let changed = REFERENCES.with(|counts| {
+        let count = counts.get_mut(&(context as usize))?;
+        *count += change;
+        let now = *count;
+        if now <= 0 {
+            counts.remove(&(context as usize));
+        }
+        Some(now)
+    });
+    changed.flatten()
 }
 
 fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &[u64]) {
@@ -35,10 +37,7 @@ fn created(site: Site, entered: Entered, context: H, errcode: *mut i32, words: &
     if code == 0 {
         guard::protect((), || {
             context_id = objects::created(context, 0);
-            if let Some(mut guard) = REFERENCES.try_lock_for(std::time::Duration::from_millis(100))
-            {
-                guard.get_or_insert_with(HashMap::new).insert(context as usize, 1);
-            }
+            REFERENCES.with(|counts| counts.insert(context as usize, 1));
             contexts::describe(site, context, context_id);
         });
     }
@@ -81,6 +80,27 @@ pub unsafe fn clCreateContext(
     context
 }
 
+/// The platform that a context's properties name, NULL for the runtime's own choice.
+///
+/// # Safety
+/// `properties` is NULL or a list of pairs that ends with a 0.
+unsafe fn named_platform(properties: *const isize) -> H {
+    if properties.is_null() {
+        return std::ptr::null_mut();
+    }
+    for pair in 0.. {
+        // SAFETY: the pairs before were no end of the list.
+        let (name, value) = unsafe { (*properties.add(2 * pair), properties.add(2 * pair + 1)) };
+        match name {
+            0 => break,
+            // SAFETY: a name has a value.
+            name if name == cl::CL_CONTEXT_PLATFORM as isize => return unsafe { *value } as H,
+            _ => {}
+        }
+    }
+    std::ptr::null_mut()
+}
+
 #[inline(never)]
 pub unsafe fn clCreateContextFromType(
     site: Site,
@@ -91,17 +111,21 @@ pub unsafe fn clCreateContextFromType(
     user_data: P,
     errcode_ret: *mut i32,
 ) -> H {
-    let Some(entered) = guard::enter(site) else {
+    let Some(mut entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         let context = unsafe { real(properties, device_type, pfn_notify, user_data, errcode_ret) };
         super::created_unrecorded(context, || 0);
         return context;
     };
     let pair = callbacks::context_notify(pfn_notify, user_data);
+    // SAFETY: the application's list of properties.
+    let turn = discovery::turn(unsafe { named_platform(properties.cast()) });
+    entered.start_now();
     // SAFETY: the application's call with its callback wrapped.
     let context = guard::real_call(&entered, || unsafe {
         real(properties, device_type, pair.function, pair.data, errcode_ret)
     });
+    drop(turn);
     if context.is_null() {
         pair.refused();
     }

@@ -30,7 +30,7 @@ pub fn of(slot: usize, function: u16) -> Option<*mut c_void> {
 /// not.
 fn outermost(slot: usize) -> bool {
     let t = guard::thread();
-    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u32)
+    !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u8)
 }
 
 /// Whether it is recorded, too.

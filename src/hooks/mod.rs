@@ -7,6 +7,7 @@
 pub mod callbacks;
 pub mod command_buffer;
 pub mod context;
+mod discovery;
 pub mod enqueue;
 pub mod event;
 pub mod extension;

@@ -1,6 +1,7 @@
 //! Platforms and devices: they get ids when the application sees them, and a description when it
 //! makes a context of them.
 
+use super::discovery;
 use crate::abi::entry::{H, P, Site};
 use crate::abi::signatures as f;
 use crate::facts::objects;
@@ -64,14 +65,17 @@ pub unsafe fn clGetDeviceIDs(
     devices: *mut H,
     num_devices: P,
 ) -> i32 {
-    let Some(entered) = guard::enter(site) else {
+    let Some(mut entered) = guard::enter(site) else {
         // SAFETY: the application's own call.
         return unsafe { real(platform, device_type, num_entries, devices, num_devices) };
     };
+    let turn = discovery::turn(platform);
+    entered.start_now();
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe {
         real(platform, device_type, num_entries, devices, num_devices)
     });
+    drop(turn);
     if code == 0 {
         // SAFETY: the call succeeded.
         guard::protect((), || unsafe { listed(devices, num_entries, num_devices) });

@@ -9,13 +9,13 @@ use crate::abi::signatures as f;
 use crate::facts::{contexts, info, objects, platforms};
 use crate::features::device_time::{self, Made, NewQueue, Queue};
 use crate::features::intel_queue;
+use crate::os::fork_safe::ForkSafe;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs;
 use clscope_trace::values::DeviceTiming;
-use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
 /// The key in a list of properties.
@@ -509,7 +509,7 @@ impl Twin {
 }
 
 /// Whether each device's runtime reports times of commands on queues without profiling, by device.
-static ANSWERS: Mutex<Vec<(usize, bool)>> = Mutex::new(Vec::new());
+static ANSWERS: ForkSafe<Vec<(usize, bool)>> = ForkSafe::new();
 
 /// Whether a runtime reports times of commands on queues without profiling, as Mesa's Rusticl does
 /// against the specification: then it must report them to the application too. A marker on a queue
@@ -518,13 +518,13 @@ pub fn answers_without_profiling(site: Site, known: &Queue) -> bool {
     let found = |all: &[(usize, bool)]| {
         all.iter().find(|(device, _)| *device == known.device).map(|(_, answers)| *answers)
     };
-    if let Some(answers) = found(&ANSWERS.lock()) {
+    if let Some(answers) = ANSWERS.with(|all| found(all)).flatten() {
         return answers;
     }
     // What cannot be found out counts as no, as specified.
     let answers = guard::unseen(|| Twin::of(site, known).and_then(|twin| twin.tells_times(site)))
         .unwrap_or(false);
-    ANSWERS.lock().push((known.device, answers));
+    ANSWERS.with(|all| all.push((known.device, answers)));
     answers
 }
 

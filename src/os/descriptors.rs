@@ -1,8 +1,7 @@
-//! File descriptors beside the application's: high numbers, few where few are allowed, and no signal
-//! at the file-size limit.
+//! File descriptors beside the application's: high numbers, and few where few are
+//! allowed.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
 /// With fewer descriptors allowed the application needs them all.
@@ -28,28 +27,6 @@ pub fn raised(file: File) -> File {
         }
     }
     file
-}
-
-/// Runs a file call with SIGXFSZ held back: at the file-size limit the application must not get a
-/// signal for our write.
-pub fn limits_respected<R>(job: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-    // SAFETY: zeroed signal sets are initialised by sigemptyset; all pointers are to locals.
-    unsafe {
-        let (mut only, mut before, mut pending): (libc::sigset_t, libc::sigset_t, libc::sigset_t) =
-            (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&mut only);
-        libc::sigaddset(&mut only, libc::SIGXFSZ);
-        libc::sigpending(&mut pending);
-        let was_pending = libc::sigismember(&pending, libc::SIGXFSZ) == 1;
-        libc::pthread_sigmask(libc::SIG_BLOCK, &only, &mut before);
-        let result = job();
-        if result.is_err() && !was_pending {
-            let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            libc::sigtimedwait(&only, std::ptr::null_mut(), &none);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
-    }
 }
 
 /// Whether the application leaves descriptors to us.

@@ -4,5 +4,8 @@
 pub mod current;
 pub mod descriptors;
 pub mod doorbell;
+pub mod fork_safe;
 pub mod sync;
 pub mod threads;
+pub mod undisturbed;
+pub mod unwind;

@@ -1,13 +1,14 @@
 //! The only writer to stderr. Every message is also in the trace; each code is reported once.
 
+use crate::os::fork_safe::ForkSafe;
+use crate::os::undisturbed::undisturbed;
 use crate::recording;
 use crate::settings::config;
 use clscope_trace::defs::Warning;
-use parking_lot::Mutex;
 
 /// Codes told so far: bounded, so that a fault that repeats cannot fill memory. With the text where
 /// it was told before there was a trace to hold it.
-static TOLD: Mutex<Vec<(&'static str, Option<String>)>> = Mutex::new(Vec::new());
+static TOLD: ForkSafe<Vec<(&'static str, Option<String>)>> = ForkSafe::new();
 
 /// Says something to the user once per `code`: what happened, on what, and the next step.
 pub fn warn(code: &'static str, text: &str) {
@@ -21,11 +22,10 @@ pub fn note(code: &'static str, text: &str) {
 
 /// Puts what was told before the trace began into it.
 pub fn begin() {
-    let Some(mut told) = TOLD.try_lock() else { return };
-    let early: Vec<_> =
-        told.iter_mut().filter_map(|(code, text)| Some((*code, text.take()?))).collect();
-    drop(told);
-    early.iter().for_each(|(code, text)| define(code, text));
+    let early: Option<Vec<_>> = TOLD.with(|told| {
+        told.iter_mut().filter_map(|(code, text)| Some((*code, text.take()?))).collect()
+    });
+    early.unwrap_or_default().iter().for_each(|(code, text)| define(code, text));
 }
 
 fn define(code: &str, text: &str) {
@@ -33,22 +33,23 @@ fn define(code: &str, text: &str) {
 }
 
 fn tell(code: &'static str, text: &str, aloud: bool) {
-    // A forked child may inherit the lock taken: better to say nothing than to wait.
-    let Some(mut told) = TOLD.try_lock() else { return };
-    if told.iter().any(|(known, _)| *known == code) || told.len() > 64 {
+    let early = recording::current().is_none();
+    let new = TOLD.with(|told| {
+        let new = !told.iter().any(|(known, _)| *known == code) && told.len() <= 64;
+        if new {
+            told.push((code, early.then(|| text.to_owned())));
+        }
+        new
+    });
+    if new != Some(true) {
         return;
     }
-    let early = recording::current().is_none();
-    told.push((code, early.then(|| text.to_owned())));
-    drop(told);
     define(code, text);
     if aloud {
         let line = format!("clscope: {text}\n");
         #[expect(clippy::disallowed_methods, reason = "the only writer to stderr")]
         // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
         // ignore.
-        unsafe {
-            libc::write(2, line.as_ptr().cast(), line.len())
-        };
+        undisturbed(|| unsafe { libc::write(2, line.as_ptr().cast(), line.len()) });
     }
 }

@@ -4,10 +4,11 @@
 
 use super::{Recording, meta, ring};
 use crate::abi::functions;
-use crate::os::descriptors::{limits_respected, raised};
+use crate::os::descriptors::raised;
+use crate::os::undisturbed::undisturbed;
 use crate::recording::diag;
 use crate::settings::config;
-use clscope_io::output::Access;
+use clscope_io::output::{Access, own_directory};
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
@@ -41,10 +42,9 @@ pub struct Kept {
 
 impl Kept {
     fn create(path: &Path) -> io::Result<Self> {
-        let file = limits_respected(|| {
-            let mode = access().file();
-            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
-        })?;
+        let mode = access().file();
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
         let file = ManuallyDrop::new(raised(file));
         let facts = file.metadata()?;
         Ok(Self {
@@ -54,7 +54,8 @@ impl Kept {
         })
     }
 
-    /// Runs `job` on the file, reopened if its descriptor is not ours any more.
+    /// Runs `job` on the file, reopened if its descriptor is not ours any more. The caller is
+    /// [`undisturbed`].
     fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
         let mut file = self.file.lock();
         let same = file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
@@ -71,11 +72,11 @@ impl Kept {
             }
             *file = ManuallyDrop::new(raised(again));
         }
-        limits_respected(|| job(&file))
+        job(&file)
     }
 
-    /// Writes all of `bytes` at `offset`.
-    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    /// Writes all of `bytes` at `offset`. The caller is [`undisturbed`].
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.with(|f| f.write_all_at(bytes, offset))
     }
 }
@@ -108,13 +109,13 @@ pub struct Appended {
 impl Appended {
     /// Makes it.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { kept: Kept::create(path)?, end: 0 })
+        Ok(Self { kept: undisturbed(|| Kept::create(path))?, end: 0 })
     }
 }
 
 impl io::Write for Appended {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.kept.write_at(bytes, self.end)?;
+        undisturbed(|| self.kept.write_at(bytes, self.end))?;
         self.end += bytes.len() as u64;
         Ok(bytes.len())
     }
@@ -145,6 +146,14 @@ impl Files {
         builder.create(&directory).map_err(|e| {
             format!(
                 "cannot make the trace directory {}: {e}; name a writable one with {}",
+                directory.display(),
+                clscope_trace::settings::TRACE
+            )
+        })?;
+        // Another user could have made it to have us write elsewhere: its default name can be guessed.
+        own_directory(&directory).map_err(|e| {
+            format!(
+                "cannot use {} as the trace directory: {e}; name another one with {}",
                 directory.display(),
                 clscope_trace::settings::TRACE
             )
@@ -235,10 +244,12 @@ impl Files {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut end = self.defs_end.lock();
-        self.defs.write_at(bytes, *end)?;
-        *end += bytes.len() as u64;
-        Ok(())
+        undisturbed(|| {
+            let mut end = self.defs_end.lock();
+            self.defs.write_at(bytes, *end)?;
+            *end += bytes.len() as u64;
+            Ok(())
+        })
     }
 
     /// Appends a definition.

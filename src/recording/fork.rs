@@ -3,6 +3,7 @@
 //! the parent's is touched.
 
 use super::{Recording, current, guard, ring, state};
+use crate::os::fork_safe;
 
 /// Installs the handler that runs in forked children.
 pub fn watch() {
@@ -12,6 +13,7 @@ pub fn watch() {
 }
 
 extern "C" fn in_child() {
+    fork_safe::in_child();
     if current().is_some_and(Recording::is_anothers) {
         state::wipe();
         ring::forget(guard::thread());

@@ -5,9 +5,11 @@
 //! The fast path touches the thread's own line, two global words, and its ring: no lock, no
 //! allocation, no system call.
 
+use super::frames;
 use super::protocol::{self, cell};
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
+use crate::os::undisturbed::uncancelled;
 use crate::recording::{self, state, state::Begun};
 use clscope_trace::file::ring;
 use clscope_trace::record;
@@ -33,14 +35,14 @@ pub fn enter(site: Site) -> Option<Entered> {
     if t.depth.get() == 0 && state::active() {
         Some(entered(t, site, 0))
     } else {
-        enter_slowly(t, site)
+        enter_slowly(t, site, frames::here())
     }
 }
 
 #[cold]
 #[inline(never)]
-fn enter_slowly(t: &'static Thread, site: Site) -> Option<Entered> {
-    match slow_enter(t, site) {
+fn enter_slowly(t: &'static Thread, site: Site, at: u32) -> Option<Entered> {
+    match slow_enter(t, site, at) {
         Begun::Off => None,
         begun => Some(entered(t, site, if begun == Begun::Silent { SILENT } else { 0 })),
     }
@@ -48,7 +50,8 @@ fn enter_slowly(t: &'static Thread, site: Site) -> Option<Entered> {
 
 #[inline(always)]
 fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
-    t.depth.set(1 + site.slot as u32);
+    t.depth.set(1 + site.slot as u8);
+    t.frame.set(frames::here());
     let begin = recording::now();
     let header = t.header.get();
     // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than
@@ -60,17 +63,18 @@ fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
     Entered { thread: t, mark: begin | silent }
 }
 
-fn slow_enter(t: &Thread, site: Site) -> Begun {
-    if !t.outside() {
+fn slow_enter(t: &Thread, site: Site, at: u32) -> Begun {
+    if !t.outside() && !left_behind(t, site, at) {
         // What comes in by the same way as the call that is under way is the application's: a
         // signal handler that interrupted it. What the runtime or a lower layer calls meanwhile
         // comes in by another way, or not at all.
-        if t.writing.get() || t.depth.get() == 1 + site.slot as u32 {
+        if t.writing.get() || t.depth.get() == 1 + site.slot as u8 {
             recording::ring::count_dropped(t, 1);
         }
         return Begun::Off;
     }
     let before = t.depth.replace(OWN);
+    t.frame.set(at);
     let go = protect(Begun::Off, || {
         let begun = state::begin(site.function);
         if begun == Begun::Recorded && t.ring.get().is_null() {
@@ -80,6 +84,26 @@ fn slow_enter(t: &Thread, site: Site) -> Begun {
     });
     t.depth.set(if t.ring.get().is_null() { before } else { 0 });
     go
+}
+
+/// Whether the call that the thread counts as being in was left behind our back; then the thread is
+/// outside again, and the record of that call is lost.
+fn left_behind(t: &Thread, site: Site, at: u32) -> bool {
+    // Another way is taken by what the runtime or a lower layer calls, with every call where the
+    // recorder came in twice: too often to unwind the stack for it.
+    let same_way = t.depth.get() == 1 + site.slot as u8;
+    if !frames::left(t.frame.get(), at, same_way) {
+        return false;
+    }
+    if t.writing.get() {
+        recording::ring::mend(t);
+    }
+    recording::ring::count_dropped(t, 1);
+    // SAFETY: the thread's header, see `enter`.
+    unsafe { cell(t.header.get(), ring::CALL) }.store(0, Ordering::Relaxed);
+    t.writing.set(false);
+    t.depth.set(if t.ring.get().is_null() { FRESH } else { 0 });
+    true
 }
 
 impl Entered {
@@ -172,7 +196,7 @@ impl Entered {
         let t = self.thread;
         let duration = end.wrapping_sub(self.begin());
         if self.recorded() {
-            protect((), || recording::ring::call(t, function, code, arguments, end, duration));
+            caught((), || recording::ring::call(t, function, code, arguments, end, duration));
         }
         leave(t);
     }
@@ -180,7 +204,7 @@ impl Entered {
     /// Runs `finish`, which writes records and may call OpenCL unseen, then ends the call.
     pub fn with(self, finish: impl FnOnce(&'static Thread)) {
         let t = self.thread;
-        protect((), || finish(t));
+        caught((), || finish(t));
         leave(t);
     }
 }
@@ -203,7 +227,7 @@ fn slow_plain(
     end: u64,
     duration: u64,
 ) {
-    protect((), || match small {
+    caught((), || match small {
         Some(small) if code == 0 => recording::ring::plain(t, function, id, small, end, duration),
         _ => recording::ring::call(t, function, code, long, end, duration),
     });
@@ -247,8 +271,15 @@ pub fn real_call<R>(entered: &Entered, call: impl FnOnce() -> R) -> R {
     returned
 }
 
-/// Runs the recorder's code: a panic in it is caught, reported once, and ends recording only.
+/// Runs the recorder's code: a panic in it is caught, reported once, and ends recording only. The
+/// thread is not cancelled meanwhile: a forced unwinding would end in here.
 pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
+    uncancelled(|| caught(otherwise, run))
+}
+
+/// As [`protect`], for what writes records: what it calls that could be a cancellation point is
+/// [`uncancelled`] by itself, so that a record costs nothing for it.
+fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => value,
         Err(payload) => {
@@ -262,10 +293,11 @@ pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
 
 /// Lifts the guard while application code runs inside a recorded call, then puts it back.
 pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
-    struct Back(&'static Thread, u32, bool, u64, u64);
+    struct Back(&'static Thread, u8, bool, u64, u64, u32);
     impl Drop for Back {
         fn drop(&mut self) {
             self.0.depth.set(self.1);
+            self.0.frame.set(self.5);
             self.0.writing.set(self.2);
             let header = self.0.header.get();
             // SAFETY: the thread's header, see `enter`.
@@ -291,19 +323,22 @@ pub fn lifted<R>(run: impl FnOnce() -> R) -> R {
         }
     };
     let outside = if t.ring.get().is_null() { FRESH } else { 0 };
-    let _back = Back(t, t.depth.replace(outside), t.writing.replace(false), call, begin);
+    let frame = t.frame.get();
+    let _back = Back(t, t.depth.replace(outside), t.writing.replace(false), call, begin, frame);
     run()
 }
 
-/// Calls OpenCL on our own account: nested, so that nothing of it is recorded.
+/// Calls OpenCL on our own account: nested, so that nothing of it is recorded, and not cancelled,
+/// since the application has made no such call.
 pub fn unseen<R>(run: impl FnOnce() -> R) -> R {
-    struct Back(&'static Thread, u32);
+    struct Back(&'static Thread, u8, u32);
     impl Drop for Back {
         fn drop(&mut self) {
             self.0.depth.set(self.1);
+            self.0.frame.set(self.2);
         }
     }
     let t = thread();
-    let _back = Back(t, t.depth.replace(OWN));
-    run()
+    let _back = Back(t, t.depth.replace(OWN), t.frame.replace(frames::here()));
+    uncancelled(run)
 }

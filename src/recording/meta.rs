@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Recording, files};
+use crate::os::undisturbed::undisturbed;
 use crate::settings::config::{self, Config};
 use clscope_io::output::create_new;
 use clscope_trace::defs;
@@ -107,10 +108,12 @@ fn write(files: &files::Files, end: Option<u64>) {
     // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the
     // definitions say it all.
     let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
-    if let Ok(text) = serde_json::to_vec_pretty(&meta)
-        && replace(&temporary, &text).is_ok()
-    {
-        let _ = std::fs::rename(&temporary, &path);
+    if let Ok(text) = serde_json::to_vec_pretty(&meta) {
+        undisturbed(|| {
+            if replace(&temporary, &text).is_ok() {
+                let _ = std::fs::rename(&temporary, &path);
+            }
+        });
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod diag;
 pub mod files;
 pub mod fork;
+mod frames;
 pub mod guard;
 pub mod meta;
 mod protocol;
@@ -16,6 +17,7 @@ pub mod thread;
 pub mod writer;
 
 use crate::os::current::Current;
+use crate::os::fork_safe;
 use crate::settings::config::Config;
 use clscope_trace::Clock;
 use clscope_trace::defs::{Anchor, Def};
@@ -58,7 +60,9 @@ impl Recording {
         TSC.store(clock == Clock::Tsc, Ordering::Relaxed);
         let parent = current();
         if parent.is_some() {
-            // A forked child: the ring of its only thread belongs to the parent.
+            // A forked child, perhaps one that no fork handler told: the ring of its only thread
+            // belongs to the parent.
+            fork_safe::in_child();
             ring::forget(guard::thread());
         }
         let files = files::Files::create(clock, parent, layer)?;

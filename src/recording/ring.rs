@@ -9,6 +9,7 @@ use super::guard::{Thread, publish};
 use super::protocol::{self, Beginning, cell};
 use super::writer::Full;
 use super::{Recording, current, diag, files, now};
+use crate::os::undisturbed::undisturbed;
 use clscope_trace::defs;
 use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
@@ -289,7 +290,7 @@ pub fn count_dropped(t: &Thread, records: u64) {
 /// Takes a ring for a thread that has none, before its first call.
 pub fn begin(t: &Thread) {
     if let Some(recording) = current() {
-        acquire(t, recording, SIZES[0], None, now());
+        undisturbed(|| acquire(t, recording, SIZES[0], None, now()));
     }
 }
 
@@ -297,6 +298,10 @@ pub fn begin(t: &Thread) {
 #[cold]
 #[inline(never)]
 fn make_room(t: &Thread, time: u64) -> bool {
+    undisturbed(|| room_made(t, time))
+}
+
+fn room_made(t: &Thread, time: u64) -> bool {
     let Some(recording) = current() else { return false };
     let owned = t.ring.get();
     if owned.is_null() {
@@ -544,6 +549,28 @@ fn tell_drops(t: &Thread) {
     }
 }
 
+/// Makes the thread's view of its ring agree with the header again, after a record was left half
+/// written: what is published stays, and what follows begins a block with a time of its own.
+pub fn mend(t: &Thread) {
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; what was left held no
+    // reference to it, since no signal comes through while a ring is drained.
+    let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
+    let header = owned.header();
+    // SAFETY: the thread's header.
+    let position = unsafe { cell(header, ring::POSITION) }.load(Ordering::Relaxed);
+    let (_, used) = protocol::parts(position);
+    t.position.set(position);
+    // SAFETY: what is used lies behind the header, in the region.
+    unsafe {
+        t.cursor.set(header.add(RING_HEADER_LEN + used).cast());
+        t.limit.set(header.add(owned.region.size).cast());
+    }
+    t.header.set(header);
+    let now = now();
+    t.last.set(now);
+    undisturbed(|| drain(t, owned, now));
+}
+
 /// Marks a region free for the next thread.
 pub fn give_back(recording: &Recording, region: Region) {
     // SAFETY: the region's header; its thread has left it.
@@ -592,7 +619,7 @@ fn on_exit(t: &Thread) {
 
 unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
     let t = super::guard::thread();
-    super::guard::protect((), || {
+    let last = || {
         let owned = t.ring.get();
         if owned.is_null() || current().is_none_or(Recording::is_anothers) {
             return;
@@ -614,5 +641,6 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         } else {
             std::mem::forget(owned);
         }
-    });
+    };
+    super::guard::protect((), || undisturbed(last));
 }

@@ -5,6 +5,7 @@
 use super::files::Files;
 use super::{Recording, guard, ring};
 use crate::abi::functions::{COUNT, FUNCTIONS};
+use crate::os::undisturbed::undisturbed;
 use crate::settings::config;
 use clscope_trace::file::control;
 use clscope_trace::values;
@@ -115,7 +116,7 @@ pub fn begin(function: u16) -> Begun {
                 word.store(BEGINNING, Ordering::Relaxed);
                 WORD.store((&raw const *word).cast_mut(), Ordering::Release);
                 // A panic on the way must not leave others waiting.
-                let next = guard::protect(OFF, start);
+                let next = guard::protect(OFF, || undisturbed(start));
                 word.store(next, Ordering::Release);
                 FALLBACK.store(next, Ordering::Release);
             }

@@ -31,9 +31,11 @@ pub struct Thread {
     /// Whether the thread is inside a recorded call: 0 outside, [`FRESH`] outside and never inside
     /// before, [`OWN`] in the recorder's own calls, else 1 + the slot of the way that it came in
     /// by.
-    pub depth: Cell<u32>,
+    pub depth: Cell<u8>,
     /// Whether it is in the middle of writing a record.
     pub writing: Cell<bool>,
+    /// Where on the stack `depth` was set to what it is (`frames`).
+    pub frame: Cell<u32>,
 }
 
 /// The beginning of what the layers above keep for a thread.
@@ -47,11 +49,11 @@ pub struct Kept {
 }
 
 /// Depth of a thread that calls OpenCL on our own account.
-pub const OWN: u32 = u32::MAX;
+pub const OWN: u8 = u8::MAX;
 
 /// Depth of a thread that has no ring yet: it takes one before its first call is made, so that the
 /// call is named should the process die in it.
-pub const FRESH: u32 = u32::MAX - 1;
+pub const FRESH: u8 = u8::MAX - 1;
 
 impl Thread {
     /// Gives back what the layers above keep: the thread ends, or is another process's.
@@ -142,8 +144,8 @@ std::arch::global_asm!(
     ".zero {header}",
     ".quad {scratch}",
     ".zero {depth} - {header} - 8",
-    ".long {fresh}",
-    ".zero 64 - {depth} - 4",
+    ".byte {fresh}",
+    ".zero 64 - {depth} - 1",
     ".popsection",
     header = const std::mem::offset_of!(Thread, header),
     depth = const std::mem::offset_of!(Thread, depth),
@@ -169,6 +171,7 @@ thread_local! {
             kept: Cell::new(std::ptr::null_mut()),
             depth: Cell::new(FRESH),
             writing: Cell::new(false),
+            frame: Cell::new(0),
         }
     };
 }

@@ -1,0 +1,142 @@
+//! What happens to a thread or a process in the middle of our work is the application's affair:
+//! cancellation, forks, limits that it lowers, threads that race for the first call. It goes as
+//! without us.
+
+use clscope_tests::{Mode, Recorded, Runtime, Stage};
+
+/// Kinds of calls in which no runtime here has a cancellation point of its own, and how often each
+/// is made.
+const UNCANCELLED: &str =
+    "cancel 300 platforms info retain setarg buffer kernel queue userevent event launch write";
+
+#[test]
+fn a_cancelled_thread_ends_where_it_would_without_us() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        for line in [UNCANCELLED, "cancel 20 context"] {
+            let bare = stage.app(Mode::Bare, "bare", line).run().success();
+            for mode in Mode::RECORDING {
+                stage.forget("t");
+                let with = stage.app(mode, "t", line).run();
+                assert_eq!(with.seen(), bare.seen(), "{mode:?} {line}: {}", with.stderr);
+                let recorded = Recorded::read(&[&stage.trace("t")]);
+                assert_eq!(
+                    recorded.only().launches(Some("vector_add")),
+                    5,
+                    "{mode:?}: what follows is recorded"
+                );
+            }
+        }
+    }
+}
+
+/// A runtime's own start has cancellation points; the fake library has none.
+#[test]
+fn a_thread_is_not_cancelled_in_the_first_call_of_a_process() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let bare = stage.app(Mode::Bare, "bare", "cancel 50 first").run().success();
+    for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+        stage.forget("t");
+        let with = stage.app(mode, "t", "cancel 50 first").run();
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        assert_eq!(recorded.only().count("clGetPlatformIDs"), 51, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_child_forked_while_another_thread_is_in_our_midst_goes_on() {
+    for line in ["fork_held context 40", "fork_held kernel 40"] {
+        let stage = Stage::new(Runtime::FakeLoader);
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+            stage.forget("t");
+            let with = stage.app(mode, "t", line).env("CLSCOPE_KERNELS", "inc*").run();
+            assert_eq!(with.seen(), bare.seen(), "{mode:?} {line}: {}", with.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_file_sizes_that_the_application_lowers_does_not_end_it() {
+    for runtime in [Runtime::Pocl, Runtime::FakeDriver] {
+        let stage = Stage::new(runtime);
+        for bytes in [0, 20_000] {
+            let line = format!("lower_limit {bytes} 20000");
+            // What it prints is written before; our messages would meet the limit, too.
+            let bare = stage.app(Mode::Bare, "bare", &line).run().success();
+            for mode in Mode::RECORDING {
+                stage.forget("t");
+                let with = stage.app(mode, "t", &line).run();
+                assert_eq!(with.seen(), bare.seen(), "{mode:?} {bytes}: {}", with.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_that_race_for_a_platforms_first_discovery_come_through() {
+    for runtime in Runtime::real() {
+        for mode in Mode::RECORDING {
+            for _ in 0..5 {
+                let (finished, recorded) = Stage::new(runtime.clone()).record(mode, "discover 4");
+                assert_eq!(finished.status.code(), Some(0), "{mode:?}: {}", finished.stderr);
+                assert_eq!(finished.stdout, "contexts 4\n", "{mode:?}");
+                let devices = &recorded.only().definitions.devices;
+                assert!(!devices.is_empty(), "{mode:?}");
+                assert!(devices.values().all(|d| !d.name.is_empty()), "{mode:?}: {devices:?}");
+            }
+        }
+    }
+}
+
+/// A signal's handler that leaves a call by siglongjmp runs nothing of ours: what comes afterwards
+/// is recorded all the same, and what a handler calls in the middle of a call is not.
+#[test]
+fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        for how in ["same", "deeper", "stack", "inside"] {
+            let line = format!("jump_out {how} 20 1000");
+            let bare = stage.app(Mode::Bare, "bare", &line).run().success();
+            for mode in Mode::RECORDING {
+                let (with, recorded) = stage.record(mode, &line);
+                assert_eq!(with.seen(), bare.seen(), "{mode:?} {how}: {}", with.stderr);
+                let process = recorded.only();
+                assert_eq!(process.count("clRetainMemObject"), 20_000, "{mode:?} {how}");
+                // A call that was left, or three pairs of calls in the middle of one.
+                let lost = if how == "inside" { 20 * 6 } else { 20 };
+                assert_eq!(process.dropped, lost, "{mode:?} {how}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_through_links_nor_into_anothers_directory() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare = stage.app(Mode::Bare, "bare", "linked 3").run().success();
+    let secret = stage.join("secret");
+    std::fs::write(&secret, "mine").unwrap();
+    // The name under which meta.json is written first is planted with the process's own id.
+    let app = clscope_tests::artifacts().fixture("linked");
+    let script = format!(
+        "mkdir t.clscope && for n in .meta.$$-0.json meta.json $$-0.defs $$-0.ring; do \
+         ln -s '{}' t.clscope/$n; done; exec '{}' 3",
+        secret.display(),
+        app.display()
+    );
+    let with = stage.program(Mode::Preload, "t", "sh").args(["-c", &script]).run();
+    assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "mine");
+    // A directory that is a link.
+    stage.forget("t");
+    std::fs::create_dir(stage.join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(stage.join("elsewhere"), stage.trace("t")).unwrap();
+    for mode in [Mode::Preload, Mode::Layer, Mode::Audit] {
+        let with = stage.app(mode, "t", "linked 3").run();
+        assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+        assert!(with.stderr.contains("t.clscope"), "{mode:?} says it: {}", with.stderr);
+        assert_eq!(std::fs::read_dir(stage.join("elsewhere")).unwrap().count(), 0, "{mode:?}");
+    }
+}
