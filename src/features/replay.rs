@@ -1,8 +1,8 @@
-//! Owns `CLSCOPE_REPLAY`: the first launch of each kernel with each global size is repeated before
-//! the application's own, in batches long enough for a slow sensor, with the buffers that it may
-//! write saved before and restored after, so that the application's launch finds everything as if
-//! nothing had run. Refuses launches of which it cannot know what they write, with the reason in
-//! the trace; refuses to read sensors.
+//! Owns `CLSCOPE_REPLAY`: the first launch of each kernel (by program and name) with each global
+//! size is repeated before the application's own, in batches long enough for a slow sensor, with
+//! the buffers that it may write saved before and restored after, so that the application's launch
+//! finds everything as if nothing had run. Refuses launches of which it cannot know what they
+//! write, with the reason in the trace; refuses to read sensors.
 //!
 //! Between launches buffers are restored only where that matters: a launch that leaves what it may
 //! write as the launch before left it (two are tried, and what they leave is compared) finds the
@@ -51,7 +51,8 @@ unsafe impl Send for Argument {}
 struct Known {
     memory: HashMap<usize, Memory>,
     arguments: HashMap<usize, BTreeMap<u32, Argument>>,
-    done: HashSet<(u32, Vec<u64>)>,
+    /// Program, name and global size of what was repeated, or could not be.
+    done: HashSet<(u32, String, Vec<u64>)>,
 }
 
 static KNOWN: ForkSafe<Known> = ForkSafe::new();
@@ -126,7 +127,11 @@ pub unsafe fn launch(slot: usize, launch: &Launch) {
     let global: Vec<u64> =
         (0..launch.dimensions as usize).map(|d| unsafe { *launch.global.add(d) as u64 }).collect();
     let kernel = objects::id(launch.kernel);
-    if !known(|k| k.done.insert((kernel, global.clone()))) {
+    // Not by the object: some applications make a new one for each launch.
+    let info = api::clGetKernelInfo.behind(slot);
+    let name = info::text(info, launch.kernel, cl::CL_KERNEL_FUNCTION_NAME);
+    let program = info::number(info, launch.kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0);
+    if !known(|k| k.done.insert((objects::id(program as H), name, global.clone()))) {
         return;
     }
     let mut out = Replay { kernel, queue: objects::id(launch.queue), global, ..Replay::default() };

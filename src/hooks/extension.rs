@@ -39,7 +39,8 @@ pub unsafe fn replacement(name: P, theirs: H) -> H {
     // One slot per distinct pointer: two platforms may both have the function.
     let slots = real::EXTENSIONS.clone();
     let held = |s: &usize| {
-        real::known(*s, function) == theirs || command_buffer::stands_for(*s, function, theirs)
+        real::known_behind(*s, function) == theirs
+            || command_buffer::stands_for(*s, function, theirs)
     };
     let slot = slots
         .clone()

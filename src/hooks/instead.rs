@@ -1,7 +1,8 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
 //! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other runs pay
 //! nothing. A stand-in makes the application's call exactly once; what else it does is listed in
-//! `changes`. Refuses to replace extension pointers.
+//! `changes`. They cover every way into the recorder: exported symbols, layers, and functions that
+//! were bound to or handed out as extension pointers. Refuses to decide what is repeated.
 
 use super::snapshot;
 use crate::abi::entry::{H, P, Returned};
@@ -22,6 +23,9 @@ pub fn of(slot: usize, function: u16) -> Option<*mut c_void> {
         0 => stand_in::<0>(function),
         1 => stand_in::<1>(function),
         2 => stand_in::<2>(function),
+        3 => stand_in::<3>(function),
+        4 => stand_in::<4>(function),
+        5 => stand_in::<5>(function),
         _ => None,
     }
 }

@@ -41,12 +41,9 @@ pub type StandIn = fn(usize, u16) -> Option<*mut c_void>;
 
 static STAND_INS: OnceRef<'static, StandIn> = OnceRef::new();
 
-/// Ways that have stand-ins: preload and layers.
-const STANDING: usize = LAYERS.end;
-
 /// The functions behind stand-ins.
-static TRUE: [[AtomicPtr<c_void>; COUNT]; STANDING] =
-    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; STANDING];
+static TRUE: [[AtomicPtr<c_void>; COUNT]; SLOTS] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; COUNT] }; SLOTS];
 
 /// Asks for a stand-in wherever a function is found from now on. Told before any is.
 pub fn stand_ins(of: &'static StandIn) {
@@ -80,6 +77,13 @@ pub fn known(slot: usize, function: u16) -> *mut c_void {
     REAL.get(slot)
         .and_then(|s| s.get(function as usize))
         .map_or(std::ptr::null_mut(), |c| c.load(Ordering::Relaxed))
+}
+
+/// What a slot holds, the function itself where another stands in for it.
+pub fn known_behind(slot: usize, function: u16) -> *mut c_void {
+    let known = known(slot, function);
+    let behind = behind(slot, function);
+    if known.is_null() || behind.is_null() { known } else { behind }
 }
 
 /// The real function for a call of our own in the same runtime as `slot`: extension slots hold only
@@ -133,9 +137,12 @@ impl<F: Copy> Function<F> {
     /// As [`own`](Self::own), the function itself where another stands in for it.
     pub fn behind(&self, slot: usize) -> Option<F> {
         let found = own(slot, self.id);
-        let behind = behind(slot, self.id);
+        // The slot's own, or another way's, which may have a stand-in, too.
+        let held_by = std::iter::once(slot)
+            .chain(0..SLOTS)
+            .find(|slot| !found.is_null() && known(*slot, self.id) == found);
         // SAFETY: found under this function's name.
-        unsafe { self.at(if behind.is_null() { found } else { behind }) }
+        unsafe { self.at(held_by.map_or(found, |slot| known_behind(slot, self.id))) }
     }
 
     /// The function that a stand-in in this slot stands for.
@@ -159,7 +166,7 @@ impl<F: Copy> Function<F> {
 #[cold]
 fn beside(slot: usize, function: u16) -> *mut c_void {
     let name = FUNCTIONS.get(function as usize).map(|f| f.name);
-    let neighbour = (0..COUNT as u16).map(|f| known(slot, f)).find(|f| !f.is_null());
+    let neighbour = (0..COUNT as u16).map(|f| known_behind(slot, f)).find(|f| !f.is_null());
     match name.zip(neighbour) {
         Some((name, neighbour)) => loaders::beside(neighbour, name),
         None => std::ptr::null_mut(),

@@ -769,6 +769,34 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
 }
 
 #[test]
+fn replays_reach_applications_that_open_their_loader_themselves() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare =
+        stage.app(Mode::Bare, "b", "dlopen_by_name libOpenCL.so.1 local 5").run().success().stdout;
+    let app = clscope_tests::artifacts().fixture("dlopen_by_name").display().to_string();
+    // As OpenCV does: bound functions, where there are no stand-ins for exported symbols.
+    for (name, inject) in
+        [("all", None), ("audit", Some("preload,audit")), ("layer", Some("preload,layer"))]
+    {
+        let trace = stage.trace(name).display().to_string();
+        let mut words = vec!["record", "-q", "-o", &trace, "--sensors", "off", "--replay", "6:20"];
+        words.extend(inject.iter().flat_map(|ways| ["--inject", ways]));
+        words.extend(["--", &app, "libOpenCL.so.1", "local", "5"]);
+        assert_eq!(stage.clscope(&words).run().success().stdout, bare, "{name}");
+        let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
+        let replays: Vec<Value> = dump
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take())
+            .filter(|definition| definition["kind"] == "Replay")
+            .collect();
+        assert_eq!(replays.len(), 1, "one kernel of one size, {name}: {replays:?}");
+        assert_eq!(replays[0]["refused"], "", "{name}: {replays:?}");
+        let batches = replays[0]["batches"].as_array().unwrap();
+        assert!(batches.iter().filter(|b| b["restores_only"] == false).count() == 6, "{name}");
+    }
+}
+
+#[test]
 fn nothing_is_replayed_behind_a_user_event() {
     let stage = Stage::new(Runtime::Pocl);
     let bare = stage.app(Mode::Bare, "b", "user_event_gate").run().success().stdout;
