@@ -18,7 +18,7 @@ use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::stats::estimate::Sampled;
 use clscope_analysis::stats::windows::{Launch, Timed, What, Windows};
 use clscope_analysis::time::{HostNs, Span, ThreadIndex};
-use clscope_trace::record::flag;
+use clscope_trace::record::{flag, size_class};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
@@ -27,6 +27,9 @@ use std::path::Path;
 /// device_time/sampling.rs).
 const ALWAYS: usize = 16;
 const KEPT: f64 = 8.0;
+/// Probabilities tried: of busy applications, where launches cost more than the budget allows for; and
+/// of paced ones.
+const COMMON: [f64; 3] = [1.0 / 65.0, 0.2, 0.8];
 
 struct Random(u64);
 
@@ -50,10 +53,20 @@ impl Random {
 
 /// What happened to one queue, in the order of the timeline.
 enum Step {
-    /// Command, kernel (0 for other commands), geometry, thread, call, length.
-    Enqueued(u64, u32, u32, ThreadIndex, Span, u64),
+    Enqueued(Enqueued),
     Completed(u64, Timed),
     Finished(Span),
+}
+
+/// A command: its class (0 where it is never left out), whether the call waited for it, its length.
+struct Enqueued {
+    id: u64,
+    class: u32,
+    geometry: u32,
+    thread: ThreadIndex,
+    call: Span,
+    blocking: bool,
+    length: u64,
 }
 
 /// A fully timed queue.
@@ -62,25 +75,29 @@ struct Population {
     names: Vec<String>,
     steps: Vec<Step>,
     cpu: bool,
+    /// In-order, and its times on the timeline are known.
+    ordered: bool,
 }
 
 impl Population {
     /// Launches of one kernel whose times on the timeline are not known.
     fn alone(name: &str, durations: impl Iterator<Item = u64>) -> Self {
-        let step = |(i, d)| {
-            Step::Enqueued(
-                i as u64,
-                1,
-                0,
-                ThreadIndex(0),
-                Span { begin: HostNs(i as i64), end: HostNs(i as i64) },
-                d,
-            )
+        let step = |(i, length)| {
+            Step::Enqueued(Enqueued {
+                id: i as u64,
+                class: 1,
+                geometry: 0,
+                thread: ThreadIndex(0),
+                call: Span { begin: HostNs(i as i64), end: HostNs(i as i64) },
+                blocking: false,
+                length,
+            })
         };
         Self {
             names: vec![name.to_owned()],
             steps: durations.enumerate().map(step).collect(),
             cpu: false,
+            ordered: false,
         }
     }
 }
@@ -120,7 +137,7 @@ fn synthetic() -> Vec<Population> {
     ]
 }
 
-/// Kernels of a trace with at least 300 timed launches.
+/// Kernels and transfers of a trace.
 fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
     let mut processes: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
     for entry in std::fs::read_dir(path)? {
@@ -153,7 +170,7 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
     });
     let trace = Trace::open(files.collect());
     let alignment = trace.align();
-    let mut queues: BTreeMap<(u32, u32), (Vec<u32>, Vec<Step>)> = BTreeMap::new();
+    let mut queues: BTreeMap<(u32, u32), (Vec<String>, Vec<Step>)> = BTreeMap::new();
     let mut lengths: BTreeMap<(u32, u64), u64> = BTreeMap::new();
     for event in trace.events(Some(&alignment)) {
         if let Event::Command(command) = event
@@ -169,27 +186,30 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
                     let Some(length) = lengths.get(&(call.process.0, e.record.id)) else {
                         continue;
                     };
-                    let (kernels, steps) =
+                    let (names, steps) =
                         queues.entry((call.process.0, e.record.queue)).or_default();
-                    let mut number = 0;
-                    if e.record.kind.is_kernel() {
-                        number = kernels
-                            .iter()
-                            .position(|k| *k == e.record.object)
-                            .unwrap_or(kernels.len())
-                            + 1;
-                        if number > kernels.len() {
-                            kernels.push(e.record.object);
+                    let mut class = 0;
+                    if e.record.kind.is_sampled() {
+                        let d = &trace.process(call.process).definitions;
+                        let name = if e.record.kind.is_kernel() {
+                            d.kernel_name(e.record.object).into_owned()
+                        } else {
+                            format!("{} 2^{}", e.record.kind.name(), size_class(e.record.bytes))
+                        };
+                        class = names.iter().position(|n| *n == name).unwrap_or(names.len()) + 1;
+                        if class > names.len() {
+                            names.push(name);
                         }
                     }
-                    steps.push(Step::Enqueued(
-                        e.record.id,
-                        number as u32,
-                        e.record.geometry,
-                        call.thread,
-                        call.span,
-                        *length,
-                    ));
+                    steps.push(Step::Enqueued(Enqueued {
+                        id: e.record.id,
+                        class: class as u32,
+                        geometry: if e.record.kind.is_kernel() { e.record.geometry } else { 0 },
+                        thread: call.thread,
+                        call: call.span,
+                        blocking: e.has(flag::BLOCKING),
+                        length: *length,
+                    }));
                 }
                 Kept::Plain { id, .. }
                     if trace.process(call.process).definitions.function_name(call.function)
@@ -223,9 +243,6 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
         }
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = |process: u32, kernel: &u32| {
-        format!("{} of {file}", trace.processes[process as usize].definitions.kernel_name(*kernel))
-    };
     // CL_DEVICE_TYPE_CPU.
     let cpu = |process: u32, queue: u32| {
         let d = &trace.processes[process as usize].definitions;
@@ -234,12 +251,18 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
             .and_then(|q| d.devices.get(&q.device))
             .is_some_and(|d| d.device_type & 2 != 0)
     };
-    let of_queue =
-        |((process, queue), (kernels, steps)): ((u32, u32), (Vec<u32>, Vec<Step>))| Population {
-            names: kernels.iter().map(|k| name(process, k)).collect(),
+    let ordered = |process: u32, queue: u32| {
+        let d = &trace.processes[process as usize].definitions;
+        d.queues.get(&queue).is_none_or(|q| !q.is_out_of_order())
+    };
+    let of_queue = |((process, queue), (names, steps)): ((u32, u32), (Vec<String>, Vec<Step>))| {
+        Population {
+            names: names.iter().map(|name| format!("{name} of {file}")).collect(),
             steps,
             cpu: cpu(process, queue),
-        };
+            ordered: ordered(process, queue),
+        }
+    };
     Ok(queues.into_iter().map(of_queue).collect())
 }
 
@@ -247,6 +270,7 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
 #[derive(Default)]
 struct Coverage {
     launches: u64,
+    timed: u64,
     trials: u64,
     inside: u64,
     below: u64,
@@ -260,50 +284,52 @@ struct Coverage {
     errors: Vec<f64>,
 }
 
-fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
+/// `common`: the probability about which it varies.
+fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<Coverage> {
     let kernels = population.names.len();
     let mut out: Vec<Coverage> = (0..kernels).map(|_| Coverage::default()).collect();
     let mut truth = vec![0.0; kernels];
     for step in &population.steps {
-        if let Step::Enqueued(_, kernel @ 1.., .., length) = step {
-            truth[*kernel as usize - 1] += *length as f64;
-            out[*kernel as usize - 1].launches += 1;
+        if let Step::Enqueued(Enqueued { class: class @ 1.., length, .. }) = step {
+            truth[*class as usize - 1] += *length as f64;
+            out[*class as usize - 1].launches += 1;
         }
     }
-    let placed = population.steps.iter().any(|s| matches!(s, Step::Completed(..)));
     for _ in 0..n {
         let mut sampled: Vec<Sampled> = (0..kernels).map(|_| Sampled::default()).collect();
         let mut windows = Windows::default();
         let mut chosen: BTreeMap<u64, bool> = BTreeMap::new();
-        // Between 1 in 30 and 1 in 140, slowly changing, as the application's pace changes.
+        // Between half as likely and twice, slowly changing, as the application's pace changes.
         let (phase, period) = (r.uniform() * std::f64::consts::TAU, 300.0 + 3_000.0 * r.uniform());
         for (i, step) in population.steps.iter().enumerate() {
             match step {
-                Step::Enqueued(id, kernel, geometry, thread, call, length) => {
+                Step::Enqueued(Enqueued { id, class, geometry, thread, call, blocking, length }) => {
                     let (mut timed, mut chance) = (true, 1.0);
                     if let Some(s) =
-                        (*kernel as usize).checked_sub(1).and_then(|k| sampled.get_mut(k))
+                        (*class as usize).checked_sub(1).and_then(|k| sampled.get_mut(k))
                     {
                         let nth = s.launches() as usize;
                         let wave = (phase + std::f64::consts::TAU * i as f64 / period).sin();
-                        let common = (1.0 / 65.0) * (0.77 * wave).exp();
+                        let now = common * (0.77 * wave).exp();
                         let p = if nth < ALWAYS {
                             1.0
                         } else {
-                            common.max(KEPT / (nth + 1) as f64).min(1.0)
+                            now.max(KEPT / (nth + 1) as f64).min(1.0)
                         };
                         chance = p;
                         timed = r.uniform() < p;
                         if timed { s.add(*length, p) } else { s.leave_out() }
                     }
-                    if placed {
-                        let launch = Launch { class: u64::from(*kernel), geometry: *geometry };
-                        let of_kernel = (*kernel > 0).then_some((launch, chance));
-                        windows.enqueued(
-                            *thread,
-                            *call,
-                            if timed { What::Timed(*id, of_kernel) } else { What::LeftOut(launch) },
-                        );
+                    if population.ordered {
+                        let launch = Launch { class: u64::from(*class), geometry: *geometry };
+                        let of_class = (*class > 0).then_some((launch, chance));
+                        if timed {
+                            windows.enqueued(*thread, *call, What::Timed(*id, of_class));
+                        } else if *blocking {
+                            windows.blocked(*thread, *call, What::LeftOut(launch));
+                        } else {
+                            windows.enqueued(*thread, *call, What::LeftOut(launch));
+                        }
                         chosen.insert(*id, timed);
                     }
                 }
@@ -317,7 +343,7 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
         let each = sampled.iter().enumerate().map(|(k, s)| (k as u64 + 1, s)).collect();
         let lefts = windows.left(&each, population.cpu);
         for (k, c) in out.iter_mut().enumerate() {
-            let left = lefts.get(&(k as u64 + 1)).filter(|_| placed);
+            let left = lefts.get(&(k as u64 + 1)).filter(|_| population.ordered);
             let (Some(plain), Some(total)) = (sampled[k].total(), sampled[k].total_with(left))
             else {
                 continue;
@@ -326,6 +352,7 @@ fn trials(population: &Population, n: u64, r: &mut Random) -> Vec<Coverage> {
             let inside = total.low <= truth && truth <= total.high;
             let doubtful = sampled[k].doubtful(left, population.cpu);
             c.trials += 1;
+            c.timed += sampled[k].timed();
             c.inside += u64::from(inside);
             c.below += u64::from(truth < total.low);
             c.above += u64::from(truth > total.high);
@@ -357,8 +384,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{n} trials each: % inside; truth below, above; interval down, up, %; error, %; by chance alone: inside, half-width, %; doubtful, %; inside of the others"
     );
     let mut r = Random(2);
-    for population in &populations {
-        for (c, name) in trials(population, n, &mut r).into_iter().zip(&population.names) {
+    for (common, population) in COMMON.iter().flat_map(|p| populations.iter().map(move |o| (*p, o))) {
+        let each = trials(population, common, n, &mut r);
+        for (c, name) in each.into_iter().zip(&population.names) {
             // Fewer are nearly all timed.
             if c.launches < 300 {
                 continue;
@@ -366,7 +394,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let percent =
                 |k: u64, of: u64| if of == 0 { f64::NAN } else { 100.0 * k as f64 / of as f64 };
             println!(
-                "{:6.1} %  {:5.1} {:5.1}  -{:6.2} +{:6.2}  {:6.2}  |{:6.1}  +-{:6.2}  |{:6.1} {:6.1}  {:6} launches  {name}",
+                "{:6.1} %  {:5.1} {:5.1}  -{:6.2} +{:6.2}  {:6.2}  |{:6.1}  +-{:6.2}  |{:6.1} {:6.1}  {:6} launches, {:4.1} % timed  {name}",
                 percent(c.inside, c.trials),
                 percent(c.below, c.trials),
                 percent(c.above, c.trials),
@@ -378,6 +406,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 percent(c.doubtful, c.trials),
                 percent(c.sure_inside, c.trials - c.doubtful),
                 c.launches,
+                100.0 * c.timed as f64 / (c.trials * c.launches).max(1) as f64,
             );
         }
     }
