@@ -255,14 +255,13 @@ fn of_trace(path: &Path) -> Result<Vec<Population>, Box<dyn Error>> {
         let d = &trace.processes[process as usize].definitions;
         d.queues.get(&queue).is_none_or(|q| !q.is_out_of_order())
     };
-    let of_queue = |((process, queue), (names, steps)): ((u32, u32), (Vec<String>, Vec<Step>))| {
-        Population {
+    let of_queue =
+        |((process, queue), (names, steps)): ((u32, u32), (Vec<String>, Vec<Step>))| Population {
             names: names.iter().map(|name| format!("{name} of {file}")).collect(),
             steps,
             cpu: cpu(process, queue),
             ordered: ordered(process, queue),
-        }
-    };
+        };
     Ok(queues.into_iter().map(of_queue).collect())
 }
 
@@ -303,7 +302,15 @@ fn trials(population: &Population, common: f64, n: u64, r: &mut Random) -> Vec<C
         let (phase, period) = (r.uniform() * std::f64::consts::TAU, 300.0 + 3_000.0 * r.uniform());
         for (i, step) in population.steps.iter().enumerate() {
             match step {
-                Step::Enqueued(Enqueued { id, class, geometry, thread, call, blocking, length }) => {
+                Step::Enqueued(Enqueued {
+                    id,
+                    class,
+                    geometry,
+                    thread,
+                    call,
+                    blocking,
+                    length,
+                }) => {
                     let (mut timed, mut chance) = (true, 1.0);
                     if let Some(s) =
                         (*class as usize).checked_sub(1).and_then(|k| sampled.get_mut(k))
@@ -384,7 +391,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{n} trials each: % inside; truth below, above; interval down, up, %; error, %; by chance alone: inside, half-width, %; doubtful, %; inside of the others"
     );
     let mut r = Random(2);
-    for (common, population) in COMMON.iter().flat_map(|p| populations.iter().map(move |o| (*p, o))) {
+    for (common, population) in COMMON.iter().flat_map(|p| populations.iter().map(move |o| (*p, o)))
+    {
         let each = trials(population, common, n, &mut r);
         for (c, name) in each.into_iter().zip(&population.names) {
             // Fewer are nearly all timed.

@@ -55,7 +55,7 @@ pub use report::{
     IterationEnergy, Method,
 };
 pub use response::Response;
-pub use sampled::{Launch, Placed, place};
+pub use sampled::{Launch, Placed, place, place_overlapping};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
 pub(crate) use solve::t_975;

@@ -1,7 +1,8 @@
 //! Owns the placing of launches that were not timed: with sampled device timing every launch is
 //! known, in order, but only some have stamps. Between two timed launches of an in-order queue the
-//! others must fit, each about as long as the timed launches of its class. Refuses queues that run
-//! out of order: their launches stay unplaced.
+//! others must fit, each about as long as the timed launches of its class. Commands of an
+//! out-of-order queue may run at once: there the starts must fit between those of timed ones, and
+//! lengths are kept. Refuses launches whose class was never timed: they stay unplaced.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +10,7 @@ use super::activity::{Span, Timing};
 use super::units::{ClassId, DeviceIndex, HostNs};
 use crate::ids::IdMap;
 
-/// One launch on an in-order queue, in the order of enqueueing.
+/// One launch on a queue, in the order of enqueueing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Launch {
     /// What was launched.
@@ -63,6 +64,86 @@ fn alike(launch: &Launch) -> u64 {
     (u64::from(launch.class.0) << 32) | u64::from(launch.alike)
 }
 
+/// The lengths of timed launches by what is alike.
+fn lengths(launches: &[Launch]) -> Lengths {
+    let mut lengths = Lengths::default();
+    for launch in launches {
+        if let Some((start, end)) = launch.timed {
+            lengths.entry(alike(launch)).or_default().add((end.0 - start.0).max(0) as f64);
+        }
+    }
+    lengths
+}
+
+/// Places the untimed launches of one out-of-order queue between its timed ones.
+///
+/// From one timed launch each follows the one before it as closely as the next timed one's start
+/// asks for, none before it was enqueued: where the timed ones run one after the other, so do the
+/// others, and where they overlap, the others do as much.
+#[must_use]
+pub fn place_overlapping(launches: &[Launch]) -> Placed {
+    let lengths = lengths(launches);
+    let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
+    let mut stretch: Vec<Launch> = Vec::new();
+    for launch in launches {
+        match launch.timed {
+            Some((start, end)) => {
+                follow(&stretch, &lengths, Some(start), &mut placed);
+                stretch.clear();
+                stretch.push(*launch);
+                placed.spans.push(Span {
+                    class: launch.class,
+                    device: launch.device,
+                    start,
+                    end,
+                    timing: Timing::Timed,
+                });
+            }
+            None if lengths.contains_key(&alike(launch)) => stretch.push(*launch),
+            None => placed.unplaced += 1,
+        }
+    }
+    follow(&stretch, &lengths, None, &mut placed);
+    placed
+}
+
+/// Lays out the untimed launches of one stretch, which begins with the timed one before it if there
+/// is one, up to the start of the next.
+fn follow(stretch: &[Launch], lengths: &Lengths, until: Option<HostNs>, placed: &mut Placed) {
+    let Some(first) = stretch.first() else { return };
+    let origin = first.timed.map_or(first.enqueued, |(start, _)| start).0;
+    let room = until.map_or(f64::INFINITY, |until| (until.0 - origin).max(0) as f64);
+    let mut busy = 0.0;
+    let walk = |scale: f64, visit: &mut dyn FnMut(&Launch, f64, f64)| {
+        let mut now = 0.0_f64;
+        for launch in stretch {
+            let (start, length) = match launch.timed {
+                Some((start, end)) => (0.0, (end.0 - start.0).max(0) as f64),
+                None => {
+                    (now.max((launch.enqueued.0 - origin) as f64), lengths[&alike(launch)].mean)
+                }
+            };
+            visit(launch, start, length);
+            now = start + scale * length;
+        }
+        now
+    };
+    let end = walk(1.0, &mut |_, _, length| busy += length);
+    let scale =
+        if end > room && busy > 0.0 { ((busy - (end - room)) / busy).max(0.0) } else { 1.0 };
+    walk(scale, &mut |launch, start, length| {
+        if launch.timed.is_none() {
+            placed.spans.push(Span {
+                class: launch.class,
+                device: launch.device,
+                start: HostNs(origin + start.round() as i64),
+                end: HostNs(origin + (start + length).round() as i64),
+                timing: Timing::Estimated { sd_ns: lengths[&alike(launch)].sd() },
+            });
+        }
+    });
+}
+
 /// Places the untimed launches of one in-order queue between its timed ones.
 ///
 /// From one timed launch to the next the others are laid end to end at the mean length of what is
@@ -70,12 +151,7 @@ fn alike(launch: &Launch) -> u64 {
 /// left over is spread evenly as gaps. Launches after the last timed one follow each other.
 #[must_use]
 pub fn place(launches: &[Launch]) -> Placed {
-    let mut lengths = Lengths::default();
-    for launch in launches {
-        if let Some((start, end)) = launch.timed {
-            lengths.entry(alike(launch)).or_default().add((end.0 - start.0).max(0) as f64);
-        }
-    }
+    let lengths = lengths(launches);
     let mut placed = Placed { spans: Vec::with_capacity(launches.len()), unplaced: 0 };
     let mut stretch: Vec<Launch> = Vec::new();
     let mut free_from = None;
@@ -212,6 +288,60 @@ mod tests {
         for (name, launches, expected) in cases {
             assert_eq!(times(&place(&launches)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn untimed_launches_of_an_out_of_order_queue_run_as_the_timed_ones_do() {
+        type Case = (&'static str, Vec<Launch>, Vec<(i64, i64)>);
+        let cases: [Case; 4] = [
+            (
+                "one after the other",
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 1, None),
+                    launch(0, 2, Some((200, 300))),
+                ],
+                vec![(0, 100), (100, 200), (200, 300)],
+            ),
+            (
+                "two at once",
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 1, None),
+                    launch(0, 2, None),
+                    launch(0, 3, Some((150, 250))),
+                ],
+                vec![(0, 100), (50, 150), (100, 200), (150, 250)],
+            ),
+            (
+                "not before they were enqueued, and not later for a timed one that waited",
+                vec![
+                    launch(0, 0, Some((0, 100))),
+                    launch(0, 500, None),
+                    launch(0, 510, None),
+                    launch(0, 520, Some((900, 1_000))),
+                ],
+                vec![(0, 100), (500, 600), (600, 700), (900, 1_000)],
+            ),
+            (
+                "a timed one that overtook them",
+                vec![
+                    launch(0, 0, Some((300, 400))),
+                    launch(0, 1, None),
+                    launch(0, 2, Some((100, 200))),
+                ],
+                vec![(300, 400), (300, 400), (100, 200)],
+            ),
+        ];
+        for (name, launches, expected) in cases {
+            let mut placed = times(&place_overlapping(&launches));
+            let mut expected = expected;
+            placed.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(placed, expected, "{name}");
+        }
+        let none = place_overlapping(&[launch(0, 0, Some((0, 10))), launch(1, 1, None)]);
+        assert_eq!((none.unplaced, none.spans.len()), (1, 1));
     }
 
     #[test]

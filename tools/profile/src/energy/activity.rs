@@ -6,7 +6,9 @@ use super::slices::{self, Shared};
 use crate::sites::Sites;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::energy::{ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place};
+use clscope_analysis::energy::{
+    ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, place_overlapping,
+};
 use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Ticks};
@@ -398,11 +400,9 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
                 Some((device, devices[device].class(&name, kernel)))
             });
         let Some((device, class)) = class else { continue };
-        let in_order = definitions.queues.get(&record.queue).is_none_or(|q| !q.is_out_of_order());
         // Whether some launches may be left out: then all of the queue's are needed, to lay out
         // those between.
-        let may_sample =
-            in_order && matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
+        let may_sample = matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
         let enqueued = HostNs(command.call.begin.0);
         let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
         let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
@@ -429,10 +429,12 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
         }
     }
-    for ((process, _), (device, mut launches)) in sampled {
+    for ((process, queue), (device, mut launches)) in sampled {
         launches.sort_by_key(|l| l.enqueued);
+        let definitions = &trace.process(ProcessIndex(process)).definitions;
+        let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
+        let placed = if in_order { place(&launches) } else { place_overlapping(&launches) };
         let of = &mut devices[device];
-        let placed = place(&launches);
         placed.spans.into_iter().for_each(|span| of.push(span, process));
         of.unplaced += placed.unplaced;
     }
