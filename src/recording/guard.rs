@@ -33,7 +33,7 @@ const SILENT: u64 = 1 << 63;
 pub fn enter(site: Site) -> Option<Entered> {
     let t = thread();
     if t.depth.get() == 0 && state::active() {
-        Some(entered(t, site, 0))
+        Some(entered(t, site, 0, frames::here()))
     } else {
         enter_slowly(t, site, frames::here())
     }
@@ -44,14 +44,15 @@ pub fn enter(site: Site) -> Option<Entered> {
 fn enter_slowly(t: &'static Thread, site: Site, at: u32) -> Option<Entered> {
     match slow_enter(t, site, at) {
         Begun::Off => None,
-        begun => Some(entered(t, site, if begun == Begun::Silent { SILENT } else { 0 })),
+        begun => Some(entered(t, site, if begun == Begun::Silent { SILENT } else { 0 }, at)),
     }
 }
 
 #[inline(always)]
-fn entered(t: &'static Thread, site: Site, silent: u64) -> Entered {
+fn entered(t: &'static Thread, site: Site, silent: u64, at: u32) -> Entered {
     t.depth.set(1 + site.slot as u8);
-    t.frame.set(frames::here());
+    // The frame that makes the real call: one that ends before it would look left behind.
+    t.frame.set(at);
     let begin = recording::now();
     let header = t.header.get();
     // SAFETY: `header` is a mapped ring header or SCRATCH, both writable, aligned and larger than
