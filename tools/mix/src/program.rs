@@ -1,0 +1,297 @@
+//! A program as functions and basic blocks, and the mix that block counts make of it. Owns the sums;
+//! refuses to know a language.
+
+use crate::class::{Class, Instruction, Precision, Space};
+use crate::{Error, MOST_BLOCKS};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Instructions that run one after the other, entered at the first and left at the last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Block {
+    /// In order.
+    pub instructions: Vec<Instruction>,
+}
+
+/// A function: a kernel, or what kernels call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name; empty where the language needs none.
+    pub name: String,
+    /// Whether it can be launched.
+    pub kernel: bool,
+    /// Its blocks among those of the program; the first is its entry.
+    pub blocks: Range<usize>,
+}
+
+/// A program that was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// In the order of the text.
+    pub functions: Vec<Function>,
+    /// Of all functions, in the order of the text.
+    pub blocks: Vec<Block>,
+    /// Names of instructions that are not known, sorted.
+    pub unknown: Vec<String>,
+    /// Version of the language, `9.0`.
+    pub version: String,
+    /// The version is newer than any that this reader was written for.
+    pub newer: bool,
+}
+
+/// A program that counts, and how its counters are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Text or module.
+    pub code: Vec<u8>,
+    /// What was read: counters are of its blocks.
+    pub program: Program,
+    /// Copies of the counters, to be added.
+    pub shards: usize,
+    /// Whether warps are counted beside threads.
+    pub warps: bool,
+    /// Name of the kernel that copies the counters into its only argument, one 64-bit word a
+    /// work-item, and sets them to 0. `None`: each kernel takes the buffer of counters as a last
+    /// argument.
+    pub dump: Option<String>,
+}
+
+impl Counted {
+    /// 64-bit words of the counters.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.shards * self.words_of_shard()
+    }
+
+    fn words_of_shard(&self) -> usize {
+        self.program.blocks.len() * if self.warps { 2 } else { 1 }
+    }
+
+    /// What the counters say.
+    ///
+    /// # Errors
+    /// If there are not as many as [`words`](Self::words).
+    pub fn read(&self, words: &[u64]) -> Result<Counts, Error> {
+        if words.len() != self.words() {
+            return Err(Error::Counters { found: words.len(), expected: self.words() });
+        }
+        let blocks = self.program.blocks.len();
+        let mut threads = vec![0u64; blocks];
+        let mut warps = self.warps.then(|| vec![0u64; blocks]);
+        let each = if self.warps { 2 } else { 1 };
+        for shard in words.chunks(self.words_of_shard().max(1)) {
+            for ((words, threads), at) in shard.chunks(each).zip(&mut threads).zip(0..) {
+                *threads = threads.saturating_add(words.first().copied().unwrap_or(0));
+                if let (Some(warps), Some(more)) = (&mut warps, words.get(1))
+                    && let Some(warps) = warps.get_mut(at)
+                {
+                    let sum: u64 = *warps;
+                    *warps = sum.saturating_add(*more);
+                }
+            }
+        }
+        Ok(Counts { threads, warps })
+    }
+}
+
+/// How often each block ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Work-items that entered it, each time.
+    pub threads: Vec<u64>,
+    /// Warps (sub-groups that are issued together) that entered it, each time; `None` where the
+    /// device has none, or they cannot be told.
+    pub warps: Option<Vec<u64>>,
+}
+
+/// What was executed of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Instructions, one for each work-item.
+    pub threads: u64,
+    /// Instructions, one for each warp; `None` where warps are not counted.
+    pub warps: Option<u64>,
+    /// Floating-point operations.
+    pub flop: u64,
+    /// Bytes of memory asked for.
+    pub bytes: u64,
+    /// Of the instructions, those under a predicate: counted as executed.
+    pub predicated: u64,
+}
+
+impl Tally {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: &Self) {
+        self.threads = self.threads.saturating_add(other.threads);
+        self.warps = match (self.warps, other.warps) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        self.flop = self.flop.saturating_add(other.flop);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.predicated = self.predicated.saturating_add(other.predicated);
+    }
+}
+
+/// What was executed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mix {
+    /// By class; classes of which nothing ran are absent.
+    pub classes: BTreeMap<Class, Tally>,
+}
+
+impl Program {
+    /// Checks that it can be counted.
+    pub(crate) fn within_limits(self) -> Result<Self, Error> {
+        match self.blocks.len() {
+            0 => Err(Error::Unsupported { what: "has no code" }),
+            blocks if blocks > MOST_BLOCKS => Err(Error::TooLarge { blocks, most: MOST_BLOCKS }),
+            _ => Ok(self),
+        }
+    }
+
+    /// A kernel by name.
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|f| f.kernel && f.name == name)
+    }
+
+    /// Work-items that entered a kernel, by its first block.
+    #[must_use]
+    pub fn entered(&self, kernel: &str, counts: &Counts) -> Option<u64> {
+        counts.threads.get(self.kernel(kernel)?.blocks.start).copied()
+    }
+
+    /// What ran, by class.
+    #[must_use]
+    pub fn mix(&self, counts: &Counts) -> Mix {
+        let mut out = Mix::default();
+        for (at, block) in self.blocks.iter().enumerate() {
+            let threads = counts.threads.get(at).copied().unwrap_or(0);
+            if threads == 0 {
+                continue;
+            }
+            let warps = counts.warps.as_ref().map(|warps| warps.get(at).copied().unwrap_or(0));
+            for instruction in &block.instructions {
+                out.classes.entry(instruction.class).or_default().add(&Tally {
+                    threads,
+                    warps,
+                    flop: threads.saturating_mul(u64::from(instruction.flop)),
+                    bytes: threads.saturating_mul(u64::from(instruction.bytes)),
+                    predicated: if instruction.predicated { threads } else { 0 },
+                });
+            }
+        }
+        out
+    }
+}
+
+impl Mix {
+    /// All classes together.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut out = Tally::default();
+        self.classes.values().for_each(|tally| out.add(tally));
+        out
+    }
+
+    /// Adds what another launch executed.
+    pub fn add(&mut self, other: &Self) {
+        for (class, tally) in &other.classes {
+            self.classes.entry(*class).or_default().add(tally);
+        }
+    }
+
+    /// Floating-point operations of a type.
+    #[must_use]
+    pub fn flop(&self, of: Precision) -> u64 {
+        self.sum(|class| class.precision() == Some(of), |tally| tally.flop)
+    }
+
+    /// Bytes asked of an address space, read and written.
+    #[must_use]
+    pub fn bytes(&self, of: Space) -> u64 {
+        self.sum(|class| class.memory() == Some(of), |tally| tally.bytes)
+    }
+
+    /// Work-items that reach a barrier, each time.
+    #[must_use]
+    pub fn barriers(&self) -> u64 {
+        self.sum(|class| class == Class::Barrier, |tally| tally.threads)
+    }
+
+    /// Atomic operations.
+    #[must_use]
+    pub fn atomics(&self) -> u64 {
+        self.sum(
+            |class| matches!(class, Class::AtomicGlobal | Class::AtomicLocal),
+            |tally| tally.threads,
+        )
+    }
+
+    /// Share of a warp's lanes that are at work, of warps of so many lanes; `None` where warps are
+    /// not counted.
+    #[must_use]
+    pub fn lanes_busy(&self, lanes: u32) -> Option<f64> {
+        let total = self.total();
+        let issued = total.warps.filter(|warps| *warps > 0)? as f64 * f64::from(lanes);
+        Some(total.threads as f64 / issued)
+    }
+
+    fn sum(&self, of: impl Fn(Class) -> bool, what: impl Fn(&Tally) -> u64) -> u64 {
+        self.classes
+            .iter()
+            .filter(|(class, _)| of(**class))
+            .fold(0, |sum, (_, tally)| sum.saturating_add(what(tally)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instruction(class: Class, flop: u32, bytes: u32) -> Instruction {
+        Instruction { class, flop, bytes, predicated: false, writes: vec![], reads: vec![] }
+    }
+
+    fn program() -> Program {
+        Program {
+            functions: vec![Function { name: "k".into(), kernel: true, blocks: 0..2 }],
+            blocks: vec![
+                Block { instructions: vec![instruction(Class::LoadGlobal, 0, 4)] },
+                Block {
+                    instructions: vec![
+                        instruction(Class::SingleFma, 2, 0),
+                        instruction(Class::Branch, 0, 0),
+                    ],
+                },
+            ],
+            ..Program::default()
+        }
+    }
+
+    #[test]
+    fn blocks_times_counts_are_the_mix() {
+        let program = program();
+        let counts = Counts { threads: vec![64, 640], warps: Some(vec![2, 40]) };
+        let mix = program.mix(&counts);
+        assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1280, 0));
+        assert_eq!(mix.bytes(Space::Global), 256);
+        assert_eq!(program.entered("k", &counts), Some(64));
+        let total = mix.total();
+        assert_eq!((total.threads, total.warps), (64 + 2 * 640, Some(2 + 2 * 40)));
+        let busy = mix.lanes_busy(32).unwrap();
+        assert!((busy - 1344.0 / (82.0 * 32.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn shards_are_added_and_counted() {
+        let counted =
+            Counted { code: Vec::new(), program: program(), shards: 2, warps: true, dump: None };
+        assert_eq!(counted.words(), 8);
+        let counts = counted.read(&[1, 2, 3, 4, 10, 20, 30, u64::MAX]).unwrap();
+        assert_eq!(counts.threads, [11, 33]);
+        assert_eq!(counts.warps, Some(vec![22, u64::MAX]));
+        assert_eq!(counted.read(&[0; 7]), Err(Error::Counters { found: 7, expected: 8 }));
+    }
+}

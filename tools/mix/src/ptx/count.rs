@@ -1,0 +1,257 @@
+//! PTX that counts: each block adds to counters in registers, which are added to an array of the
+//! module where a function is left, and a further kernel hands the array out. The program's own
+//! kernels keep their arguments, and what they compute.
+//!
+//! Two counters a block: threads, and warps, which the lowest active lane counts. `activemask` tells
+//! which lanes are active where the block begins; lanes that come in two goes are two warps, as they
+//! are to the scheduler. Registers are short where a function has many blocks: then each block adds
+//! to the array at once, once a warp.
+
+use super::{Layout, Places, layout};
+use crate::Error;
+use crate::program::Counted;
+use std::fmt::Write;
+
+/// Blocks of a function up to which counters are kept in registers.
+const IN_REGISTERS: usize = 64;
+/// Copies of the counters at most: work-groups add to different ones.
+const SHARDS: usize = 64;
+/// Bytes of all copies that are tried for.
+const ARRAY: usize = 4 << 20;
+
+/// Writes the program with counters.
+///
+/// # Errors
+/// If the text cannot be read, addresses have 32 bits, or there are too many blocks.
+pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
+    let text = super::text(binary).ok_or(Error::Language { what: "binary" })?;
+    let layout = layout(text)?;
+    if layout.address_size != 64 {
+        return Err(Error::Unsupported { what: "has addresses of 32 bits" });
+    }
+    let Layout { program, version, functions, head, .. } = layout;
+    let program = program.within_limits()?;
+    // What names begin with must be in use nowhere.
+    let prefix = (0..)
+        .map(|n| if n == 0 { "clscope_".to_owned() } else { format!("clscope{n}_") })
+        .find(|prefix| !text.contains(prefix.as_str()))
+        .unwrap_or_default();
+    let warps = version >= (6, 2);
+    let each = if warps { 2 } else { 1 };
+    let words = program.blocks.len() * each;
+    let shards = (ARRAY / (words * 8)).clamp(1, SHARDS);
+    let shards = 1 << shards.ilog2();
+    let writer = Writer { prefix, warps, words, shards };
+
+    // A function that ends threads loses what its callers hold in registers.
+    let lost = functions
+        .iter()
+        .zip(&program.functions)
+        .any(|(places, function)| places.ends_threads && !function.kernel);
+    let mut insertions: Vec<(usize, String)> = Vec::new();
+    let mut replaced: Vec<(std::ops::Range<usize>, String)> = Vec::new();
+    insertions.push((head, writer.array()));
+    for (places, function) in functions.iter().zip(&program.functions) {
+        let Some(first) = places.first else { continue };
+        let blocks = function.blocks.clone();
+        let direct = lost || blocks.len() > IN_REGISTERS;
+        insertions.push((places.begin, writer.declarations(&blocks, direct)));
+        insertions.push((first, writer.beginning(&blocks, direct)));
+        for (at, block) in places.blocks.iter().zip(blocks.clone()) {
+            insertions.push((*at, writer.count(block, direct)));
+        }
+        if !direct {
+            leave(&writer, places, &blocks, text, &mut insertions, &mut replaced);
+        }
+    }
+    insertions.push((text.len(), writer.dump()));
+    let code = woven(text, insertions, replaced);
+    let dump = Some(format!("{}dump", writer.prefix));
+    Ok(Counted { code: code.into_bytes(), program, shards, warps, dump })
+}
+
+/// Adds the counters up wherever the function is left.
+fn leave(
+    writer: &Writer,
+    places: &Places<'_>,
+    blocks: &std::ops::Range<usize>,
+    text: &str,
+    insertions: &mut Vec<(usize, String)>,
+    replaced: &mut Vec<(std::ops::Range<usize>, String)>,
+) {
+    for (n, (at, guard)) in places.exits.iter().enumerate() {
+        match guard {
+            None => insertions.push((at.start, writer.ending(blocks))),
+            Some(guard) => {
+                let statement = text.get(at.clone()).unwrap_or_default();
+                let stays = match guard.trim_start().strip_prefix('!') {
+                    Some(predicate) => predicate.trim().to_owned(),
+                    None => format!("!{guard}"),
+                };
+                let label = format!("${}stay_{}_{n}", writer.prefix, blocks.start);
+                replaced.push((
+                    at.clone(),
+                    format!(
+                        "@{stays} bra {label};\n{}{statement}\n{label}:\n",
+                        writer.ending(blocks)
+                    ),
+                ));
+            }
+        }
+    }
+    if let Some(end) = places.falls_out {
+        insertions.push((end, writer.ending(blocks)));
+    }
+}
+
+/// The text with what is inserted and replaced. At one place insertions come in the order given.
+fn woven(
+    text: &str,
+    insertions: Vec<(usize, String)>,
+    replaced: Vec<(std::ops::Range<usize>, String)>,
+) -> String {
+    let mut changes: Vec<(std::ops::Range<usize>, String)> =
+        insertions.into_iter().map(|(at, new)| (at..at, new)).collect();
+    changes.extend(replaced);
+    // Stable: what was pushed first comes first; a replacement follows insertions at its beginning.
+    changes.sort_by_key(|(at, _)| (at.start, at.end));
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut from = 0;
+    for (at, new) in changes {
+        out.push_str(text.get(from..at.start).unwrap_or_default());
+        out.push_str(&new);
+        from = from.max(at.end);
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+struct Writer {
+    prefix: String,
+    warps: bool,
+    /// 64-bit words of one copy of the counters.
+    words: usize,
+    /// Copies, a power of two.
+    shards: usize,
+}
+
+/// Writing to a string cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
+impl Writer {
+    fn array(&self) -> String {
+        format!("\n.global .align 8 .u64 {}counts[{}];\n", self.prefix, self.words * self.shards)
+    }
+
+    fn declarations(&self, blocks: &std::ops::Range<usize>, direct: bool) -> String {
+        let p = &self.prefix;
+        let mut out = String::from("\n");
+        if self.warps {
+            put!(out, ".reg .b32 %{p}m, %{p}l;");
+        }
+        put!(out, ".reg .b32 %{p}s;\n.reg .b64 %{p}a, %{p}v, %{p}one;\n.reg .pred %{p}p;");
+        if !direct {
+            for block in blocks.clone() {
+                put!(out, ".reg .b32 %{p}t{block};");
+                if self.warps {
+                    put!(out, ".reg .b32 %{p}w{block};");
+                }
+            }
+        }
+        out
+    }
+
+    /// Leaves the address of this work-group's copy in `a`.
+    fn address(&self, out: &mut String) {
+        let p = &self.prefix;
+        put!(out, "mov.u32 %{p}s, %ctaid.y;");
+        put!(out, "cvt.u64.u32 %{p}v, %{p}s;");
+        put!(out, "mov.u32 %{p}s, %ctaid.x;");
+        put!(out, "cvt.u64.u32 %{p}a, %{p}s;");
+        put!(out, "add.s64 %{p}a, %{p}a, %{p}v;");
+        put!(out, "and.b64 %{p}a, %{p}a, {};", self.shards - 1);
+        put!(out, "mul.lo.s64 %{p}a, %{p}a, {};", self.words * 8);
+        put!(out, "mov.u64 %{p}v, {p}counts;");
+        put!(out, "add.s64 %{p}a, %{p}a, %{p}v;");
+    }
+
+    fn beginning(&self, blocks: &std::ops::Range<usize>, direct: bool) -> String {
+        let p = &self.prefix;
+        let mut out = String::from("\n");
+        if self.warps {
+            put!(out, "mov.u32 %{p}l, %lanemask_lt;");
+        }
+        if direct {
+            self.address(&mut out);
+            put!(out, "mov.u64 %{p}one, 1;");
+            return out;
+        }
+        for block in blocks.clone() {
+            put!(out, "mov.u32 %{p}t{block}, 0;");
+            if self.warps {
+                put!(out, "mov.u32 %{p}w{block}, 0;");
+            }
+        }
+        out
+    }
+
+    fn count(&self, block: usize, direct: bool) -> String {
+        let p = &self.prefix;
+        let mut out = String::from("\n");
+        let at = block * 8 * if self.warps { 2 } else { 1 };
+        if !direct {
+            put!(out, "add.u32 %{p}t{block}, %{p}t{block}, 1;");
+        } else if !self.warps {
+            put!(out, "red.global.add.u64 [%{p}a+{at}], %{p}one;");
+        }
+        if self.warps {
+            put!(out, "activemask.b32 %{p}m;");
+            if direct {
+                put!(out, "popc.b32 %{p}s, %{p}m;\ncvt.u64.u32 %{p}v, %{p}s;");
+            }
+            put!(out, "and.b32 %{p}m, %{p}m, %{p}l;\nsetp.eq.u32 %{p}p, %{p}m, 0;");
+            if direct {
+                put!(out, "@%{p}p red.global.add.u64 [%{p}a+{at}], %{p}v;");
+                put!(out, "@%{p}p red.global.add.u64 [%{p}a+{}], %{p}one;", at + 8);
+            } else {
+                put!(out, "@%{p}p add.u32 %{p}w{block}, %{p}w{block}, 1;");
+            }
+        }
+        out
+    }
+
+    /// Adds the registers to the array. Most lanes lead no warp and have nothing to add there.
+    fn ending(&self, blocks: &std::ops::Range<usize>) -> String {
+        let p = &self.prefix;
+        let mut out = String::from("\n");
+        self.address(&mut out);
+        for block in blocks.clone() {
+            let kinds = if self.warps { &["t", "w"][..] } else { &["t"] };
+            for (kind, at) in kinds.iter().zip(block * kinds.len()..) {
+                put!(out, "setp.ne.u32 %{p}p, %{p}{kind}{block}, 0;");
+                put!(out, "cvt.u64.u32 %{p}v, %{p}{kind}{block};");
+                put!(out, "@%{p}p red.global.add.u64 [%{p}a+{}], %{p}v;", at * 8);
+            }
+        }
+        out
+    }
+
+    fn dump(&self) -> String {
+        let p = &self.prefix;
+        format!(
+            "\n.visible .entry {p}dump(\n\t.param .u64 .ptr .global .align 8 {p}dump_param_0\n)\n{{\n\
+             .reg .b32 %{p}r<4>;\n.reg .b64 %{p}d<6>;\n.reg .pred %{p}q;\n\
+             mov.u32 %{p}r1, %ctaid.x;\nmov.u32 %{p}r2, %tid.x;\nmov.u32 %{p}r3, %ntid.x;\n\
+             mad.lo.s32 %{p}r1, %{p}r1, %{p}r3, %{p}r2;\n\
+             setp.ge.u32 %{p}q, %{p}r1, {};\n@%{p}q bra ${p}dump_end;\n\
+             mul.wide.u32 %{p}d1, %{p}r1, 8;\nmov.u64 %{p}d2, {p}counts;\n\
+             add.s64 %{p}d2, %{p}d2, %{p}d1;\nld.global.u64 %{p}d3, [%{p}d2];\n\
+             ld.param.u64 %{p}d4, [{p}dump_param_0];\nadd.s64 %{p}d4, %{p}d4, %{p}d1;\n\
+             st.global.u64 [%{p}d4], %{p}d3;\nmov.u64 %{p}d5, 0;\nst.global.u64 [%{p}d2], %{p}d5;\n\
+             ${p}dump_end:\nret;\n}}\n",
+            self.words * self.shards
+        )
+    }
+}

@@ -1,0 +1,160 @@
+//! PTX: the text that NVIDIA's OpenCL runtime gives as a program's binary. Owns its functions and
+//! blocks; refuses what is not PTX with the line at which that shows. What a statement means is
+//! known to `classify` alone, so that an instruction of a later version is counted as unknown, not
+//! refused.
+//!
+//! Source of the grammar: NVIDIA, Parallel Thread Execution ISA, sections 4 (syntax), 5 (state
+//! spaces, types) and 9 (instructions).
+
+mod classify;
+mod count;
+mod scan;
+
+pub use count::counted;
+
+use crate::program::{Block, Function, Program};
+use crate::{Class, Error};
+use scan::{Body, Statement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// The newest version that this reader was written for.
+pub const NEWEST: (u32, u32) = (9, 0);
+
+/// Whether a program's binary is PTX.
+#[must_use]
+pub fn is_ptx(binary: &[u8]) -> bool {
+    text(binary).is_some_and(|text| {
+        let mut scanner = scan::Scanner::new(text);
+        scanner.skip_blank();
+        scanner.rest().starts_with(".version")
+    })
+}
+
+/// The text of a binary, without the zeros behind it.
+pub(crate) fn text(binary: &[u8]) -> Option<&str> {
+    let end = binary.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    std::str::from_utf8(&binary[..end]).ok()
+}
+
+/// Reads a program.
+///
+/// # Errors
+/// If the text breaks the grammar, or has no code.
+pub fn read(text: &str) -> Result<Program, Error> {
+    layout(text)?.program.within_limits()
+}
+
+/// What the writer of counters needs to know beside the program.
+pub(crate) struct Layout<'t> {
+    pub program: Program,
+    pub version: (u32, u32),
+    pub functions: Vec<Places<'t>>,
+    /// Where declarations of the module may be inserted.
+    pub head: usize,
+    pub address_size: u32,
+}
+
+/// Places of a function in the text, as offsets in bytes.
+pub(crate) struct Places<'t> {
+    /// Where counters are declared: behind the opening brace.
+    pub begin: usize,
+    /// Where they are set to 0: before the first label or instruction. `None` without code.
+    pub first: Option<usize>,
+    /// Where each block counts itself.
+    pub blocks: Vec<usize>,
+    /// Statements that leave the function: where, and their guard.
+    pub exits: Vec<(Range<usize>, Option<&'t str>)>,
+    /// Where control falls out of the body, if it can.
+    pub falls_out: Option<usize>,
+    /// It ends work-items wherever it was called from.
+    pub ends_threads: bool,
+}
+
+pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
+    let module = scan::module(text)?;
+    let mut program = Program {
+        version: format!("{}.{}", module.version.0, module.version.1),
+        newer: module.version > NEWEST,
+        ..Program::default()
+    };
+    let mut unknown = BTreeSet::new();
+    let mut functions = Vec::new();
+    for body in &module.bodies {
+        let first = program.blocks.len();
+        functions.push(function(body, &mut program.blocks, &mut unknown));
+        program.functions.push(Function {
+            name: body.name.to_owned(),
+            kernel: body.entry,
+            blocks: first..program.blocks.len(),
+        });
+    }
+    program.unknown = unknown.into_iter().collect();
+    Ok(Layout {
+        program,
+        version: module.version,
+        functions,
+        head: module.head,
+        address_size: module.address_size,
+    })
+}
+
+/// Splits a body: a block begins at a label and behind whatever may go elsewhere.
+fn function<'t>(
+    body: &Body<'t>,
+    blocks: &mut Vec<Block>,
+    unknown: &mut BTreeSet<String>,
+) -> Places<'t> {
+    let mut places = Places {
+        begin: body.begin,
+        first: None,
+        blocks: Vec::new(),
+        exits: Vec::new(),
+        falls_out: None,
+        ends_threads: false,
+    };
+    let mut registers = BTreeMap::new();
+    let mut open = false;
+    let mut reachable = true;
+    for statement in &body.statements {
+        match statement {
+            Statement::Label { at } => {
+                places.first.get_or_insert(*at);
+                (open, reachable) = (false, true);
+            }
+            Statement::Instruction { at, end, guard, opcode, operands } => {
+                places.first.get_or_insert(*at);
+                if !open {
+                    places.blocks.push(*at);
+                    blocks.push(Block::default());
+                    (open, reachable) = (true, true);
+                }
+                let mut instruction = classify::instruction(opcode, operands, &mut registers)
+                    .unwrap_or_else(|| {
+                        unknown.insert((*opcode).to_owned());
+                        classify::unknown()
+                    });
+                instruction.predicated =
+                    guard.is_some() && !matches!(instruction.class, Class::Branch | Class::Call);
+                if let Some(block) = blocks.last_mut() {
+                    block.instructions.push(instruction);
+                }
+                let base = opcode.split('.').next().unwrap_or_default();
+                if matches!(base, "ret" | "exit") {
+                    places.exits.push((*at..*end, *guard));
+                }
+                places.ends_threads |= base == "exit";
+                if matches!(base, "bra" | "brx" | "ret" | "exit" | "trap") {
+                    open = false;
+                    reachable = guard.is_some();
+                }
+            }
+        }
+    }
+    // A body without code returns at once, and has no block that could count it.
+    places.falls_out = (reachable && places.first.is_some()).then_some(body.end);
+    places
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use super::*;
+use crate::{Counts, Mix, Precision, Space};
+use proptest::prelude::*;
+
+const BLOCKS: &str = include_str!("../../tests/data/blocks.ptx");
+
+fn classes(program: &Program, block: usize) -> Vec<Class> {
+    program.blocks[block].instructions.iter().map(|i| i.class).collect()
+}
+
+#[test]
+fn functions_and_blocks_are_found() {
+    use Class as C;
+    let program = read(BLOCKS).unwrap();
+    assert_eq!((program.version.as_str(), program.newer), ("8.4", false));
+    let names: Vec<_> =
+        program.functions.iter().map(|f| (f.name.as_str(), f.kernel, f.blocks.clone())).collect();
+    assert_eq!(names, [("twice", false, 0..1), ("walk", true, 1..5)]);
+    assert_eq!(program.unknown, ["frobnicate.b32"]);
+    assert_eq!(classes(&program, 0), [C::LoadConstant, C::IntLogic, C::Move, C::Call]);
+    // Up to the guarded return; behind it; the loop; behind that.
+    assert_eq!(classes(&program, 1).last(), Some(&C::Call));
+    assert_eq!(classes(&program, 2), [C::Move]);
+    assert_eq!(
+        classes(&program, 3),
+        [
+            C::IntMul,
+            C::IntArith,
+            C::LoadGlobal,
+            C::SingleFma,
+            C::StoreLocal,
+            C::Move,
+            C::Call,
+            C::LoadConstant,
+            C::IntArith,
+            C::IntCompare,
+            C::Branch
+        ]
+    );
+    assert_eq!(
+        classes(&program, 4),
+        [C::Barrier, C::Convert, C::DoubleDiv, C::Unknown, C::AtomicGlobal, C::Call]
+    );
+    let load = &program.blocks[3].instructions[2];
+    assert_eq!((load.bytes, load.writes.len(), load.reads.len()), (16, 4, 1));
+    assert!(program.blocks[3].instructions[8].predicated);
+}
+
+#[test]
+fn a_mix_is_what_the_blocks_hold() {
+    let program = read(BLOCKS).unwrap();
+    let counts = Counts { threads: vec![500, 100, 60, 500, 60], warps: None };
+    let mix: Mix = program.mix(&counts);
+    assert_eq!((mix.flop(Precision::Single), mix.flop(Precision::Double)), (1000, 60));
+    assert_eq!(mix.bytes(Space::Global), 500 * 16 + 60 * 4);
+    assert_eq!(mix.bytes(Space::Local), 500 * 4);
+    assert_eq!((mix.barriers(), mix.atomics()), (60, 60));
+    assert_eq!(mix.classes[&Class::IntArith].predicated, 500);
+    assert_eq!(program.entered("walk", &counts), Some(100));
+    assert_eq!(mix.lanes_busy(32), None);
+}
+
+#[test]
+fn instructions_have_classes_and_sizes() {
+    use Class as C;
+    for (line, class, flop, bytes) in [
+        ("add.s32 %r1, %r2, %r3", C::IntArith, 0, 0),
+        ("mad.lo.s32 %r1, %r2, %r3, %r4", C::IntMul, 0, 0),
+        ("mad.rn.f32 %f1, %f2, %f3, %f4", C::SingleFma, 2, 0),
+        ("fma.rn.f16x2 %h1, %h2, %h3, %h4", C::HalfFma, 4, 0),
+        ("add.f64 %fd1, %fd2, %fd3", C::DoubleArith, 1, 0),
+        ("max.f32 %f1, %f2, %f3", C::SingleOther, 0, 0),
+        ("rem.u32 %r1, %r2, %r3", C::IntDiv, 0, 0),
+        ("div.full.f32 %f1, %f2, %f3", C::SingleDiv, 1, 0),
+        ("rcp.approx.ftz.f32 %f1, %f2", C::SingleDiv, 1, 0),
+        ("rsqrt.approx.f32 %f1, %f2", C::SingleSpecial, 1, 0),
+        ("setp.eq.f64 %p1, %fd1, %fd2", C::FloatCompare, 0, 0),
+        ("selp.b32 %r1, %r2, %r3, %p1", C::IntCompare, 0, 0),
+        ("lop3.b32 %r1, %r2, %r3, %r4, 120", C::IntLogic, 0, 0),
+        ("ld.const.v2.u32 {%r1, %r2}, [c]", C::LoadConstant, 0, 8),
+        ("ld.global.nc.f64 %fd1, [%rd1]", C::LoadGlobal, 0, 8),
+        ("ld.volatile.shared.u8 %rs1, [%r1]", C::LoadLocal, 0, 1),
+        ("st.local.v4.u32 [%rd1], {%r1, %r2, %r3, %r4}", C::StorePrivate, 0, 16),
+        ("ld.u32 %r1, [%rd1]", C::LoadGeneric, 0, 4),
+        ("red.shared.add.u32 [%r1], %r2", C::AtomicLocal, 0, 4),
+        ("atom.acq_rel.gpu.global.cas.b64 %rd1, [%rd2], %rd3, %rd4", C::AtomicGlobal, 0, 8),
+        ("cvt.rn.f32.s32 %f1, %r1", C::Convert, 0, 0),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}", C::Matrix, 0, 0),
+        ("shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1", C::Exchange, 0, 0),
+        ("barrier.sync 0", C::Barrier, 0, 0),
+        ("tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [t, s, {%r1, %r2}]", C::LoadImage, 0, 0),
+        ("cp.async.bulk.shared::cluster.global [%r1], [%rd1], 16", C::Unknown, 0, 0),
+    ] {
+        let text = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n{line};\nret;\n}}\n"
+        );
+        let program = read(&text).unwrap();
+        let found = &program.blocks[0].instructions[0];
+        assert_eq!((found.class, found.flop, found.bytes), (class, flop, bytes), "{line}");
+        assert_eq!(program.unknown.is_empty(), class != C::Unknown, "{line}");
+    }
+}
+
+/// The lines of a text, without what only lays it out.
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect()
+}
+
+#[test]
+fn a_program_that_counts_holds_the_program() {
+    let counted = counted(BLOCKS.as_bytes()).unwrap();
+    let text = String::from_utf8(counted.code.clone()).unwrap();
+    // Every statement of the program is there, in its order.
+    let new = lines(&text);
+    let mut at = 0;
+    for line in lines(BLOCKS) {
+        let found = new[at..].iter().position(|l| *l == line || l.ends_with(&line));
+        at += 1 + found.unwrap_or_else(|| panic!("{line:?} is gone behind line {at}"));
+    }
+    let again = read(&text).unwrap();
+    assert_eq!(again.unknown, ["frobnicate.b32"], "what is added is known");
+    let kernels: Vec<_> =
+        again.functions.iter().filter(|f| f.kernel).map(|f| f.name.as_str()).collect();
+    assert_eq!(kernels, ["walk", "clscope_dump"]);
+    assert_eq!(counted.dump.as_deref(), Some("clscope_dump"));
+    // Five blocks with two counters each.
+    assert_eq!((counted.words(), counted.shards, counted.warps), (640, 64, true));
+    for (block, times) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)] {
+        let add = format!("add.u32 %clscope_t{block}, %clscope_t{block}, 1;");
+        assert_eq!(text.matches(&add).count(), times, "{text}");
+    }
+    // Two ways out of the kernel, one of them guarded.
+    assert_eq!(text.matches("cvt.u64.u32 %clscope_v, %clscope_t4;").count(), 2);
+    assert!(text.contains("@!%p1 bra $clscope_stay_1_0;"), "{text}");
+}
+
+#[test]
+fn names_that_a_program_uses_are_left_to_it() {
+    let mine = BLOCKS.replace("walk", "clscope_walk");
+    let counted = counted(mine.as_bytes()).unwrap();
+    assert_eq!(counted.dump.as_deref(), Some("clscope1_dump"));
+}
+
+#[test]
+fn functions_with_many_blocks_add_at_once() {
+    let mut body = String::new();
+    for n in 0..80 {
+        body.push_str(&format!("$L{n}:\nadd.s32 %r1, %r1, {n};\n@%p1 bra $L{n};\n"));
+    }
+    let text = format!(
+        ".version 7.8\n.target sm_90\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n{body}ret;\n}}\n"
+    );
+    let counted = counted(text.as_bytes()).unwrap();
+    let text = String::from_utf8(counted.code).unwrap();
+    assert_eq!(text.matches("popc.b32 %clscope_s, %clscope_m;").count(), 81);
+    assert!(!text.contains("%clscope_t0"));
+}
+
+#[test]
+fn a_function_that_ends_threads_makes_all_add_at_once() {
+    let text = BLOCKS.replace("st.param.b32 	[func_retval0+0], %r2;\n	ret;", "exit;");
+    assert_ne!(text, BLOCKS);
+    let counted = counted(text.as_bytes()).unwrap();
+    assert!(!String::from_utf8(counted.code).unwrap().contains("%clscope_t1"));
+}
+
+#[test]
+fn old_versions_count_threads_alone_and_new_ones_are_told() {
+    let counted = counted(BLOCKS.replace(".version 8.4", ".version 6.0").as_bytes()).unwrap();
+    assert!(!counted.warps && !String::from_utf8(counted.code).unwrap().contains("activemask"));
+    assert!(read(&BLOCKS.replace(".version 8.4", ".version 12.1")).unwrap().newer);
+}
+
+#[test]
+fn what_is_not_ptx_is_refused() {
+    assert!(is_ptx(BLOCKS.as_bytes()) && !is_ptx(b"\x7fELF") && !is_ptx(b"") && !is_ptx(&[0; 9]));
+    for (text, words) in [
+        ("", "does not begin"),
+        (".version x\n", "no number"),
+        (".version 7.0\n.target sm_50\n.entry k() { ret;", "has no end"),
+        (".version 7.0\n.target sm_50\n.entry k() { ret }", "no end"),
+        (".version 7.0\n.target sm_50\n", "has no code"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text:?}: {error}");
+    }
+    let narrow = BLOCKS.replace(".address_size 64", ".address_size 32");
+    assert!(matches!(counted(narrow.as_bytes()), Err(Error::Unsupported { .. })));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "(?s).{0,400}") {
+        let _ = read(&text);
+        let _ = counted(text.as_bytes());
+    }
+
+    #[test]
+    fn no_damage_panics(at in 0..BLOCKS.len(), bytes in proptest::collection::vec(0u8..128, 0..6), cut in 0..8usize) {
+        let mut damaged = BLOCKS.as_bytes().to_vec();
+        let end = (at + cut).min(damaged.len());
+        damaged.splice(at..end, bytes);
+        if let Ok(counted) = counted(&damaged) {
+            prop_assert!(counted.words() >= counted.program.blocks.len());
+            // What could be read once can be read again.
+            prop_assert!(super::text(&counted.code).is_some());
+        }
+        let _ = is_ptx(&damaged);
+    }
+}

@@ -1,0 +1,206 @@
+//! What an instruction of SPIR-V is for. An instruction on vectors counts once, with the FLOP of all
+//! of its components. Source: SPIR-V specification, section 3.49; OpenCL extended instruction set,
+//! section 2.
+
+use super::{Type, Word, op};
+use crate::class::{Class, Float, Instruction, Precision};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct Facts<'a> {
+    pub types: &'a BTreeMap<u32, Type>,
+    /// Types of values.
+    pub values: &'a BTreeMap<u32, u32>,
+    /// Ids of the OpenCL instruction set.
+    pub standard: &'a BTreeSet<u32>,
+}
+
+/// Storage classes of pointers.
+mod storage {
+    pub const UNIFORM_CONSTANT: u32 = 0;
+    pub const INPUT: u32 = 1;
+    pub const WORKGROUP: u32 = 4;
+    pub const CROSS_WORKGROUP: u32 = 5;
+    pub const FUNCTION: u32 = 7;
+    pub const GENERIC: u32 = 8;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Float(Precision),
+    Other,
+}
+
+impl Facts<'_> {
+    /// Kind and components of a type.
+    fn kind(&self, of: u32) -> (Kind, u32) {
+        match self.types.get(&of) {
+            Some(Type::Float(16)) => (Kind::Float(Precision::Half), 1),
+            Some(Type::Float(32)) => (Kind::Float(Precision::Single), 1),
+            Some(Type::Float(64)) => (Kind::Float(Precision::Double), 1),
+            // A vector's components are no vectors.
+            Some(Type::Vector(of, lanes)) => match self.types.get(of) {
+                Some(Type::Vector(..)) => (Kind::Other, 1),
+                _ => (self.kind(*of).0, *lanes),
+            },
+            _ => (Kind::Other, 1),
+        }
+    }
+
+    fn bytes(&self, of: u32) -> u32 {
+        match self.types.get(&of) {
+            Some(Type::Integer(bits) | Type::Float(bits)) => bits.div_ceil(8),
+            Some(Type::Vector(of, lanes)) => match self.types.get(of) {
+                Some(Type::Integer(bits) | Type::Float(bits)) => {
+                    // Three components take the room of four, and are moved as three.
+                    bits.div_ceil(8).saturating_mul(*lanes)
+                }
+                _ => 0,
+            },
+            Some(Type::Pointer(..)) => 8,
+            _ => 0,
+        }
+    }
+
+    fn type_of(&self, value: u32) -> u32 {
+        self.values.get(&value).copied().unwrap_or(0)
+    }
+
+    fn storage(&self, pointer: u32) -> u32 {
+        match self.types.get(&self.type_of(pointer)) {
+            Some(Type::Pointer(storage, _)) => *storage,
+            _ => storage::GENERIC,
+        }
+    }
+}
+
+/// What is known of an instruction: nothing to count, or not even that.
+pub(super) fn instruction(
+    word: Word<'_>,
+    facts: &Facts<'_>,
+) -> Result<Option<Instruction>, String> {
+    let of = word.operand(0);
+    let (kind, lanes) = facts.kind(of);
+    let float = |what: Float, otherwise: Class| match kind {
+        Kind::Float(precision) => {
+            (Class::float(precision, what), what.flop().saturating_mul(lanes), 0)
+        }
+        Kind::Other => (otherwise, 0, 0),
+    };
+    let plain = |class: Class| (class, 0, 0);
+    use Class as C;
+    let (class, flop, bytes) = match word.opcode {
+        // Names, lines, merges, lifetimes, variables, phis: nothing that is executed.
+        0 | 8 | 59 | 245..=247 | 256 | 257 | 317 | 1 => return Ok(None),
+        op::EXT_INST if facts.standard.contains(&word.operand(2)) => {
+            match standard(word.operand(3), &float) {
+                Some(found) => found,
+                None => return Err(format!("OpenCL.std {}", word.operand(3))),
+            }
+        }
+        // Of other sets: debug information.
+        op::EXT_INST => return Ok(None),
+        op::FUNCTION_CALL | op::RETURN | op::RETURN_VALUE | 252 | 255 => plain(C::Call),
+        op::LOAD => {
+            let class = match facts.storage(word.operand(2)) {
+                storage::CROSS_WORKGROUP => C::LoadGlobal,
+                storage::WORKGROUP => C::LoadLocal,
+                storage::FUNCTION => C::LoadPrivate,
+                storage::UNIFORM_CONSTANT => C::LoadConstant,
+                // Built-in variables: ids and sizes.
+                storage::INPUT => return Ok(Some(made(plain(C::Move), word))),
+                _ => C::LoadGeneric,
+            };
+            (class, 0, facts.bytes(of))
+        }
+        op::STORE => {
+            let class = match facts.storage(word.operand(0)) {
+                storage::CROSS_WORKGROUP => C::StoreGlobal,
+                storage::WORKGROUP => C::StoreLocal,
+                storage::FUNCTION => C::StorePrivate,
+                _ => C::StoreGeneric,
+            };
+            (class, 0, facts.bytes(facts.type_of(word.operand(1))))
+        }
+        63 | 64 => plain(C::StoreGeneric),
+        60 | 65..=70 | 77..=84 | 86 | 100..=107 | 117 | 120..=124 => plain(C::Move),
+        87..=98 => plain(C::LoadImage),
+        99 => plain(C::StoreImage),
+        109..=116 | 118 | 119 => plain(C::Convert),
+        126 | 127 => float(Float::Other, C::IntArith),
+        128..=131 | 149 | 150 => float(Float::Plain, C::IntArith),
+        132 | 133 | 151 | 152 | 142 => float(Float::Plain, C::IntMul),
+        134..=139 => float(Float::Division, C::IntDiv),
+        140 | 141 => float(Float::Division, C::IntDiv),
+        // A dot product: as many multiplications as components, one addition less.
+        148 => {
+            let (kind, lanes) = facts.kind(facts.type_of(word.operand(2)));
+            match kind {
+                Kind::Float(precision) => {
+                    (C::float(precision, Float::Fused), (2 * lanes).saturating_sub(1), 0)
+                }
+                Kind::Other => plain(C::IntMul),
+            }
+        }
+        154 | 155 | 164..=179 => plain(C::IntCompare),
+        156..=163 | 180..=191 => plain(C::FloatCompare),
+        194..=205 => plain(C::IntLogic),
+        224 => plain(C::Barrier),
+        225 => plain(C::Fence),
+        227 | 229..=242 => atomic(facts.storage(word.operand(2)), facts.bytes(of)),
+        228 => {
+            let stored = facts.bytes(facts.type_of(word.operand(3)));
+            atomic(facts.storage(word.operand(0)), stored)
+        }
+        249..=251 => plain(C::Branch),
+        259..=271 | 333..=366 => plain(C::Exchange),
+        other => return Err(format!("opcode {other}")),
+    };
+    Ok(Some(made((class, flop, bytes), word)))
+}
+
+fn made((class, flop, bytes): (Class, u32, u32), word: Word<'_>) -> Instruction {
+    let result = op::has_result(word.opcode);
+    Instruction {
+        class,
+        flop,
+        bytes,
+        predicated: false,
+        writes: if result { vec![word.operand(1)] } else { Vec::new() },
+        // Literals among the operands name nothing that a block writes, or too much: no harm.
+        reads: word.operands.get(if result { 2 } else { 0 }..).unwrap_or_default().to_vec(),
+    }
+}
+
+fn atomic(of: u32, bytes: u32) -> (Class, u32, u32) {
+    let class = if of == storage::WORKGROUP { Class::AtomicLocal } else { Class::AtomicGlobal };
+    (class, 0, bytes)
+}
+
+/// Instructions of the OpenCL set by number.
+fn standard(
+    number: u32,
+    float: &dyn Fn(Float, Class) -> (Class, u32, u32),
+) -> Option<(Class, u32, u32)> {
+    use Class as C;
+    Some(match number {
+        // fma, mad.
+        26 | 42 => float(Float::Fused, C::Unknown),
+        // ceil, copysign, fabs, fdim, floor, fmax, fmin, ldexp, maxmag, minmag, rint, round, trunc,
+        // fclamp, fmax_common, fmin_common, step, sign.
+        12 | 13 | 23 | 24 | 25 | 27 | 28 | 34 | 43 | 44 | 53 | 55 | 66 | 95 | 97 | 98 | 101
+        | 103 => float(Float::Other, C::Unknown),
+        // fmod, remainder, half_divide, half_recip, native_divide, native_recip.
+        29 | 51 | 68 | 76 | 82 | 90 => float(Float::Division, C::Unknown),
+        0..=94 | 96 | 99 | 100 | 102 | 104..=110 => float(Float::Special, C::Unknown),
+        // mad_hi, mad_sat, mul_hi, mad24, mul24 and their unsigned kin.
+        153..=155 | 160 | 167..=170 | 203 | 204 => (C::IntMul, 0, 0),
+        // clz, ctz, rotate, upsample, popcount, bitselect.
+        151 | 152 | 161 | 164..=166 | 186 => (C::IntLogic, 0, 0),
+        141..=150 | 156..=159 | 162 | 163 | 201 | 202 => (C::IntArith, 0, 0),
+        182 | 183 => (C::Move, 0, 0),
+        187 => (C::IntCompare, 0, 0),
+        185 => (C::Move, 0, 0),
+        184 => (C::Call, 0, 0),
+        _ => return None,
+    })
+}

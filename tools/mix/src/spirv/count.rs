@@ -1,0 +1,225 @@
+//! SPIR-V that counts: each block adds to a variable of its function, and where the function returns
+//! the variables are added to a buffer that each kernel takes as a further, last argument. Functions
+//! that kernels call are handed the buffer, too.
+
+use super::{HEADER, Layout, Module, Type, op};
+use crate::Error;
+use crate::program::Counted;
+use std::collections::BTreeMap;
+
+const INT64: u32 = 11;
+const INT64_ATOMICS: u32 = 12;
+/// SPV_INTEL_function_pointers: calls whose target is not known.
+const FUNCTION_POINTERS: u32 = 5603;
+/// Promises of functions: they write no memory, they read none either.
+const PURE: u32 = 4;
+const CONST: u32 = 8;
+const CROSS_WORKGROUP: u32 = 5;
+const FUNCTION: u32 = 7;
+
+/// Words that are put in front of the word at a place.
+type Insertions = BTreeMap<usize, Vec<u32>>;
+
+/// Writes the module with counters.
+///
+/// # Errors
+/// If it cannot be read, has constants that an application may specialise, or calls functions
+/// through pointers.
+pub fn counted(bytes: &[u8]) -> Result<Counted, Error> {
+    let mut module = Module::read(bytes)?;
+    let layout = module.layout()?;
+    if layout.specialised {
+        return Err(Error::Unsupported { what: "has specialization constants" });
+    }
+    if layout.capabilities.contains(&FUNCTION_POINTERS) {
+        return Err(Error::Unsupported { what: "calls functions through pointers" });
+    }
+    let mut writer = Writer { bound: layout.bound, new: Insertions::new() };
+    writer.capabilities(&layout);
+    let common = writer.common(&layout);
+    let mut patched = Vec::new();
+    let kinds = writer.function_types(&layout, &common);
+    for (places, function) in layout.functions.iter().zip(&layout.program.functions) {
+        if places.blocks.is_empty() {
+            continue;
+        }
+        if let Some(kind) = kinds.get(&places.kind) {
+            patched.push((places.open + 4, *kind));
+        }
+        // It writes memory now: calls of it must not be merged or left out.
+        patched.push((places.open + 3, places.control & !(PURE | CONST)));
+        let buffer = writer.id();
+        writer.put(places.parameters_end, op::FUNCTION_PARAMETER, &[common.buffer_pointer, buffer]);
+        let variables: Vec<u32> = function.blocks.clone().map(|_| writer.id()).collect();
+        for variable in &variables {
+            writer.put(
+                places.variables,
+                op::VARIABLE,
+                &[common.variable_pointer, *variable, FUNCTION],
+            );
+        }
+        let first = places.blocks.first().copied().unwrap_or(places.variables);
+        for variable in &variables {
+            writer.put(first, op::STORE, &[*variable, common.zero]);
+        }
+        for (place, variable) in places.blocks.iter().zip(&variables) {
+            let (before, after) = (writer.id(), writer.id());
+            writer.put(*place, op::LOAD, &[common.word, before, *variable]);
+            writer.put(*place, op::IADD, &[common.word, after, before, common.one]);
+            writer.put(*place, op::STORE, &[*variable, after]);
+        }
+        for exit in &places.exits {
+            for (variable, block) in variables.iter().zip(function.blocks.clone()) {
+                let (value, pointer, old) = (writer.id(), writer.id(), writer.id());
+                let index = common.indices.get(block).copied().unwrap_or(common.zero);
+                writer.put(*exit, op::LOAD, &[common.word, value, *variable]);
+                writer.put(
+                    *exit,
+                    op::IN_BOUNDS_PTR_ACCESS_CHAIN,
+                    &[common.buffer_pointer, pointer, buffer, index],
+                );
+                writer.put(
+                    *exit,
+                    op::ATOMIC_IADD,
+                    &[common.word, old, pointer, common.device, common.relaxed, value],
+                );
+            }
+        }
+        for (end, callee) in &places.calls {
+            let has_body = layout.functions.iter().any(|f| f.id == *callee && !f.blocks.is_empty());
+            if has_body {
+                // Directly behind the call, before anything else that is put there.
+                writer.new.entry(*end).or_default().insert(0, buffer);
+            }
+        }
+    }
+    for (at, value) in patched {
+        if let Some(word) = module.words.get_mut(at) {
+            *word = value;
+        }
+    }
+    let program = layout.program.clone().within_limits()?;
+    let code = writer.woven(&module, &layout);
+    Ok(Counted { code, program, shards: 1, warps: false, dump: None })
+}
+
+/// Ids that all functions use.
+struct Common {
+    word: u32,
+    buffer_pointer: u32,
+    variable_pointer: u32,
+    zero: u32,
+    one: u32,
+    /// Scope and semantics of the additions.
+    device: u32,
+    relaxed: u32,
+    /// A constant for each block.
+    indices: Vec<u32>,
+}
+
+struct Writer {
+    bound: u32,
+    new: Insertions,
+}
+
+impl Writer {
+    fn id(&mut self) -> u32 {
+        let id = self.bound;
+        self.bound = self.bound.wrapping_add(1);
+        id
+    }
+
+    fn put(&mut self, at: usize, opcode: u16, operands: &[u32]) {
+        let to = self.new.entry(at).or_default();
+        to.push((operands.len() as u32 + 1) << 16 | u32::from(opcode));
+        to.extend_from_slice(operands);
+    }
+
+    fn capabilities(&mut self, layout: &Layout) {
+        for wanted in [INT64, INT64_ATOMICS] {
+            if !layout.capabilities.contains(&wanted) {
+                self.put(HEADER, op::CAPABILITY, &[wanted]);
+            }
+        }
+    }
+
+    /// A type that the module has, or a new one: types must not be declared twice.
+    fn of_type(&mut self, layout: &Layout, wanted: &Type, opcode: u16, operands: &[u32]) -> u32 {
+        let known = layout.types.iter().find(|(_, of)| *of == wanted).map(|(id, _)| *id);
+        known.unwrap_or_else(|| {
+            let id = self.id();
+            self.put(layout.first_function, opcode, &[&[id], operands].concat());
+            id
+        })
+    }
+
+    fn common(&mut self, layout: &Layout) -> Common {
+        let word = self.of_type(layout, &Type::Integer(64), op::TYPE_INT, &[64, 0]);
+        let half = self.of_type(layout, &Type::Integer(32), op::TYPE_INT, &[32, 0]);
+        let mut pointer = |storage| {
+            let wanted = Type::Pointer(storage, word);
+            self.of_type(layout, &wanted, op::TYPE_POINTER, &[storage, word])
+        };
+        let (buffer_pointer, variable_pointer) = (pointer(CROSS_WORKGROUP), pointer(FUNCTION));
+        let mut constant = |kind: u32, value: &[u32]| {
+            let id = self.id();
+            let operands = [&[kind, id], value].concat();
+            self.put(layout.first_function, op::CONSTANT, &operands);
+            id
+        };
+        let indices =
+            (0..layout.program.blocks.len()).map(|n| constant(word, &[n as u32, 0])).collect();
+        Common {
+            word,
+            buffer_pointer,
+            variable_pointer,
+            zero: constant(word, &[0, 0]),
+            one: constant(word, &[1, 0]),
+            device: constant(half, &[1]),
+            relaxed: constant(half, &[0]),
+            indices,
+        }
+    }
+
+    /// The types of functions that get a further parameter, by their present ones.
+    fn function_types(&mut self, layout: &Layout, common: &Common) -> BTreeMap<u32, u32> {
+        let mut out = BTreeMap::new();
+        for places in layout.functions.iter().filter(|f| !f.blocks.is_empty()) {
+            if out.contains_key(&places.kind) {
+                continue;
+            }
+            let Some(Type::Function(of)) = layout.types.get(&places.kind) else { continue };
+            let mut wanted = of.clone();
+            wanted.push(common.buffer_pointer);
+            let id =
+                self.of_type(layout, &Type::Function(wanted.clone()), op::TYPE_FUNCTION, &wanted);
+            out.insert(places.kind, id);
+        }
+        out
+    }
+
+    /// The module with all that is new. Calls that got an argument are a word longer.
+    fn woven(&self, module: &Module, layout: &Layout) -> Vec<u8> {
+        let mut longer: Vec<usize> = Vec::new();
+        for word in module.instructions().flatten() {
+            let callee = word.operand(2);
+            let has_body =
+                || layout.functions.iter().any(|f| f.id == callee && !f.blocks.is_empty());
+            if word.opcode == op::FUNCTION_CALL && has_body() {
+                longer.push(word.at);
+            }
+        }
+        let mut out: Vec<u32> = Vec::with_capacity(module.words.len() * 2);
+        let mut longer = longer.into_iter().peekable();
+        for (at, word) in module.words.iter().enumerate() {
+            out.extend(self.new.get(&at).into_iter().flatten());
+            let mut word = *word;
+            if longer.next_if_eq(&at).is_some() {
+                word = word.wrapping_add(1 << 16);
+            }
+            out.push(if at == 3 { self.bound } else { word });
+        }
+        out.extend(self.new.get(&module.words.len()).into_iter().flatten());
+        out.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+}

@@ -1,0 +1,317 @@
+//! SPIR-V for OpenCL, as words. Owns its functions and blocks; refuses modules whose framing is
+//! broken. Instructions that are not known keep their place: they are counted as unknown, and copied
+//! as they are. A crate that builds a typed module (rspirv) would refuse them, and bring a megabyte
+//! of tables into every process that is recorded.
+//!
+//! Source: Khronos, SPIR-V specification, sections 2.3 (physical layout), 2.4 (order of a module) and
+//! 3.49 (instructions).
+
+mod classify;
+mod count;
+mod op;
+
+pub use count::counted;
+
+use crate::program::{Block, Function, Program};
+use crate::{Error, Instruction};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// First word of a module.
+const MAGIC: u32 = 0x0723_0203;
+/// Words of the header: magic, version, generator, bound of ids, reserved.
+const HEADER: usize = 5;
+/// The newest version that this reader was written for.
+pub const NEWEST: (u32, u32) = (1, 6);
+
+/// Whether bytes are a module, of either byte order.
+#[must_use]
+pub fn is_spirv(bytes: &[u8]) -> bool {
+    bytes.first_chunk::<4>().is_some_and(|first| {
+        [*first, {
+            let mut b = *first;
+            b.reverse();
+            b
+        }]
+        .contains(&MAGIC.to_le_bytes())
+    })
+}
+
+/// Reads a module.
+///
+/// # Errors
+/// If its framing is broken, or it has no code.
+pub fn read(bytes: &[u8]) -> Result<Program, Error> {
+    Module::read(bytes)?.layout()?.program.within_limits()
+}
+
+fn broken(at: usize, what: &'static str) -> Error {
+    Error::Syntax { language: "SPIR-V", at, what }
+}
+
+/// A module as words of this machine's order.
+struct Module {
+    words: Vec<u32>,
+}
+
+/// An instruction: where it stands, its number, and its words behind the first.
+#[derive(Clone, Copy)]
+struct Word<'m> {
+    at: usize,
+    opcode: u16,
+    operands: &'m [u32],
+}
+
+impl Word<'_> {
+    fn operand(&self, n: usize) -> u32 {
+        self.operands.get(n).copied().unwrap_or(0)
+    }
+
+    fn end(&self) -> usize {
+        self.at + 1 + self.operands.len()
+    }
+}
+
+/// A type, as far as it matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Type {
+    Integer(u32),
+    Float(u32),
+    Vector(u32, u32),
+    Pointer(u32, u32),
+    Function(Vec<u32>),
+}
+
+/// A function's places, as indices of words.
+struct Places {
+    /// The instruction that opens it.
+    open: usize,
+    /// Behind its parameters.
+    parameters_end: usize,
+    /// Promises that it makes.
+    control: u32,
+    /// Id of its type.
+    kind: u32,
+    id: u32,
+    /// Where each block may store and add: behind its label, variables and phis.
+    blocks: Vec<usize>,
+    /// Behind the first block's label: where variables go.
+    variables: usize,
+    /// Instructions that return.
+    exits: Vec<usize>,
+    /// Calls: where they end, and what they call.
+    calls: Vec<(usize, u32)>,
+}
+
+struct Layout {
+    program: Program,
+    functions: Vec<Places>,
+    types: BTreeMap<u32, Type>,
+    capabilities: BTreeSet<u32>,
+    /// The first function.
+    first_function: usize,
+    bound: u32,
+    /// It has constants that are to be specialised.
+    specialised: bool,
+}
+
+impl Module {
+    fn read(bytes: &[u8]) -> Result<Self, Error> {
+        if !is_spirv(bytes) {
+            return Err(Error::Language { what: "intermediate language" });
+        }
+        let little = bytes.first_chunk::<4>() == Some(&MAGIC.to_le_bytes());
+        let words = bytes
+            .chunks_exact(4)
+            .filter_map(|chunk| <[u8; 4]>::try_from(chunk).ok())
+            .map(|chunk| if little { u32::from_le_bytes(chunk) } else { u32::from_be_bytes(chunk) })
+            .collect::<Vec<_>>();
+        if words.len() < HEADER || !bytes.len().is_multiple_of(4) {
+            return Err(broken(words.len(), "the module is cut off"));
+        }
+        Ok(Self { words })
+    }
+
+    fn instructions(&self) -> impl Iterator<Item = Result<Word<'_>, Error>> {
+        let mut at = HEADER;
+        std::iter::from_fn(move || {
+            let head = *self.words.get(at)?;
+            let (length, opcode) = ((head >> 16) as usize, head as u16);
+            let Some(operands) = self.words.get(at + 1..at + length.max(1)).filter(|_| length > 0)
+            else {
+                let error = broken(at, "an instruction is longer than the module, or empty");
+                at = self.words.len();
+                return Some(Err(error));
+            };
+            let word = Word { at, opcode, operands };
+            at += length;
+            Some(Ok(word))
+        })
+    }
+
+    fn layout(&self) -> Result<Layout, Error> {
+        let version = self.words.get(1).copied().unwrap_or(0);
+        let version = (version >> 16 & 0xff, version >> 8 & 0xff);
+        let mut out = Layout {
+            program: Program {
+                version: format!("{}.{}", version.0, version.1),
+                newer: version > NEWEST,
+                ..Program::default()
+            },
+            functions: Vec::new(),
+            types: BTreeMap::new(),
+            capabilities: BTreeSet::new(),
+            first_function: self.words.len(),
+            bound: self.words.get(3).copied().unwrap_or(0),
+            specialised: false,
+        };
+        let mut names: BTreeMap<u32, String> = BTreeMap::new();
+        let mut kernels: BTreeMap<u32, String> = BTreeMap::new();
+        let mut values: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut standard = BTreeSet::new();
+        let mut unknown = BTreeSet::new();
+        let mut open: Option<Places> = None;
+        let mut in_block = false;
+        // Variables, phis and lines stand at a block's beginning.
+        let mut at_head = false;
+        for word in self.instructions() {
+            let word = word?;
+            if let Some(type_id) = op::has_result(word.opcode).then(|| word.operand(0)) {
+                values.insert(word.operand(1), type_id);
+            }
+            match word.opcode {
+                op::NAME => {
+                    names.insert(word.operand(0), string(word.operands.get(1..)));
+                }
+                op::CAPABILITY => {
+                    out.capabilities.insert(word.operand(0));
+                }
+                op::EXT_INST_IMPORT if string(word.operands.get(1..)) == "OpenCL.std" => {
+                    standard.insert(word.operand(0));
+                }
+                op::ENTRY_POINT => {
+                    kernels.insert(word.operand(1), string(word.operands.get(2..)));
+                }
+                // SpecId.
+                op::DECORATE if word.operand(1) == 1 => out.specialised = true,
+                op::TYPE_INT => {
+                    out.types.insert(word.operand(0), Type::Integer(word.operand(1)));
+                }
+                op::TYPE_FLOAT => {
+                    out.types.insert(word.operand(0), Type::Float(word.operand(1)));
+                }
+                op::TYPE_VECTOR => {
+                    out.types
+                        .insert(word.operand(0), Type::Vector(word.operand(1), word.operand(2)));
+                }
+                op::TYPE_POINTER => {
+                    out.types
+                        .insert(word.operand(0), Type::Pointer(word.operand(1), word.operand(2)));
+                }
+                op::TYPE_FUNCTION => {
+                    let of = word.operands.get(1..).unwrap_or_default().to_vec();
+                    out.types.insert(word.operand(0), Type::Function(of));
+                }
+                op::FUNCTION => {
+                    out.first_function = out.first_function.min(word.at);
+                    open = Some(Places {
+                        open: word.at,
+                        parameters_end: word.end(),
+                        control: word.operand(2),
+                        kind: word.operand(3),
+                        id: word.operand(1),
+                        blocks: Vec::new(),
+                        variables: 0,
+                        exits: Vec::new(),
+                        calls: Vec::new(),
+                    });
+                }
+                op::FUNCTION_PARAMETER => {
+                    if let Some(function) = &mut open {
+                        function.parameters_end = word.end();
+                    }
+                }
+                op::FUNCTION_END => {
+                    let Some(function) = open.take() else {
+                        return Err(broken(word.at, "a function ends that never began"));
+                    };
+                    let blocks = out.program.blocks.len();
+                    out.program.functions.push(Function {
+                        kernel: kernels.contains_key(&function.id),
+                        name: kernels
+                            .get(&function.id)
+                            .or_else(|| names.get(&function.id))
+                            .cloned()
+                            .unwrap_or_default(),
+                        blocks: blocks - function.blocks.len()..blocks,
+                    });
+                    out.functions.push(function);
+                }
+                op::LABEL => {
+                    let Some(function) = &mut open else {
+                        return Err(broken(word.at, "a block stands outside of functions"));
+                    };
+                    if function.blocks.is_empty() {
+                        function.variables = word.end();
+                    }
+                    function.blocks.push(word.end());
+                    out.program.blocks.push(Block::default());
+                    (in_block, at_head) = (true, true);
+                }
+                _ if in_block => {
+                    let (Some(function), Some(block)) = (&mut open, out.program.blocks.last_mut())
+                    else {
+                        return Err(broken(word.at, "an instruction stands outside of functions"));
+                    };
+                    at_head &=
+                        matches!(word.opcode, op::VARIABLE | op::PHI | op::LINE | op::NO_LINE);
+                    if at_head && let Some(place) = function.blocks.last_mut() {
+                        *place = word.end();
+                    }
+                    match word.opcode {
+                        op::RETURN | op::RETURN_VALUE => function.exits.push(word.at),
+                        op::FUNCTION_CALL => function.calls.push((word.end(), word.operand(2))),
+                        _ => {}
+                    }
+                    in_block = !op::ends_block(word.opcode);
+                    let facts =
+                        classify::Facts { types: &out.types, values: &values, standard: &standard };
+                    match classify::instruction(word, &facts) {
+                        Ok(Some(instruction)) => block.instructions.push(instruction),
+                        Ok(None) => {}
+                        Err(name) => {
+                            block.instructions.push(Instruction {
+                                class: crate::Class::Unknown,
+                                flop: 0,
+                                bytes: 0,
+                                predicated: false,
+                                writes: Vec::new(),
+                                reads: Vec::new(),
+                            });
+                            unknown.insert(name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if open.is_some() {
+            return Err(broken(self.words.len(), "a function has no end"));
+        }
+        out.program.unknown = unknown.into_iter().collect();
+        Ok(out)
+    }
+}
+
+/// A string of a module: UTF-8 in words, little end first, ended by a zero.
+fn string(words: Option<&[u32]>) -> String {
+    let bytes: Vec<u8> = words
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .take_while(|byte| *byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use super::*;
+use crate::{Class, Counts, Precision, Space};
+use proptest::prelude::*;
+
+const LOOP: &[u8] = include_bytes!("../../tests/data/loop.spv");
+
+fn kernel<'p>(program: &'p Program, name: &str) -> &'p Function {
+    program.functions.iter().find(|f| f.kernel && f.name == name).unwrap()
+}
+
+/// The function of that name that does the work: entry points of this compiler only call it.
+fn inner<'p>(program: &'p Program, name: &str) -> &'p Function {
+    program.functions.iter().find(|f| !f.kernel && f.name == name).unwrap()
+}
+
+#[test]
+fn functions_and_blocks_are_found() {
+    let program = read(LOOP).unwrap();
+    assert_eq!((program.version.as_str(), program.newer), ("1.0", false));
+    let kernels: Vec<_> =
+        program.functions.iter().filter(|f| f.kernel).map(|f| f.name.as_str()).collect();
+    assert_eq!(kernels, ["collatz", "axpy", "reduce"]);
+    assert!(program.unknown.is_empty(), "{:?}", program.unknown);
+    let axpy = inner(&program, "axpy");
+    let block = &program.blocks[axpy.blocks.start];
+    let fma = block.instructions.iter().find(|i| i.class == Class::SingleFma).unwrap();
+    assert_eq!(fma.flop, 8, "of four components");
+    let bytes: u32 = block
+        .instructions
+        .iter()
+        .filter(|i| i.class.memory() == Some(Space::Global))
+        .map(|i| i.bytes)
+        .sum();
+    assert_eq!(bytes, 48);
+}
+
+#[test]
+fn a_mix_is_what_the_blocks_hold() {
+    let program = read(LOOP).unwrap();
+    let mut counts = Counts { threads: vec![0; program.blocks.len()], warps: None };
+    for function in [kernel(&program, "axpy"), inner(&program, "axpy")] {
+        counts.threads[function.blocks.start] = 1000;
+    }
+    let mix = program.mix(&counts);
+    assert_eq!((mix.flop(Precision::Single), mix.bytes(Space::Global)), (8000, 48_000));
+    assert_eq!(program.entered("axpy", &counts), Some(1000));
+}
+
+#[test]
+fn a_module_that_counts_can_be_read_and_has_one_argument_more() {
+    let counted = counted(LOOP).unwrap();
+    let (before, after) = (Module::read(LOOP).unwrap(), Module::read(&counted.code).unwrap());
+    let (old, new) = (before.layout().unwrap(), after.layout().unwrap());
+    assert_eq!(counted.words(), old.program.blocks.len());
+    assert_eq!(new.program.blocks.len(), old.program.blocks.len());
+    assert!(new.capabilities.contains(&11) && new.capabilities.contains(&12));
+    for (old, new) in old.functions.iter().zip(&new.functions) {
+        let arguments = |layout: &Layout, f: &Places| match &layout.types[&f.kind] {
+            Type::Function(of) => of.len(),
+            other => panic!("{other:?}"),
+        };
+        let (had, has) =
+            (arguments(&before.layout().unwrap(), old), arguments(&after.layout().unwrap(), new));
+        assert_eq!(has, had + usize::from(!old.blocks.is_empty()));
+    }
+    // What was there is there still, in its order, but for heads and types of functions and calls.
+    let kept: Vec<u16> = before.instructions().map(|w| w.unwrap().opcode).collect();
+    let mut all = after.instructions().map(|w| w.unwrap().opcode);
+    assert!(kept.iter().all(|opcode| all.any(|o| o == *opcode)));
+    // No promise stays that the counters break: `step` was pure.
+    for word in after.instructions().flatten().filter(|w| w.opcode == op::FUNCTION) {
+        assert_eq!(word.operand(2) & 12, 0);
+    }
+    // Ids stay below the bound, and none is given twice.
+    let bound = after.words[3];
+    let mut seen = BTreeSet::new();
+    for word in after.instructions().flatten().filter(|w| op::has_result(w.opcode)) {
+        assert!(word.operand(1) < bound && seen.insert(word.operand(1)));
+    }
+}
+
+#[test]
+fn modules_of_the_other_byte_order_are_read() {
+    let swapped: Vec<u8> =
+        LOOP.chunks(4).flat_map(|c| c.iter().rev().copied().collect::<Vec<_>>()).collect();
+    assert_eq!(read(&swapped), read(LOOP));
+}
+
+#[test]
+fn what_is_no_module_is_refused() {
+    assert!(!is_spirv(b"") && !is_spirv(b"kernel") && is_spirv(LOOP));
+    for (bytes, words) in [
+        (&LOOP[..3], "neither"),
+        (&LOOP[..8], "cut off"),
+        (&LOOP[..LOOP.len() - 4], "no end"),
+        (&LOOP[..20], "no code"),
+    ] {
+        let error = read(bytes).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_damage_panics(at in 0..LOOP.len(), byte: u8, cut in 0..LOOP.len()) {
+        let mut damaged = LOOP.to_vec();
+        damaged[at] = byte;
+        let _ = counted(&damaged);
+        damaged.truncate(cut);
+        let _ = counted(&damaged);
+    }
+
+    #[test]
+    fn no_words_panic(words in proptest::collection::vec(any::<u32>(), 0..60)) {
+        let mut bytes = LOOP[..20].to_vec();
+        // Short instructions, so that some of them are well-formed.
+        bytes.extend(words.iter().flat_map(|w| (w & 0x0003_01ff).to_le_bytes()));
+        let _ = counted(&bytes);
+    }
+}
