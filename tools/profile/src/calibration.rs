@@ -17,7 +17,7 @@
 //! A figure's name ends in its unit. Measuring a subject again on the same host replaces its entry.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
+use crate::error::CalibrationError;
 use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::SPAN_BIAS;
 use clscope_io::input;
@@ -122,27 +122,20 @@ impl Store {
     ///
     /// # Errors
     /// If it cannot be read, is no such file, or is of a later version.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: &Path) -> Result<Self, CalibrationError> {
+        let at = || path.to_owned();
         let text = match input::read(path, input::TEXT) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
-            Err(error) => {
-                return Err(error).with_context(|| {
-                    format!("cannot read the calibrations in {}", path.display())
-                });
-            }
+            Err(source) => return Err(CalibrationError::Read { path: at(), source }),
         };
-        let again = "remove it, then run `clscope doctor --calibrate`";
         let store: Self = serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no calibrations: {again}", path.display()))?;
+            .map_err(|source| CalibrationError::Foreign { path: at(), source })?;
         if store.schema != SCHEMA {
-            bail!(
-                "{} is of version {}, this clscope knows {SCHEMA}: {again}",
-                path.display(),
-                store.schema
-            );
+            let found = store.schema;
+            return Err(CalibrationError::Version { path: at(), found, known: SCHEMA });
         }
         Ok(store)
     }
@@ -159,8 +152,8 @@ impl Store {
     ///
     /// # Errors
     /// If the place cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let write = || -> Result<()> {
+    pub fn save(&self, path: &Path) -> Result<(), CalibrationError> {
+        let write = || -> std::io::Result<()> {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
@@ -168,14 +161,9 @@ impl Store {
             text.push(b'\n');
             let mut file = Whole::create(path, Access::Umask)?;
             file.write_all(&text)?;
-            Ok(file.finish()?)
+            file.finish()
         };
-        write().with_context(|| {
-            format!(
-                "cannot keep the calibrations in {}; name another place with {VARIABLE}",
-                path.display()
-            )
-        })
+        write().map_err(|source| CalibrationError::Write { path: path.to_owned(), source })
     }
 
     /// The entries of a host.
@@ -283,16 +271,16 @@ mod tests {
         let path = folder.path().join("calibration.json");
         for text in ["", "{}", "[1]", "{\"schema\": 99, \"entries\": []}"] {
             std::fs::write(&path, text).unwrap();
-            let error = format!("{:#}", Store::load(&path).unwrap_err());
+            let error = Store::load(&path).unwrap_err().to_string();
             assert!(
                 error.contains("doctor --calibrate") && error.contains("calibration.json"),
                 "{text}: {error}"
             );
         }
-        let error = format!(
-            "{:#}",
-            Store::default().save(Path::new("/proc/none/calibration.json")).unwrap_err()
-        );
+        let error = Store::default()
+            .save(Path::new("/proc/none/calibration.json"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(VARIABLE), "{error}");
     }
 }

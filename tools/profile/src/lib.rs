@@ -4,6 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`profile`] | the door: `Profile::open`, and its parts, made when they are asked for |
 //! | [`trace_files`], [`live_ring`], [`contents`] | the files of traces, and what is in them |
 //! | [`calibration`] | what was measured of devices and sensors before a run |
 //! | [`sites`] | names of the places that commands were enqueued from |
@@ -16,9 +17,11 @@ pub mod calibration;
 pub mod contents;
 pub mod counters;
 pub mod energy;
+pub mod error;
 pub mod interval;
 pub mod live_ring;
 mod map;
+pub mod profile;
 pub mod report;
 pub mod sites;
 pub mod trace_files;

@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::calibration;
+use crate::error::OpenError;
 use crate::live_ring;
 use crate::map;
-use anyhow::{Context, Result, bail};
 use clscope_analysis::Trace;
 use clscope_analysis::input::{File, ProcessFiles};
 use clscope_analysis::issue::IssueKind;
@@ -81,12 +81,12 @@ impl TraceFiles {
     /// # Errors
     /// If a path is no trace directory, or there is none. A damaged file is no error: the analysis
     /// tells of it.
-    pub fn open(paths: &[PathBuf]) -> Result<Self> {
+    pub fn open(paths: &[PathBuf]) -> Result<Self, OpenError> {
         let paths = if paths.is_empty() { vec![newest(Path::new("."))?] } else { paths.to_vec() };
         let directories = paths
             .into_iter()
             .map(|path| Directory::open(as_recorded(path)))
-            .collect::<Result<Vec<_>>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Self { directories })
     }
 
@@ -153,8 +153,12 @@ impl Directory {
         entries.and_then(|e| serde_json::from_value(e).ok()).unwrap_or_default()
     }
 
-    fn open(path: PathBuf) -> Result<Self> {
-        let kind = fs::metadata(&path).with_context(|| missing(&path))?;
+    fn open(path: PathBuf) -> Result<Self, OpenError> {
+        let kind = fs::metadata(&path).map_err(|source| OpenError::Missing {
+            near: suggestions(parent(&path)),
+            path: path.clone(),
+            source,
+        })?;
         if !kind.is_dir() {
             return Err(not_a_directory(&path));
         }
@@ -165,9 +169,9 @@ impl Directory {
             Self { path: path.clone(), meta: None, processes: Vec::new(), sensors: Vec::new() };
         let mut processes: BTreeMap<(u64, String), ProcessMaps> = BTreeMap::new();
         let entries = directory::list(&path)
-            .with_context(|| format!("could not list the trace directory {}", path.display()))?;
+            .map_err(|source| OpenError::List { path: path.clone(), source })?;
         if !entries.iter().any(|(_, role)| role.stem().is_some()) {
-            bail!(empty_directory(&path, !entries.is_empty()));
+            return Err(OpenError::Empty(empty_directory(&path, !entries.is_empty())));
         }
         for (name, role) in entries {
             let file = path.join(&name);
@@ -231,14 +235,10 @@ pub fn traces_in(directory: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// If there is none.
-pub fn newest(directory: &Path) -> Result<PathBuf> {
-    match traces_in(directory).into_iter().next() {
-        Some(path) => Ok(path),
-        None => bail!(
-            "no trace (*.{EXTENSION}) in {}: make one with `clscope record -- APP`, or name one",
-            directory.canonicalize().unwrap_or_else(|_| directory.to_owned()).display()
-        ),
-    }
+pub fn newest(directory: &Path) -> Result<PathBuf, OpenError> {
+    traces_in(directory).into_iter().next().ok_or_else(|| OpenError::NoneHere {
+        directory: directory.canonicalize().unwrap_or_else(|_| directory.to_owned()),
+    })
 }
 
 fn suggestions(directory: &Path) -> String {
@@ -250,31 +250,18 @@ fn suggestions(directory: &Path) -> String {
     format!(" (there are: {})", names.join(", "))
 }
 
-fn missing(path: &Path) -> String {
-    let parent = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    format!("could not open the trace {}{}", path.display(), suggestions(parent))
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn not_a_directory(path: &Path) -> anyhow::Error {
+fn not_a_directory(path: &Path) -> OpenError {
     let inside = path.file_name().and_then(|n| n.to_str()).and_then(Role::of).is_some();
-    match path.parent().filter(|p| inside && !p.as_os_str().is_empty()) {
-        Some(parent) => anyhow::anyhow!(
-            "{} is one file of a trace: name its directory, {}",
-            path.display(),
-            parent.display()
-        ),
-        None if inside => anyhow::anyhow!(
-            "{} is one file of a trace: name the directory that holds it, `.`",
-            path.display()
-        ),
-        None => anyhow::anyhow!(
-            "{} is a file, and a trace is a directory NAME.{EXTENSION}",
-            path.display()
-        ),
-    }
+    let next = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        Some(parent) => format!("name its directory, {}", parent.display()),
+        None => "name the directory that holds it, `.`".to_owned(),
+    };
+    let path = path.to_owned();
+    if inside { OpenError::OneFile { path, next } } else { OpenError::NotADirectory { path } }
 }
 
 fn empty_directory(path: &Path, some: bool) -> String {
@@ -322,7 +309,7 @@ mod tests {
     #[test]
     fn wrong_paths_are_told_with_the_next_step() {
         let dir = tempfile::tempdir().unwrap();
-        let error = |p: &Path| format!("{:#}", TraceFiles::open(&[p.to_owned()]).err().unwrap());
+        let error = |p: &Path| TraceFiles::open(&[p.to_owned()]).err().unwrap().to_string();
         assert!(newest(dir.path()).unwrap_err().to_string().contains("clscope record"));
         assert!(error(dir.path()).contains("holds no clscope trace"));
         let trace = dir.path().join("a.clscope");

@@ -194,6 +194,18 @@ impl Stats {
     /// As [`of`](Self::of), with the launches of a kernel separated by a key.
     #[must_use]
     pub fn told_apart(trace: &Trace<'_>, alignment: &Alignment, variant: Option<Variant>) -> Self {
+        Self::with(trace, alignment, variant, |_| {})
+    }
+
+    /// As [`told_apart`](Self::told_apart), showing every event to `also`: one reading of the records
+    /// for both.
+    #[must_use]
+    pub fn with(
+        trace: &Trace<'_>,
+        alignment: &Alignment,
+        variant: Option<Variant>,
+        mut also: impl FnMut(&Event<'_>),
+    ) -> Self {
         let mut out = Self {
             functions: vec![Vec::new(); trace.processes.len()],
             missing: vec![Missing::default(); trace.processes.len()],
@@ -224,6 +236,7 @@ impl Stats {
         let mut events = trace.events(Some(alignment));
         for event in events.by_ref() {
             out.add(&event, &mut pass);
+            also(&event);
         }
         out.tally = events.tally().to_vec();
         out.put_left(trace, pass.windows);

@@ -7,8 +7,7 @@ use crate::report::{Finding, refuse_unreadable};
 use anyhow::{Context, Result, bail};
 use clscope_analysis::issue::Severity;
 use clscope_export::{chrome, power};
-use clscope_profile::energy::activity::Grouping;
-use clscope_profile::sites::Sites;
+use clscope_profile::profile::{Options, Profile};
 use clscope_profile::trace_files::TraceFiles;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -63,29 +62,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             "a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout"
         );
     }
-    let options = args.energy.options();
-    let files = TraceFiles::open(&args.traces)?;
-    let trace = files.trace();
-    let alignment = trace.align();
-    let sites = Sites::of(&trace);
-    let by = Grouping { by: options.energy_by.unwrap_or_default(), sites: &sites };
-    let (energy, readings) = clscope_profile::energy::of(&files, &trace, &alignment, &options, by)?;
-    let counters = clscope_profile::counters::of(
-        &files,
-        &trace,
-        &alignment,
-        &readings,
-        by,
-        args.counter_device.as_deref(),
-    );
-    let power = power::Power::new(&readings, &energy).with_counters(counters);
-    drop(readings);
+    let profile = Profile::open(&args.traces)?;
+    let files = profile.files();
+    let view = profile.view(Options {
+        energy: args.energy.options(),
+        counter_device: args.counter_device.clone(),
+        name_sites: true,
+        ..Options::default()
+    });
+    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
+    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
     let names = files.names();
     let document = chrome::Document {
-        trace: &trace,
-        alignment: &alignment,
+        trace: view.trace(),
+        alignment: view.alignment(),
         power: &power,
-        by,
+        by: view.energy_grouping(),
         sources: &names,
         with_args: !args.no_args,
     };
@@ -104,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
         (summary, None)
     } else {
-        let target = args.output.clone().unwrap_or_else(|| default_output(&files));
+        let target = args.output.clone().unwrap_or_else(|| default_output(files));
         let summary = output::write_whole(&target, |out| write(out))?;
         (summary, Some(target))
     };

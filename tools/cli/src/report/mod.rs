@@ -11,14 +11,11 @@ mod text;
 use crate::args::{By, EnergyArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use clscope_analysis::stats::Stats;
 use clscope_export::rows;
-use clscope_profile::energy::activity::{self, Grouping};
+use clscope_profile::profile::{Options, Profile};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::data::{Commands, Function};
 use clscope_profile::report::{Report, correct};
-use clscope_profile::sites::Sites;
-use clscope_profile::trace_files::TraceFiles;
 use clscope_trace::pattern;
 use std::io::Write;
 use std::path::PathBuf;
@@ -213,20 +210,14 @@ fn sort(report: &mut Report, by: Sort) {
 /// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
-    let files = TraceFiles::open(&args.traces)?;
-    let trace = files.trace();
-    let alignment = trace.align();
-    let options = args.energy.options();
-    let kernels_by = args.by.into();
-    let energy_by = options.energy_by.unwrap_or(kernels_by);
-    let sites = if [kernels_by, energy_by].contains(&activity::By::CallSite) {
-        Sites::of(&trace)
-    } else {
-        Sites::default()
-    };
-    let by = Grouping { by: kernels_by, sites: &sites };
-    let stats = Stats::told_apart(&trace, &alignment, by.variant());
-    let mut report = Report::new(files.names(), &trace, &alignment, &stats, by);
+    let profile = Profile::open(&args.traces)?;
+    let view = profile.view(Options {
+        by: args.by.into(),
+        energy: args.energy.options(),
+        counter_device: args.counter_device.clone(),
+        ..Options::default()
+    });
+    let mut report = view.times();
     if args.correct_bias {
         correct::apply(&mut report)?;
     }
@@ -234,18 +225,9 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("nothing of {} could be read", report.traces.join(", "));
     }
     sort(&mut report, args.sort);
-    let by = Grouping { by: energy_by, sites: &sites };
-    let (energy, readings) = clscope_profile::energy::of(&files, &trace, &alignment, &options, by)?;
-    report.energy = Some(energy);
-    report.counters = clscope_profile::counters::of(
-        &files,
-        &trace,
-        &alignment,
-        &readings,
-        by,
-        args.counter_device.as_deref(),
-    );
-    drop(readings);
+    report.energy = Some(view.energy()?.clone());
+    report.counters = view.counters()?.cloned();
+    let sites = view.sites();
     let shown = Shown::of(args);
     if !report.kernels.is_empty() || !report.functions.is_empty() {
         let names =

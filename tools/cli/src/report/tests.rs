@@ -2,7 +2,10 @@
 
 use super::*;
 use clscope_analysis::Trace;
+use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
+use clscope_profile::energy::activity::{self, Grouping};
+use clscope_profile::sites::Sites;
 use clscope_trace::Untimed;
 use clscope_trace::record::CommandKind;
 

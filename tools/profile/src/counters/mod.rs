@@ -8,7 +8,7 @@ pub mod result;
 pub mod snapshots;
 pub mod windows;
 
-use crate::energy::activity::{self, Grouping};
+use crate::energy::activity::{Device, Grouping};
 use crate::energy::readings::Readings;
 use crate::trace_files::TraceFiles;
 use clscope_analysis::Trace;
@@ -21,6 +21,7 @@ pub fn of(
     files: &TraceFiles,
     trace: &Trace<'_>,
     alignment: &Alignment,
+    devices: &[Device],
     readings: &Readings,
     by: Grouping<'_>,
     named: Option<&str>,
@@ -33,13 +34,12 @@ pub fn of(
     {
         return None;
     }
-    let devices = activity::of(trace, alignment, by);
     let mut out = Counters::default();
-    for device in &devices {
-        out.sources.extend(means::of(trace, device, &devices, readings));
-        out.sources.extend(windows::of(trace, device, &devices, &recorded, named));
+    for device in devices {
+        out.sources.extend(means::of(trace, device, devices, readings));
+        out.sources.extend(windows::of(trace, device, devices, &recorded, named));
     }
-    let (read_around, commands) = snapshots::of(trace, alignment, &devices, &around, named, by);
+    let (read_around, commands) = snapshots::of(trace, alignment, devices, &around, named, by);
     out.sources.extend(read_around);
     out.commands = commands;
     if out.sources.is_empty() {

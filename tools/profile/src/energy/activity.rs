@@ -5,7 +5,6 @@
 use super::slices::{self, Shared};
 use crate::sites::Sites;
 use clscope_analysis::Trace;
-use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{
     ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, place_overlapping,
 };
@@ -373,21 +372,37 @@ pub fn class_name(
     }
 }
 
-/// Reads the events of a trace once and gives each physical device its spans. Devices that ran
-/// nothing are left out.
-pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Device> {
-    let (mut devices, of) = devices(trace);
-    // Queues of which some launches were left out by sampling: all their launches, to be placed.
-    let mut sampled: HashMap<(u32, u32), (usize, Vec<Launch>)> = HashMap::new();
-    // Process, queue, variant, kernel, kind.
-    type What = (u32, u32, u32, u32, u8);
-    let mut names: HashMap<What, Option<(usize, ClassId)>> = HashMap::new();
-    for event in trace.events(Some(alignment)) {
-        let Event::Command(command) = event else { continue };
+/// Process, queue, variant, kernel, kind.
+type What = (u32, u32, u32, u32, u8);
+
+/// Takes a trace's events, one after the other, and gives what its devices ran.
+pub struct Collector<'t, 'a, 's> {
+    trace: &'t Trace<'a>,
+    by: Grouping<'s>,
+    devices: Vec<Device>,
+    /// Which of `devices` each (process, device id) is.
+    of: HashMap<(u32, u32), usize>,
+    /// Queues of which some launches were left out by sampling: all their launches, to be placed.
+    sampled: HashMap<(u32, u32), (usize, Vec<Launch>)>,
+    /// What decides the class, so that names are looked up once.
+    names: HashMap<What, Option<(usize, ClassId)>>,
+}
+
+impl<'t, 'a, 's> Collector<'t, 'a, 's> {
+    /// One that has seen nothing.
+    #[must_use]
+    pub fn new(trace: &'t Trace<'a>, by: Grouping<'s>) -> Self {
+        let (devices, of) = devices(trace);
+        Self { trace, by, devices, of, sampled: HashMap::new(), names: HashMap::new() }
+    }
+
+    /// Takes an event, whose times an alignment has placed.
+    pub fn add(&mut self, event: &Event<'_>) {
+        let Event::Command(command) = event else { return };
         let record = &command.enqueued.record;
         let key = (command.process.0, record.queue);
+        let Self { trace, by, devices, of, sampled, names } = self;
         let definitions = &trace.process(command.process).definitions;
-        // What decides the class, so that names are looked up once.
         let variant = by.variant().map_or(0, |of| of(record));
         let object = if record.kind.is_kernel() { record.object } else { 0 };
         let class = *names
@@ -396,10 +411,10 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
                 let device = definitions
                     .clock_device(record.queue)
                     .and_then(|d| of.get(&(command.process.0, d)).copied())?;
-                let (name, kernel) = class_name(trace, &command, by)?;
+                let (name, kernel) = class_name(trace, command, *by)?;
                 Some((device, devices[device].class(&name, kernel)))
             });
-        let Some((device, class)) = class else { continue };
+        let Some((device, class)) = class else { return };
         // Whether some launches may be left out: then all of the queue's are needed, to lay out
         // those between.
         let may_sample = matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
@@ -408,7 +423,7 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
         let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
         match &command.outcome {
             Outcome::Timed(times) => {
-                let Some(placed) = times.placed else { continue };
+                let Some(placed) = times.placed else { return };
                 let (start, end) = (HostNs(placed.span().begin.0), HostNs(placed.span().end.0));
                 if may_sample {
                     sampled
@@ -429,46 +444,57 @@ pub fn of(trace: &Trace<'_>, alignment: &Alignment, by: Grouping<'_>) -> Vec<Dev
             Outcome::Untimed { .. } | Outcome::Unfinished(_) => devices[device].unplaced += 1,
         }
     }
-    for ((process, queue), (device, mut launches)) in sampled {
-        launches.sort_by_key(|l| l.enqueued);
-        let definitions = &trace.process(ProcessIndex(process)).definitions;
-        let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
-        let placed = if in_order { place(&launches) } else { place_overlapping(&launches) };
-        let of = &mut devices[device];
-        placed.spans.into_iter().for_each(|span| of.push(span, process));
-        of.unplaced += placed.unplaced;
-    }
-    for (index, process) in trace.processes.iter().enumerate() {
-        let (definitions, mut hint) = (&process.definitions, 0);
-        let Some(clock) = trace.timeline.clocks.get(index) else { continue };
-        let mut at = |ticks: u64| HostNs(clock.at(Ticks(ticks), &mut hint).0);
-        for replay in &definitions.replays {
-            let device = definitions
-                .clock_device(replay.queue)
-                .and_then(|d| of.get(&(index as u32, d)).copied());
-            let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
-            let mut name = definitions.kernel_name(replay.kernel).into_owned();
-            if by.by == By::Ndrange {
-                name = sized(&name, &replay.global[..replay.global.len().min(3)]);
-            }
-            let batches = replay
-                .batches
-                .iter()
-                .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
-                .filter(|b| b.1 > b.0)
-                .collect();
-            device.repeated(
-                Repeated { name, refused: replay.refused.clone(), saved: replay.saved, batches },
-                index as u32,
-            );
+
+    /// All physical devices that ran something, with what they ran, in order of its starts.
+    #[must_use]
+    pub fn finish(self) -> Vec<Device> {
+        let Self { trace, by, mut devices, of, sampled, .. } = self;
+        for ((process, queue), (device, mut launches)) in sampled {
+            launches.sort_by_key(|l| l.enqueued);
+            let definitions = &trace.process(ProcessIndex(process)).definitions;
+            let in_order = definitions.queues.get(&queue).is_none_or(|q| !q.is_out_of_order());
+            let placed = if in_order { place(&launches) } else { place_overlapping(&launches) };
+            let of = &mut devices[device];
+            placed.spans.into_iter().for_each(|span| of.push(span, process));
+            of.unplaced += placed.unplaced;
         }
+        for (index, process) in trace.processes.iter().enumerate() {
+            let (definitions, mut hint) = (&process.definitions, 0);
+            let Some(clock) = trace.timeline.clocks.get(index) else { continue };
+            let mut at = |ticks: u64| HostNs(clock.at(Ticks(ticks), &mut hint).0);
+            for replay in &definitions.replays {
+                let device = definitions
+                    .clock_device(replay.queue)
+                    .and_then(|d| of.get(&(index as u32, d)).copied());
+                let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
+                let mut name = definitions.kernel_name(replay.kernel).into_owned();
+                if by.by == By::Ndrange {
+                    name = sized(&name, &replay.global[..replay.global.len().min(3)]);
+                }
+                let batches = replay
+                    .batches
+                    .iter()
+                    .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
+                    .filter(|b| b.1 > b.0)
+                    .collect();
+                device.repeated(
+                    Repeated {
+                        name,
+                        refused: replay.refused.clone(),
+                        saved: replay.saved,
+                        batches,
+                    },
+                    index as u32,
+                );
+            }
+        }
+        for device in &mut devices {
+            device.sort();
+            device.shared = slices::separate(&mut device.spans, &mut device.owners);
+        }
+        devices.retain(|d| !d.spans.is_empty() || d.unplaced > 0);
+        devices
     }
-    for device in &mut devices {
-        device.sort();
-        device.shared = slices::separate(&mut device.spans, &mut device.owners);
-    }
-    devices.retain(|d| !d.spans.is_empty() || d.unplaced > 0);
-    devices
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors,
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
-use super::activity::{self, By, Device, Grouping};
+use super::activity::{By, Device};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
-use clscope_analysis::align::Alignment;
 use clscope_analysis::energy::{
     self as fit, Activity, Attribution, ClassId, DriftModel, Floor, HostNs, Identifiability,
     Method, Problem, Seconds, Series, StateSpan,
@@ -56,11 +55,10 @@ fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Interv
 /// Energy of a trace, given its readings.
 pub fn of(
     trace: &Trace<'_>,
-    alignment: &Alignment,
+    devices: &[Device],
     readings: &Readings,
     recorded: Option<Choice>,
     options: &Options,
-    by: Grouping<'_>,
 ) -> Energy {
     let mut out = Energy { notes: notes(readings), ..Energy::default() };
     out.interfaces = readings
@@ -80,9 +78,8 @@ pub fn of(
         return out;
     }
     let choice = options.gpu_power.or(recorded).unwrap_or_default();
-    let devices = activity::of(trace, alignment, by);
-    for device in &devices {
-        match power::of(device, &devices, readings, choice, options.energy_sensor.as_deref()) {
+    for device in devices {
+        match power::of(device, devices, readings, choice, options.energy_sensor.as_deref()) {
             Ok(power) => out.devices.push(measure(trace, device, &power, readings, options)),
             Err(why) => {
                 out.unmeasured.push(result::Unmeasured { device: device.name.clone(), why })

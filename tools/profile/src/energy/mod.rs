@@ -11,37 +11,33 @@ mod replayed;
 pub mod result;
 pub mod slices;
 
+use crate::error::ReadingsError;
 use crate::trace_files::TraceFiles;
-use anyhow::{Context, Result};
 use clscope_analysis::Trace;
-use clscope_analysis::align::Alignment;
 use clscope_sensors::gpu_power::Choice;
 use clscope_sensors::replay::{Pacing, Replay};
 
-/// Energy of opened traces, and the readings it rests on.
+/// The readings of opened traces: their own, or those of the file that the caller named.
 ///
 /// # Errors
-/// If a file of readings that the user named cannot be read.
-pub fn of(
+/// If that file cannot be read.
+pub fn readings_of(
     files: &TraceFiles,
     trace: &Trace<'_>,
-    alignment: &Alignment,
     options: &attribute::Options,
-    by: activity::Grouping<'_>,
-) -> Result<(result::Energy, readings::Readings)> {
+) -> Result<readings::Readings, ReadingsError> {
     let mut readings = match &options.readings {
-        Some(path) => {
-            let replay = Replay::open(path, Pacing::AtOnce)
-                .with_context(|| format!("cannot take readings from {}", path.display()))?;
-            readings::Readings::replay(replay)
-                .with_context(|| format!("cannot take readings from {}", path.display()))?
-        }
+        Some(path) => Replay::open(path, Pacing::AtOnce)
+            .and_then(readings::Readings::replay)
+            .map_err(|source| ReadingsError { path: path.clone(), source })?,
         None => readings::Readings::of(trace, files.sensors()),
     };
     files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));
-    let recorded: Option<Choice> = files
-        .directories
-        .iter()
-        .find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok());
-    Ok((attribute::of(trace, alignment, &readings, recorded, options, by), readings))
+    Ok(readings)
+}
+
+/// How GPU power was to be formed when the traces were recorded.
+#[must_use]
+pub fn recorded_formula(files: &TraceFiles) -> Option<Choice> {
+    files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok())
 }

@@ -137,6 +137,8 @@ pub const DELAY: &str = "response-delay-ns";
 /// One file, before it is joined with others.
 #[derive(Default)]
 struct File {
+    /// When it was begun, and by whom: what decides between files that are equally long.
+    created: (u64, u32),
     sensors: Vec<Sensor>,
     rest: Readings,
 }
@@ -159,7 +161,7 @@ fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
         .ok_or("it was read on a host that no process of the trace ran on")?;
     let mut hint = 0;
     let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
-    let mut file = File::default();
+    let mut file = File { created: (header.created, header.pid), ..File::default() };
     let mut place: HashMap<u32, usize> = HashMap::new();
     let mut records = Records::new(bytes);
     let mut sources: BTreeMap<String, SourceCost> = BTreeMap::new();
@@ -267,7 +269,7 @@ impl Readings {
                 .max()
                 .unwrap_or(0)
         };
-        read_files.sort_by_key(|f| std::cmp::Reverse(length(f)));
+        read_files.sort_by_key(|f| (std::cmp::Reverse(length(f)), f.created));
         for file in read_files {
             out.join(file);
         }

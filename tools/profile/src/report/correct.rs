@@ -4,21 +4,20 @@
 #![forbid(unsafe_code)]
 
 use super::data::{Commands, Report, Summary};
+use crate::error::UnknownBias;
 use crate::interval::Interval;
-use anyhow::{Result, bail};
 
 /// Corrects the kernels of a report.
 ///
 /// # Errors
 /// If the bias of a kernel with times is not known: some figures would be corrected and others not.
-pub fn apply(report: &mut Report) -> Result<()> {
+pub fn apply(report: &mut Report) -> Result<(), UnknownBias> {
     let timed = |k: &&Commands| k.time_ns.count > 0;
     if let Some(kernel) = report.kernels.iter().filter(timed).find(|k| k.span_bias_ns.is_none()) {
-        let device = kernel.device.as_deref().unwrap_or("its device");
-        bail!(
-            "the span bias of {device} is not known, so the times of {} cannot be corrected: run `clscope doctor --calibrate` on that machine, then record again",
-            kernel.name
-        );
+        return Err(UnknownBias {
+            device: kernel.device.clone().unwrap_or_else(|| "its device".to_owned()),
+            kernel: kernel.name.clone(),
+        });
     }
     let corrected = std::mem::take(&mut report.totals.kernel_corrected_ns);
     for kernel in &mut report.kernels {

@@ -1,0 +1,27 @@
+//! Joules per kernel of a trace: `cargo run -p clscope-profile --example joules -- TRACE`. Prints what
+//! is not known as such; refuses to guess.
+
+use clscope_profile::profile::{Options, Profile};
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(Into::into).collect();
+    let profile = Profile::open(&paths)?;
+    let view = profile.view(Options::default());
+    let energy = view.energy()?;
+    if let Some(why) = &energy.absent {
+        println!("no joules: {why}");
+    }
+    for device in &energy.devices {
+        println!("{}: {:.3} J measured", device.device, device.measured_joules);
+        for class in &device.classes {
+            match class.joules {
+                Some(j) => {
+                    println!("  {:.3} J ({:.3} to {:.3})  {}", j.value, j.low, j.high, class.name)
+                }
+                None => println!("  not known alone ({})  {}", class.identifiability, class.name),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! What can go wrong before there is anything to report. Each error says what was attempted, on
+//! what, and the next step. Refuses to stand for damage inside a trace: that is among the issues of
+//! a report.
+#![forbid(unsafe_code)]
+
+use clscope_trace::directory::EXTENSION;
+use std::io;
+use std::path::PathBuf;
+
+/// A trace could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The path does not exist or may not be looked at.
+    #[error("could not open the trace {}{near}", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+        /// Traces beside it, in words; empty where there are none.
+        near: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory cannot be listed.
+    #[error("could not list the trace directory {}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The path is one file of a trace.
+    #[error("{} is one file of a trace: {next}", path.display())]
+    OneFile {
+        /// The file.
+        path: PathBuf,
+        /// Which directory to name.
+        next: String,
+    },
+    /// The path is a file.
+    #[error("{} is a file, and a trace is a directory NAME.{EXTENSION}", path.display())]
+    NotADirectory {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The directory has no files of a process.
+    #[error("{0}")]
+    Empty(String),
+    /// No trace was named, and there is none here.
+    #[error(
+        "no trace (*.{EXTENSION}) in {}: make one with `clscope record -- APP`, or name one",
+        directory.display()
+    )]
+    NoneHere {
+        /// Where one was looked for.
+        directory: PathBuf,
+    },
+}
+
+/// A file of readings that the caller named cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take readings from {}", path.display())]
+pub struct ReadingsError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: clscope_sensors::SensorError,
+}
+
+/// The span bias of a kernel's device was not measured, so that its times cannot be corrected.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the span bias of {device} is not known, so the times of {kernel} cannot be corrected: run `clscope doctor --calibrate` on that machine, then record again"
+)]
+pub struct UnknownBias {
+    /// Name of the device.
+    pub device: String,
+    /// Name of the kernel.
+    pub kernel: String,
+}
+
+/// The file of calibrations cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// It cannot be read.
+    #[error("cannot read the calibrations in {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error(
+        "{} holds no calibrations: remove it, then run `clscope doctor --calibrate`",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Where it ends to make sense.
+        source: serde_json::Error,
+    },
+    /// It is of another version.
+    #[error(
+        "{} is of version {found}, this clscope knows {known}: remove it, then run `clscope doctor --calibrate`",
+        path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version of this library.
+        known: u32,
+    },
+    /// It cannot be written.
+    #[error(
+        "cannot keep the calibrations in {}; name another place with {}",
+        path.display(),
+        crate::calibration::VARIABLE
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}

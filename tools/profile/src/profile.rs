@@ -1,0 +1,201 @@
+//! The door of this crate: traces opened by their paths ([`Profile`]), and what they hold, worked out
+//! when it is asked for and kept ([`View`]). Records are read twice at most for a report with energy:
+//! once to align clocks, once for all sums. Refuses to print.
+#![forbid(unsafe_code)]
+
+use crate::counters::result::Counters;
+use crate::energy::activity::{By, Collector, Device, Grouping};
+use crate::energy::readings::Readings;
+use crate::energy::result::Energy;
+use crate::energy::{self, attribute};
+use crate::error::{OpenError, ReadingsError};
+use crate::report::Report;
+use crate::sites::Sites;
+use crate::trace_files::TraceFiles;
+use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use clscope_analysis::stats::Stats;
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+/// Opened traces: one or several directories, of processes that ended, were killed or still run.
+pub struct Profile {
+    files: TraceFiles,
+}
+
+/// What a caller may choose.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What has a row of its own among kernels.
+    pub by: By,
+    /// How joules are attributed; `energy_by` also decides about counters.
+    pub energy: attribute::Options,
+    /// The device that counters are of, by a part of its name, where nothing else tells.
+    pub counter_device: Option<String>,
+    /// Whether call sites are named although no row is by them.
+    pub name_sites: bool,
+}
+
+impl Profile {
+    /// Opens trace directories; the newest of the working directory if `paths` is empty.
+    ///
+    /// # Errors
+    /// If a path is no trace directory. A damaged file is no error: [`Report::issues`] tells of it.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, OpenError> {
+        Ok(Self { files: TraceFiles::open(paths)? })
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn files(&self) -> &TraceFiles {
+        &self.files
+    }
+
+    /// What the traces hold, by a caller's choices.
+    #[must_use]
+    pub fn view(&self, options: Options) -> View<'_> {
+        View {
+            files: &self.files,
+            trace: self.files.trace(),
+            options,
+            alignment: OnceCell::new(),
+            sites: OnceCell::new(),
+            sums: OnceCell::new(),
+            readings: OnceCell::new(),
+            energy: OnceCell::new(),
+            counters: OnceCell::new(),
+        }
+    }
+}
+
+/// The parts of a profile. Each is made when it is first asked for.
+pub struct View<'p> {
+    files: &'p TraceFiles,
+    trace: Trace<'p>,
+    options: Options,
+    alignment: OnceCell<Alignment>,
+    sites: OnceCell<Sites>,
+    sums: OnceCell<(Stats, Vec<Device>)>,
+    readings: OnceCell<Readings>,
+    energy: OnceCell<Energy>,
+    counters: OnceCell<Option<Counters>>,
+}
+
+impl<'p> View<'p> {
+    /// Definitions, timeline and records.
+    pub fn trace(&self) -> &Trace<'p> {
+        &self.trace
+    }
+
+    /// Where devices' clocks stand on the host's.
+    pub fn alignment(&self) -> &Alignment {
+        self.alignment.get_or_init(|| self.trace.align())
+    }
+
+    /// Names of call sites, where a row is by them or the caller wants them.
+    pub fn sites(&self) -> &Sites {
+        self.sites.get_or_init(|| {
+            let by_site = [self.options.by, self.energy_by()].contains(&By::CallSite);
+            let wanted = by_site || self.options.name_sites;
+            if wanted { Sites::of(&self.trace) } else { Sites::default() }
+        })
+    }
+
+    fn energy_by(&self) -> By {
+        self.options.energy.energy_by.unwrap_or(self.options.by)
+    }
+
+    /// What has joules and counters of its own.
+    pub fn energy_grouping(&self) -> Grouping<'_> {
+        self.grouping(self.energy_by())
+    }
+
+    fn grouping(&self, by: By) -> Grouping<'_> {
+        Grouping { by, sites: self.sites() }
+    }
+
+    fn sums(&self) -> &(Stats, Vec<Device>) {
+        self.sums.get_or_init(|| {
+            let mut devices = Collector::new(&self.trace, self.energy_grouping());
+            let variant = self.grouping(self.options.by).variant();
+            let stats =
+                Stats::with(&self.trace, self.alignment(), variant, |event| devices.add(event));
+            (stats, devices.finish())
+        })
+    }
+
+    /// Sums over all calls and commands.
+    pub fn stats(&self) -> &Stats {
+        &self.sums().0
+    }
+
+    /// Physical devices across processes, with what ran on them.
+    pub fn devices(&self) -> &[Device] {
+        &self.sums().1
+    }
+
+    /// What sensors read.
+    ///
+    /// # Errors
+    /// If a file of readings that the caller named cannot be read.
+    pub fn readings(&self) -> Result<&Readings, ReadingsError> {
+        match self.readings.get() {
+            Some(readings) => Ok(readings),
+            None => {
+                let readings = energy::readings_of(self.files, &self.trace, &self.options.energy)?;
+                Ok(self.readings.get_or_init(|| readings))
+            }
+        }
+    }
+
+    /// Joules per kernel.
+    ///
+    /// # Errors
+    /// As for [`readings`](Self::readings).
+    pub fn energy(&self) -> Result<&Energy, ReadingsError> {
+        let readings = self.readings()?;
+        Ok(self.energy.get_or_init(|| {
+            let recorded = energy::recorded_formula(self.files);
+            let options = &self.options.energy;
+            attribute::of(&self.trace, self.devices(), readings, recorded, options)
+        }))
+    }
+
+    /// Hardware counters per kernel; `None` where none were recorded.
+    ///
+    /// # Errors
+    /// As for [`readings`](Self::readings).
+    pub fn counters(&self) -> Result<Option<&Counters>, ReadingsError> {
+        let readings = self.readings()?;
+        let found = self.counters.get_or_init(|| {
+            crate::counters::of(
+                self.files,
+                &self.trace,
+                self.alignment(),
+                self.devices(),
+                readings,
+                self.energy_grouping(),
+                self.options.counter_device.as_deref(),
+            )
+        });
+        Ok(found.as_ref())
+    }
+
+    /// The report without energy and counters.
+    #[must_use]
+    pub fn times(&self) -> Report {
+        let by = self.grouping(self.options.by);
+        Report::new(self.files.names(), &self.trace, self.alignment(), self.stats(), by)
+    }
+
+    /// The report.
+    ///
+    /// # Errors
+    /// As for [`readings`](Self::readings).
+    pub fn report(&self) -> Result<Report, ReadingsError> {
+        let mut report = self.times();
+        report.energy = Some(self.energy()?.clone());
+        report.counters = self.counters()?.cloned();
+        Ok(report)
+    }
+}
