@@ -3,7 +3,7 @@
 //! clscope's for it: its next OpenCL call sees the word. Refuses to print.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
+use crate::error::{Attempt, CaptureError};
 use clscope_io::input;
 use clscope_io::output::{Access, create_new};
 use clscope_trace::directory::Role;
@@ -52,7 +52,7 @@ impl State {
 
 /// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a
 /// recording.
-pub fn stop_all(trace: &Path) -> Result<()> {
+pub fn stop_all(trace: &Path) -> Result<(), CaptureError> {
     tell_later_ones(trace, Command::Stop)?;
     // None may have begun.
     for ring in rings_in(trace).unwrap_or_default() {
@@ -62,18 +62,21 @@ pub fn stop_all(trace: &Path) -> Result<()> {
 }
 
 /// Sets the control word of one ring file, and returns the state of its process.
-pub fn apply(ring: &Path, command: Command) -> Result<State> {
+pub fn apply(ring: &Path, command: Command) -> Result<State, CaptureError> {
     let change = matches!(command, Command::Start | Command::Stop);
     // Only what is looked at is written to: a ring file, no link to another file, no device.
-    input::open_inside(ring)?;
+    let opened = || format!("cannot open {}", ring.display());
+    input::open_inside(ring).attempt(opened)?;
     let file = OpenOptions::new()
         .read(true)
         .write(change)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(ring)?;
+        .open(ring)
+        .attempt(opened)?;
     let mut head = [0u8; control::WORD + 4];
-    file.read_exact_at(&mut head, 0).context("its ring file is shorter than a header")?;
-    let header = FileHeader::decode_as(&head[..control::WORD], FileKind::Ring)?;
+    file.read_exact_at(&mut head, 0).attempt(|| "its ring file is shorter than a header")?;
+    let header = FileHeader::decode_as(&head[..control::WORD], FileKind::Ring)
+        .map_err(|source| CaptureError::Ring { path: ring.to_owned(), source })?;
     if !is_alive(&header, &file) {
         return Ok(State::Ended);
     }
@@ -85,7 +88,8 @@ pub fn apply(ring: &Path, command: Command) -> Result<State> {
         _ => return Ok(if was_paused { State::Paused } else { State::Recording }),
     };
     // One aligned store for everybody who has the page mapped.
-    file.write_all_at(&next.to_le_bytes(), control::WORD as u64)?;
+    file.write_all_at(&next.to_le_bytes(), control::WORD as u64)
+        .attempt(|| format!("cannot write {}", ring.display()))?;
     Ok(if next == control::PAUSED { State::Paused } else { State::Recording })
 }
 
@@ -123,7 +127,7 @@ fn mapped_rings(maps: &str) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
 }
 
 /// What processes of a trace begin with that come later.
-pub fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
+pub fn tell_later_ones(trace: &Path, command: Command) -> Result<(), CaptureError> {
     let text =
         if command == Command::Stop { control::BEGIN_PAUSED } else { control::BEGIN_RECORDING };
     let path = trace.join(control::FILE);
@@ -132,13 +136,13 @@ pub fn tell_later_ones(trace: &Path, command: Command) -> Result<()> {
     let written = create_new(&temporary, Access::within(trace))
         .and_then(|mut file| writeln!(file, "{text}"))
         .and_then(|()| fs::rename(&temporary, &path));
-    written.with_context(|| {
+    written.attempt(|| {
         format!("cannot write {}: processes yet to come would not know", path.display())
     })
 }
 
 /// Writes the files of a ring's process to the disk, and returns what was written.
-pub fn flush(ring: &Path) -> Result<String> {
+pub fn flush(ring: &Path) -> Result<String, CaptureError> {
     let directory = ring.parent().unwrap_or(Path::new("."));
     let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let (mut files, mut bytes) = (0, 0);
@@ -149,28 +153,28 @@ pub fn flush(ring: &Path) -> Result<String> {
         let Ok(file) = input::open_inside(&path) else { continue };
         // Pages that a process has mapped and changed belong to the file like all others.
         file.sync_all()
-            .with_context(|| format!("{} could not be brought to the disk", path.display()))?;
+            .attempt(|| format!("{} could not be brought to the disk", path.display()))?;
         files += usize::from(role.stem().is_some());
-        bytes += file.metadata()?.len();
+        bytes += file.metadata().map_or(0, |m| m.len());
     }
     // Names of new files are in the directory.
     File::open(directory)
         .and_then(|d| d.sync_all())
-        .with_context(|| format!("{} could not be brought to the disk", directory.display()))?;
+        .attempt(|| format!("{} could not be brought to the disk", directory.display()))?;
     Ok(format!("{:.1} MB in {files} files on the disk", bytes as f64 / 1e6))
 }
 
 /// The ring files of a trace.
-pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>> {
+pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     let mut found: Vec<PathBuf> = entries(trace)?
         .into_iter()
         .filter(|p| p.extension().is_some_and(|e| e == "ring"))
         .collect();
     if found.is_empty() {
-        bail!(
+        return Err(CaptureError::Refused(format!(
             "{} holds no ring file: no process has recorded into it yet, or it could not map files",
             trace.display()
-        );
+        )));
     }
     found.sort();
     Ok(found)
@@ -178,7 +182,7 @@ pub fn rings_in(trace: &Path) -> Result<Vec<PathBuf>> {
 
 /// The ring files of a process: those it has mapped, wherever they are, else those named after it
 /// in traces here.
-pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>> {
+pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>, CaptureError> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut found: Vec<PathBuf> =
         mapped_rings(&maps).map(|(_, path)| path).filter(|p| p.exists()).collect();
@@ -202,16 +206,16 @@ pub fn rings_of(pid: u32) -> Result<Vec<PathBuf>> {
         } else {
             "has made no OpenCL call under the recorder yet"
         };
-        bail!(
+        return Err(CaptureError::Refused(format!(
             "process {pid} {why}, and no trace in this directory is of it: name its trace directory"
-        );
+        )));
     }
     Ok(found)
 }
 
-fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     let list = fs::read_dir(directory)
-        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
+        .attempt(|| format!("cannot read the directory {}", directory.display()))?;
     Ok(list.filter_map(|e| e.ok().map(|e| e.path())).collect())
 }
 
@@ -232,7 +236,7 @@ mod tests {
     #[test]
     fn targets_that_record_nothing_are_told_with_the_next_step() {
         let folder = tempfile::tempdir().unwrap();
-        let error = |e: anyhow::Error| format!("{e:#}");
+        let error = |e: CaptureError| clscope_io::text::chain(&e);
         assert!(error(rings_in(folder.path()).unwrap_err()).contains("no process has recorded"));
         assert!(
             error(rings_in(&folder.path().join("none")).unwrap_err())

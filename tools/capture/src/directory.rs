@@ -2,8 +2,8 @@
 //! delete anything that is not a trace's own file.
 #![forbid(unsafe_code)]
 
+use crate::error::{Attempt, CaptureError};
 use crate::system;
-use anyhow::{Context, Result, bail};
 use clscope_io::output::{Access, create_dir, own_directory};
 use clscope_trace::directory::with_ending;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ pub fn create(
     force: bool,
     access: Access,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<PathBuf> {
+) -> Result<PathBuf, CaptureError> {
     let path = match asked {
         Some(name) => {
             let path = expand(name, environment)?;
@@ -38,14 +38,14 @@ pub fn create(
         None => create_default(program, access, environment)?,
     };
     let path = std::fs::canonicalize(&path)
-        .with_context(|| format!("cannot resolve the trace directory {}", path.display()))?;
+        .attempt(|| format!("cannot resolve the trace directory {}", path.display()))?;
     check(&path)?;
     Ok(path)
 }
 
-fn make(path: &Path, access: Access) -> Result<()> {
+fn make(path: &Path, access: Access) -> Result<(), CaptureError> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_dir(path, access).with_context(|| match parent.exists() {
+    create_dir(path, access).attempt(|| match parent.exists() {
         false => format!(
             "cannot make the trace directory {}: make its parent first, `mkdir -p {}`",
             path.display(),
@@ -63,7 +63,7 @@ fn create_default(
     program: &Path,
     access: Access,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<PathBuf> {
+) -> Result<PathBuf, CaptureError> {
     let app = program.file_name().unwrap_or(OsStr::new("app")).to_string_lossy().into_owned();
     let seconds = clscope_clock::realtime().0 / 1_000_000_000;
     let rank = RANKS
@@ -86,18 +86,23 @@ fn create_default(
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => {
-                return Err(e).with_context(|| {
+                return Err(e).attempt(|| {
                     format!("cannot make the trace directory {} in the working directory; choose another place with -o", path.display())
                 });
             }
         }
     }
-    bail!("cannot find a free name for the trace directory beginning with {stem}; name one with -o")
+    Err(CaptureError::Refused(format!(
+        "cannot find a free name for the trace directory beginning with {stem}; name one with -o"
+    )))
 }
 
 /// Replaces `%h` (host), `%p` (process id), `%q{NAME}` (environment variable) and `%%`, and adds
 /// `.clscope`. Names need not be UTF-8.
-fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf> {
+fn expand(
+    name: &OsStr,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<PathBuf, CaptureError> {
     let shown = name.to_string_lossy();
     let (mut out, mut rest) = (Vec::new(), name.as_bytes());
     while let Some(at) = rest.iter().position(|b| *b == b'%') {
@@ -119,22 +124,24 @@ fn expand(name: &OsStr, environment: &dyn Fn(&str) -> Option<String>) -> Result<
             let value = environment(&variable);
             out.extend_from_slice(
                 value
-                    .with_context(|| {
-                        format!("-o {shown}: the environment variable {variable} is not set")
+                    .ok_or_else(|| {
+                        CaptureError::Refused(format!(
+                            "-o {shown}: the environment variable {variable} is not set"
+                        ))
                     })?
                     .as_bytes(),
             );
             &after[end + 1..]
         } else {
             let after = String::from_utf8_lossy(after);
-            bail!(
+            return Err(CaptureError::Refused(format!(
                 "-o {shown}: %{after} is none of %h (host), %p (process id), %q{{VARIABLE}} and %%"
-            );
+            )));
         };
     }
     out.extend_from_slice(rest);
     if out.is_empty() {
-        bail!("-o needs a name");
+        return Err(CaptureError::Refused("-o needs a name".to_owned()));
     }
     Ok(with_ending(Path::new(&OsString::from_vec(out))))
 }
@@ -147,46 +154,48 @@ fn is_ours(name: &OsStr) -> bool {
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
 
-fn reuse(path: &Path, force: bool, access: Access) -> Result<()> {
+fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     let shown = path.display();
     // What somebody else prepared would be theirs to change and to read.
-    own_directory(path).with_context(|| format!("cannot use {shown} as the trace directory"))?;
-    let entries = std::fs::read_dir(path)
-        .with_context(|| format!("cannot use {shown} as the trace directory"))?;
+    own_directory(path).attempt(|| format!("cannot use {shown} as the trace directory"))?;
+    let entries =
+        std::fs::read_dir(path).attempt(|| format!("cannot use {shown} as the trace directory"))?;
     let mut files = Vec::new();
     for entry in entries {
-        let entry = entry.with_context(|| format!("cannot read the directory {shown}"))?;
+        let entry = entry.attempt(|| format!("cannot read the directory {shown}"))?;
         if !is_ours(&entry.file_name()) {
-            bail!(
+            return Err(CaptureError::Refused(format!(
                 "{shown} exists and holds {}, which is no part of a trace; choose another name with -o",
                 entry.path().display()
-            );
+            )));
         }
         files.push(entry.path());
     }
     if !files.is_empty() && !force {
-        bail!(
+        return Err(CaptureError::Refused(format!(
             "{shown} holds a trace already; choose another name, or replace it with --force (several ranks of a job? -o 'NAME-%q{{PMIX_RANK}}' gives each its own)"
-        );
+        )));
     }
     for file in files {
         std::fs::remove_file(&file)
-            .with_context(|| format!("cannot remove {} of the old trace", file.display()))?;
+            .attempt(|| format!("cannot remove {} of the old trace", file.display()))?;
     }
     match access {
         Access::Umask => Ok(()),
         Access::Private => {
             let mode = std::fs::Permissions::from_mode(access.directory());
             std::fs::set_permissions(path, mode)
-                .with_context(|| format!("cannot close {shown} to others; --shared leaves it open"))
+                .attempt(|| format!("cannot close {shown} to others; --shared leaves it open"))
         }
     }
 }
 
-fn check(path: &Path) -> Result<()> {
+fn check(path: &Path) -> Result<(), CaptureError> {
     let shown = path.display();
     if !system::may_write(path) {
-        bail!("cannot write into the trace directory {shown}; choose another place with -o");
+        return Err(CaptureError::Refused(format!(
+            "cannot write into the trace directory {shown}; choose another place with -o"
+        )));
     }
     if let Ok(free) = system::free_bytes(path)
         && free < LEAST_FREE
@@ -194,9 +203,9 @@ fn check(path: &Path) -> Result<()> {
         // A directory made for nothing would only be in the way; one that was there before is not
         // empty or not ours.
         let _ = std::fs::remove_dir(path);
-        bail!(
+        return Err(CaptureError::Refused(format!(
             "the file system of the trace directory {shown} is full ({free} bytes free); make room, or choose another place with -o"
-        );
+        )));
     }
     Ok(())
 }

@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use crate::elf::Elf;
+use crate::library::LibraryError;
 use crate::library::{Libraries, check_path};
-use anyhow::Result;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -91,7 +91,7 @@ pub fn variables(
     elf: Option<&Elf>,
     existing: impl Fn(&str) -> Option<OsString>,
     thread_storage: impl FnOnce(&OsStr) -> u64,
-) -> Result<BTreeMap<&'static str, OsString>> {
+) -> Result<BTreeMap<&'static str, OsString>, LibraryError> {
     let mut set = BTreeMap::new();
     let recorder = check_path(&libraries.recorder)?;
     let mut preload = existing("LD_PRELOAD").unwrap_or_default();

@@ -3,9 +3,9 @@
 //! terminal, its streams or its process group.
 #![forbid(unsafe_code)]
 
+use crate::error::{Attempt, CaptureError};
 use crate::program::{NotRunnable, Program};
 use crate::system::{self, Held};
-use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -37,9 +37,9 @@ pub fn start(
     program: &Program,
     arguments: &[OsString],
     set: &BTreeMap<&str, OsString>,
-) -> Result<std::result::Result<Running, NotRunnable>> {
+) -> Result<Result<Running, NotRunnable>, CaptureError> {
     let held =
-        Held::new(&PASSED_ON).context("cannot hold back signals while the application runs")?;
+        Held::new(&PASSED_ON).attempt(|| "cannot hold back signals while the application runs")?;
     let name = arguments.first().cloned().unwrap_or_default();
     let mut command = Command::new(&program.path);
     command.arg0(&name).args(arguments.iter().skip(1)).envs(set);
@@ -80,14 +80,14 @@ impl Running {
         mut self,
         limit: Option<Duration>,
         expired: impl FnOnce(),
-    ) -> Result<(ExitStatus, Held)> {
+    ) -> Result<(ExitStatus, Held), CaptureError> {
         let child = self.child.id();
         // A limit beyond the range of the clock is none.
         let mut expiry =
             limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, expired)));
         loop {
             if let Some(status) =
-                self.child.try_wait().context("cannot wait for the application")?
+                self.child.try_wait().attempt(|| "cannot wait for the application")?
             {
                 return Ok((status, self.held));
             }

@@ -1,6 +1,6 @@
 //! Recording an application: where the recorder lies, the environment that carries it in, the trace
 //! directory, the application's life, sampling of sensors and counters beside it, the control word
-//! of running processes, and the privileged helper. Refuses to parse a command line and to print:
+//! of running processes, and the privileged helper. Refuses to parse a command line, to read the environment and to print:
 //! what a running thread has to say goes through [`Tell`].
 
 pub mod control;
@@ -8,6 +8,7 @@ pub mod counters;
 pub mod directory;
 pub mod elf;
 pub mod environment;
+pub mod error;
 pub mod launch;
 pub mod library;
 pub mod meta;

@@ -1,13 +1,49 @@
 //! Owns where libclscope.so and the audit shim lie. Refuses to load them.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Names a recorder outside the usual places.
 pub const LIBRARY: &str = "CLSCOPE_LIBRARY";
 const RECORDER: &str = "libclscope.so";
 const SHIM: &str = "libclscope_audit.so";
+
+/// Why the recorder cannot be brought in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibraryError {
+    /// The environment names something else.
+    #[error("{LIBRARY} names {}, which is no file; unset it or correct it", .0.display())]
+    Named(PathBuf),
+    /// It is in none of the usual places.
+    #[error(
+        "cannot find the recorder {RECORDER}; looked at {}. Build it with `cargo build --release`, or name it in {LIBRARY}",
+        .0.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    Missing(Vec<PathBuf>),
+    /// Its path cannot be resolved.
+    #[error("cannot resolve {}", path.display())]
+    Resolve {
+        /// The path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Its path is no text.
+    #[error("the path {} is not UTF-8", .0.display())]
+    NotText(PathBuf),
+    /// Its path cannot stand in LD_PRELOAD.
+    #[error(
+        "the path {path} contains {bad:?}, which LD_PRELOAD cannot carry; copy the library elsewhere and name the copy in {LIBRARY}"
+    )]
+    Uncarried {
+        /// The path.
+        path: String,
+        /// The first character that separates entries or begins a name.
+        bad: char,
+    },
+}
 
 /// The recorder's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,21 +54,20 @@ pub struct Libraries {
     pub shim: Option<PathBuf>,
 }
 
-/// Finds them: where the environment names a place, else beside this program.
-pub fn find() -> Result<Libraries> {
-    let own = std::env::current_exe()
-        .and_then(std::fs::canonicalize)
-        .context("cannot find the path of this program")?;
-    find_from(&own, std::env::var_os(LIBRARY).map(PathBuf::from).as_deref())
-}
-
-fn find_from(own: &Path, named: Option<&Path>) -> Result<Libraries> {
+/// Finds them: where `named` (the value of [`LIBRARY`]) says, else beside the program `own`.
+///
+/// # Errors
+/// If they are not there.
+pub fn find(own: &Path, named: Option<&Path>) -> Result<Libraries, LibraryError> {
+    let resolved = |path: &Path| {
+        std::fs::canonicalize(path)
+            .map_err(|source| LibraryError::Resolve { path: path.to_owned(), source })
+    };
     let recorder = match named {
         Some(path) if path.is_file() => path.to_path_buf(),
-        Some(path) => {
-            bail!("{LIBRARY} names {}, which is no file; unset it or correct it", path.display())
-        }
+        Some(path) => return Err(LibraryError::Named(path.to_owned())),
         None => {
+            let own = resolved(own)?;
             let folder = own.parent().unwrap_or(Path::new("/"));
             let places = [
                 folder.join(RECORDER),
@@ -41,30 +76,26 @@ fn find_from(own: &Path, named: Option<&Path>) -> Result<Libraries> {
             ];
             match places.iter().find(|path| path.is_file()) {
                 Some(path) => path.clone(),
-                None => bail!(
-                    "cannot find the recorder {RECORDER}; looked at {}. Build it with `cargo build --release`, or name it in {LIBRARY}",
-                    places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
-                ),
+                None => return Err(LibraryError::Missing(places.to_vec())),
             }
         }
     };
-    let recorder = std::fs::canonicalize(&recorder)
-        .with_context(|| format!("cannot resolve {}", recorder.display()))?;
+    let recorder = resolved(&recorder)?;
     let shim = recorder.with_file_name(SHIM);
     Ok(Libraries { shim: shim.is_file().then_some(shim), recorder })
 }
 
 /// Refuses a path that the loader's environment variables cannot carry: spaces and colons separate
 /// entries there, and `$` begins a name that ld.so replaces (ld.so(8)).
-pub fn check_path(path: &Path) -> Result<&str> {
-    let text =
-        path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))?;
-    if let Some(bad) = text.chars().find(|c| c.is_whitespace() || matches!(c, ':' | ';' | '$')) {
-        bail!(
-            "the path {text} contains {bad:?}, which LD_PRELOAD cannot carry; copy the library elsewhere and name the copy in {LIBRARY}"
-        );
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_path(path: &Path) -> Result<&str, LibraryError> {
+    let text = path.to_str().ok_or_else(|| LibraryError::NotText(path.to_owned()))?;
+    match text.chars().find(|c| c.is_whitespace() || matches!(c, ':' | ';' | '$')) {
+        Some(bad) => Err(LibraryError::Uncarried { path: text.to_owned(), bad }),
+        None => Ok(text),
     }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -79,7 +110,8 @@ mod tests {
         for folder in ["bin", "lib/clscope"] {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
-        let text = format!("{:#}", find_from(&own, None).unwrap_err());
+        std::fs::write(&own, "").unwrap();
+        let text = find(&own, None).unwrap_err().to_string();
         for part in [
             "bin/libclscope.so",
             "lib/libclscope.so",
@@ -92,17 +124,17 @@ mod tests {
         for place in ["lib/clscope/libclscope.so", "lib/libclscope.so", "bin/libclscope.so"] {
             std::fs::write(root.join(place), "").unwrap();
             assert_eq!(
-                find_from(&own, None).unwrap(),
+                find(&own, None).unwrap(),
                 Libraries { recorder: root.join(place), shim: None }
             );
         }
         std::fs::write(root.join("bin/libclscope_audit.so"), "").unwrap();
-        assert_eq!(find_from(&own, None).unwrap().shim, Some(root.join("bin/libclscope_audit.so")));
+        assert_eq!(find(&own, None).unwrap().shim, Some(root.join("bin/libclscope_audit.so")));
         assert_eq!(
-            find_from(&own, Some(&root.join("lib/libclscope.so"))).unwrap().recorder,
+            find(&own, Some(&root.join("lib/libclscope.so"))).unwrap().recorder,
             root.join("lib/libclscope.so")
         );
-        assert!(find_from(&own, Some(&root.join("none.so"))).is_err());
+        assert!(find(&own, Some(&root.join("none.so"))).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! each process explain themselves.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result};
+use crate::error::{Attempt, CaptureError};
 use clscope_io::output::{Access, create_new};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -132,7 +132,7 @@ impl MetaFile {
     ///
     /// # Errors
     /// If the directory does not take files: then nothing can be recorded there.
-    pub fn create(directory: &Path, meta: &Meta) -> Result<Self> {
+    pub fn create(directory: &Path, meta: &Meta) -> Result<Self, CaptureError> {
         let mut file = Self { directory: directory.to_path_buf(), reserved: None };
         file.write(meta)?;
         let path = directory.join(format!(".meta.json.{}", std::process::id()));
@@ -146,7 +146,7 @@ impl MetaFile {
     ///
     /// # Errors
     /// If the directory does not take it.
-    pub fn write(&mut self, meta: &Meta) -> Result<()> {
+    pub fn write(&mut self, meta: &Meta) -> Result<(), CaptureError> {
         let path = self.directory.join("meta.json");
         let reserved = self.reserved.take();
         let temporary = reserved
@@ -167,7 +167,7 @@ impl MetaFile {
             file.set_len(text.len() as u64)?;
             std::fs::rename(&temporary, &path)
         };
-        write().with_context(|| {
+        write().attempt(|| {
             let _ = std::fs::remove_file(&temporary);
             format!("cannot write {}", path.display())
         })

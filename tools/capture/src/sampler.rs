@@ -3,9 +3,9 @@
 //! window was asked for.
 #![forbid(unsafe_code)]
 
+use crate::error::{Attempt, CaptureError};
 use crate::sources::Options;
 use crate::{Tell, system};
-use anyhow::{Context, Result};
 use clscope_readings::{Clocks, Store};
 use clscope_sensors::Clock as _;
 use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
@@ -48,14 +48,13 @@ pub fn start(
     options: &Options,
     idle: Duration,
     tell: Tell,
-) -> Result<Option<Running>> {
+) -> Result<Option<Running>, CaptureError> {
     if options.is_off() {
         return Ok(None);
     }
     let replay = options.replay()?;
     let path = trace.join("sensors.clt");
-    let mut store =
-        Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut store = Store::create(&path).attempt(|| format!("cannot write {}", path.display()))?;
     let shared = Arc::new(Shared::default());
     let (started, ready) = channel();
     let (theirs, options) = (Arc::clone(&shared), options.clone());
@@ -76,7 +75,7 @@ pub fn start(
     let running = Running {
         shared,
         ready,
-        thread: thread.context("cannot start the sampler's thread")?,
+        thread: thread.attempt(|| "cannot start the sampler's thread")?,
         idle,
         tell,
     };

@@ -24,9 +24,10 @@
 //! the socket's.
 #![forbid(unsafe_code)]
 
+use crate::error::{Attempt, CaptureError};
 use crate::{Tell, system};
-use anyhow::{Context, Result, bail};
 use clscope_sensors::{Roots, System, handover};
+use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -59,26 +60,33 @@ fn group_id(name: &str, text: &str) -> Option<u32> {
     })
 }
 
-/// Serves until it is stopped.
+/// Serves until it is stopped. The environment may name a socket that a service manager opened.
 ///
 /// # Errors
 /// If there is nothing to give, the socket cannot be made, or privilege cannot be given up.
-pub fn run(args: &Options, tell: Tell) -> Result<()> {
+pub fn run(
+    args: &Options,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    tell: Tell,
+) -> Result<(), CaptureError> {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let Some(group) = group_id(&args.group, &groups) else {
-        bail!("there is no group {}; make it with `sudo groupadd {}`", args.group, args.group);
+        return Err(CaptureError::Refused(format!(
+            "there is no group {}; make it with `sudo groupadd {}`",
+            args.group, args.group
+        )));
     };
     let roots = args.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
     let offers = handover::open_offers(&System, &roots).map_err(|error| {
         let remedy = error.remedy().map_or_else(String::new, |r| format!("; to fix: {r}"));
-        anyhow::anyhow!("no energy counter can be opened: {error}{remedy}")
+        CaptureError::Refused(format!("no energy counter can be opened: {error}{remedy}"))
     })?;
-    let (listener, made) = match system::inherited_listener() {
+    let (listener, made) = match system::inherited_listener(variable) {
         Some(listener) => (listener, None),
         None => (listen(&args.socket, group)?, Some(args.socket.clone())),
     };
     if system::credentials().0 == 0 {
-        system::become_user(NOBODY, group).context("cannot give up root's privileges")?;
+        system::become_user(NOBODY, group).attempt(|| "cannot give up root's privileges")?;
     } else {
         tell(&"not started as root: users' clients will refuse this helper");
     }
@@ -116,28 +124,31 @@ pub fn run(args: &Options, tell: Tell) -> Result<()> {
     Ok(())
 }
 
-fn listen(path: &Path, group: u32) -> Result<UnixListener> {
+fn listen(path: &Path, group: u32) -> Result<UnixListener, CaptureError> {
     let shown = path.display();
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).attempt(|| format!("cannot make {}", folder.display()))?;
     }
     // What a helper left behind is replaced; anything that is no socket is somebody else's.
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.file_type().is_socket() => {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                bail!("a helper listens at {shown} already");
+                return Err(CaptureError::Refused(format!("a helper listens at {shown} already")));
             }
-            std::fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))?;
+            std::fs::remove_file(path).attempt(|| format!("cannot replace {shown}"))?;
         }
-        Ok(_) => bail!("{shown} exists and is no socket; choose another with --socket"),
+        Ok(_) => {
+            return Err(CaptureError::Refused(format!(
+                "{shown} exists and is no socket; choose another with --socket"
+            )));
+        }
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).with_context(|| format!("cannot listen at {shown}"))?;
+    let listener = UnixListener::bind(path).attempt(|| format!("cannot listen at {shown}"))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))
-        .with_context(|| format!("cannot set the mode of {shown}"))?;
+        .attempt(|| format!("cannot set the mode of {shown}"))?;
     std::os::unix::fs::chown(path, None, Some(group))
-        .with_context(|| format!("cannot give {shown} to the group"))?;
+        .attempt(|| format!("cannot give {shown} to the group"))?;
     Ok(listener)
 }
 

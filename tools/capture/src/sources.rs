@@ -1,7 +1,7 @@
 //! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each
 //! interface. Refuses to read them.
 
-use anyhow::{Context, Result};
+use crate::error::CaptureError;
 use clscope_sensors::doctor::{self, Finding, State};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
 use clscope_sensors::replay::{Pacing, Replay};
@@ -127,11 +127,10 @@ impl Options {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn replay(&self) -> Result<Option<Replay>> {
+    pub fn replay(&self) -> Result<Option<Replay>, CaptureError> {
         let open = |path: &PathBuf| {
-            Replay::open(path, Pacing::Live).with_context(|| {
-                format!("cannot take readings from {} (--replay-sensors)", path.display())
-            })
+            Replay::open(path, Pacing::Live)
+                .map_err(|source| CaptureError::Readings { path: path.clone(), source })
         };
         self.replay_sensors.as_ref().map(open).transpose()
     }
@@ -246,7 +245,7 @@ impl Options {
             Err(error) => opened.findings.push(Finding {
                 name,
                 state: State::Absent,
-                why: Some(format!("{:#}", anyhow::Error::from(error))),
+                why: Some(clscope_io::text::chain(&error)),
                 remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
                 domains: Vec::new(),
                 problems: Vec::new(),

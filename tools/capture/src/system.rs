@@ -1,7 +1,7 @@
 //! Owns the unsafe calls into the system: signals, credentials, file attributes.
 //! Refuses to decide anything: each function is one call with a safe face.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -70,9 +70,12 @@ pub fn become_user(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
-/// The listening socket that a service manager opened for this process (sd_listen_fds(3)).
-pub fn inherited_listener() -> Option<std::os::unix::net::UnixListener> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+/// The listening socket that a service manager opened for this process, if the process's
+/// environment says so (sd_listen_fds(3)).
+pub fn inherited_listener(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Option<std::os::unix::net::UnixListener> {
+    let number = |name: &str| variable(name)?.to_str()?.parse::<u32>().ok();
     if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? != 1 {
         return None;
     }

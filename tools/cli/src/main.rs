@@ -3,7 +3,6 @@
 
 mod args;
 mod bench;
-mod calibrations;
 mod ctl;
 mod doctor;
 mod dump;
@@ -13,12 +12,12 @@ mod merge;
 mod oa;
 mod output;
 mod overhead;
-mod probe;
 mod record;
 mod report;
 mod sensord;
 
 use crate::output::say;
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 use clscope_capture::system;
 use std::io::Write;
@@ -77,13 +76,13 @@ enum Command {
   CLSCOPE_DEVICE_TIMING=off LD_PRELOAD=libclscope.so ./app    recorded without the command")]
     Settings,
     /// Tries a loader or driver in a process of its own; `doctor` asks
-    #[command(name = probe::SUBCOMMAND, hide = true)]
+    #[command(name = clscope_doctor::child::SUBCOMMAND, hide = true)]
     Probe {
         /// What to find out about what
         question: Vec<std::ffi::OsString>,
     },
     /// Measures the recorder in a process of its own; `overhead` asks
-    #[command(name = overhead::SUBCOMMAND, hide = true)]
+    #[command(name = clscope_doctor::overhead::SUBCOMMAND, hide = true)]
     SelfTest {
         /// libclscope.so
         recorder: std::path::PathBuf,
@@ -109,13 +108,36 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Sensord(args) => sensord::run(&args),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::SelfTest { recorder } => Ok(overhead::child(&recorder)),
-        Command::Probe { question } => Ok(probe::answer(&question)),
+        Command::SelfTest { recorder } => {
+            answer(|out| Ok(writeln!(out, "{}", clscope_doctor::overhead::answer(&recorder)?)?))
+        }
+        Command::Probe { question } => {
+            answer(|out| Ok(clscope_doctor::child::answer(&question, out)?))
+        }
         Command::Settings => print_settings().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
         ExitCode::FAILURE
+    })
+}
+
+/// The answer of a child, which another process of this program reads.
+fn answer(give: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    let mut out = output::json();
+    give(&mut out)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// This program and its environment, for libraries that read neither.
+fn surroundings<T>(
+    ask: impl FnOnce(clscope_doctor::Surroundings<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    ask(clscope_doctor::Surroundings {
+        program: &program,
+        variable: &|name| std::env::var_os(name),
     })
 }
 

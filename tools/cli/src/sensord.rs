@@ -43,6 +43,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         sysfs_root: args.sysfs_root.clone(),
         connections: args.connections,
     };
-    serve(&options, |text| say(text))?;
+    serve(&options, &|name| std::env::var_os(name), |text| say(text))?;
     Ok(ExitCode::SUCCESS)
 }

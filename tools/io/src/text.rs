@@ -44,6 +44,19 @@ fn escape(c: char, out: &mut String) {
     }
 }
 
+/// An error with all its causes on one line, separated by colons.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing to a string does not fail.
+        let _ = write!(out, ": {error}");
+        cause = error.source();
+    }
+    out
+}
+
 /// One value on one line: everything that has no glyph is escaped, line breaks and tabs included.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {

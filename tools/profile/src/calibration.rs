@@ -25,8 +25,9 @@ use clscope_io::output::{Access, Whole};
 use clscope_trace::defs::Calibration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Version of the format; raised when something changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
@@ -172,6 +173,17 @@ impl Store {
     }
 }
 
+/// Where a user's calibrations are kept, by the environment; `None` without a home.
+pub fn place(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let given = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    given(VARIABLE).or_else(|| {
+        let cache = given("XDG_CACHE_HOME")
+            .filter(|p| p.is_absolute())
+            .or_else(|| Some(given("HOME")?.join(".cache")))?;
+        Some(cache.join("clscope").join("calibration.json"))
+    })
+}
+
 /// Gives a process's devices the calibrations of its host: figures that the recorder itself wrote
 /// go before.
 pub fn apply(entries: &[Entry], definitions: &mut Definitions) {
@@ -231,6 +243,23 @@ mod tests {
             Figure { value: 1_800.0, uncertainty: Some(90.0) }
         );
         assert_eq!(own[0].figures.len(), 1, "what was measured before may not hold any more");
+    }
+
+    #[test]
+    fn the_place_follows_the_environment() {
+        let place = |set: &[(&str, &str)]| {
+            place(&|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+        };
+        let home = ("HOME", "/home/a");
+        assert_eq!(place(&[home]), Some("/home/a/.cache/clscope/calibration.json".into()));
+        let cache = [("XDG_CACHE_HOME", "/c"), home];
+        assert_eq!(place(&cache), Some("/c/clscope/calibration.json".into()));
+        assert_eq!(
+            place(&[("XDG_CACHE_HOME", "relative"), home]),
+            Some("/home/a/.cache/clscope/calibration.json".into())
+        );
+        assert_eq!(place(&[(VARIABLE, "/x.json"), home]), Some("/x.json".into()));
+        assert_eq!(place(&[(VARIABLE, "")]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::choice::Options;
 use super::open::{self, Found, Stream};
 use super::sampler::FILE;
-use anyhow::{Context, Result};
+use crate::error::{Attempt, CaptureError};
 use clscope_oa::sampling::Configuration;
 use clscope_readings::Blocks;
 use clscope_sensors::Roots;
@@ -40,7 +40,7 @@ pub fn prepare(
     trace: &Path,
     options: &Options,
     sysfs_root: Option<&Path>,
-) -> Result<Option<Prepared>> {
+) -> Result<Option<Prepared>, CaptureError> {
     if !options.windows() {
         return Ok(None);
     }
@@ -57,8 +57,7 @@ pub fn prepare(
         configurations.push(sampler.into_configuration());
     });
     let path = trace.join(FILE);
-    let mut told =
-        Blocks::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut told = Blocks::create(&path).attempt(|| format!("cannot write {}", path.display()))?;
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
     for finding in found.findings {
         warnings.extend(open::complaint(&finding));
@@ -66,8 +65,6 @@ pub fn prepare(
     }
     told.append(&findings);
     let plan = trace.join(COUNTER_PLAN);
-    Blocks::create(&plan)
-        .with_context(|| format!("cannot write {}", plan.display()))?
-        .append(&payload);
+    Blocks::create(&plan).attempt(|| format!("cannot write {}", plan.display()))?.append(&payload);
     Ok(Some(Prepared { plan, warnings, _configurations: configurations }))
 }

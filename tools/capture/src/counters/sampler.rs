@@ -5,8 +5,8 @@
 use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};
 use crate::Tell;
+use crate::error::{Attempt, CaptureError};
 use crate::system;
-use anyhow::{Context, Result};
 use clscope_readings::{Blocks, Clocks, counter_window};
 use clscope_sensors::sampler::{Host, SystemHost};
 use clscope_sensors::{Clock as _, RawNs, Roots};
@@ -54,13 +54,12 @@ pub fn start(
     options: &Options,
     sysfs_root: Option<&Path>,
     tell: Tell,
-) -> Result<Option<Running>> {
+) -> Result<Option<Running>, CaptureError> {
     if !options.windows() {
         return Ok(None);
     }
     let path = trace.join(FILE);
-    let mut file =
-        Store::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = Store::create(&path).attempt(|| format!("cannot write {}", path.display()))?;
     let shared = Arc::new(Shared::default());
     let (opened, ready) = channel();
     let (theirs, options, roots) = (
@@ -82,7 +81,7 @@ pub fn start(
     Ok(Some(Running {
         shared,
         ready,
-        thread: thread.context("cannot start the thread that reads counters")?,
+        thread: thread.attempt(|| "cannot start the thread that reads counters")?,
         tell,
     }))
 }

@@ -6,7 +6,6 @@
 mod summary;
 
 use crate::args::{CounterArgs, SensorArgs};
-use crate::calibrations;
 use crate::output::{say, shown_path};
 use anyhow::{Result, bail};
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
@@ -14,7 +13,7 @@ use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
 use clscope_capture::program::{Credentials, NotRunnable, Program};
 use clscope_capture::system::{self, Held};
-use clscope_capture::{control, directory, elf, environment, library, running, sampler};
+use clscope_capture::{control, directory, elf, environment, running, sampler};
 use clscope_io::output::Access;
 use clscope_profile::calibration;
 use clscope_profile::contents::{Contents, contents};
@@ -295,7 +294,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok(program) => program,
             Err(error) => return Ok(not_runnable(&error)),
         };
-    let libraries = library::find()?;
+    let libraries = crate::surroundings(|here| Ok(here.libraries()?))?;
     let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
     let ways: Vec<environment::Way> = args.inject.iter().map(|way| (*way).into()).collect();
     let plan = environment::plan(&ways, &libraries, system::glibc_version(), sanitizer);
@@ -369,7 +368,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Err(error) => {
             let _ = std::fs::remove_file(trace.join("sensors.clt"));
             meta_file.discard();
-            return Err(error);
+            return Err(error.into());
         }
     };
 
@@ -449,14 +448,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// What was calibrated on this host. A file that cannot be read costs the corrected figures, not
 /// the recording.
 fn calibration_entries(args: &Args) -> Vec<serde_json::Value> {
-    let Some(path) = calibrations::path() else { return Vec::new() };
+    let Some(path) = calibration::place(&|name| std::env::var_os(name)) else { return Vec::new() };
     match calibration::Store::load(&path) {
         Ok(store) => {
             let own = store.of_host(&clscope_readings::host::name());
             own.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect()
         }
         Err(error) => {
-            args.tell(format_args!("warning: no calibrations are used: {error:#}"));
+            args.tell(format_args!(
+                "warning: no calibrations are used: {}",
+                clscope_io::text::chain(&error)
+            ));
             Vec::new()
         }
     }

@@ -5,8 +5,7 @@
 
 use super::Outcome;
 use super::load::{self, Load, Loads};
-use crate::doctor::{Finding, Status};
-use crate::probe;
+use crate::{Finding, Status, child};
 use clscope_analysis::energy::{HostNs, restamped};
 use clscope_profile::calibration::{Entry, Subject};
 use clscope_profile::energy::activity::normal_pci;
@@ -15,6 +14,7 @@ use clscope_readings::Clocks;
 use clscope_sensors::response::{self, Drive, Response, Search, Shape};
 use clscope_sensors::source::{DeviceKey, Domain};
 use clscope_sensors::{Clock, Quantity, RawNs, Source};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -71,11 +71,11 @@ impl Watch {
 }
 
 /// Puts load on one core, then on each GPU, in turns, and watches how sensors follow.
-pub fn calibrate(sources: Vec<Box<dyn Source>>) -> Outcome {
+pub fn calibrate(program: &Path, sources: Vec<Box<dyn Source>>) -> Outcome {
     let mut out = Outcome::default();
     let mut watch = Watch::new(sources);
     let core = load_core(&mut watch);
-    let loads = load_gpus(&mut watch, &mut out);
+    let loads = load_gpus(program, &mut watch, &mut out);
     for (source, (polls, stamped)) in
         watch.sources.iter().zip(watch.polls.iter().zip(&watch.stamped))
     {
@@ -121,7 +121,7 @@ fn load_core(watch: &mut Watch) -> Vec<(u64, f64)> {
 
 /// Has a child load the GPUs while their sensors are read; where none of them has one, does
 /// nothing.
-fn load_gpus(watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
+fn load_gpus(program: &Path, watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
     let power = |d: &Domain| {
         d.device.is_some() && matches!(d.quantity, Quantity::Energy { .. } | Quantity::Power { .. })
     };
@@ -130,8 +130,8 @@ fn load_gpus(watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
     }
     let ended = AtomicBool::new(false);
     let answer = std::thread::scope(|scope| {
-        let child = scope.spawn(|| {
-            let answer = probe::ask_for::<Loads>(&[load::QUESTION], PATIENCE);
+        let asked = scope.spawn(|| {
+            let answer = child::ask_for::<Loads>(program, &[load::QUESTION], PATIENCE);
             ended.store(true, Ordering::Relaxed);
             answer
         });
@@ -140,7 +140,7 @@ fn load_gpus(watch: &mut Watch, out: &mut Outcome) -> Vec<Load> {
         }
         // What drivers keep in rings comes with the next reading.
         watch.poll(true);
-        child.join()
+        asked.join()
     });
     let warning = |text: String| Finding::new("calibration", "load on GPUs", Status::Warning, text);
     match answer {

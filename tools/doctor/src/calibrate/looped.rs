@@ -2,12 +2,29 @@
 //! calibrations launch. Refuses to time it.
 #![forbid(unsafe_code)]
 
-use anyhow::Result;
-use clscope_microbench::cl::{Argument, Buffer, Device, Kernel, OpenCl, Session, list};
+use clscope_opencl::{Argument, Buffer, ClError, Device, Kernel, OpenCl, Session, list};
 
 /// Above so many turns a compiler has left the loop out: the slowest device would take seconds for
 /// them.
 pub const MOST_TURNS: u32 = 1 << 28;
+
+/// Why a device could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The runtime refuses something.
+    #[error(transparent)]
+    Runtime(#[from] ClError),
+    /// A loop that does not grow with its turns.
+    #[error(
+        "a loop of {turns} turns takes {seconds} s: its compiler left the loop out, or its times are wrong"
+    )]
+    NoLoop {
+        /// Turns of the loop.
+        turns: u32,
+        /// Time of a launch.
+        seconds: f64,
+    },
+}
 
 /// The devices of the system's OpenCL loader, or why there are none.
 pub fn devices() -> Result<Vec<Device>, String> {
@@ -32,7 +49,7 @@ impl Looped {
     ///
     /// # Errors
     /// What the runtime has against it.
-    pub fn new(device: &Device, name: &str, source: &str, largest: usize) -> Result<Self> {
+    pub fn new(device: &Device, name: &str, source: &str, largest: usize) -> Result<Self, ClError> {
         let session = Session::new(device)?;
         let program = session.build(name, source, "")?;
         let kernel = session.kernel(&program, name)?;
@@ -46,7 +63,7 @@ impl Looped {
     ///
     /// # Errors
     /// The runtime's.
-    pub fn turns(&self, turns: u32) -> Result<()> {
-        Ok(self.kernel.set(1, &Argument::Bytes(&turns.to_ne_bytes()))?)
+    pub fn turns(&self, turns: u32) -> Result<(), ClError> {
+        self.kernel.set(1, &Argument::Bytes(&turns.to_ne_bytes()))
     }
 }

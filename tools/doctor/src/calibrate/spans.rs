@@ -13,10 +13,10 @@
 
 use super::Outcome;
 use super::streams::{Costs, DeviceStreams, Length, QUESTION, Streams};
-use crate::doctor::{Finding, Status};
-use crate::probe;
+use crate::{Finding, Status, child};
 use clscope_analysis::stats::SPAN_BIAS;
 use clscope_profile::calibration::{Entry, Subject};
+use std::path::Path;
 use std::time::Duration;
 
 /// Figure: time between the end of a command and the begin of the next that waits, where spans are
@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const HOST_BOUND: f64 = 0.8;
 
 /// Measures every device, in a child.
-pub fn calibrate() -> Outcome {
+pub fn calibrate(program: &Path) -> Outcome {
     let mut out = Outcome::default();
     let fail = |text: String| Finding::new("calibration", "devices", Status::Warning, text);
-    match probe::ask_for::<Streams>(&[QUESTION], PATIENCE) {
+    match child::ask_for::<Streams>(program, &[QUESTION], PATIENCE) {
         Err(error) => out
             .findings
             .push(fail(format!("an OpenCL driver {error} while launches were measured"))),

@@ -1,10 +1,10 @@
 //! Owns doctor's findings about OpenCL: the loaders that applications can find, the drivers they
 //! know, the platforms and devices behind them. Refuses to call into any of them itself:
-//! [`probe`](crate::probe) does, in a child.
+//! [`child`] does, in a process of its own.
 #![forbid(unsafe_code)]
 
-use super::{Finding, Status};
-use crate::probe::{self, Answer};
+use crate::child::{self, Answer};
+use crate::{Finding, Status, Surroundings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,9 +13,10 @@ use std::process::Command;
 const NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
 /// Everything about OpenCL here.
-pub fn examine() -> Vec<Finding> {
+#[must_use]
+pub fn examine(here: Surroundings<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
-    let loaders = loaders();
+    let loaders = loaders(here);
     if loaders.is_empty() {
         out.push(
             Finding::new(
@@ -30,11 +31,11 @@ pub fn examine() -> Vec<Finding> {
     let mut devices = 0;
     for (path, names) in &loaders {
         let what = names.join(", ");
-        let (more, found) = loader(path, &what);
+        let (more, found) = loader(here, path, &what);
         out.extend(more);
         devices += found;
     }
-    out.extend(drivers());
+    out.extend(drivers(here));
     if devices == 0 && !loaders.is_empty() {
         out.push(
             Finding::new("device", "devices", Status::Error, "no loader gives any OpenCL device")
@@ -49,15 +50,15 @@ pub fn examine() -> Vec<Finding> {
 
 /// Loaders by real path, with the names that lead to them. What an application gets by a bare name
 /// comes from ld.so itself, asked in a child; the rest from its cache.
-fn loaders() -> BTreeMap<PathBuf, Vec<String>> {
+fn loaders(here: Surroundings<'_>) -> BTreeMap<PathBuf, Vec<String>> {
     let mut found: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for name in NAMES {
-        if let Ok(Answer { path: Some(path), .. }) = probe::ask(&["path", name]) {
+        if let Ok(Answer { path: Some(path), .. }) = child::ask(here.program, &["path", name]) {
             let path = std::fs::canonicalize(&path).unwrap_or(path);
             found.entry(path).or_default().push(name.to_owned());
         }
     }
-    for path in cached().into_iter().chain(in_library_path()) {
+    for path in cached().into_iter().chain(in_library_path(here)) {
         let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         found.entry(real).or_insert_with(|| vec![path.display().to_string()]);
     }
@@ -78,8 +79,8 @@ fn cached() -> Vec<PathBuf> {
         .collect()
 }
 
-fn in_library_path() -> Vec<PathBuf> {
-    let folders = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+fn in_library_path(here: Surroundings<'_>) -> Vec<PathBuf> {
+    let folders = here.set("LD_LIBRARY_PATH").unwrap_or_default();
     std::env::split_paths(&folders)
         .flat_map(|folder| NAMES.map(|name| folder.join(name)))
         .filter(|path| path.is_file())
@@ -91,9 +92,9 @@ fn contains(path: &Path, text: &[u8]) -> bool {
 }
 
 /// Findings about one loader, and how many devices it gives.
-fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
+fn loader(here: Surroundings<'_>, path: &Path, what: &str) -> (Vec<Finding>, usize) {
     let shown = path.display();
-    let answer = match probe::ask(&["loader".as_ref(), path.as_os_str()]) {
+    let answer = match child::ask(here.program, &["loader".as_ref(), path.as_os_str()]) {
         Ok(answer) => answer,
         Err(error) => {
             return (
@@ -129,7 +130,7 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
         // Mesa's Rusticl shows no device unless RUSTICL_ENABLE names the drivers.
         let hidden = platform.devices.is_empty()
             && platform.name == "rusticl"
-            && std::env::var_os("RUSTICL_ENABLE").is_none();
+            && (here.variable)("RUSTICL_ENABLE").is_none();
         out.push(if hidden {
             finding.fix("export RUSTICL_ENABLE=iris,radeonsi,llvmpipe")
         } else {
@@ -161,14 +162,14 @@ fn loader(path: &Path, what: &str) -> (Vec<Finding>, usize) {
 }
 
 /// The drivers that loaders are configured with.
-fn drivers() -> Vec<Finding> {
+fn drivers(here: Surroundings<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
-    if let Some(names) = std::env::var_os("OCL_ICD_FILENAMES").filter(|v| !v.is_empty()) {
+    if let Some(names) = here.set("OCL_ICD_FILENAMES") {
         for name in std::env::split_paths(&names) {
-            out.push(driver("OCL_ICD_FILENAMES", &name.to_string_lossy()));
+            out.push(driver(here, "OCL_ICD_FILENAMES", &name.to_string_lossy()));
         }
     }
-    let vendors = std::env::var_os("OCL_ICD_VENDORS").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let vendors = here.set("OCL_ICD_VENDORS").map(PathBuf::from);
     let place = vendors.clone().unwrap_or_else(|| "/etc/OpenCL/vendors".into());
     let source = if vendors.is_some() { "OCL_ICD_VENDORS" } else { "ICD" };
     let mut files: Vec<PathBuf> = Vec::new();
@@ -192,7 +193,7 @@ fn drivers() -> Vec<Finding> {
         let what = format!("{source} {}", file.display());
         match std::fs::read_to_string(&file) {
             Ok(text) => match text.lines().next().map(str::trim).filter(|name| !name.is_empty()) {
-                Some(name) => out.push(driver(&what, name)),
+                Some(name) => out.push(driver(here, &what, name)),
                 None => out.push(Finding::new("driver", what, Status::Warning, "names no library")),
             },
             Err(error) => out.push(Finding::new(
@@ -217,8 +218,8 @@ fn drivers() -> Vec<Finding> {
     out
 }
 
-fn driver(what: &str, library: &str) -> Finding {
-    match probe::ask(&["driver", library]) {
+fn driver(here: Surroundings<'_>, what: &str, library: &str) -> Finding {
+    match child::ask(here.program, &["driver", library]) {
         Ok(Answer { error: None, .. }) => {
             Finding::new("driver", what, Status::Ok, format!("{library} can be loaded"))
         }

@@ -1,11 +1,10 @@
 //! Puts a load that comes and goes on every GPU of the system's OpenCL loader, for sensors to
-//! follow, and reports when it did. Runs in a child of `doctor`, since it loads drivers. Refuses to
+//! follow, and reports when it did. Runs in a child, since it loads drivers. Refuses to
 //! look at sensors: see [`super::sensors`].
 #![forbid(unsafe_code)]
 
-use super::looped::{self, Looped, MOST_TURNS};
-use anyhow::{Result, bail};
-use clscope_microbench::cl::{Device, DeviceKind};
+use super::looped::{self, Looped, MOST_TURNS, MeasureError};
+use clscope_opencl::{ClError, Device, DeviceKind};
 use clscope_readings::Clocks;
 use clscope_sensors::Clock;
 use serde::{Deserialize, Serialize};
@@ -68,7 +67,7 @@ pub fn put() -> Loads {
             pci: device.facts.pci.clone(),
             ..Load::default()
         };
-        out.error = load(device, &mut out.edges).err().map(|e| format!("{e:#}"));
+        out.error = load(device, &mut out.edges).err().map(|e| e.to_string());
         out
     });
     Loads { error: None, devices: devices.collect() }
@@ -80,22 +79,19 @@ struct Bench {
 }
 
 impl Bench {
-    fn launch(&self) -> Result<()> {
-        Ok(self.looped.session.launch_untimed(
-            &self.looped.kernel,
-            self.global,
-            self.looped.group,
-        )?)
+    fn launch(&self) -> Result<(), ClError> {
+        let of = &self.looped;
+        of.session.launch_untimed(&of.kernel, self.global, of.group)
     }
 
     /// Launches `n` times and waits.
-    fn run(&self, n: u64) -> Result<()> {
+    fn run(&self, n: u64) -> Result<(), ClError> {
         (0..n).try_for_each(|_| self.launch())?;
-        Ok(self.looped.session.finish()?)
+        self.looped.session.finish()
     }
 
     /// Keeps the device busy for about so long; a few launches are always waiting.
-    fn busy(&self, length: Duration) -> Result<()> {
+    fn busy(&self, length: Duration) -> Result<(), ClError> {
         let begin = Instant::now();
         let mut launched = Duration::ZERO;
         while launched < length {
@@ -107,11 +103,11 @@ impl Bench {
                 std::thread::sleep(ahead);
             }
         }
-        Ok(self.looped.session.finish()?)
+        self.looped.session.finish()
     }
 }
 
-fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
+fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<(), MeasureError> {
     let looped = Looped::new(device, "clscope_load", SOURCE, 256)?;
     let bench =
         Bench { global: looped.group * 8 * device.facts.compute_units.max(1) as usize, looped };
@@ -129,7 +125,7 @@ fn load(device: &Device, edges: &mut Vec<(u64, f64)>) -> Result<()> {
                 break;
             }
             if wanted > MOST_TURNS {
-                bail!("a loop of {wanted} turns takes {each} s: its compiler left the loop out");
+                return Err(MeasureError::NoLoop { turns: wanted, seconds: each });
             }
             wanted *= 4;
         }

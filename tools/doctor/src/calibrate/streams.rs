@@ -1,11 +1,10 @@
 //! Runs the streams of launches from which span bias and the cost of timing are computed, on every
-//! device of the system's OpenCL loader. Runs in a child of `doctor`, since it loads drivers.
+//! device of the system's OpenCL loader. Runs in a child, since it loads drivers.
 //! Refuses to conclude anything: see [`super::spans`].
 #![forbid(unsafe_code)]
 
-use super::looped::{self, Looped, MOST_TURNS};
-use anyhow::{Result, bail};
-use clscope_microbench::cl::{Device, Event};
+use super::looped::{self, Looped, MOST_TURNS, MeasureError};
+use clscope_opencl::{ClError, Device, Event};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -99,7 +98,7 @@ pub fn measure() -> Streams {
             driver: device.facts.driver.clone(),
             ..Default::default()
         };
-        out.error = measure_device(device, &mut out).err().map(|e| format!("{e:#}"));
+        out.error = measure_device(device, &mut out).err().map(|e| e.to_string());
         out
     });
     Streams { error: None, devices: devices.collect() }
@@ -111,8 +110,8 @@ impl Bench {
     fn stream<T>(
         &self,
         n: usize,
-        mut launch: impl FnMut() -> Result<T>,
-    ) -> Result<(Vec<T>, f64, f64)> {
+        mut launch: impl FnMut() -> Result<T, ClError>,
+    ) -> Result<(Vec<T>, f64, f64), ClError> {
         let mut made = Vec::with_capacity(n);
         let begin = Instant::now();
         for i in 0..n {
@@ -127,20 +126,20 @@ impl Bench {
     }
 
     /// Nanoseconds of enqueueing, and until all is done.
-    fn untimed(&self, n: usize) -> Result<(f64, f64)> {
+    fn untimed(&self, n: usize) -> Result<(f64, f64), ClError> {
         let of = &self.0;
         let (_, enqueued, done) =
-            self.stream(n, || Ok(of.session.launch_untimed(&of.kernel, of.group, of.group)?))?;
+            self.stream(n, || of.session.launch_untimed(&of.kernel, of.group, of.group))?;
         Ok((enqueued, done))
     }
 
-    fn timed(&self, n: usize) -> Result<(Vec<Event>, f64, f64)> {
+    fn timed(&self, n: usize) -> Result<(Vec<Event>, f64, f64), ClError> {
         let of = &self.0;
-        self.stream(n, || Ok(of.session.launch(&of.kernel, of.group, of.group)?))
+        self.stream(n, || of.session.launch(&of.kernel, of.group, of.group))
     }
 
     /// Mean span of a fully timed stream; the first launches fill the pipeline and do not count.
-    fn span(&self, n: usize) -> Result<f64> {
+    fn span(&self, n: usize) -> Result<f64, ClError> {
         let (events, ..) = self.timed(n + BATCH)?;
         let spans =
             events.iter().skip(BATCH).map(Event::nanoseconds).collect::<Result<Vec<u64>, _>>()?;
@@ -148,7 +147,7 @@ impl Bench {
     }
 
     /// Turns of the loop per nanosecond.
-    fn pace(&self) -> Result<f64> {
+    fn pace(&self) -> Result<f64, MeasureError> {
         let mut turns = 1_000u32;
         loop {
             self.0.turns(turns)?;
@@ -157,16 +156,14 @@ impl Bench {
                 return Ok(f64::from(turns) / ns);
             }
             if turns > MOST_TURNS {
-                bail!(
-                    "a loop of {turns} turns takes {ns} ns: its compiler left the loop out, or its times are wrong"
-                );
+                return Err(MeasureError::NoLoop { turns, seconds: ns * 1e-9 });
             }
             turns *= 4;
         }
     }
 }
 
-fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<()> {
+fn measure_device(device: &Device, out: &mut DeviceStreams) -> Result<(), MeasureError> {
     let bench = Bench(Looped::new(device, "clscope_span", SOURCE, 32)?);
     bench.0.turns(1_000)?;
     let warm = Instant::now();

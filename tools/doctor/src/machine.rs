@@ -2,18 +2,19 @@
 //! where traces go. Refuses to change anything.
 #![forbid(unsafe_code)]
 
-use super::{Finding, Status};
+use crate::{Finding, Status, Surroundings};
 use clscope_capture::{library, system};
 use clscope_trace::Clock;
 use std::path::Path;
 
 /// The recorder and the ways into applications.
-pub fn recorder() -> Vec<Finding> {
+#[must_use]
+pub fn recorder(here: Surroundings<'_>) -> Vec<Finding> {
     let mut out = Vec::new();
     let section = "recorder";
-    match library::find() {
+    match here.libraries() {
         Err(error) => out.push(
-            Finding::new(section, "libclscope.so", Status::Error, format!("{error:#}"))
+            Finding::new(section, "libclscope.so", Status::Error, error.to_string())
                 .fix("cargo build --release"),
         ),
         Ok(libraries) => {
@@ -24,7 +25,7 @@ pub fn recorder() -> Vec<Finding> {
                 libraries.recorder.display().to_string(),
             ));
             if let Err(error) = library::check_path(&libraries.recorder) {
-                out.push(Finding::new(section, "its path", Status::Error, format!("{error:#}")));
+                out.push(Finding::new(section, "its path", Status::Error, error.to_string()));
             }
             let build =
                 "cargo build --release --manifest-path tools/audit/Cargo.toml --target-dir target";
@@ -48,7 +49,7 @@ pub fn recorder() -> Vec<Finding> {
         }
     }
     for name in ["LD_PRELOAD", "LD_AUDIT", "OPENCL_LAYERS"] {
-        if let Some(value) = std::env::var_os(name).filter(|v| !v.is_empty()) {
+        if let Some(value) = here.set(name) {
             let detail = format!(
                 "is set to {}; `clscope record` keeps it and adds the recorder",
                 value.to_string_lossy()
@@ -57,7 +58,7 @@ pub fn recorder() -> Vec<Finding> {
         }
     }
     for setting in clscope_trace::settings::SETTINGS {
-        if let Some(value) = std::env::var_os(setting.name) {
+        if let Some(value) = (here.variable)(setting.name) {
             let status = if setting.name == clscope_trace::settings::ENABLE && value == "0" {
                 Status::Warning
             } else {
@@ -75,6 +76,7 @@ pub fn recorder() -> Vec<Finding> {
 }
 
 /// The host clock.
+#[must_use]
 pub fn clock() -> Vec<Finding> {
     let source =
         std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -102,6 +104,7 @@ pub fn clock() -> Vec<Finding> {
 }
 
 /// Where traces go.
+#[must_use]
 pub fn files() -> Vec<Finding> {
     let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
     let what = "working directory";

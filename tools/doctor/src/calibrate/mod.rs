@@ -1,27 +1,24 @@
-//! Owns `clscope doctor --calibrate`: which parts are measured; what they found is reported and
+//! Owns calibration: which parts are measured; what they found is reported and
 //! kept. Each part has a module and gives an [`Outcome`]; refuses to know what any of them
 //! measures.
 #![forbid(unsafe_code)]
 
-mod load;
+pub mod load;
 mod looped;
 mod sensors;
 mod spans;
-mod streams;
+pub mod streams;
 
-pub use load::{QUESTION as LOAD, put as put_load};
-pub use streams::{QUESTION as SPANS, measure as measure_spans};
-
-use super::{Finding, Status};
-use clscope_profile::calibration::{Entry, Store};
+use crate::{Finding, Status, Surroundings};
+use clscope_profile::calibration::{self, Entry, Store};
 use clscope_sensors::Source;
 
 /// What can be calibrated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Devices: what is in their spans besides the command, what timing costs
+    /// Devices: what is in their spans besides the command, what timing costs.
     Spans,
-    /// Sensors: update period, response
+    /// Sensors: update period, response.
     Sensors,
 }
 
@@ -35,15 +32,15 @@ pub struct Outcome {
 }
 
 /// Measures the parts, keeps what they found, and reports it.
-pub fn run(parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
+pub fn run(here: Surroundings<'_>, parts: &[Part], sources: Vec<Box<dyn Source>>) -> Vec<Finding> {
     let mut all = Outcome::default();
     if parts.contains(&Part::Spans) {
-        all.extend(spans::calibrate());
+        all.extend(spans::calibrate(here.program));
     }
     if parts.contains(&Part::Sensors) {
-        all.extend(sensors::calibrate(sources));
+        all.extend(sensors::calibrate(here.program, sources));
     }
-    let kept = keep(&all.entries);
+    let kept = keep(here, &all.entries);
     all.findings.push(kept);
     all.findings
 }
@@ -56,12 +53,12 @@ impl Outcome {
 }
 
 /// Adds the entries to this user's store.
-fn keep(entries: &[Entry]) -> Finding {
+fn keep(here: Surroundings<'_>, entries: &[Entry]) -> Finding {
     let what = "kept for later runs";
     if entries.is_empty() {
         return Finding::new("calibration", what, Status::Info, "nothing could be measured");
     }
-    let Some(path) = crate::calibrations::path() else {
+    let Some(path) = calibration::place(here.variable) else {
         let text = "there is no place to keep it: neither HOME nor XDG_CACHE_HOME is set";
         return Finding::new("calibration", what, Status::Warning, text)
             .fix("export XDG_CACHE_HOME=/var/tmp/cache");
@@ -77,6 +74,8 @@ fn keep(entries: &[Entry]) -> Finding {
             Status::Ok,
             format!("in {}; `clscope record` copies it into traces", path.display()),
         ),
-        Err(error) => Finding::new("calibration", what, Status::Warning, format!("{error:#}")),
+        Err(error) => {
+            Finding::new("calibration", what, Status::Warning, clscope_io::text::chain(&error))
+        }
     }
 }

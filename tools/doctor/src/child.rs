@@ -2,33 +2,59 @@
 //! answer like any other. Refuses to call OpenCL in the process that asks: see [`ask`].
 #![forbid(unsafe_code)]
 
-use anyhow::{Result, bail};
+use crate::calibrate::{load, streams};
+use clscope_capture::system::signal_name;
 pub use clscope_opencl::survey::Answer;
 use clscope_opencl::survey::{driver, examine, path_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Name of the hidden subcommand.
+/// The first argument of a child; the question follows. Its program calls [`answer`].
 pub const SUBCOMMAND: &str = "__probe";
 /// A driver that compiles something at its first use may take seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Queries a child. The error is how the child failed to answer: it crashed or took too long.
-pub fn ask(question: &[impl AsRef<OsStr>]) -> Result<Answer> {
-    ask_for(question, PATIENCE)
+/// How a child failed to answer. Reads on from the name of what was tried.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// It was never there.
+    #[error("could not be tried in a process of its own")]
+    Start(#[from] io::Error),
+    /// It hung.
+    #[error("did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    /// A signal ended it.
+    #[error("crashed when it was tried ({})", signal_name(*.0))]
+    Crashed(i32),
+    /// It ended without an answer.
+    #[error("ended when it was tried ({0})")]
+    Ended(ExitStatus),
+}
+
+/// Queries a child.
+///
+/// # Errors
+/// How the child failed to answer.
+pub fn ask(program: &Path, question: &[impl AsRef<OsStr>]) -> Result<Answer, NoAnswer> {
+    ask_for(program, question, PATIENCE)
 }
 
 /// As [`ask`], for an answer of another kind that may take longer.
+///
+/// # Errors
+/// As for [`ask`].
 pub fn ask_for<T: DeserializeOwned>(
+    program: &Path,
     question: &[impl AsRef<OsStr>],
     patience: Duration,
-) -> Result<T> {
-    let mut child = Command::new(std::env::current_exe()?)
+) -> Result<T, NoAnswer> {
+    let mut child = Command::new(program)
         .arg(SUBCOMMAND)
         .args(question)
         // Layers and preloads of the user's would answer in the place of what is examined.
@@ -46,7 +72,7 @@ pub fn ask_for<T: DeserializeOwned>(
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(pipe) = &mut pipe {
-            let _ = std::io::Read::read_to_end(pipe, &mut bytes);
+            let _ = io::Read::read_to_end(pipe, &mut bytes);
         }
         bytes
     });
@@ -57,7 +83,7 @@ pub fn ask_for<T: DeserializeOwned>(
         if Instant::now() > deadline {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("did not answer within {} s", patience.as_secs());
+            return Err(NoAnswer::Late(patience));
         }
         std::thread::sleep(Duration::from_millis(2));
     };
@@ -67,26 +93,21 @@ pub fn ask_for<T: DeserializeOwned>(
     match text.lines().rev().find_map(|line| serde_json::from_str(line).ok()) {
         // A crash at exit, after the answer, is common among drivers and does no harm.
         Some(answer) => Ok(answer),
-        None => match status.signal() {
-            Some(signal) => {
-                bail!(
-                    "crashed when it was tried ({})",
-                    clscope_capture::system::signal_name(signal)
-                )
-            }
-            None => bail!("ended when it was tried ({status})"),
-        },
+        None => Err(status.signal().map_or(NoAnswer::Ended(status), NoAnswer::Crashed)),
     }
 }
 
-/// The child's side: answers one question on stdout.
-pub fn answer(question: &[OsString]) -> ExitCode {
+/// The child's side: answers one question on a line of its own.
+///
+/// # Errors
+/// If the answer cannot be written.
+pub fn answer(question: &[OsString], out: &mut dyn io::Write) -> io::Result<()> {
     if let [what] = question {
-        if what == crate::doctor::SPANS {
-            return told(&crate::doctor::measure_spans());
+        if what == streams::QUESTION {
+            return line(&streams::measure(), out);
         }
-        if what == crate::doctor::LOAD {
-            return told(&crate::doctor::put_load());
+        if what == load::QUESTION {
+            return line(&load::put(), out);
         }
     }
     let answer = match question {
@@ -95,16 +116,10 @@ pub fn answer(question: &[OsString]) -> ExitCode {
         [what, name] if what == "driver" => driver(name),
         _ => Answer { error: Some("unknown question".to_owned()), ..Answer::default() },
     };
-    told(&answer)
+    line(&answer, out)
 }
 
-fn told(answer: &impl Serialize) -> ExitCode {
-    match serde_json::to_string(answer) {
-        Ok(text) => {
-            // After whatever the driver printed: the answer is a line of its own.
-            let _ = writeln!(crate::output::json(), "\n{text}");
-            ExitCode::SUCCESS
-        }
-        Err(_) => ExitCode::FAILURE,
-    }
+fn line(answer: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    // After whatever the driver printed: the answer is a line of its own.
+    writeln!(out, "\n{}", serde_json::to_string(answer)?)
 }

@@ -1,7 +1,7 @@
 //! Owns the examination of sensors: each interface, whether it works, why not, and the one command
 //! that gives access. Refuses to change anything on the system.
 
-use super::{Finding, Status};
+use crate::{Finding, Status};
 use clscope_capture::sources::Options;
 use clscope_readings::Clocks;
 use clscope_sensors::Source;

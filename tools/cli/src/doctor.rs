@@ -1,18 +1,10 @@
-//! Owns `clscope doctor`: what works on this machine, what does not, why, and the one command that
-//! fixes it. Refuses to load a driver into its own process: drivers are tried in children, so that
-//! one that crashes is a finding.
+//! `clscope doctor`: what works on this machine, what does not, why, and the one command that fixes
+//! it, as lines or JSON. Refuses to examine anything: [`clscope_doctor`] does.
 #![forbid(unsafe_code)]
 
-mod calibrate;
-mod loaders;
-mod machine;
-mod sensors;
-
-pub use calibrate::{LOAD, SPANS, measure_spans, put_load};
-
 use anyhow::{Context, Result};
+use clscope_doctor::{Finding, Status, Wanted, calibrate, examine};
 use clscope_io::text::line;
-use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -34,7 +26,7 @@ pub struct Args {
     /// update and how late they follow (sensors): some seconds, with load. Kept for later runs;
     /// `record` puts it into traces
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "spans,sensors")]
-    calibrate: Vec<calibrate::Part>,
+    calibrate: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -45,81 +37,41 @@ enum Format {
     Json,
 }
 
-/// How a thing stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// It works.
-    Ok,
-    /// A fact, neither good nor bad.
-    Info,
-    /// Something is missing that clscope can do without.
-    Warning,
-    /// Recording will not work, or not see devices.
-    Error,
+/// What can be calibrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Devices: what is in their spans besides the command, what timing costs
+    Spans,
+    /// Sensors: update period, response
+    Sensors,
 }
 
-/// One line of the examination.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Part of the examination: `recorder`, `loader`, `driver`, `device`, `clock`, `files`,
-    /// `sensor`, `calibration`.
-    pub section: &'static str,
-    /// What was looked at.
-    pub what: String,
-    /// How it stands.
-    pub status: Status,
-    /// What was found.
-    pub detail: String,
-    /// The one command or step that fixes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-}
-
-impl Finding {
-    /// A finding without a remedy.
-    pub fn new(
-        section: &'static str,
-        what: impl Into<String>,
-        status: Status,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self { section, what: what.into(), status, detail: detail.into(), fix: None }
-    }
-
-    /// With its remedy.
-    #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
-        self
+impl From<Part> for calibrate::Part {
+    fn from(of: Part) -> Self {
+        match of {
+            Part::Spans => Self::Spans,
+            Part::Sensors => Self::Sensors,
+        }
     }
 }
 
 /// Examines everything and prints it. The exit code is 1 where recording would not work.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut findings = machine::recorder();
-    findings.extend(loaders::examine());
-    findings.extend(machine::clock());
-    findings.extend(machine::files());
-    let (found, sources) = sensors::examine(&args.sensors.options());
-    findings.extend(found);
-    if !args.calibrate.is_empty() {
-        findings.extend(calibrate::run(&args.calibrate, sources));
-    }
-    let worst = findings.iter().map(|f| f.status).max().unwrap_or(Status::Ok);
+    let calibrate: Vec<calibrate::Part> = args.calibrate.iter().map(|p| (*p).into()).collect();
+    let wanted = Wanted { sensors: &args.sensors.options(), calibrate: &calibrate };
+    let found = crate::surroundings(|here| Ok(examine(here, &wanted)))?;
     match args.format {
         Format::Json => {
-            let document = serde_json::json!({ "clscope": env!("CARGO_PKG_VERSION"), "status": worst, "findings": findings });
             let mut out = crate::output::json();
-            serde_json::to_writer_pretty(&mut out, &document)?;
+            serde_json::to_writer_pretty(&mut out, &found)?;
             writeln!(out)?;
         }
         // Past the screen, for the sake of the colours: every value was escaped by itself.
         Format::Text => std::io::stdout()
-            .write_all(text(&findings, std::io::stdout().is_terminal()).as_bytes())
+            .write_all(text(&found.findings, std::io::stdout().is_terminal()).as_bytes())
             .context("cannot print")?,
     }
-    Ok(if worst == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if found.status == Status::Error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn text(findings: &[Finding], colour: bool) -> String {
@@ -167,15 +119,6 @@ mod tests {
         assert_eq!(
             text(&hostile, false),
             "loader\n  ok       a\\u{1b}[2J: b\\nc\\u{202e}\n           to fix: d\\u{9b}\n"
-        );
-    }
-
-    #[test]
-    fn errors_outrank_all() {
-        assert!(
-            Status::Error > Status::Warning
-                && Status::Warning > Status::Info
-                && Status::Info > Status::Ok
         );
     }
 }
