@@ -1,26 +1,29 @@
-//! Checks JSON reports against the committed schema (`tools/profile/report.schema.json`). Owns
-//! telling a report from other output; refuses to look at figures.
+//! Checks the JSON documents of the command against the committed schemas. Owns telling them from
+//! other output; refuses to look at figures.
 #![forbid(unsafe_code)]
 
-use jsonschema::Validator;
 use serde_json::Value;
-use std::sync::LazyLock;
 
-static REPORT: LazyLock<Validator> = LazyLock::new(|| {
-    let path = crate::artifacts::root().join("tools/profile/report.schema.json");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    jsonschema::draft202012::new(&serde_json::from_str(&text).unwrap()).unwrap()
-});
-
-/// Where text that is a report, one JSON object with the number of its schema, breaks the schema;
-/// nothing for any other text.
+/// Where text that is a document of the command, one JSON object that names its schema, breaks that
+/// schema; nothing for any other text.
+///
+/// # Panics
+/// If a document names a schema that is not committed.
 #[must_use]
 pub fn breaches(text: &str) -> Vec<String> {
-    let report = text.trim_start().strip_prefix('{').and_then(|_| serde_json::from_str(text).ok());
-    let Some(report) = report.filter(|r: &Value| r["schema"].is_number()) else {
-        return Vec::new();
+    let parsed = text.trim_start().strip_prefix('{').and_then(|_| serde_json::from_str(text).ok());
+    let Some(document) = parsed.filter(Value::is_object) else { return Vec::new() };
+    let path = match &document["schema"] {
+        Value::Number(_) => "tools/profile/report.schema.json",
+        Value::String(name) => match name.split('/').next() {
+            Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
+            Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
+            Some("clscope-bench") => "tools/microbench/bench.schema.json",
+            _ => panic!("there is no committed schema {name}"),
+        },
+        _ => return Vec::new(),
     };
-    REPORT.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect()
+    clscope_testing::schema::breaches(&crate::artifacts::root().join(path), &document)
 }
 
 #[cfg(test)]
@@ -28,10 +31,12 @@ mod tests {
     use super::breaches;
 
     #[test]
-    fn reports_alone_are_checked() {
+    fn documents_alone_are_checked() {
         assert!(breaches("").is_empty() && breaches("text").is_empty());
         assert!(breaches("{\"status\": \"ok\"}").is_empty());
         let missed = breaches("{\"schema\": 2}");
         assert!(missed.iter().any(|e| e.contains("kernels")), "{missed:?}");
+        let missed = breaches("{\"schema\": \"clscope-doctor/1\"}");
+        assert!(missed.iter().any(|e| e.contains("findings")), "{missed:?}");
     }
 }

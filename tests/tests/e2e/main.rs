@@ -16,6 +16,7 @@ mod hostile_traces;
 mod loading;
 mod markers;
 mod merging;
+mod overhead;
 mod privacy;
 mod processes;
 mod real_apps;

@@ -34,6 +34,7 @@ pub mod input;
 pub mod issue;
 pub mod merge;
 pub mod missing;
+pub mod quantile;
 pub mod stats;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -5,7 +5,7 @@ use crate::error::CaptureError;
 use clscope_sensors::doctor::{self, Finding, State};
 use clscope_sensors::rapl::perf::{Kernel, PerfCounter, PerfOpener};
 use clscope_sensors::replay::{Pacing, Replay};
-use clscope_sensors::{Plane, Roots, Source, System, handover};
+use clscope_sensors::{Plane, Roots, Source, SourceKind, System, handover};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -167,8 +167,8 @@ impl Options {
                         &clscope_nvml::Wanted { gpm: self.gpm.clone() },
                     );
                     if !power {
-                        sources.retain(|s| s.name().starts_with("nvml:gpm"));
-                        findings.retain(|f| f.name.contains("GPM"));
+                        sources.retain(|s| is_gpm(&**s));
+                        findings.retain(|f| f.kind == SourceKind::NvmlGpm);
                     }
                     // Findings of what opened come in the order of the sources.
                     let mut places = (opened.findings.len()..)
@@ -182,10 +182,11 @@ impl Options {
                 }
                 Err(finding) => opened.findings.push(*finding),
             }
-            if gpm && !opened.sources.iter().any(|s| s.name().starts_with("nvml:gpm")) {
+            if gpm && !opened.sources.iter().any(|s| is_gpm(&**s)) {
                 // It was asked for by name: silence would read as zeros.
-                let of = |f: &&Finding| f.name.contains("GPM") || f.name == "nvml";
-                let why = opened.findings.iter().find(of).and_then(|f| f.why.clone());
+                let of = |kind| opened.findings.iter().find(|f| f.kind == kind);
+                let finding = of(SourceKind::NvmlGpm).or_else(|| of(SourceKind::Nvml));
+                let why = finding.and_then(|f| f.why.clone());
                 let why = why.unwrap_or_else(|| "no NVIDIA GPU from Hopper on".to_owned());
                 opened.warnings.push(format!("no GPM counters: {why}"));
             }
@@ -197,7 +198,7 @@ impl Options {
         let roots = self.sysfs_root.as_deref().map_or_else(Roots::default, Roots::below);
         let perf: &dyn PerfOpener = if self.sysfs_root.is_some() { &NoPerf } else { &Kernel };
         let host = doctor::open_host(&System, &roots, perf, None);
-        let is_rapl = |f: &Finding| f.name.starts_with("RAPL");
+        let is_rapl = |f: &Finding| f.kind == SourceKind::Rapl;
         let mut refused = false;
         let mut places = Vec::with_capacity(host.findings.len());
         for finding in host.findings {
@@ -244,6 +245,7 @@ impl Options {
             }
             Err(error) => opened.findings.push(Finding {
                 name,
+                kind: SourceKind::Rapl,
                 state: State::Absent,
                 why: Some(clscope_io::text::chain(&error)),
                 remedy: Some("sudo clscope sensord --group GROUP".to_owned()),
@@ -252,6 +254,10 @@ impl Options {
             }),
         }
     }
+}
+
+fn is_gpm(source: &dyn Source) -> bool {
+    SourceKind::of(source.name()) == SourceKind::NvmlGpm
 }
 
 /// Whether a source counts the energy of a processor package: it has such a counter, and the
@@ -286,10 +292,10 @@ impl Opened {
     /// silence would leave the user to find out from a report without energy.
     pub fn missing(&self, options: &Options) -> Vec<String> {
         let none = options.replay_sensors.is_some() || options.is_off();
-        let family = |f: &Finding| match () {
-            () if f.name.starts_with("RAPL") => Family::Rapl,
-            () if f.name.starts_with("GPU sensors") => Family::Hwmon,
-            () => Family::Nvml,
+        let family = |f: &Finding| match f.kind {
+            SourceKind::Rapl => Family::Rapl,
+            SourceKind::Hwmon => Family::Hwmon,
+            _ => Family::Nvml,
         };
         let opened = |wanted: Family| {
             self.findings.iter().any(|f| family(f) == wanted && f.state == State::Opened)

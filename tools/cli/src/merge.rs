@@ -1,21 +1,10 @@
-//! `clscope merge`: several traces into one directory, which every other command reads as one. Owns
-//! the names in it: processes of different hosts and pid namespaces may share a pid. Files are
-//! linked, or copied where that is not possible; the directory is its owner's alone, and appears
-//! whole or not at all. Refuses to change what is in a file, and to bring what is no regular file.
+//! `clscope merge`: several traces into one directory. Refuses to copy anything:
+//! [`clscope_profile::merge`] does.
 #![forbid(unsafe_code)]
 
 use crate::output::{count, say, shown_path};
-use anyhow::{Context, Result, bail};
-use clscope_io::input;
-use clscope_io::output::{Access, create_dir, create_new};
-use clscope_trace::FileHeader;
-use clscope_trace::directory::{Role, as_recorded, with_ending};
-use clscope_trace::file::HEADER_LEN;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use std::path::PathBuf;
 
 /// Options of `clscope merge`.
 #[derive(Debug, clap::Args)]
@@ -31,270 +20,25 @@ pub struct Args {
     pub output: PathBuf,
 }
 
-/// Removes a half-made directory unless it was given its name.
-struct Unfinished<'p>(Option<&'p Path>);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(path) = self.0 {
-            let _ = fs::remove_dir_all(path);
-        }
-    }
-}
-
-/// Most bytes of a `meta.json`.
-const META: u64 = 16 << 20;
-
-/// What distinguishes two processes, from the header of one of their files.
-type Identity = ([u8; 16], [u8; 16], u64, u32, u32, u64);
-
-fn identity(path: &Path) -> Option<Identity> {
-    let mut head = [0; HEADER_LEN];
-    input::open_inside(path).ok()?.read_exact(&mut head).ok()?;
-    let h = FileHeader::decode(&head).ok()?;
-    Some((h.boot, h.host, h.pid_ns, h.pid, h.incarnation, h.created))
-}
-
-/// Files of one process: their roles and paths.
-type Files = Vec<(Role, PathBuf)>;
-
-struct Source {
-    name: String,
-    meta: Option<serde_json::Value>,
-    processes: BTreeMap<String, Files>,
-    sensors: Vec<PathBuf>,
-}
-
-fn read_source(path: &Path) -> Result<Source> {
-    let shown = path.display();
-    let mut out = Source {
-        name: shown.to_string(),
-        meta: None,
-        processes: BTreeMap::new(),
-        sensors: Vec::new(),
-    };
-    for entry in fs::read_dir(path).with_context(|| format!("could not list the trace {shown}"))? {
-        let entry = entry.with_context(|| format!("could not list the trace {shown}"))?;
-        let file = entry.path();
-        match entry.file_name().to_str().and_then(Role::of) {
-            Some(Role::Meta) => {
-                out.meta = input::read_inside(&file, META)
-                    .ok()
-                    .and_then(|text| serde_json::from_slice(&text).ok())
-            }
-            Some(Role::Sensors) => out.sensors.push(file),
-            Some(role) => {
-                let stem = role.stem().unwrap_or_default().to_owned();
-                out.processes.entry(stem).or_default().push((role, file));
-            }
-            None => {}
-        }
-    }
-    if out.processes.is_empty() {
-        bail!("{shown} holds no clscope trace: name directories that `clscope record` left");
-    }
-    out.sensors.sort();
-    Ok(out)
-}
-
-/// A name of the form PID-N that is not taken: the process's own, else with the next free N.
-fn free_name(stem: &str, taken: &BTreeSet<String>) -> String {
-    let pid = stem.split('-').next().unwrap_or(stem);
-    let mut name = stem.to_owned();
-    let mut n = 0u64;
-    while taken.contains(&name) {
-        name = format!("{pid}-{n}");
-        n += 1;
-    }
-    name
-}
-
-fn file_name(role: &Role, stem: &str) -> String {
-    match role {
-        Role::Defs(_) => format!("{stem}.defs"),
-        Role::Ring(_) => format!("{stem}.ring"),
-        Role::Segment(_, n) => format!("{stem}.{n}.clt"),
-        Role::Sensors => "sensors.clt".to_owned(),
-        Role::Meta => "meta.json".to_owned(),
-    }
-}
-
-fn bring(from: &Path, to: &Path) -> Result<()> {
-    let failed = || format!("could not copy {} to {}", from.display(), to.display());
-    let source = input::open_inside(from).with_context(failed)?;
-    // A link costs nothing; another file system, or one without links, needs a copy.
-    if fs::hard_link(from, to).is_ok() {
-        let file = |found: fs::Metadata| (found.dev(), found.ino());
-        let linked = fs::symlink_metadata(to).with_context(failed)?;
-        // What was looked at is what was linked.
-        if file(linked) == file(source.metadata().with_context(failed)?) {
-            return Ok(());
-        }
-        fs::remove_file(to).with_context(failed)?;
-    }
-    let mut copy = create_new(to, Access::Private).with_context(failed)?;
-    std::io::copy(&mut &source, &mut copy).with_context(failed)?;
-    Ok(())
-}
-
-/// Whether two files hold the same bytes; neither is taken into memory.
-fn same(a: &Path, b: &Path) -> std::io::Result<bool> {
-    let (a, b) = (input::open_inside(a)?, input::open_inside(b)?);
-    if a.metadata()?.len() != b.metadata()?.len() {
-        return Ok(false);
-    }
-    let [mut a, mut b] = [a, b].map(|file| BufReader::with_capacity(1 << 16, file));
-    loop {
-        let (left, right) = (a.fill_buf()?, b.fill_buf()?);
-        let length = left.len().min(right.len());
-        if left[..length] != right[..length] {
-            return Ok(false);
-        }
-        if length == 0 {
-            return Ok(left.len() == right.len());
-        }
-        a.consume(length);
-        b.consume(length);
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
 /// If a source is no trace, the target exists, or a file cannot be copied. Nothing is left behind
 /// then.
 pub fn run(args: &Args) -> Result<()> {
-    let target = &with_ending(&args.output);
-    if fs::symlink_metadata(target).is_ok() {
-        bail!("{} exists already: name another directory with -o, or remove it", target.display());
+    let merged = clscope_profile::merge::merge(&args.traces, &args.output)?;
+    for (process, trace) in &merged.doubles {
+        say(format_args!(
+            "process {process} of {trace} is in another of the traces too: taken once"
+        ));
     }
-    let name =
-        target.file_name().with_context(|| format!("{} names no directory", target.display()))?;
-    let sources = args
-        .traces
-        .iter()
-        .map(|t| read_source(&as_recorded(t.clone())))
-        .collect::<Result<Vec<_>>>()?;
-    let temporary =
-        target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    create_dir(&temporary, Access::Private).with_context(|| {
-        format!(
-            "could not make a directory beside {}: choose another place with -o",
-            target.display()
-        )
-    })?;
-    let mut unfinished = Unfinished(Some(&temporary));
-
-    let (mut names, mut known, mut processes) = (BTreeSet::new(), BTreeSet::new(), 0u64);
-    let mut series: Vec<&Path> = Vec::new();
-    for source in &sources {
-        for (stem, files) in &source.processes {
-            let who = files.iter().find_map(|(_, path)| identity(path));
-            if who.is_some_and(|who| !known.insert(who)) {
-                say(format_args!(
-                    "process {stem} of {} is in another of the traces too: taken once",
-                    source.name
-                ));
-                continue;
-            }
-            let own = free_name(stem, &names);
-            for (role, path) in files {
-                bring(path, &temporary.join(file_name(role, &own)))?;
-            }
-            names.insert(own);
-            processes += 1;
-        }
-        for path in &source.sensors {
-            // Ranks of one host that were recorded together bring the same series.
-            let mut known = false;
-            for other in &series {
-                known |= same(path, other)
-                    .with_context(|| format!("could not read {}", path.display()))?;
-            }
-            if !known {
-                let own = if series.is_empty() {
-                    "sensors.clt".to_owned()
-                } else {
-                    format!("sensors-{}.clt", series.len())
-                };
-                bring(path, &temporary.join(own))?;
-                series.push(path);
-            }
-        }
-    }
-    let meta = serde_json::json!({
-        "clscope": env!("CARGO_PKG_VERSION"),
-        "merged": sources.iter().map(|s| serde_json::json!({ "trace": s.name, "meta": s.meta })).collect::<Vec<_>>(),
-    });
-    let mut text = serde_json::to_vec_pretty(&meta)?;
-    text.push(b'\n');
-    create_new(&temporary.join("meta.json"), Access::Private)
-        .and_then(|mut file| file.write_all(&text))
-        .with_context(|| format!("could not write into {}", temporary.display()))?;
-    fs::rename(&temporary, target).with_context(|| {
-        format!("could not give the merged trace its name {}", target.display())
-    })?;
-    unfinished.0 = None;
+    let target = &merged.directory;
     say(format_args!(
         "{} of {} in {}; next: clscope report {}",
-        count(processes, "process", "processes"),
-        count(sources.len() as u64, "trace", "traces"),
+        count(merged.processes, "process", "processes"),
+        count(args.traces.len() as u64, "trace", "traces"),
         target.display(),
         shown_path(target)
     ));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clscope_analysis::testing::{HostModel, ProcessBuilder, function};
-    use clscope_profile::trace_files::TraceFiles;
-
-    fn trace(dir: &Path, name: &str, boot: u8) -> PathBuf {
-        let path = dir.join(name);
-        fs::create_dir(&path).unwrap();
-        let mut p = ProcessBuilder::standard(HostModel { boot, ..HostModel::default() }, 9, 1);
-        p.thread(0).plain(function::FINISH, 1_000, 2_000, 0, 1);
-        p.exit(3_000, 0);
-        let bytes = p.build();
-        fs::write(path.join("9-0.defs"), &bytes.defs).unwrap();
-        fs::write(path.join("9-0.0.clt"), &bytes.segment).unwrap();
-        fs::write(path.join("sensors.clt"), [boot / 2]).unwrap();
-        fs::write(path.join("meta.json"), r#"{"a":1}"#).unwrap();
-        path
-    }
-
-    #[test]
-    fn processes_of_several_hosts_keep_apart_and_doubles_go() {
-        let dir = tempfile::tempdir().unwrap();
-        let (a, b, c) = (
-            trace(dir.path(), "a.clscope", 2),
-            trace(dir.path(), "b.clscope", 3),
-            trace(dir.path(), "c.clscope", 4),
-        );
-        let output = dir.path().join("all.clscope");
-        let args = Args { traces: vec![a.clone(), b, a, c], output: output.clone() };
-        run(&args).unwrap();
-        let files = TraceFiles::open(std::slice::from_ref(&output)).unwrap();
-        let opened = files.trace();
-        assert_eq!(
-            opened.processes.iter().map(|p| p.label.as_str()).collect::<Vec<_>>(),
-            ["all.clscope/9-0", "all.clscope/9-1", "all.clscope/9-2"]
-        );
-        assert_eq!(opened.events(None).count(), 3);
-        assert_eq!(files.sensors().count(), 2, "the same series once");
-        assert_eq!(files.directories[0].meta.as_ref().unwrap()["merged"][3]["meta"]["a"], 1);
-        assert!(run(&args).unwrap_err().to_string().contains("exists already"));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing temporary is left");
-    }
-
-    #[test]
-    fn a_wrong_source_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let a = trace(dir.path(), "a.clscope", 2);
-        let args = Args { traces: vec![a, dir.path().join("none")], output: dir.path().join("o") };
-        assert!(format!("{:#}", run(&args).unwrap_err()).contains("none"));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
 }

@@ -1,21 +1,17 @@
-//! `clscope oa`: streams of Intel's observation architecture, decoded, and the metric sets there
-//! are. Owns what a recording is taken for and the printing; refuses to guess a format that neither
-//! the file nor the user names. Decoded as specified: none of it was checked on a device.
+//! `clscope oa`: streams of Intel's observation architecture and the metric sets there are, printed.
+//! Refuses to decode: [`clscope_metrics::decode`] does.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Subcommand, ValueEnum};
+use clscope_io::text;
+use clscope_metrics::decode::{self as stream, Chosen, DecodeError, Decoded, Interval, Options};
 use clscope_metrics::set::{MetricSet, Outcome};
-use clscope_metrics::variables::{Provenance, Variables};
 use clscope_metrics::{builtin, directory};
-use clscope_oa::stream::{Bare, DeviceInfo, Record, Records};
-use clscope_oa::time::{ClockPair, Placement, ticks_to_ns};
-use clscope_oa::topology::Topology;
-use clscope_oa::{Accumulator, Continuity, Counts, Format, Generation, Reading, Report};
-use clscope_sensors::{RawNs, Stamp};
+use clscope_oa::time::ticks_to_ns;
+use clscope_oa::{Format, Generation, Layout, Reading};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// Options of `clscope oa`.
@@ -134,470 +130,185 @@ pub fn run(args: &Args) -> Result<()> {
     out.flush().context("could not write the output")
 }
 
-/// What is known of the stream before its first report.
-struct Facts {
-    generation: Option<(Generation, bool)>,
-    format: Option<Format>,
-    hz: Option<u64>,
-    info: Option<DeviceInfo>,
-    topology: Option<Topology>,
-    given: Vec<(String, u64)>,
-    reading: Reading,
-}
-
-impl Facts {
-    fn of(args: &Decode) -> Result<Facts> {
-        let named = |name: &String| {
-            Generation::by_name(name)
-                .ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
-        };
-        let low_power = |name: &String| matches!(name.to_ascii_lowercase().as_str(), "bxt" | "glk");
-        let format = |name: &String| {
-            let names = || Format::ALL.map(|f| f.layout(Reading::Tables).name).join(", ");
-            Format::by_name(name).ok_or_else(|| {
-                anyhow!(
-                    "no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)",
-                    names()
-                )
-            })
-        };
-        let variable = |text: &String| {
-            let (name, value) =
-                text.split_once('=').ok_or_else(|| anyhow!("--var {text}: expected NAME=VALUE"))?;
-            let value = match value.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16),
-                None => value.parse(),
-            };
-            Ok((
-                name.trim_start_matches('$').to_owned(),
-                value.with_context(|| format!("--var {text}: not a whole number"))?,
-            ))
-        };
-        let generation =
-            args.generation.as_ref().map(|g| anyhow::Ok((named(g)?, low_power(g)))).transpose()?;
-        Ok(Facts {
-            generation,
-            format: args.format.as_ref().map(format).transpose()?,
-            hz: args.hz.filter(|hz| *hz > 0),
-            info: None,
-            topology: None,
-            given: args.var.iter().map(variable).collect::<Result<_>>()?,
-            reading: if args.layouts == Layouts::Igt { Reading::IgtTests } else { Reading::Tables },
-        })
-    }
-
-    fn generation(&self) -> Option<(Generation, bool)> {
-        self.generation.or_else(|| Generation::of_device(self.info.as_ref()?.device_id))
-    }
-
-    fn hz(&self) -> Option<u64> {
-        self.hz.or_else(|| self.info.as_ref().map(|i| i.timestamp_hz)).filter(|hz| *hz > 0)
-    }
-
-    /// The format: as named, as the file's number says (i915), or the generation's widest if the
-    /// size fits.
-    fn format(&self, sample: Option<usize>) -> Result<Format> {
-        let (generation, _) = self
-            .generation()
-            .ok_or_else(|| anyhow!("neither the file nor --generation names the GPU"))?;
-        let fits = |f: &Format| sample.is_none_or(|n| f.layout(self.reading).bytes == n);
-        let numbered = self
-            .info
-            .as_ref()
-            .and_then(|i| Format::from_i915(i.oa_format.into(), generation == Generation::Gen7));
-        let format =
-            self.format.or(numbered.filter(fits)).or(Some(generation.widest_format()).filter(fits));
-        let format = format.ok_or_else(|| {
-            let size = sample.unwrap_or(0);
-            anyhow!("reports of {size} bytes are not what {generation:?} gives by default: name the --format")
-        })?;
-        if let Some(n) = sample.filter(|n| *n < format.layout(self.reading).bytes) {
-            let layout = format.layout(self.reading);
-            bail!("the file's reports have {n} bytes, {} needs {}", layout.name, layout.bytes);
-        }
-        Ok(format)
-    }
-
-    fn variables(&self) -> Variables {
-        let mut variables = Variables::new();
-        if let (Some(topology), Some((generation, low))) = (&self.topology, self.generation()) {
-            variables.set_topology(topology, generation, low, &Provenance::Recording);
-        }
-        if let Some(info) = &self.info {
-            let values = [
-                ("GpuMinFrequency", u64::from(info.min_hz)),
-                ("GpuMaxFrequency", info.max_hz.into()),
-                ("SkuRevisionId", info.revision.into()),
-            ];
-            for (name, value) in values {
-                variables.set(name, value, Provenance::Recording);
-            }
-        }
-        if let Some(hz) = self.hz() {
-            let from = if self.hz.is_some() { Provenance::User } else { Provenance::Recording };
-            variables.set("GpuTimestampFrequency", hz, from);
-        }
-        variables.set("QueryMode", 0, Provenance::Known("a stream is no query"));
-        for (name, value) in &self.given {
-            variables.set(name, *value, Provenance::User);
-        }
-        variables
-    }
-}
-
-/// The set to evaluate, and the places of the figures in it.
-fn choose_set(args: &Decode, facts: &Facts) -> Result<Option<(MetricSet, Vec<usize>)>> {
-    if args.counts {
-        return Ok(None);
-    }
-    let generation = facts.generation().map(|(g, _)| g);
-    let wanted = args
-        .set
-        .clone()
-        .or_else(|| facts.info.as_ref().map(|i| i.uuid.clone()).filter(|u| !u.is_empty()));
-    let mut found = None;
-    if let Some(path) = args.metrics.clone().or_else(directory::installed) {
-        let library = directory::read(&path)?;
-        let uuid = facts.info.as_ref().map(|i| i.uuid.clone()).unwrap_or_default();
-        let name = wanted.as_deref().unwrap_or("ComputeBasic");
-        // The recording's own configuration decides between sets of one name.
-        let mut candidates: Vec<&MetricSet> = library.find(name, None).collect();
-        if let Some(own) =
-            candidates.iter().position(|s| s.uuid.is_some_and(|u| u.as_str() == uuid))
-        {
-            candidates = vec![candidates[own]];
-        }
-        if candidates.len() > 1 && args.set.is_some() {
-            let chips: Vec<&str> = candidates.iter().map(|s| s.chipset.as_str()).collect();
-            bail!(
-                "the set {name} is there for {}: name the file of one GPU with --metrics",
-                chips.join(", ")
-            );
-        }
-        found = candidates.first().map(|s| (*s).clone());
-    }
-    if let (None, Some(name)) = (&found, &args.set)
-        && !name.eq_ignore_ascii_case("core")
-    {
-        bail!(
-            "there is no metric set {name:?}: `clscope oa sets` lists those built in, --metrics DIR reads others"
-        );
-    }
-    let set = found.or_else(|| builtin::core(generation?));
-    let Some(set) = set else {
-        if args.counters.is_empty() {
-            return Ok(None);
-        }
-        bail!("no metric set is built in for this GPU: name a directory with --metrics");
+/// The options as the decoder takes them.
+fn options(args: &Decode) -> Result<Options> {
+    let generation = |name: &String| {
+        let low_power = matches!(name.to_ascii_lowercase().as_str(), "bxt" | "glk");
+        Generation::by_name(name)
+            .map(|generation| (generation, low_power))
+            .ok_or_else(|| anyhow!("no generation {name:?}: gen7 to gen12, dg2, mtl, xe2"))
     };
-    let which = if args.counters.is_empty() {
-        (0..set.metrics.len()).collect()
-    } else {
-        set.select(&args.counters)?
-    };
-    Ok(Some((set, which)))
-}
-
-/// The state once the first report is known.
-struct Running {
-    format: Format,
-    generation: Generation,
-    accumulator: Accumulator,
-    placement: Placement,
-    variables: Variables,
-    set: Option<(MetricSet, Vec<usize>)>,
-    total: Counts,
-    /// Intervals put together so far.
-    pending: Counts,
-    pending_from: Option<(u64, Option<RawNs>)>,
-    pending_gap: bool,
-    reasons: BTreeMap<String, u64>,
-    contexts: BTreeMap<Option<u32>, u64>,
-    foreign: u64,
-}
-
-/// One pass over a stream.
-struct Pass<'a, W: Write> {
-    args: &'a Decode,
-    facts: Facts,
-    running: Option<Running>,
-    /// Clock pairs that came before the first report.
-    pairs: Vec<ClockPair>,
-    last_pair: Option<RawNs>,
-    unknown: u64,
-    out: &'a mut W,
-}
-
-impl<W: Write> Pass<'_, W> {
-    fn start(&self, sample: Option<usize>) -> Result<Running> {
-        let format = self.facts.format(sample)?;
-        let (generation, _) = self.facts.generation().context("no generation")?;
-        let layout = format.layout(self.facts.reading);
-        let mut placement = Placement::new(self.facts.hz().unwrap_or(0));
-        self.pairs.iter().for_each(|p| placement.add(*p));
-        Ok(Running {
-            format,
-            generation,
-            accumulator: Accumulator::new(layout, generation, self.facts.hz()),
-            placement,
-            variables: self.facts.variables(),
-            set: choose_set(self.args, &self.facts)?,
-            total: Counts::zero(layout),
-            pending: Counts::zero(layout),
-            pending_from: None,
-            pending_gap: false,
-            reasons: BTreeMap::new(),
-            contexts: BTreeMap::new(),
-            foreign: 0,
+    let format = |name: &String| {
+        let names = || Format::ALL.map(|f| f.layout(Reading::Tables).name).join(", ");
+        Format::by_name(name).ok_or_else(|| {
+            anyhow!("no report format {name:?}: {} (hsw_ in front for Haswell's C4_B8)", names())
         })
-    }
-
-    fn record(&mut self, record: Record<'_>) -> Result<()> {
-        match record {
-            Record::Sample(report) => self.report(report)?,
-            Record::ReportsLost => self.lost(Accumulator::reports_lost),
-            Record::BufferLost => {
-                self.flush()?;
-                self.lost(Accumulator::buffer_lost);
-            }
-            Record::DeviceInfo(bytes) => self.facts.info = DeviceInfo::parse(bytes),
-            Record::Topology(bytes) => self.facts.topology = Topology::from_i915(bytes),
-            Record::Correlation(c) => {
-                let host = Stamp::exact(RawNs(c.cpu_ns));
-                let pair = ClockPair { host, ticks: c.gpu_ticks & ((1 << 36) - 1), bits: 36 };
-                self.last_pair = Some(RawNs(c.cpu_ns));
-                match &mut self.running {
-                    Some(running) => running.placement.add(pair),
-                    None => self.pairs.push(pair),
-                }
-            }
-            Record::Version(_) => {}
-            Record::Unknown { .. } => self.unknown += 1,
-        }
-        Ok(())
-    }
-
-    fn lost(&mut self, what: fn(&mut Accumulator)) {
-        if let Some(running) = &mut self.running {
-            running.pending_gap = true;
-            what(&mut running.accumulator);
-        }
-    }
-
-    fn report(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.running.is_none() {
-            let mut running = self.start(Some(bytes.len()))?;
-            if self.args.output == Output::Csv {
-                self.head(&mut running)?;
-            }
-            self.running = Some(running);
-        }
-        let Some(running) = &mut self.running else { return Ok(()) };
-        if let Some(reason) = Report::new(bytes, running.accumulator.layout())
-            .and_then(|r| r.reason(running.generation))
-        {
-            *running.reasons.entry(reason.words()).or_default() += 1;
-        }
-        let bits = running.accumulator.layout().timestamp_bits();
-        let Some(interval) = running.accumulator.push(bytes) else { return Ok(()) };
-        *running.contexts.entry(interval.context).or_default() += interval.counts.time_ticks();
-        if self.args.context.is_some() && interval.context != self.args.context {
-            running.foreign += 1;
-            return Ok(());
-        }
-        running.total.add(interval.counts);
-        if self.args.output == Output::Text {
-            return Ok(());
-        }
-        running.pending.add(interval.counts);
-        running.pending_gap |= interval.continuity == Continuity::ReportsLost;
-        let (placement, last_pair) = (&running.placement, self.last_pair);
-        running.pending_from.get_or_insert_with(|| {
-            (
-                interval.begin,
-                last_pair.and_then(|p| placement.place(interval.begin, bits, p)).map(Stamp::mid),
-            )
-        });
-        let enough = match (self.args.every, self.facts.hz()) {
-            (Some(ms), Some(hz)) => running.pending.time_ticks() as f64 >= ms * 1e-3 * hz as f64,
-            _ => true,
+    };
+    let variable = |text: &String| {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| anyhow!("--var {text}: expected NAME=VALUE"))?;
+        let value = match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => value.parse(),
         };
-        if enough { self.flush() } else { Ok(()) }
-    }
-
-    fn head(&mut self, running: &mut Running) -> Result<()> {
-        let mut names =
-            vec!["begin_ticks".to_owned(), "host_ns".into(), "ticks".into(), "complete".into()];
-        match &running.set {
-            Some((set, which)) => names
-                .extend(which.iter().filter_map(|i| set.metrics.get(*i)).map(|m| m.symbol.clone())),
-            None => {
-                names.push("gpu_ticks".into());
-                names.extend(running.total.layout().counters().map(|c| c.to_string()));
-            }
-        }
-        csv::Writer::from_writer(&mut *self.out)
-            .write_record(names.iter().map(|name| clscope_io::text::cell(name).into_owned()))
-            .context("could not write the output")
-    }
-
-    /// Writes the intervals put together so far.
-    fn flush(&mut self) -> Result<()> {
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let Some((begin, host)) = running.pending_from.take() else { return Ok(()) };
-        let layout = running.pending.layout();
-        let counts = std::mem::replace(&mut running.pending, Counts::zero(layout));
-        let whole = !std::mem::take(&mut running.pending_gap);
-        let figures = running
-            .set
-            .as_ref()
-            .map(|(set, which)| (set, which, set.evaluate(&counts, &running.variables, which)));
-        if self.args.output == Output::Csv {
-            let mut cells = vec![
-                begin.to_string(),
-                host.map_or(String::new(), |h| h.0.to_string()),
-                counts.time_ticks().to_string(),
-                whole.to_string(),
-            ];
-            match &figures {
-                // An empty cell is an undefined figure.
-                Some((_, _, outcomes)) => cells.extend(
-                    outcomes
-                        .iter()
-                        .map(|o| o.value.as_ref().map_or(String::new(), ToString::to_string)),
-                ),
-                None => {
-                    cells.push(counts.gpu_ticks().map_or(String::new(), |n| n.to_string()));
-                    cells.extend(
-                        layout
-                            .counters()
-                            .map(|c| counts.get(c).map_or(String::new(), |n| n.to_string())),
-                    );
-                }
-            }
-            return csv::Writer::from_writer(&mut *self.out)
-                .write_record(&cells)
-                .context("could not write the output");
-        }
-        let mut object = Map::new();
-        object.insert("begin_ticks".into(), begin.into());
-        object.insert("host_ns".into(), host.map(|h| h.0).into());
-        object.insert("ticks".into(), counts.time_ticks().into());
-        object.insert("complete".into(), whole.into());
-        match figures {
-            Some((set, which, outcomes)) => {
-                for (metric, outcome) in
-                    which.iter().filter_map(|i| set.metrics.get(*i)).zip(outcomes)
-                {
-                    let value = outcome.value.map_or_else(
-                        |why| json!({ "undefined": why.to_string() }),
-                        |n| json!(n.as_f64()),
-                    );
-                    object.insert(metric.symbol.clone(), value);
-                }
-            }
-            None => {
-                for counter in layout.counters() {
-                    object.insert(counter.to_string(), json!(counts.get(counter)));
-                }
-            }
-        }
-        serde_json::to_writer(&mut *self.out, &Value::Object(object))?;
-        self.out.write_all(b"\n").context("could not write the output")
-    }
-}
-
-/// Whether the first bytes are no record: the one mistake that is easy to make.
-fn looks_bare(head: &[u8]) -> bool {
-    let Some(head) = head.get(..8) else { return false };
-    let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    let (pad, size) =
-        (u16::from_le_bytes([head[4], head[5]]), u16::from_le_bytes([head[6], head[7]]));
-    !(matches!(kind, 1..=7 | 0x1_0000..=0x1_00ff) && pad == 0 && size >= 8)
+        Ok((
+            name.trim_start_matches('$').to_owned(),
+            value.with_context(|| format!("--var {text}: not a whole number"))?,
+        ))
+    };
+    Ok(Options {
+        bare: args.raw,
+        format: args.format.as_ref().map(format).transpose()?,
+        reading: if args.layouts == Layouts::Igt { Reading::IgtTests } else { Reading::Tables },
+        generation: args.generation.as_ref().map(generation).transpose()?,
+        hz: args.hz,
+        set: args.set.clone(),
+        metrics: args.metrics.clone(),
+        counts: args.counts,
+        counters: args.counters.clone(),
+        given: args.var.iter().map(variable).collect::<Result<_>>()?,
+        context: args.context,
+        every_ms: args.every,
+    })
 }
 
 fn decode<W: Write>(args: &Decode, out: &mut W) -> Result<()> {
+    let options = options(args)?;
     let shown = args.file.display();
     let file =
         clscope_io::input::open(&args.file).with_context(|| format!("cannot open {shown}"))?;
     let mut input = BufReader::with_capacity(1 << 20, file);
-    if !args.raw && looks_bare(input.fill_buf().with_context(|| format!("cannot read {shown}"))?) {
-        bail!(
-            "{shown} does not begin with an OA record: if it holds bare reports (xe, a dump of the buffer), add --raw and name the --generation"
-        );
-    }
-    let mut pass = Pass {
-        args,
-        facts: Facts::of(args)?,
-        running: None,
-        pairs: Vec::new(),
-        last_pair: None,
-        unknown: 0,
-        out,
-    };
-    let mut records = Records::new();
-    let mut bare = if args.raw {
-        Some(Bare::new(pass.facts.format(None)?.layout(pass.facts.reading).bytes))
-    } else {
-        None
-    };
-    let mut broken = None;
-    while broken.is_none() {
-        let chunk = input.fill_buf().with_context(|| format!("cannot read {shown}"))?;
-        let n = chunk.len();
-        if n == 0 {
-            break;
-        }
-        let mut failed = Ok(());
-        let mut keep = |result: Result<()>| {
-            if failed.is_ok() {
-                failed = result;
+    let decoded = match args.output {
+        Output::Text => stream::decode(&mut input, &options, None),
+        Output::Csv => {
+            let mut table = csv::Writer::from_writer(&mut *out);
+            let mut begun = false;
+            let mut row = |interval: &Interval<'_>| {
+                if !std::mem::replace(&mut begun, true) {
+                    let chosen = interval.figures.as_ref().map(|(chosen, _)| *chosen);
+                    table.write_record(columns(chosen, interval.counts.layout()))?;
+                }
+                Ok(table.write_record(cells(interval))?)
+            };
+            let decoded = stream::decode(&mut input, &options, Some(&mut row));
+            if let (false, Ok(decoded)) = (begun, &decoded) {
+                table.write_record(columns(decoded.chosen.as_ref(), decoded.layout))?;
             }
-        };
-        match &mut bare {
-            Some(bare) => bare.feed(chunk, &mut |report| keep(pass.report(report))),
-            // What came before the damage is shown.
-            None => broken = records.feed(chunk, &mut |record| keep(pass.record(record))).err(),
+            // A writer that is dropped says nothing of what it could not write.
+            table.flush().context("could not write the output")?;
+            decoded
         }
-        failed?;
-        input.consume(n);
-    }
-    pass.flush()?;
-    let left = bare.as_ref().map_or(records.unfinished(), Bare::unfinished);
+        Output::Json => {
+            let mut line = |interval: &Interval<'_>| {
+                serde_json::to_writer(&mut *out, &object(interval))?;
+                out.write_all(b"\n")
+            };
+            stream::decode(&mut input, &options, Some(&mut line))
+        }
+    };
+    let decoded = decoded.map_err(|error| match error {
+        DecodeError::NoRecord | DecodeError::NoReport => anyhow!("{shown} {error}"),
+        DecodeError::Io(_) => anyhow::Error::new(error).context(format!("cannot decode {shown}")),
+        DecodeError::Damaged(_) => {
+            anyhow::Error::new(error).context(format!("{shown}: decoded up to the damage"))
+        }
+        error => error.into(),
+    })?;
     if args.output == Output::Text {
-        summary(&mut pass, left)?;
+        summary(args, &decoded, out)?;
     }
-    match broken {
+    match decoded.damage {
         Some(error) => Err(error).with_context(|| format!("{shown}: decoded up to the damage")),
-        None if pass.running.is_none() => bail!("{shown} holds no report"),
         None => Ok(()),
     }
 }
 
-fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
-    let (out, args) = (&mut *pass.out, pass.args);
-    let Some(running) = &pass.running else { return Ok(()) };
-    let layout = running.format.layout(pass.facts.reading);
+/// Names of the columns.
+fn columns(chosen: Option<&Chosen>, layout: &Layout) -> Vec<String> {
+    let mut names =
+        vec!["begin_ticks".to_owned(), "host_ns".into(), "ticks".into(), "complete".into()];
+    match chosen {
+        Some(chosen) => names.extend(chosen.metrics().map(|m| text::cell(&m.symbol).into_owned())),
+        None => {
+            names.push("gpu_ticks".into());
+            names.extend(layout.counters().map(|c| c.to_string()));
+        }
+    }
+    names
+}
+
+/// An empty cell is an undefined figure.
+fn cells(interval: &Interval<'_>) -> Vec<String> {
+    fn or_empty(value: Option<impl ToString>) -> String {
+        value.map_or_else(String::new, |v| v.to_string())
+    }
+    let counts = &interval.counts;
+    let mut cells = vec![
+        interval.begin_ticks.to_string(),
+        or_empty(interval.host.map(|h| h.0)),
+        counts.time_ticks().to_string(),
+        interval.complete.to_string(),
+    ];
+    match &interval.figures {
+        Some((_, outcomes)) => {
+            cells.extend(outcomes.iter().map(|o| or_empty(o.value.as_ref().ok())));
+        }
+        None => {
+            cells.push(or_empty(counts.gpu_ticks()));
+            cells.extend(counts.layout().counters().map(|c| or_empty(counts.get(c))));
+        }
+    }
+    cells
+}
+
+fn object(interval: &Interval<'_>) -> Value {
+    let counts = &interval.counts;
+    let mut object = Map::new();
+    object.insert("begin_ticks".into(), interval.begin_ticks.into());
+    object.insert("host_ns".into(), interval.host.map(|h| h.0).into());
+    object.insert("ticks".into(), counts.time_ticks().into());
+    object.insert("complete".into(), interval.complete.into());
+    match &interval.figures {
+        Some((chosen, outcomes)) => {
+            for (metric, outcome) in chosen.metrics().zip(outcomes) {
+                let value = match &outcome.value {
+                    Err(why) => json!({ "undefined": why.to_string() }),
+                    Ok(number) => json!(number.as_f64()),
+                };
+                object.insert(metric.symbol.clone(), value);
+            }
+        }
+        None => {
+            for counter in counts.layout().counters() {
+                object.insert(counter.to_string(), json!(counts.get(counter)));
+            }
+        }
+    }
+    Value::Object(object)
+}
+
+fn summary(args: &Decode, decoded: &Decoded, out: &mut impl Write) -> Result<()> {
+    let layout = decoded.layout;
     writeln!(
         out,
         "{}: {} ({} bytes), {:?}, decoded as specified",
         args.file.display(),
         layout.name,
         layout.bytes,
-        running.generation
+        decoded.generation
     )?;
     if let Some(doubt) = layout.doubt {
         writeln!(out, "  note: {doubt}")?;
     }
-    if let Some(info) = &pass.facts.info {
+    if let Some(info) = &decoded.info {
         writeln!(
             out,
             "  recorded on device {:#06x} revision {}, set {} ({})",
             info.device_id, info.revision, info.set, info.uuid
         )?;
     }
-    let tally = running.accumulator.tally();
-    let reasons: Vec<String> = running
+    let tally = decoded.tally;
+    let reasons: Vec<String> = decoded
         .reasons
         .iter()
         .map(|(words, n)| {
@@ -611,40 +322,40 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
         (tally.unwritten, "reports not written yet, skipped"),
         (tally.short, "reports of the wrong size, skipped"),
         (tally.maybe_missed_wraps, "intervals in which a 32-bit counter may have wrapped twice"),
-        (running.foreign, "intervals of other contexts, skipped"),
-        (pass.unknown, "records of unknown type, skipped"),
-        (left as u64, "bytes at the end that are no whole report"),
+        (decoded.foreign, "intervals of other contexts, skipped"),
+        (decoded.unknown, "records of unknown type, skipped"),
+        (decoded.left as u64, "bytes at the end that are no whole report"),
     ];
     for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
         writeln!(out, "  warning: {n} {what}")?;
     }
-    let ticks = running.total.time_ticks();
-    let time = pass.facts.hz().and_then(|hz| ticks_to_ns(ticks, hz));
+    let ticks = decoded.total.time_ticks();
+    let time = decoded.hz.and_then(|hz| ticks_to_ns(ticks, hz));
     let seconds = time.map_or(format!("{ticks} ticks (frequency not known: --hz)"), |ns| {
         format!("{:.6} s", ns as f64 * 1e-9)
     });
     writeln!(out, "  time covered: {seconds} in {} intervals", tally.intervals)?;
-    if running.contexts.keys().any(Option::is_some) {
+    if decoded.contexts.keys().any(Option::is_some) {
         let name = |c: &Option<u32>| c.map_or("none or unknown".to_owned(), |c| format!("{c:#x}"));
         let share =
-            |t: u64| 100.0 * t as f64 / running.contexts.values().sum::<u64>().max(1) as f64;
-        let parts: Vec<String> = running
+            |t: u64| 100.0 * t as f64 / decoded.contexts.values().sum::<u64>().max(1) as f64;
+        let parts: Vec<String> = decoded
             .contexts
             .iter()
             .map(|(c, t)| format!("{} {:.1} %", name(c), share(*t)))
             .collect();
         writeln!(out, "  contexts: {}", parts.join(", "))?;
     }
-    match &running.set {
-        Some((set, which)) => {
+    match &decoded.chosen {
+        Some(chosen) => {
+            let set = &chosen.set;
             writeln!(out, "\nset {} ({}, {})", set.symbol, set.chipset, set.origin)?;
-            let outcomes = set.evaluate(&running.total, &running.variables, which);
-            for (metric, outcome) in which.iter().filter_map(|i| set.metrics.get(*i)).zip(&outcomes)
-            {
+            let outcomes = set.evaluate(&decoded.total, &decoded.variables, &chosen.which);
+            for (metric, outcome) in chosen.metrics().zip(&outcomes) {
                 writeln!(out, "  {:<24} {}", metric.symbol, cell(outcome, &metric.unit))?;
             }
             writeln!(out, "\nvariables")?;
-            for (name, value, from) in running.variables.iter() {
+            for (name, value, from) in decoded.variables.iter() {
                 writeln!(out, "  ${name:<23} {value:>20}  {from}")?;
             }
         }
@@ -655,7 +366,7 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
                 " (no metric set is built in for this GPU: --metrics DIR reads others)"
             };
             writeln!(out, "\ncounts{why}")?;
-            if let Some(ticks) = running.total.gpu_ticks() {
+            if let Some(ticks) = decoded.total.gpu_ticks() {
                 writeln!(out, "  {:<24} {ticks:>20}", "GPU ticks")?;
             }
             for counter in layout.counters() {
@@ -663,7 +374,7 @@ fn summary<W: Write>(pass: &mut Pass<'_, W>, left: usize) -> Result<()> {
                     out,
                     "  {:<24} {:>20}",
                     counter.to_string(),
-                    running.total.get(counter).unwrap_or(0)
+                    decoded.total.get(counter).unwrap_or(0)
                 )?;
             }
         }

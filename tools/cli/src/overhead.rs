@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::Result;
-use clscope_doctor::overhead::{Measured, Overhead, measure};
+use clscope_doctor::overhead::{Measured, Overhead, SCHEMA, measure};
 use clscope_profile::profile::{Options, Profile};
 use clscope_profile::report::recording::Share;
 use std::io::Write;
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
         ))
     };
     if args.json {
-        let document = Overhead { schema: clscope_doctor::SCHEMA, measured, recording: share };
+        let document = Overhead { schema: SCHEMA, measured, recording: share };
         let mut out = crate::output::json();
         serde_json::to_writer_pretty(&mut out, &document)?;
         writeln!(out)?;

@@ -41,6 +41,9 @@ fn a_termination_keeps_the_results() {
     let results = std::fs::read(out.join("results.json")).expect("written");
     let results: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
     assert_eq!(results["interrupted"], true);
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../microbench/bench.schema.json");
+    let breaches = clscope_testing::schema::breaches(&schema, &results);
+    assert!(breaches.is_empty(), "{breaches:#?}");
     assert!(out.join("index.html").exists() && out.join("results.csv").exists());
 }
 

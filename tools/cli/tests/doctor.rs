@@ -6,6 +6,7 @@ mod common;
 use clscope_testing::Limited;
 use common::{Stage, stderr, stdout};
 use serde_json::Value;
+use std::path::Path;
 
 /// A loader with one platform and one device; `start` runs when platforms are asked for.
 fn loader(stage: &Stage, start: &str) {
@@ -52,6 +53,9 @@ fn findings(stage: &Stage) -> Vec<Value> {
     let output = doctor(stage, &["--format", "json"]);
     let document: Value = serde_json::from_str(&stdout(&output))
         .unwrap_or_else(|e| panic!("{e}: {}", stderr(&output)));
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../doctor/doctor.schema.json");
+    let breaches = clscope_testing::schema::breaches(&schema, &document);
+    assert!(breaches.is_empty(), "{breaches:#?}");
     document["findings"].as_array().unwrap().clone()
 }
 

@@ -58,10 +58,8 @@ fn json(dir: &Path, trace: &Path) -> (serde_json::Value, Output) {
 fn checked(out: &Output) -> serde_json::Value {
     let report = serde_json::from_slice(&out.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", text(&out.stderr)));
-    let schema = include_str!("../../profile/report.schema.json");
-    let validator = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
-    let breaches: Vec<String> =
-        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../profile/report.schema.json");
+    let breaches = clscope_testing::schema::breaches(&schema, &report);
     assert!(breaches.is_empty(), "{breaches:#?}");
     report
 }

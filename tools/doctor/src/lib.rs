@@ -106,7 +106,7 @@ impl Finding {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Examination {
     /// [`SCHEMA`].
-    pub schema: u32,
+    pub schema: &'static str,
     /// Version of clscope.
     pub clscope: &'static str,
     /// The worst of the findings.
@@ -115,8 +115,9 @@ pub struct Examination {
     pub findings: Vec<Finding>,
 }
 
-/// Version of the JSON documents of this crate; raised when a field changes its meaning or goes.
-pub const SCHEMA: u32 = 1;
+/// Name and version of the schema of an examination (`doctor.schema.json`); raised when a field
+/// changes its meaning or goes.
+pub const SCHEMA: &str = "clscope-doctor/1";
 
 /// What is to be examined.
 pub struct Wanted<'o> {

@@ -73,12 +73,16 @@ pub enum OverheadError {
     Answer(#[source] serde_json::Error),
 }
 
+/// Name and version of the schema of [`Overhead`] (`overhead.schema.json`); raised when a field
+/// changes its meaning or goes.
+pub const SCHEMA: &str = "clscope-overhead/1";
+
 /// What `clscope overhead --json` prints.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overhead {
-    /// [`SCHEMA`](crate::SCHEMA).
-    pub schema: u32,
+    /// [`SCHEMA`].
+    pub schema: &'static str,
     /// What the self-test found.
     pub measured: Measured,
     /// What recording took of the traces that were named.

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod builtin;
+pub mod decode;
 pub mod derived;
 pub mod directory;
 pub mod rpn;

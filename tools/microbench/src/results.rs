@@ -23,6 +23,7 @@ pub const SCHEMA: &str = "clscope-bench/1";
 /// What became of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Status {
     /// It ran, and its results are right.
     Measured,
@@ -38,6 +39,7 @@ pub enum Status {
 
 /// A number with unit and interval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figure {
     /// What it is: "rate", "bandwidth", "power", "efficiency", "energy_per_instruction"...
     pub name: String,
@@ -58,6 +60,7 @@ impl Figure {
 
 /// Geometry and times of a case that ran a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timing {
     /// Work-groups.
     pub groups: usize,
@@ -77,6 +80,7 @@ pub struct Timing {
 
 /// One case of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaseResult {
     /// Unique name, suite first.
     pub id: String,
@@ -124,6 +128,7 @@ impl CaseResult {
 
 /// Something that was found out from several cases.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What, as an identifier: "structure/saw_tooth".
     pub name: String,
@@ -140,6 +145,7 @@ pub struct Finding {
 
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: &'static str,

@@ -7,6 +7,7 @@ use clscope_microbench::results::{
     CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv,
 };
 use clscope_microbench::stats::{Estimate, summarise};
+use clscope_testing::schema;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -106,6 +107,21 @@ fn golden(name: &str, got: &str) {
 #[test]
 fn json_keeps_its_shape() {
     golden("results.json", &(serde_json::to_string_pretty(&example()).expect("serialises") + "\n"));
+}
+
+/// `UPDATE_GOLDENS=1` writes it anew: raise the version where something changes its meaning or goes.
+#[test]
+fn the_committed_schema_is_that_of_the_types_and_results_keep_to_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench.schema.json");
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<Results>();
+    made.insert("$id".to_owned(), SCHEMA.into());
+    schema::committed(&path, &made);
+    let mut results = serde_json::to_value(example()).expect("serialises");
+    let breaches = schema::breaches(&path, &results);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    results["cases"][0].as_object_mut().expect("an object").remove("status");
+    assert!(!schema::breaches(&path, &results).is_empty(), "the status is missed");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub use driver::Driver;
 pub use error::NvmlError;
 
 use clscope_sensors::doctor::{Finding, State};
-use clscope_sensors::{SensorError, Source};
+use clscope_sensors::{SensorError, Source, SourceKind};
 use std::sync::Arc;
 
 /// What to open of each device.
@@ -46,37 +46,54 @@ pub fn open(
         let name = |what: &str| {
             format!("nvml {what} of GPU {} ({}, {})", device.index.0, device.name, device.pci)
         };
-        let mut add = |what: &str, opened: Result<Box<dyn Source>, SensorError>| match opened {
+        let mut add = |kind, what: &str, opened: Result<Box<dyn Source>, SensorError>| match opened
+        {
             Ok(source) => {
                 findings.push(Finding::opened(name(what), &*source));
                 sources.push(source);
                 true
             }
             Err(error) => {
-                findings.push(Finding::refused(name(what), &error));
+                findings.push(Finding::refused(kind, name(what), &error));
                 false
             }
         };
         let ring = ring::PowerRing::open(Arc::clone(api), device);
-        let has_ring = add("power samples", ring.map(|r| Box::new(r) as _));
+        let has_ring = add(SourceKind::NvmlRing, "power samples", ring.map(|r| Box::new(r) as _));
         let every_ns = if has_ring { 1_000_000_000 } else { 100_000_000 };
         let energy = status::Polled::energy(Arc::clone(api), device, every_ns);
-        add("energy counter", energy.map(|s| Box::new(s) as _).map_err(Into::into));
+        add(
+            SourceKind::NvmlEnergy,
+            "energy counter",
+            energy.map(|s| Box::new(s) as _).map_err(Into::into),
+        );
         let instant = status::Polled::instant(Arc::clone(api), device);
-        add("instant power", instant.map(|s| Box::new(s) as _).map_err(Into::into));
+        add(
+            SourceKind::Nvml,
+            "instant power",
+            instant.map(|s| Box::new(s) as _).map_err(Into::into),
+        );
         let mut parts = Vec::new();
         let state = status::Polled::state(Arc::clone(api), device).map(|(state, problems)| {
             parts = problems;
             Box::new(state) as _
         });
-        add("state", state.map_err(Into::into));
+        add(SourceKind::Nvml, "state", state.map_err(Into::into));
         if let Some(metrics) = &wanted.gpm {
             let metrics = if metrics.is_empty() { &gpm::METRICS[..] } else { metrics };
             let gpm = gpm::Gpm::with_metrics(Arc::clone(api), device, metrics);
-            add("GPM counters", gpm.map(|s| Box::new(s) as _).map_err(Into::into));
+            add(
+                SourceKind::NvmlGpm,
+                "GPM counters",
+                gpm.map(|s| Box::new(s) as _).map_err(Into::into),
+            );
         }
         for (item, error) in parts {
-            findings.push(Finding::refused(name(&format!("{item:?}")), &error.into()));
+            findings.push(Finding::refused(
+                SourceKind::Nvml,
+                name(&format!("{item:?}")),
+                &error.into(),
+            ));
         }
     }
     (sources, findings)
@@ -90,7 +107,9 @@ pub type Loaded = (Arc<dyn Api>, Vec<DeviceInfo>);
 /// # Errors
 /// The finding, for `doctor` and for the user.
 pub fn load(path: Option<&str>) -> Result<Loaded, Box<Finding>> {
-    let refused = |error: NvmlError| Box::new(Finding::refused("nvml".to_owned(), &error.into()));
+    let refused = |error: NvmlError| {
+        Box::new(Finding::refused(SourceKind::Nvml, "nvml".to_owned(), &error.into()))
+    };
     let driver = Driver::load(path).map_err(|error| {
         let absent = matches!(error, NvmlError::Absent { .. });
         let mut finding = refused(error);

@@ -1,14 +1,16 @@
 //! What a device reports about itself. Owns the queries and their decoding; refuses to guess: what
 //! a device does not say is absent.
 
-use super::api::{Api, Handle};
-use super::{ClError, OpenCl, checked, info, text};
+use crate::OpenCl;
+use crate::api::{Api, Handle};
+use crate::error::{ClError, checked, info, text};
 use serde::Serialize;
 use std::sync::Arc;
 
 /// Kinds of devices that differ in how they are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum DeviceKind {
     /// CL_DEVICE_TYPE_CPU.
     Cpu,
@@ -21,6 +23,7 @@ pub enum DeviceKind {
 
 /// The facts a result is read with.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceFacts {
     /// CL_DEVICE_NAME.
     pub name: String,

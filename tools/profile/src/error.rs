@@ -128,3 +128,41 @@ pub enum CalibrationError {
         source: io::Error,
     },
 }
+
+/// Traces could not be put together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// A source is something else.
+    #[error(
+        "{} holds no clscope trace: name directories that `clscope record` left",
+        path.display()
+    )]
+    NotATrace {
+        /// The source.
+        path: PathBuf,
+    },
+    /// Something has the target's name.
+    #[error(
+        "{} exists already: name another directory with -o, or remove it",
+        path.display()
+    )]
+    Exists {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The target's path ends in no name.
+    #[error("{} names no directory", path.display())]
+    NoName {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{attempt}")]
+    System {
+        /// What was attempted, on what, and the next step.
+        attempt: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}

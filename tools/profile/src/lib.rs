@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`profile`] | the door: `Profile::open`, and its parts, made when they are asked for |
 //! | [`trace_files`], [`live_ring`], [`contents`] | the files of traces, and what is in them |
+//! | [`merge`] | several traces as one directory |
 //! | [`calibration`] | what was measured of devices and sensors before a run |
 //! | [`sites`] | names of the places that commands were enqueued from |
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
@@ -21,6 +22,7 @@ pub mod error;
 pub mod interval;
 pub mod live_ring;
 mod map;
+pub mod merge;
 pub mod profile;
 pub mod report;
 pub mod sites;

@@ -11,7 +11,7 @@ pub use blocks::Blocks;
 use clscope_oa::{Continuity, CounterSource, CounterValue, CounterWindow};
 use clscope_sensors::doctor::State;
 use clscope_sensors::sampler::{Event, SeriesId, Sink, Summary};
-use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, Value, doctor};
+use clscope_sensors::{Domain, Quantity, RawNs, Reading, RealtimeNs, SourceKind, Value, doctor};
 use clscope_trace::file::Clock;
 use clscope_trace::sensors::{
     self, Anchor, Cost, Finding, Readings, Record, Series, SourceCost, Updates,
@@ -271,7 +271,7 @@ impl Store {
 
 impl Sink for Store {
     fn series(&mut self, id: SeriesId, source: &str, domain: &Domain) {
-        self.buffered |= source.contains("ring");
+        self.buffered |= SourceKind::of(source).is_buffered();
         self.rows.resize(self.rows.len().max(id.0 as usize + 1), Vec::new());
         self.put(series(id.0, source, domain));
     }

@@ -6,6 +6,7 @@
 use crate::error::SensorError;
 use crate::files::{Files, Roots};
 use crate::hwmon::Hwmon;
+use crate::kind::SourceKind;
 use crate::liveness::{Liveness, Verdict};
 use crate::rapl::msr::{Msr, MsrConsent};
 use crate::rapl::perf::{PerfOpener, PerfPower};
@@ -35,6 +36,8 @@ pub enum State {
 pub struct Finding {
     /// The interface, for people.
     pub name: String,
+    /// What it is.
+    pub kind: SourceKind,
     /// Where it stands.
     pub state: State,
     /// The reason in full, where it does not work.
@@ -54,6 +57,7 @@ impl Finding {
         let domains = source.domains().iter().map(|d| d.name.clone()).collect();
         Finding {
             name,
+            kind: SourceKind::of(source.name()),
             state: State::Opened,
             why: None,
             remedy: None,
@@ -64,22 +68,31 @@ impl Finding {
 
     /// An interface that could not be.
     #[must_use]
-    pub fn refused(name: String, error: &SensorError) -> Finding {
+    pub fn refused(kind: SourceKind, name: String, error: &SensorError) -> Finding {
         let why = error.to_string();
         let state = match error {
             SensorError::NotFound { .. } => State::Absent,
             _ => State::Refused(why.clone()),
         };
         let remedy = error.remedy().map(str::to_owned);
-        Finding { name, state, why: Some(why), remedy, domains: Vec::new(), problems: Vec::new() }
+        Finding {
+            name,
+            kind,
+            state,
+            why: Some(why),
+            remedy,
+            domains: Vec::new(),
+            problems: Vec::new(),
+        }
     }
 
-    fn skipped(name: &str, why: &str, remedy: Option<&str>) -> Finding {
+    fn skipped(name: &str, why: &str) -> Finding {
         Finding {
             name: name.to_owned(),
+            kind: SourceKind::Rapl,
             state: State::Skipped(why.to_owned()),
             why: Some(why.to_owned()),
-            remedy: remedy.map(str::to_owned),
+            remedy: None,
             domains: Vec::new(),
             problems: Vec::new(),
         }
@@ -122,6 +135,9 @@ pub fn open_host(
     msr: Option<MsrConsent>,
 ) -> Opened {
     const SAME: &str = "another interface gives the same counters";
+    let rapl = |name: &str, error: &SensorError| {
+        Finding::refused(SourceKind::Rapl, name.to_owned(), error)
+    };
     let mut opened = Opened { sources: Vec::new(), findings: Vec::new(), finding_of: Vec::new() };
     let mut has_package = false;
     let counts_package =
@@ -131,35 +147,28 @@ pub fn open_host(
             has_package |= counts_package(&source);
             opened.add(Box::new(source), "RAPL through powercap", &problems);
         }
-        Err(error) => {
-            opened.findings.push(Finding::refused("RAPL through powercap".to_owned(), &error))
-        }
+        Err(error) => opened.findings.push(rapl("RAPL through powercap", &error)),
     }
     if has_package {
-        opened.findings.push(Finding::skipped("RAPL through perf", SAME, None));
+        opened.findings.push(Finding::skipped("RAPL through perf", SAME));
     } else {
         match PerfPower::open(files, roots, perf) {
             Ok((source, problems)) => {
                 has_package |= counts_package(&source);
                 opened.add(Box::new(source), "RAPL through perf", &problems);
             }
-            Err(error) => {
-                opened.findings.push(Finding::refused("RAPL through perf".to_owned(), &error))
-            }
+            Err(error) => opened.findings.push(rapl("RAPL through perf", &error)),
         }
     }
     match msr {
-        _ if has_package => opened.findings.push(Finding::skipped("RAPL through MSRs", SAME, None)),
+        _ if has_package => opened.findings.push(Finding::skipped("RAPL through MSRs", SAME)),
         None => opened.findings.push(Finding::skipped(
             "RAPL through MSRs",
             "not asked for: an open MSR file reads every register of a CPU",
-            None,
         )),
         Some(consent) => match Msr::open(files, roots, consent) {
             Ok(source) => opened.add(Box::new(source), "RAPL through MSRs", &[]),
-            Err(error) => {
-                opened.findings.push(Finding::refused("RAPL through MSRs".to_owned(), &error))
-            }
+            Err(error) => opened.findings.push(rapl("RAPL through MSRs", &error)),
         },
     }
     match Hwmon::open(files, roots) {
@@ -173,7 +182,8 @@ pub fn open_host(
             }
         }
         Err(error) => {
-            let mut finding = Finding::refused("GPU sensors through hwmon".to_owned(), &error);
+            let mut finding =
+                Finding::refused(SourceKind::Hwmon, "GPU sensors through hwmon".to_owned(), &error);
             if matches!(error, SensorError::Unsupported { .. }) {
                 finding.state = State::Absent;
             }

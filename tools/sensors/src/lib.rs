@@ -22,6 +22,7 @@ pub mod files;
 pub mod gpu_power;
 pub mod handover;
 pub mod hwmon;
+mod kind;
 pub mod liveness;
 pub mod perf_event;
 pub mod rapl;
@@ -33,6 +34,7 @@ pub mod units;
 
 pub use error::SensorError;
 pub use files::{Files, Roots, System};
+pub use kind::SourceKind;
 pub use source::{Domain, DomainId, Plane, Quantity, Range, Reading, Source, Value};
 pub use units::{
     Clock, EnergyUnit, Joules, Microjoules, Microwatts, RawNs, RealtimeNs, Stamp, Watts,

@@ -7,6 +7,8 @@ pub mod child;
 pub mod golden;
 pub mod need;
 pub mod random;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod watch;
 
 pub use child::{LIMIT, Limited, Running, Stream};

@@ -73,6 +73,17 @@ impl DeviceTiming {
     }
 }
 
+impl crate::defs::Process {
+    /// Whether commands may have been left out by chance. A method that this version does not know
+    /// may.
+    #[must_use]
+    pub fn may_sample(&self) -> bool {
+        self.device_timing
+            .parse()
+            .map_or(true, |method| matches!(method, DeviceTiming::Sample | DeviceTiming::Auto))
+    }
+}
+
 impl FromStr for DeviceTiming {
     type Err = BadValue;
 
@@ -236,6 +247,11 @@ mod tests {
             assert_eq!(method.name().parse(), Ok(method));
         }
         assert_eq!("Event".parse::<DeviceTiming>(), Err(BadValue::DeviceTiming));
+        let may_sample = |name: &str| {
+            crate::defs::Process { device_timing: name.into(), ..Default::default() }.may_sample()
+        };
+        assert!(may_sample("sample") && may_sample("auto") && may_sample("of a later version"));
+        assert!(["event", "callback", "sync", "off"].iter().all(|name| !may_sample(name)));
     }
 
     #[test]

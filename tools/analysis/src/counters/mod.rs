@@ -91,7 +91,7 @@ impl OneByOne {
             0.0
         } else {
             let n = self.launches;
-            crate::energy::t_975(n - 1.0) * (spread * n / (n - 1.0)).sqrt() / self.weight
+            crate::quantile::t_975(n - 1.0) * (spread * n / (n - 1.0)).sqrt() / self.weight
         };
         Estimate { value, low: (value - half).max(0.0).min(value), high: value + half }
     }
@@ -105,7 +105,7 @@ pub struct ClassCounter {
     /// Its mean while the class ran; `None` where the class did not run inside windows, is known as
     /// a sum only, or ran for too short a time.
     pub mean: Option<Estimate>,
-    /// The interval, if it is too wide to be a figure.
+    /// The interval, if it is too wide to be a figure or lies above what the counter can read.
     pub vague: Option<Estimate>,
     /// The group whose mean is known where the class's own is not: index into
     /// [`Attributed::groups`].
@@ -243,9 +243,12 @@ pub fn attribute_all(
 }
 
 /// An interval is no figure whose half is more than half of the value, of a fifth of the most that
-/// was read, and of a fiftieth of the most that can be.
+/// was read, and of a fiftieth of the most that can be; nor is one that lies above the most that can
+/// be: what the counter cannot read is no mean of it. A value above that counts as that.
 fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
-    of.half() <= 0.5 * of.value.max(0.2 * most).max(0.02 * full)
+    let (can_be, value) =
+        if full > 0.0 { (of.low <= full, of.value.min(full)) } else { (true, of.value) };
+    can_be && of.half() <= 0.5 * value.max(0.2 * most).max(0.02 * full)
 }
 
 fn attributed(result: &crate::energy::Attribution, counter: &Counter<'_>) -> Attributed {

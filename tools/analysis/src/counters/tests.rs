@@ -228,30 +228,50 @@ fn kernels_in_one_proportion_are_known_as_a_sum() {
     );
 }
 
+/// The noise of one window over the part of it that such a class ran is its interval, whatever the
+/// window happened to read.
 #[test]
 fn a_class_that_hardly_ran_has_no_figure() {
-    let mut spans = mix(&LENGTHS[..2], 20, 3);
-    let gap = spans.windows(2).position(|w| w[1].start.0 - w[0].end.0 >= 3000).unwrap();
-    let (start, end) = (HostNs(spans[gap].end.0 + 500), HostNs(spans[gap].end.0 + 2500));
-    spans.insert(
-        gap + 1,
-        Span { class: ClassId(2), device: DeviceIndex(0), start, end, timing: Timing::Timed },
-    );
-    let activity = Activity::new(&spans, 3);
-    let series = windows(&spans, &[30.0, 5.0, 70.0], 0.0, 0, 0, 0.1);
-    let result = attribute_all(
-        &activity,
-        &[Counter { windows: &series, idle: Idle::Zero, full: 100.0 }],
-        Delay::Known(0.0),
-    )
-    .remove(0)
-    .unwrap();
-    let hardly = result.classes[2];
-    assert!(
-        hardly.mean.is_none() && (hardly.vague.is_some() || hardly.only_with.is_some()),
-        "{hardly:?}"
-    );
-    assert!(result.classes[1].mean.is_some() || result.classes[1].only_with.is_some());
+    const NOISE: f64 = 0.1;
+    for seed in [3, 5, 11, 17, 23, 29, 41, 53] {
+        let mut spans = mix(&LENGTHS[..2], 20, seed);
+        let after = (seed as usize * 997) % spans.len();
+        let begin = spans[after].end.0;
+        let (start, end) = (HostNs(begin + 500), HostNs(begin + 2500));
+        spans.insert(
+            after + 1,
+            Span { class: ClassId(2), device: DeviceIndex(0), start, end, timing: Timing::Timed },
+        );
+        let activity = Activity::new(&spans, 3);
+        let series = windows(&spans, &[30.0, 5.0, 70.0], 0.0, 0, 0, NOISE);
+        let counter = Counter { windows: &series, idle: Idle::Zero, full: 100.0 };
+        let result = attribute_all(&activity, &[counter], Delay::Known(0.0)).remove(0).unwrap();
+        let hardly = result.classes[2];
+        assert!(hardly.mean.is_none(), "{seed}: {hardly:?}");
+        // Uniform noise of this width has a deviation of its twelfth's root; a class's share of
+        // its window is 2 us of 97 to 102 ms.
+        let least = NOISE / 12f64.sqrt() * 97e3 / 2.0;
+        match hardly.vague {
+            Some(vague) => assert!(vague.half() > least, "{seed}: {vague:?}, not {least}"),
+            None => assert!(hardly.only_with.is_some(), "{seed}: {hardly:?}"),
+        }
+        for (value, class) in [30.0, 5.0].into_iter().zip(&result.classes) {
+            let mean = class.mean.expect("it ran for seconds");
+            assert!((mean.value - value).abs() < 0.3, "{seed}: {mean:?} is not {value}");
+        }
+    }
+}
+
+#[test]
+fn what_a_counter_cannot_read_is_no_figure() {
+    let sure = |value: f64, half: f64| {
+        is_figure(&Estimate { value, low: value - half, high: value + half }, 80.0, 100.0)
+    };
+    assert!(sure(99.0, 3.0) && sure(101.0, 3.0), "the noise of a counter near its most");
+    assert!(!sure(110.0, 5.0) && !sure(1369.0, 208.0), "nothing reads this");
+    assert!(!sure(140.0, 60.0), "the value counts as 100, and 60 is more than half of it");
+    let unbounded = Estimate { value: 1e6, low: 0.9e6, high: 1.1e6 };
+    assert!(is_figure(&unbounded, 2e6, 0.0), "a count has no most");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+use crate::quantile::t_975;
+
 use super::activity::Activity;
 use super::design::{Columns, StateSpan, structure};
 use super::fit::{DriftModel, Floor, Solution, active_rows, solve};
@@ -14,7 +16,6 @@ use super::report::{
 use super::response::Response;
 use super::search::{ResponseModel, choose};
 use super::sensor::{Rows, Series};
-use super::solve::t_975;
 use super::units::{ClassId, Estimate, HostNs, Joules, Seconds, Watts};
 use super::variance::{cosines, long_run};
 

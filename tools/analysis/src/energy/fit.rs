@@ -16,11 +16,13 @@ mod model;
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::quantile::t_975;
+
 use super::activity::Activity;
 use super::design::{Columns, running_mean};
 use super::response::Response;
 use super::sensor::{RowKind, Rows};
-use super::solve::{guarded_inverse, nonnegative, t_975};
+use super::solve::{guarded_inverse, nonnegative};
 use super::variance::{cosines, long_run};
 use model::{between, model_error, weighted, with_company};
 
@@ -442,6 +444,9 @@ fn moving_average(residuals: &[f64], rows: &Rows) -> f64 {
     }
 }
 
+/// Above this leverage a row's residual says nothing of its error.
+const MOST_LEVERAGE: f64 = 0.7;
+
 /// Covariance of the coefficients and, after them, of the known floors.
 #[expect(
     clippy::too_many_arguments,
@@ -461,13 +466,19 @@ fn covariance(
     let (n, width) = (table.y.len(), table.width);
     let residuals = table.residuals(x);
     let inverse = guarded_inverse(normal);
+    let power: f64 = residuals.iter().map(|e| e * e).sum();
+    let noise = (power / n.saturating_sub(width).max(1) as f64).sqrt();
     let mut scores = Vec::with_capacity(n * width);
     for (i, (line, _)) in table.rows().enumerate() {
         let z = DVector::from_column_slice(line);
         // A running mean over m rows leaves a row m times the weight that it seems to have.
         let leverage = columns.smoothed as f64 * (z.transpose() * &inverse * &z)[(0, 0)];
-        let leverage = leverage.clamp(0.0, 0.7);
-        let e = residuals[i] / (1.0 - leverage);
+        let mut e = residuals[i] / (1.0 - leverage.clamp(0.0, MOST_LEVERAGE));
+        // Such a row is met by its own coefficient, whatever it reads: its residual is near 0 and
+        // no sign of how far it errs. It errs at least as the others do.
+        if leverage > MOST_LEVERAGE {
+            e = e.abs().max(noise).copysign(e);
+        }
         scores.extend(
             line.iter()
                 .enumerate()

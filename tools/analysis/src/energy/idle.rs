@@ -4,10 +4,12 @@
 
 #![forbid(unsafe_code)]
 
+use crate::quantile::median;
+
 use super::activity::Activity;
 use super::design::StateSpan;
 use super::fit::Floor;
-use super::sensor::{Rows, Series, median};
+use super::sensor::{Rows, Series};
 use super::units::{HostNs, Seconds, Watts};
 
 /// A level seen while nothing ran.
@@ -135,7 +137,7 @@ fn split(inside: &[(f64, f64)], pieces: &mut Vec<Piece>) {
         }
     }
     let values: Vec<f64> = inside.iter().map(|p| p.1).collect();
-    let middle = median(values.iter().copied());
+    let middle = median(values.iter().copied()).unwrap_or(0.0);
     pieces.push(Piece { from: inside[0].0, to: inside[inside.len() - 1].0, values, mean: middle });
 }
 

@@ -28,6 +28,7 @@
 
 mod activity;
 mod attribution;
+pub mod combine;
 mod company;
 mod compare;
 mod design;
@@ -41,6 +42,7 @@ mod search;
 mod sensor;
 mod solve;
 mod stamps;
+pub mod turns;
 mod units;
 mod variance;
 
@@ -58,6 +60,5 @@ pub use response::Response;
 pub use sampled::{Launch, Placed, place, place_overlapping};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
-pub(crate) use solve::t_975;
 pub use stamps::restamped;
 pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

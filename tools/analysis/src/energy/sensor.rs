@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::units::HostNs;
+use crate::quantile::median;
 
 /// A series of readings of one quantity. For energy the quantity is joules (its mean rate watts);
 /// the fit works for any quantity whose mean over a window is observed, such as the counters a GPU
@@ -102,7 +103,7 @@ impl Rows {
                 _ => joined.push(*row),
             }
         }
-        self.period = median(joined.iter().map(|row| row.covers));
+        self.period = typical(joined.iter().map(|row| row.covers));
         for row in &mut joined {
             row.scale = (row.covers / self.period).min(3.0);
         }
@@ -135,7 +136,7 @@ impl Rows {
                         rows.push(Row { from, to, mean, scale: 1.0, covers: to - from, joined });
                     }
                 }
-                let period = median(rows.iter().map(|row| row.to - row.from));
+                let period = typical(rows.iter().map(|row| row.to - row.from));
                 Self { rows, kind: RowKind::Window, period, poll: 0.0, faults }
             }
         }
@@ -220,7 +221,7 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
         }
     }
     let period =
-        median(steps.windows(2).filter(|pair| pair[1].2).map(|pair| pair[1].0 - pair[0].0));
+        typical(steps.windows(2).filter(|pair| pair[1].2).map(|pair| pair[1].0 - pair[0].0));
     let mut rows: Vec<Row> = Vec::with_capacity(steps.len());
     for pair in steps.windows(2) {
         let ((from, before, _), (to, after, continues)) = (pair[0], pair[1]);
@@ -236,7 +237,7 @@ fn counter_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
         let scale = (length / period).min(3.0);
         rows.push(Row { from, to, mean: (after - before) / length, scale, covers: length, joined });
     }
-    let poll = median(points.windows(2).map(|pair| pair[1].0 - pair[0].0));
+    let poll = typical(points.windows(2).map(|pair| pair[1].0 - pair[0].0));
     Rows { rows, kind: RowKind::Counter, period, poll, faults }
 }
 
@@ -254,7 +255,7 @@ fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
     } else {
         kept.extend_from_slice(points);
     }
-    let period = median(kept.windows(2).map(|pair| pair[1].0 - pair[0].0));
+    let period = typical(kept.windows(2).map(|pair| pair[1].0 - pair[0].0));
     let mut rows: Vec<Row> = Vec::with_capacity(kept.len());
     for &(at, mean) in &kept {
         let joined = rows.last().is_some_and(|row: &Row| at - row.to <= GAP_PERIODS * period);
@@ -275,14 +276,9 @@ fn instant_rows(points: &[(f64, f64)], mut faults: SeriesFaults) -> Rows {
     Rows { rows, kind: RowKind::Instant, period, poll: 0.0, faults }
 }
 
-/// Median, zero when there is nothing.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.filter(|v| v.is_finite()).collect();
-    if values.is_empty() {
-        return 0.0;
-    }
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+/// Median step; zero when there is none.
+fn typical(steps: impl Iterator<Item = f64>) -> f64 {
+    median(steps).unwrap_or(0.0)
 }
 
 #[cfg(test)]

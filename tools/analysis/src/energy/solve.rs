@@ -1,5 +1,5 @@
 //! Owns the small dense algebra of the fit: least squares with some coefficients kept from going
-//! negative, a guarded inverse, and the quantile of Student's t. Refuses to know what a column
+//! negative, and a guarded inverse. Refuses to know what a column
 //! means.
 
 #![forbid(unsafe_code)]
@@ -115,45 +115,10 @@ pub(crate) fn guarded_inverse(gram: &DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_fn(n, n, |r, c| inverse[(r, c)] * scale[r] * scale[c])
 }
 
-/// 97.5 % quantile of Student's t with `freedom` degrees (at least 1): G. W. Hill's expansion about
-/// the normal quantile (Algorithm 396, CACM 13, 1970); within 0.1 % from 3 degrees on, tabled below
-/// that.
-pub(crate) fn t_975(freedom: f64) -> f64 {
-    const Z: f64 = 1.959_963_985;
-    if freedom < 1.5 {
-        return 12.706;
-    }
-    if freedom < 2.5 {
-        return 4.303;
-    }
-    let (z3, z5, z7, z9) = (Z.powi(3), Z.powi(5), Z.powi(7), Z.powi(9));
-    let n = freedom;
-    Z + (z3 + Z) / (4.0 * n)
-        + (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / (96.0 * n.powi(2))
-        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * Z) / (384.0 * n.powi(3))
-        + (79.0 * z9 + 776.0 * z7 + 1482.0 * z5 - 1920.0 * z3 - 945.0 * Z) / (92160.0 * n.powi(4))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn t_quantiles_match_the_table() {
-        for (freedom, want, within) in [
-            (1.0, 12.706, 1e-3),
-            (2.0, 4.303, 1e-3),
-            (3.0, 3.182, 0.02),
-            (5.0, 2.571, 3e-3),
-            (10.0, 2.228, 1e-3),
-            (30.0, 2.042, 1e-3),
-            (1e6, 1.96, 1e-3),
-        ] {
-            let got = t_975(freedom);
-            assert!((got - want).abs() < within, "t({freedom}) = {got}, the table says {want}");
-        }
-    }
 
     #[test]
     fn a_singular_system_still_gives_its_sum() {

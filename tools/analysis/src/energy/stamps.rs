@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::sensor::median;
 use super::units::HostNs;
+use crate::quantile::median;
 
 /// A repeated value closer than this part of the period is the same sample.
 const REPEATED: f64 = 0.1;
@@ -19,7 +19,7 @@ const ON_TIME: f64 = 0.975;
 #[must_use]
 pub fn restamped(samples: &[(HostNs, f64)]) -> Vec<(HostNs, f64)> {
     let gap = |pair: &[(HostNs, f64)]| (pair[1].0.0 - pair[0].0.0) as f64;
-    let period = median(samples.windows(2).map(gap));
+    let period = median(samples.windows(2).map(gap)).unwrap_or(0.0);
     let near = |of: f64| (of - period).abs() < (1.0 - ON_TIME) * period;
     let regular = samples.windows(2).filter(|pair| near(gap(pair))).count();
     if period <= 0.0 || 3 * regular < samples.len() {

@@ -23,6 +23,7 @@ pub use crate::energy::Estimate;
 
 use super::pace::Left;
 use super::sketch::{Distribution, RELATIVE_ERROR, bin, middle};
+use crate::quantile::t_975;
 
 /// Timed launches beside the certain ones below which the design alone is not relied on.
 pub const FEW: u64 = 10;
@@ -62,6 +63,24 @@ impl Estimate {
             low: value - side(self.value - self.low, other.value - other.low),
             high: value + side(self.high - self.value, other.high - other.value),
         }
+    }
+
+    /// Sum of independent figures, and for each of them the sum of the others.
+    #[must_use]
+    pub fn sum_and_others(each: &[Self]) -> (Self, Vec<Self>) {
+        let all = each.iter().fold(Self::exact(0.0), |sum, e| sum.plus(*e));
+        // Sides add by squares, so that one is taken out by them too.
+        let rest = |all: f64, own: f64| (all * all - own * own).max(0.0).sqrt();
+        let without = |e: &Self| {
+            let value = (all.value - e.value).max(0.0);
+            Self {
+                value,
+                low: value - rest(all.value - all.low, e.value - e.low),
+                high: value + rest(all.high - all.value, e.high - e.value),
+            }
+        };
+        let others = each.iter().map(without).collect();
+        (all, others)
     }
 
     /// Its share of itself plus independent `others`, between 0 and 1; `None` where all is nothing.
@@ -381,7 +400,7 @@ impl Sampled {
         let sd = variance.sqrt();
         let third = scale.powi(3) * self.third.central(mean).1;
         let skewness = if sd > 0.0 { third / (variance * sd) } else { 0.0 };
-        let t = student(effective - 1.0);
+        let t = t_975(effective - 1.0);
         Estimate {
             value,
             low: value - sd * hall(t, skewness),
@@ -407,7 +426,7 @@ impl Sampled {
         } else {
             0.0
         };
-        let t = student(n - 1.0);
+        let t = t_975(n - 1.0);
         Some(Estimate {
             value,
             low: value - sd * hall(t, skewness),
@@ -453,7 +472,7 @@ impl Sampled {
         if self.basis() == Some(Basis::Model) {
             return Some(Estimate { value, low: middle(self.first_bin), high: f64::INFINITY });
         }
-        let side = student(effective - 1.0) * sd;
+        let side = t_975(effective - 1.0) * sd;
         let low = at((q - side).max(0.0)).0 * (1.0 - RELATIVE_ERROR);
         let high = if q + side >= 1.0 && self.left_out > 0 {
             f64::INFINITY
@@ -476,31 +495,33 @@ pub(super) fn hall(t: f64, skewness: f64) -> f64 {
     3.0 / a * ((1.0 + a * (t - a / 6.0)).cbrt() - 1.0)
 }
 
-/// 97.5 % quantile of Student's distribution (Cornish-Fisher expansion in 1/df, Abramowitz and
-/// Stegun 26.7.5; within 1 % from three degrees on).
-pub(super) fn student(df: f64) -> f64 {
-    let z = 1.959_964;
-    let n = df.max(1.0);
-    let z3 = z * z * z;
-    let z5 = z3 * z * z;
-    let z7 = z5 * z * z;
-    z + (z3 + z) / (4.0 * n)
-        + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * n * n)
-        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * n * n * n)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn students_quantiles_are_those_of_the_table() {
-        for (df, quantile) in
-            [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
-        {
-            assert!((student(df) / quantile - 1.0).abs() < 0.02, "{df}: {}", student(df));
+    proptest! {
+        /// Each with the others is the sum, value and sides.
+        #[test]
+        fn a_figure_and_the_others_are_the_sum(
+            figures in prop::collection::vec((0.0f64..1e6, 0.0f64..1e3, 0.0f64..1e3), 1..20)
+        ) {
+            let each: Vec<Estimate> = figures
+                .iter()
+                .map(|&(value, down, up)| Estimate { value, low: value - down, high: value + up })
+                .collect();
+            let (all, others) = Estimate::sum_and_others(&each);
+            for (own, others) in each.iter().zip(&others) {
+                let again = own.plus(*others);
+                let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * (1.0 + b.abs());
+                prop_assert!(near(again.value, all.value) && near(again.low, all.low) && near(again.high, all.high));
+                prop_assert!(others.half() <= all.half() * (1.0 + 1e-9) + 1e-9);
+            }
         }
+    }
+
+    #[test]
+    fn skewness_moves_a_quantile_to_the_longer_side() {
         assert!((hall(1.5, 1e-5) - 1.5).abs() < 1e-4, "without skewness nothing is changed");
         assert!(
             hall(1.96, 0.5) < 1.96 && hall(-1.96, 0.5) < -1.96,

@@ -214,8 +214,7 @@ impl Stats {
         let mut pass = Pass { variant, ..Pass::default() };
         for (index, process) in trace.processes.iter().enumerate() {
             let d = &process.definitions;
-            let sampling =
-                !matches!(d.process.device_timing.as_str(), "event" | "callback" | "sync" | "off");
+            let sampling = d.process.may_sample();
             for queue in d.queues.values() {
                 let clock = d.clock_device(queue.id).unwrap_or(queue.device);
                 let key = key(ProcessIndex(index as u32), queue.id);

@@ -31,8 +31,9 @@
 //!   probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that its window
 //!   allows.
 
-use super::estimate::{Estimate, FEW, Sampled, hall, student};
+use super::estimate::{Estimate, FEW, Sampled, hall};
 use super::windows::{Evidence, Window};
+use crate::quantile::t_975;
 use std::collections::BTreeMap;
 
 /// Timed launches from which a group of full windows, and of open ones, has an estimate of its own.
@@ -98,7 +99,7 @@ impl Left {
     #[must_use]
     pub fn interval(&self) -> Estimate {
         let Self { value, variance, third, .. } = *self;
-        let t = student(if self.spread > 0.0 {
+        let t = t_975(if self.spread > 0.0 {
             self.plain * self.plain / self.spread
         } else {
             f64::INFINITY

@@ -14,6 +14,7 @@
 use super::Outcome;
 use super::streams::{Costs, DeviceStreams, Length, QUESTION, Streams};
 use crate::{Finding, Status, child};
+use clscope_analysis::quantile;
 use clscope_analysis::stats::SPAN_BIAS;
 use clscope_profile::calibration::{Entry, Subject};
 use std::path::Path;
@@ -56,7 +57,7 @@ fn median(mut values: Vec<f64>) -> Option<Value> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     let (&low, &high) = (values.first()?, values.last()?);
-    let value = (values[(n - 1) / 2] + values[n / 2]) / 2.0;
+    let value = quantile::median(values.iter().copied())?;
     // Binomial(n, 1/2) by the normal approximation with its continuity correction.
     let rank = ((n as f64 - 1.96 * (n as f64).sqrt() - 1.0) / 2.0).floor();
     let (low, high) = if rank < 0.0 {

@@ -2,9 +2,9 @@
 //! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
 //! look at sensors.
 
-use super::slices::{self, Shared};
 use crate::sites::Sites;
 use clscope_analysis::Trace;
+use clscope_analysis::energy::turns::{self, Shared};
 use clscope_analysis::energy::{
     ClassId, DeviceIndex, HostNs, Launch, Span, Timing, place, place_overlapping,
 };
@@ -417,7 +417,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let Some((device, class)) = class else { return };
         // Whether some launches may be left out: then all of the queue's are needed, to lay out
         // those between.
-        let may_sample = matches!(definitions.process.device_timing.as_str(), "sample" | "auto");
+        let may_sample = definitions.process.may_sample();
         let enqueued = HostNs(command.call.begin.0);
         let alike = if record.kind.is_kernel() { 0 } else { size_class(record.bytes) };
         let launch = |timed| Launch { class, alike, device: DeviceIndex(0), enqueued, timed };
@@ -490,7 +490,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         }
         for device in &mut devices {
             device.sort();
-            device.shared = slices::separate(&mut device.spans, &mut device.owners);
+            device.shared = turns::separate(&mut device.spans, &mut device.owners);
         }
         devices.retain(|d| !d.spans.is_empty() || d.unplaced > 0);
         devices

@@ -9,8 +9,9 @@ use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
     self as fit, Activity, Attribution, ClassId, DriftModel, Floor, HostNs, Identifiability,
-    Method, Problem, Seconds, Series, StateSpan,
+    Method, Problem, Seconds, Series, StateSpan, combine, turns,
 };
+use clscope_sensors::SourceKind;
 use clscope_sensors::gpu_power::{Choice, Containment};
 use clscope_trace::sensors::Quantity;
 
@@ -38,15 +39,6 @@ pub struct Options {
 
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
-
-/// Processes whose commands still overlap for more than this share of the time they did by their
-/// stamps are not told apart.
-const SEPARATED: f64 = 0.3;
-
-/// Half-width, as a share, for what changing over between processes takes; and where turns are not
-/// told apart. (Two processes on an H200: 0.9 to 2.8 %, and 0.3 to 9 %.)
-const TURNS: f64 = 0.03;
-const OVERLAP: f64 = 0.10;
 
 fn estimate<T: Copy>(of: &fit::Estimate<T>, number: impl Fn(T) -> f64) -> Interval {
     Interval::estimated(number(of.value), number(of.low), number(of.high))
@@ -81,9 +73,9 @@ pub fn of(
     for device in devices {
         match power::of(device, devices, readings, choice, options.energy_sensor.as_deref()) {
             Ok(power) => out.devices.push(measure(trace, device, &power, readings, options)),
-            Err(why) => {
-                out.unmeasured.push(result::Unmeasured { device: device.name.clone(), why })
-            }
+            Err(why) => out
+                .unmeasured
+                .push(result::Unmeasured { device: device.name.clone(), why: why.to_string() }),
         }
     }
     if out.devices.is_empty() && out.absent.is_none() {
@@ -174,21 +166,6 @@ fn sampler(readings: &Readings) -> Option<result::Sampler> {
     })
 }
 
-/// Integral of power samples between two times; `None` where they do not reach.
-fn integral(points: &[(HostNs, f64)], from: HostNs, to: HostNs) -> Option<f64> {
-    if points.first()?.0 > from || points.last()?.0 < to {
-        return None;
-    }
-    let mut total = 0.0;
-    for pair in points.windows(2) {
-        let (a, b) = (pair[0].0.0.max(from.0), pair[1].0.0.min(to.0));
-        if b > a {
-            total += (b - a) as f64 * 1e-9 * (pair[0].1 + pair[1].1) / 2.0;
-        }
-    }
-    Some(total)
-}
-
 /// Energy of every counter over the application's life: between the last steps before its start and
 /// after its end. A counter that did not move meanwhile has not shown 0 J: why its energy is
 /// unknown comes second.
@@ -219,7 +196,8 @@ fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>)
         }
         // The driver's counter steps every 100 ms where it was measured; it is read less often than
         // that.
-        let known = sensor.series.source.starts_with("nvml:energy").then_some(0.1);
+        let known =
+            (SourceKind::of(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
         let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
         let same = |s: &&super::readings::Sensor| {
             s.host == sensor.host
@@ -228,7 +206,7 @@ fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>)
                 && s.series.name == "power-samples"
         };
         let samples =
-            readings.sensors.iter().find(same).and_then(|s| integral(&s.points, a.0, b.0));
+            readings.sensors.iter().find(same).and_then(|s| combine::integral(&s.points, a.0, b.0));
         out.push(result::CounterEnergy {
             sensor: format!("{} {}", sensor.series.source, sensor.series.name),
             plane: sensor.series.plane.clone(),
@@ -345,7 +323,7 @@ fn measure(
             processes: s.processes,
             overlap_seconds: s.overlap,
             left_seconds: s.left,
-            separated: s.left <= SEPARATED * s.overlap,
+            separated: s.is_separated(),
         }),
         reference_joules: None,
         containment: None,
@@ -566,13 +544,13 @@ fn fill(
     }
     if let Some(s) = out.shared {
         let (how, share) = if s.separated {
-            ("whole commands show whose turn it was, and what was set aside meanwhile does not count as running".to_owned(), TURNS)
+            ("whole commands show whose turn it was, and what was set aside meanwhile does not count as running".to_owned(), turns::SEPARATED)
         } else {
             let how = format!(
                 "it is unknown whose turn it was for {:.2} s of it, and each counts for an equal share; --device-timing event separates the turns",
                 s.left_seconds
             );
-            (how, OVERLAP)
+            (how, turns::OVERLAP)
         };
         for class in &mut out.classes {
             for figure in [&mut class.joules, &mut class.joules_per_launch, &mut class.watts] {

@@ -5,11 +5,11 @@
 
 pub mod activity;
 pub mod attribute;
+mod planes;
 pub mod power;
 pub mod readings;
 mod replayed;
 pub mod result;
-pub mod slices;
 
 use crate::error::ReadingsError;
 use crate::trace_files::TraceFiles;

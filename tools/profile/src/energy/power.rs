@@ -3,13 +3,16 @@
 //! hosts or a card's with a processor's.
 
 use super::activity::{Device, Kind, normal_pci, normal_uuid};
+use super::planes::Processor;
 use super::readings::{Readings, Sensor};
+use clscope_analysis::energy::combine::{Points, combined};
 use clscope_analysis::energy::{HostNs, Parameter, ResponseModel, Series, restamped};
+use clscope_analysis::quantile::median;
+use clscope_sensors::SourceKind;
 use clscope_sensors::gpu_power::{
-    Choice, Containment, ContainmentTest, Formula, GpuPlace, Planes, select,
+    Choice, Containment, ContainmentTest, Formula, GpuPlace, NoFormula, Planes, select,
 };
 use clscope_trace::sensors::Quantity;
-use std::collections::BTreeSet;
 
 /// Windows of combined planes, seconds: long against the millisecond at which each of them steps by
 /// itself.
@@ -43,8 +46,26 @@ pub struct Power {
     pub settle: f64,
 }
 
+/// Why the power of a device is not known.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoPower {
+    /// A processor without counters.
+    #[error("no working counter of the processor package (PKG)")]
+    NoPackage,
+    /// The caller's choice leaves nothing.
+    #[error("no sensor has the name asked for")]
+    NoSuchSensor,
+    /// Packages of one host have different planes.
+    #[error("a package lacks a plane that the others have")]
+    UnlikePackages,
+    /// No formula applies to what there is.
+    #[error(transparent)]
+    NoFormula(#[from] NoFormula),
+}
+
 /// The planes of a host's processor, or a device's own sensors.
-fn usable(readings: &Readings, host: usize) -> impl Iterator<Item = &Sensor> {
+pub(super) fn usable(readings: &Readings, host: usize) -> impl Iterator<Item = &Sensor> {
     readings
         .sensors
         .iter()
@@ -72,6 +93,10 @@ pub fn own(device: &Device, sensor: &Sensor, alone: bool) -> Option<String> {
         .then(|| format!("name {name}, the only GPU of it"))
 }
 
+fn kind(sensor: &Sensor) -> SourceKind {
+    SourceKind::of(&sensor.series.source)
+}
+
 fn name(sensor: &Sensor) -> String {
     format!("{} {}", sensor.series.source, sensor.series.name)
 }
@@ -93,8 +118,7 @@ fn period(sensor: &Sensor) -> f64 {
             None => last = Some((at.0, *value)),
         }
     }
-    let middle = steps.len() / 2;
-    if steps.is_empty() { 0.0 } else { *steps.select_nth_unstable_by(middle, f64::total_cmp).1 }
+    median(steps).unwrap_or(0.0)
 }
 
 /// One sensor as a series with its response, as far as its kind or a calibration determines it; the
@@ -165,120 +189,16 @@ fn narrowed(parameter: Parameter, known: Option<(f64, f64)>) -> Parameter {
     }
 }
 
-/// Energy since the first reading at any time between readings: linear.
-pub fn at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
-    let next = points.partition_point(|p| p.0 < time);
-    let (after, before) = (points.get(next)?, next.checked_sub(1).and_then(|i| points.get(i)));
-    Some(match before {
-        _ if after.0 == time => after.1,
-        Some(before) => {
-            before.1
-                + (after.1 - before.1) * time.0.saturating_sub(before.0.0) as f64
-                    / after.0.0.saturating_sub(before.0.0) as f64
-        }
-        None => return None,
-    })
-}
-
-/// Windows in which nobody has read anything, before they are taken as one. A file may say that
-/// years lie between two readings: the number of windows is bounded by that of the readings.
-const STILL: i64 = 20;
-
-/// Sum of several counters with signs, as means over windows.
-fn combined(terms: &[(f64, &Sensor)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
-    let first =
-        terms.iter().filter_map(|(_, s)| s.points.first()).map(|p| p.0.0).max().unwrap_or(0);
-    let last = terms.iter().filter_map(|(_, s)| s.points.last()).map(|p| p.0.0).min().unwrap_or(0);
-    let step = ((window * 1e9) as i64).max(1);
-    let mut out = Vec::new();
-    let energy = |time: i64| {
-        terms
-            .iter()
-            .map(|(sign, s)| at(&s.points, HostNs(time)).map(|e| sign * e))
-            .sum::<Option<f64>>()
-    };
-    // The next reading of any term.
-    let next = |time: i64| {
-        terms
-            .iter()
-            .filter_map(|(_, s)| s.points.get(s.points.partition_point(|p| p.0.0 <= time)))
-            .map(|p| p.0.0)
-            .min()
-    };
-    let mut from = first;
-    let mut before = energy(from);
-    while let Some(mut to) = from.checked_add(step).filter(|to| *to <= last) {
-        let still = next(from).unwrap_or(last).min(last).saturating_sub(from) / step;
-        if still > STILL {
-            to = from + still * step;
-        }
-        let after = energy(to);
-        if let (Some(a), Some(b)) = (before, after) {
-            out.push((HostNs(from), HostNs(to), (b - a) / ((to - from) as f64 * 1e-9)));
-        }
-        (before, from) = (after, to);
-    }
-    out
-}
-
-/// The planes of one host's processors: every package's counter of each plane.
-struct Processor<'r> {
-    planes: Vec<(&'static str, Vec<&'r Sensor>)>,
-}
-
-impl<'r> Processor<'r> {
-    fn of(readings: &'r Readings, host: usize) -> Self {
-        // The same counter may have been read through two interfaces: counted once.
-        let mut seen = BTreeSet::new();
-        let mut rapl = |plane: &str| -> Vec<&Sensor> {
-            usable(readings, host)
-                .filter(|s| {
-                    s.series.quantity == Quantity::Energy
-                        && s.series.pci.is_none()
-                        && s.series.device.is_none()
-                })
-                .filter(|s| s.series.plane == plane)
-                .filter(|s| seen.insert(&s.series.name))
-                .collect()
-        };
-        Self { planes: ["PKG", "PP0", "PP1", "DRAM"].map(|plane| (plane, rapl(plane))).into() }
-    }
-
-    fn get(&self, plane: &str) -> Option<&[&'r Sensor]> {
-        self.planes
-            .iter()
-            .find(|(name, sensors)| *name == plane && !sensors.is_empty())
-            .map(|(_, s)| &s[..])
-    }
-
-    /// All packages' terms of a plane; a plane that some package lacks is no sum.
-    fn terms(&self, plane: &str, sign: f64) -> Option<Vec<(f64, &'r Sensor)>> {
-        let packages = self.get("PKG").map_or(0, <[_]>::len);
-        let sensors = self.get(plane)?;
-        (packages == 0 || plane == "PP1" || sensors.len() == packages)
-            .then(|| sensors.iter().map(|s| (sign, *s)).collect())
-    }
-
-    fn formula(&self, formula: Formula) -> Option<Vec<(f64, &'r Sensor)>> {
-        let mut terms = Vec::new();
-        let wanted: &[(&str, f64)] = match formula {
-            Formula::Pp1 => &[("PP1", 1.0)],
-            Formula::PkgPp0 => &[("PKG", 1.0), ("PP0", -1.0)],
-            Formula::PkgPp0Dram => &[("PKG", 1.0), ("PP0", -1.0), ("DRAM", -1.0)],
-            Formula::Nvml | Formula::Hwmon => return None,
-        };
-        for (plane, sign) in wanted {
-            terms.extend(self.terms(plane, *sign)?);
-        }
-        Some(terms)
-    }
+/// The terms' readings.
+fn readings_of<'s>(terms: &[(f64, &'s Sensor)]) -> Vec<(f64, Points<'s>)> {
+    terms.iter().map(|(sign, sensor)| (*sign, &sensor.points[..])).collect()
 }
 
 fn of_terms(terms: &[(f64, &Sensor)], readings: &Readings) -> (Series, ResponseModel, f64, f64) {
     match terms {
         [(1.0, one)] => single(one, readings),
         _ => {
-            let series = Series::WindowMean(combined(terms, WINDOW_S));
+            let series = Series::WindowMean(combined(&readings_of(terms), WINDOW_S));
             (series, ResponseModel::shifted_windows(WINDOW_S / 10.0), WINDOW_S, 2.0 * WINDOW_S)
         }
     }
@@ -299,23 +219,24 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
     }
 }
 
-/// The power of a device; `Err` holds why there is none. `wanted` narrows its own sensors by name.
+/// The power of a device. `wanted` narrows its own sensors by name.
+///
+/// # Errors
+/// Why there is none.
 pub fn of(
     device: &Device,
     devices: &[Device],
     readings: &Readings,
     choice: Choice,
     wanted: Option<&str>,
-) -> Result<Power, String> {
+) -> Result<Power, NoPower> {
     let processor = Processor::of(readings, device.host);
     let named = |s: &&Sensor| wanted.is_none_or(|w| name(s).contains(w));
     if device.kind == Kind::Cpu {
-        let terms = processor
-            .terms("PKG", 1.0)
-            .ok_or("no working counter of the processor package (PKG)")?;
+        let terms = processor.terms("PKG", 1.0).ok_or(NoPower::NoPackage)?;
         let terms: Vec<_> = terms.into_iter().filter(|(_, s)| named(s)).collect();
         if terms.is_empty() {
-            return Err("no sensor has the name asked for".to_owned());
+            return Err(NoPower::NoSuchSensor);
         }
         let (series, response, period, settle) = of_terms(&terms, readings);
         return Ok(Power {
@@ -358,10 +279,10 @@ pub fn of(
     let nvml: Vec<&Sensor> = mine
         .iter()
         .copied()
-        .filter(|s| s.series.source.starts_with("nvml") || s.series.source == "replay")
+        .filter(|s| kind(s).is_nvml() || kind(s) == SourceKind::Replay)
         .collect();
     let hwmon: Vec<&Sensor> =
-        mine.iter().copied().filter(|s| s.series.source.starts_with("hwmon")).collect();
+        mine.iter().copied().filter(|s| kind(s) == SourceKind::Hwmon).collect();
     let works = |sensors: Option<&[&Sensor]>| sensors.filter(|s| !s.is_empty()).map(|_| 0.0);
     let planes = Planes {
         pkg: works(processor.get("PKG")),
@@ -371,8 +292,7 @@ pub fn of(
         nvml: works(Some(&nvml)),
         hwmon: works(Some(&hwmon)),
     };
-    let selected =
-        select(choice, place(device, !mine.is_empty()), &planes).map_err(|e| e.to_string())?;
+    let selected = select(choice, place(device, !mine.is_empty()), &planes)?;
     let formula = selected.formula;
     let (series, response, period, settle, sources, includes) = match formula {
         Formula::Nvml | Formula::Hwmon => {
@@ -382,7 +302,7 @@ pub fn of(
                 .copied()
                 .filter(named)
                 .min_by_key(|s| rank(s))
-                .ok_or("no sensor has the name asked for")?;
+                .ok_or(NoPower::NoSuchSensor)?;
             let (series, response, period, settle) = single(best, readings);
             let includes =
                 best.series.includes.clone().unwrap_or_else(|| formula.includes().to_owned());
@@ -390,8 +310,7 @@ pub fn of(
         }
         _ => {
             matched = "the processor's planes, since the GPU is part of it".to_owned();
-            let terms =
-                processor.formula(formula).ok_or("a package lacks a plane that the others have")?;
+            let terms = processor.formula(formula).ok_or(NoPower::UnlikePackages)?;
             let (series, response, period, settle) = of_terms(&terms, readings);
             (
                 series,
@@ -421,7 +340,7 @@ pub fn of(
 fn rank(sensor: &Sensor) -> u8 {
     match (sensor.series.quantity, sensor.series.window_ns) {
         _ if sensor.series.name == "power-samples" => 0,
-        (Quantity::Energy, _) if sensor.series.source.starts_with("hwmon") => {
+        (Quantity::Energy, _) if kind(sensor) == SourceKind::Hwmon => {
             u8::from(sensor.series.plane != "GPU")
         }
         (Quantity::Power, None) => 2,
@@ -445,8 +364,9 @@ pub fn reference(device: &Device, readings: &Readings) -> Option<(Series, Respon
 pub fn containment(readings: &Readings, host: usize) -> Containment {
     let processor = Processor::of(readings, host);
     let mut test = ContainmentTest::default();
-    let windows =
-        |plane: &str| processor.terms(plane, 1.0).map(|terms| (combined(&terms, TEST_S), terms));
+    let windows = |plane: &str| {
+        processor.terms(plane, 1.0).map(|terms| (combined(&readings_of(&terms), TEST_S), terms))
+    };
     let (Some((pkg, of_pkg)), Some((pp0, _)), Some((dram, _))) =
         (windows("PKG"), windows("PP0"), windows("DRAM"))
     else {
@@ -539,7 +459,7 @@ mod tests {
         device: &Device,
         readings: &Readings,
         choice: Choice,
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, NoPower> {
         of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
     }
 
@@ -556,7 +476,7 @@ mod tests {
         assert_eq!((power.formula, power.matched.as_str()), ("nvml", "PCI address 0000:06:00.0"));
         assert!((power.period - 0.02).abs() < 1e-9);
         gpu.pci = Some("0000:07:00.0".into());
-        assert!(formula(&gpu, &both, Choice::Auto).unwrap_err().contains("NVML"));
+        assert!(formula(&gpu, &both, Choice::Auto).unwrap_err().to_string().contains("NVML"));
         // Where the runtime reports no address, the name of the only GPU will do, and of one of two
         // it will not.
         gpu.pci = None;
@@ -635,34 +555,8 @@ mod tests {
         assert_eq!(power.formula, "pkg");
         assert!(power.reason.contains("--gpu-power pkg-pp0-dram"), "{}", power.reason);
         let card = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);
-        let error = formula(&card, &all, asked).unwrap_err();
+        let error = formula(&card, &all, asked).unwrap_err().to_string();
         assert!(error.contains("does not apply"), "{error}");
-    }
-
-    #[test]
-    fn years_between_two_readings_make_no_windows() {
-        let (mut pkg, mut pp0) = (counter("PKG", 20.0), counter("PP0", 8.0));
-        let whole = |terms: &[(f64, &Sensor)]| -> f64 {
-            let seconds = |w: &(HostNs, HostNs, f64)| (w.1.0 - w.0.0) as f64 * 1e-9;
-            combined(terms, WINDOW_S).iter().map(|w| w.2 * seconds(w)).sum()
-        };
-        let ten_years = 315_360_000 * 1_000_000_000;
-        for (sensor, watts) in [(&mut pkg, 20.0), (&mut pp0, 8.0)] {
-            sensor.points.push((HostNs(ten_years), watts * 315_360_000.0));
-            sensor.points.push((HostNs(ten_years + 50_000_000), watts * 315_360_000.05));
-        }
-        let terms = [(1.0, &pkg), (-1.0, &pp0)];
-        let windows = combined(&terms, WINDOW_S);
-        assert!(windows.len() < 100, "{}", windows.len());
-        assert!(windows.windows(2).all(|pair| pair[0].1 == pair[1].0), "no time is left out");
-        assert!(windows.iter().all(|w| (w.2 - 12.0).abs() < 1e-3));
-        assert!((whole(&terms) / (12.0 * 315_360_000.0) - 1.0).abs() < 1e-6);
-        // The ends of what a time can be.
-        for sensor in [&mut pkg, &mut pp0] {
-            sensor.points.insert(0, (HostNs(i64::MIN), 0.0));
-            sensor.points.push((HostNs(i64::MAX), 1e30));
-        }
-        assert!(combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW_S).len() < 200);
     }
 
     #[test]

@@ -83,19 +83,7 @@ fn commands(name: &str, sums: &CommandSums, others: Estimate, preempted: bool) -
 /// Sum of the totals that are known, and for each of them the sum of the others.
 fn totals<'s>(sums: impl Iterator<Item = &'s CommandSums>) -> (Estimate, Vec<Estimate>) {
     let each: Vec<Estimate> = sums.map(|s| s.total().unwrap_or(Estimate::exact(0.0))).collect();
-    let all = each.iter().fold(Estimate::exact(0.0), |sum, e| sum.plus(*e));
-    // Sides add by squares, so that one is taken out by them too.
-    let rest = |all: f64, own: f64| (all * all - own * own).max(0.0).sqrt();
-    let without = |e: &Estimate| {
-        let value = (all.value - e.value).max(0.0);
-        Estimate {
-            value,
-            low: value - rest(all.value - all.low, e.value - e.low),
-            high: value + rest(all.high - all.value, e.high - e.value),
-        }
-    };
-    let others = each.iter().map(without).collect();
-    (all, others)
+    Estimate::sum_and_others(&each)
 }
 
 impl Report {

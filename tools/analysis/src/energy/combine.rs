@@ -1,0 +1,165 @@
+//! Readings of one or several sensors as one quantity: running totals between their readings, sums
+//! of totals as rates over windows, integrals of samples. Refuses to know what is measured.
+
+#![forbid(unsafe_code)]
+
+use super::units::HostNs;
+
+/// Readings in order of time.
+pub type Points<'p> = &'p [(HostNs, f64)];
+
+/// A running total at any time between its readings: linear. `None` outside of them.
+#[must_use]
+pub fn energy_at(points: &[(HostNs, f64)], time: HostNs) -> Option<f64> {
+    let next = points.partition_point(|p| p.0 < time);
+    let (after, before) = (points.get(next)?, next.checked_sub(1).and_then(|i| points.get(i)));
+    Some(match before {
+        _ if after.0 == time => after.1,
+        Some(before) => {
+            before.1
+                + (after.1 - before.1) * time.0.saturating_sub(before.0.0) as f64
+                    / after.0.0.saturating_sub(before.0.0) as f64
+        }
+        None => return None,
+    })
+}
+
+/// Windows in which nobody has read anything, before they are taken as one. A file may say that
+/// years lie between two readings: the number of windows is bounded by that of the readings.
+const STILL: i64 = 20;
+
+/// Sum of several running totals with signs, as mean rates over windows of `window` seconds in the
+/// time that all of them cover. Totals are in order of time.
+#[must_use]
+pub fn combined(terms: &[(f64, Points<'_>)], window: f64) -> Vec<(HostNs, HostNs, f64)> {
+    let first = terms.iter().filter_map(|(_, s)| s.first()).map(|p| p.0.0).max().unwrap_or(0);
+    let last = terms.iter().filter_map(|(_, s)| s.last()).map(|p| p.0.0).min().unwrap_or(0);
+    let step = ((window * 1e9) as i64).max(1);
+    let mut out = Vec::new();
+    let energy = |time: i64| {
+        terms
+            .iter()
+            .map(|(sign, s)| energy_at(s, HostNs(time)).map(|e| sign * e))
+            .sum::<Option<f64>>()
+    };
+    // The next reading of any term.
+    let next = |time: i64| {
+        terms
+            .iter()
+            .filter_map(|(_, s)| s.get(s.partition_point(|p| p.0.0 <= time)))
+            .map(|p| p.0.0)
+            .min()
+    };
+    let mut from = first;
+    let mut before = energy(from);
+    while let Some(mut to) = from.checked_add(step).filter(|to| *to <= last) {
+        let still = next(from).unwrap_or(last).min(last).saturating_sub(from) / step;
+        if still > STILL {
+            to = from + still * step;
+        }
+        let after = energy(to);
+        if let (Some(a), Some(b)) = (before, after) {
+            out.push((HostNs(from), HostNs(to), (b - a) / ((to - from) as f64 * 1e-9)));
+        }
+        (before, from) = (after, to);
+    }
+    out
+}
+
+/// Integral of samples of a rate between two times, by trapezoids; `None` where they do not reach.
+#[must_use]
+pub fn integral(points: Points<'_>, from: HostNs, to: HostNs) -> Option<f64> {
+    if points.first()?.0 > from || points.last()?.0 < to {
+        return None;
+    }
+    let mut total = 0.0;
+    for pair in points.windows(2) {
+        let (a, b) = (pair[0].0.0.max(from.0), pair[1].0.0.min(to.0));
+        if b > a {
+            total += (b - a) as f64 * 1e-9 * (pair[0].1 + pair[1].1) / 2.0;
+        }
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WINDOW: f64 = 0.05;
+
+    /// Readings of a counter of so many watts, a millisecond apart.
+    fn counter(watts: f64) -> Vec<(HostNs, f64)> {
+        (0..3_000).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect()
+    }
+
+    fn whole(windows: &[(HostNs, HostNs, f64)]) -> f64 {
+        windows.iter().map(|w| w.2 * (w.1.0 - w.0.0) as f64 * 1e-9).sum()
+    }
+
+    #[test]
+    fn years_between_two_readings_make_no_windows() {
+        let (mut pkg, mut pp0) = (counter(20.0), counter(8.0));
+        let ten_years = 315_360_000 * 1_000_000_000;
+        for (points, watts) in [(&mut pkg, 20.0), (&mut pp0, 8.0)] {
+            points.push((HostNs(ten_years), watts * 315_360_000.0));
+            points.push((HostNs(ten_years + 50_000_000), watts * 315_360_000.05));
+        }
+        let windows = combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW);
+        assert!(windows.len() < 100, "{}", windows.len());
+        assert!(windows.windows(2).all(|pair| pair[0].1 == pair[1].0), "no time is left out");
+        assert!(windows.iter().all(|w| (w.2 - 12.0).abs() < 1e-3));
+        assert!((whole(&windows) / (12.0 * 315_360_000.0) - 1.0).abs() < 1e-6);
+        // The ends of what a time can be.
+        for points in [&mut pkg, &mut pp0] {
+            points.insert(0, (HostNs(i64::MIN), 0.0));
+            points.push((HostNs(i64::MAX), 1e30));
+        }
+        assert!(combined(&[(1.0, &pkg), (-1.0, &pp0)], WINDOW).len() < 200);
+    }
+
+    proptest! {
+        /// Of totals with whole windows nothing is lost.
+        #[test]
+        fn windows_add_up_to_the_totals(
+            steps in prop::collection::vec(0.0f64..5.0, 100..400),
+            other in prop::collection::vec(0.0f64..5.0, 100..400),
+            sign in prop::sample::select(vec![1.0, -1.0]),
+        ) {
+            let total = |steps: &[f64]| {
+                let mut sum = 0.0;
+                let points = (0..).zip(steps).map(|(i, step)| {
+                    sum += step;
+                    (HostNs(i * 10_000_000), sum)
+                });
+                points.collect::<Vec<_>>()
+            };
+            let (a, b) = (total(&steps), total(&other));
+            let windows = combined(&[(1.0, &a), (sign, &b)], WINDOW);
+            let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return Ok(()) };
+            let change = |points: Points<'_>| {
+                Some(energy_at(points, last.1)? - energy_at(points, first.0)?)
+            };
+            let expected = change(&a).unwrap() + sign * change(&b).unwrap();
+            prop_assert!((whole(&windows) - expected).abs() < 1e-6 * (1.0 + expected.abs()));
+        }
+
+        /// An integral is additive, and that of a constant is its product with time.
+        #[test]
+        fn integrals_add_up(
+            values in prop::collection::vec(0.0f64..100.0, 3..50), cut in 0.0f64..1.0, level in 0.0f64..100.0
+        ) {
+            let points: Vec<_> = (0..).zip(&values).map(|(i, v)| (HostNs(i * 1_000_000), *v)).collect();
+            let (from, to) = (points[0].0, points[points.len() - 1].0);
+            // At a sample: between two the trapezoid takes their mean.
+            let middle = points[((values.len() - 1) as f64 * cut) as usize].0;
+            let parts = integral(&points, from, middle).unwrap() + integral(&points, middle, to).unwrap();
+            prop_assert!((integral(&points, from, to).unwrap() - parts).abs() < 1e-9);
+            let flat: Vec<_> = points.iter().map(|p| (p.0, level)).collect();
+            let seconds = (to.0 - from.0) as f64 * 1e-9;
+            prop_assert!((integral(&flat, from, to).unwrap() - level * seconds).abs() < 1e-9);
+            prop_assert_eq!(integral(&points, from, HostNs(to.0 + 1)), None);
+        }
+    }
+}

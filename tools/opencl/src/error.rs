@@ -1,0 +1,90 @@
+//! What goes wrong in OpenCL: the call, its object, its code. Owns the checking of return codes and
+//! the two calls of every info query. Refuses to decide what an error means to the caller.
+
+use crate::api::Status;
+use std::ffi::c_void;
+use std::fmt;
+
+/// What went wrong in OpenCL.
+#[derive(Debug, thiserror::Error)]
+pub enum ClError {
+    /// No OpenCL library could be opened.
+    #[error(
+        "cannot open OpenCL ({tried}): {why}; install an OpenCL loader such as ocl-icd-libopencl1"
+    )]
+    NoLibrary {
+        /// The names tried.
+        tried: String,
+        /// The system's words for the last of them.
+        why: String,
+    },
+    /// A call returned an error code.
+    #[error("{call} on {object} failed: {}", code_text(*code))]
+    Call {
+        /// The OpenCL function.
+        call: &'static str,
+        /// What it was called for.
+        object: String,
+        /// The code it returned.
+        code: i32,
+    },
+    /// A program did not build.
+    #[error("building {program} failed: {}", code_text(*code))]
+    Build {
+        /// The program's name.
+        program: String,
+        /// The code that the build returned.
+        code: i32,
+        /// The compiler's words.
+        log: String,
+    },
+}
+
+impl ClError {
+    /// Whether this device lacks the memory or registers for what was asked, as opposed to being
+    /// broken.
+    #[must_use]
+    pub fn is_lack_of_resources(&self) -> bool {
+        // MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY, INVALID_BUFFER_SIZE,
+        // INVALID_WORK_GROUP_SIZE
+        matches!(self, ClError::Call { code: -4 | -5 | -6 | -61 | -54, .. })
+    }
+}
+
+/// The name of an error code, and its number.
+fn code_text(code: i32) -> String {
+    match clscope_trace::names::error(code) {
+        Some(name) => format!("{name} ({code})"),
+        None => format!("OpenCL error {code}"),
+    }
+}
+
+pub(crate) fn checked(
+    call: &'static str,
+    object: impl fmt::Display,
+    code: Status,
+) -> Result<(), ClError> {
+    if code == 0 { Ok(()) } else { Err(ClError::Call { call, object: object.to_string(), code }) }
+}
+
+/// Calls an info query twice: for the size, then for the bytes.
+pub(crate) fn info(
+    call: &'static str,
+    what: &str,
+    mut query: impl FnMut(usize, *mut c_void, *mut usize) -> Status,
+) -> Result<Vec<u8>, ClError> {
+    let mut size = 0usize;
+    checked(call, what, query(0, std::ptr::null_mut(), &mut size))?;
+    let mut bytes = vec![0u8; size];
+    if size > 0 {
+        checked(call, what, query(size, bytes.as_mut_ptr().cast(), std::ptr::null_mut()))?;
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn text(mut bytes: Vec<u8>) -> String {
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}

@@ -1,0 +1,185 @@
+//! Objects of a session: buffers, programs, kernels and events, each released when it is dropped.
+//! Refuses to make any: a [`Session`](crate::Session) does.
+
+use crate::api::{Api, Handle};
+use crate::error::{ClError, checked};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+macro_rules! released {
+    ($type:ident, $release:ident) => {
+        impl Drop for $type {
+            fn drop(&mut self) {
+                // SAFETY: the handle is owned by this value alone.
+                unsafe { (self.api.$release)(self.handle) };
+            }
+        }
+    };
+}
+released!(Buffer, release_mem);
+released!(Program, release_program);
+released!(Kernel, release_kernel);
+released!(Event, release_event);
+
+/// Device memory.
+pub struct Buffer {
+    pub(crate) api: Arc<Api>,
+    pub(crate) handle: Handle,
+    pub(crate) bytes: usize,
+}
+
+impl Buffer {
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn holds(
+        &self,
+        call: &'static str,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<(), ClError> {
+        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        Err(ClError::Call {
+            call,
+            object: format!("bytes {offset} to {offset}+{bytes} of a buffer of {}", self.bytes),
+            code: -30,
+        })
+    }
+}
+
+/// A built program.
+pub struct Program {
+    pub(crate) api: Arc<Api>,
+    pub(crate) handle: Handle,
+}
+
+impl Program {
+    /// The device's binary, as [`Session::load`] takes it; nothing where the runtime keeps none.
+    #[must_use]
+    pub fn binary(&self) -> Option<Vec<u8>> {
+        const BINARY_SIZES: u32 = 0x1165;
+        const BINARIES: u32 = 0x1166;
+        let mut size = 0usize;
+        // SAFETY: the program has one device, so one size is written.
+        let code = unsafe {
+            (self.api.get_program_info)(
+                self.handle,
+                BINARY_SIZES,
+                size_of::<usize>(),
+                (&raw mut size).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        if code != 0 || size == 0 {
+            return None;
+        }
+        let mut binary = vec![0u8; size];
+        let mut pointer = binary.as_mut_ptr();
+        // SAFETY: one pointer to `size` bytes, as asked for one device.
+        let code = unsafe {
+            (self.api.get_program_info)(
+                self.handle,
+                BINARIES,
+                size_of::<*mut u8>(),
+                (&raw mut pointer).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        (code == 0).then_some(binary)
+    }
+}
+
+/// A kernel with its arguments.
+pub struct Kernel {
+    pub(crate) api: Arc<Api>,
+    pub(crate) handle: Handle,
+    pub(crate) name: String,
+    pub(crate) largest_group: usize,
+    pub(crate) private_bytes: Option<u64>,
+}
+
+impl Kernel {
+    /// The most work-items that one of its groups may have on this device.
+    #[must_use]
+    pub fn largest_group(&self) -> usize {
+        self.largest_group
+    }
+
+    /// Bytes of private memory per work-item as the runtime states them: more than 0 says that
+    /// registers spilled.
+    #[must_use]
+    pub fn private_bytes(&self) -> Option<u64> {
+        self.private_bytes
+    }
+
+    /// Sets argument `index`.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn set(&self, index: u32, value: &Argument<'_>) -> Result<(), ClError> {
+        let (size, pointer): (usize, *const c_void) = match value {
+            Argument::Buffer(buffer) => (size_of::<Handle>(), (&raw const buffer.handle).cast()),
+            Argument::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
+            Argument::Local(bytes) => (*bytes, std::ptr::null()),
+        };
+        // SAFETY: `pointer` holds `size` bytes for the time of the call, or is null for local
+        // memory.
+        let code = unsafe { (self.api.set_kernel_arg)(self.handle, index, size, pointer) };
+        checked("clSetKernelArg", format_args!("argument {index} of {}", self.name), code)
+    }
+}
+
+/// A kernel argument.
+pub enum Argument<'a> {
+    /// A buffer.
+    Buffer(&'a Buffer),
+    /// A value, as the bytes the device takes.
+    Bytes(&'a [u8]),
+    /// Local memory, in bytes.
+    Local(usize),
+}
+
+/// A command's event.
+pub struct Event {
+    pub(crate) api: Arc<Api>,
+    pub(crate) handle: Handle,
+}
+
+impl Event {
+    /// Nanoseconds from start to end in the device's clock; the command must have ended.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn nanoseconds(&self) -> Result<u64, ClError> {
+        Ok(self.stamp(0x1283)?.saturating_sub(self.stamp(0x1282)?))
+    }
+
+    /// QUEUED, SUBMIT, START and END in the device's clock; the command must have ended.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn stamps(&self) -> Result<[u64; 4], ClError> {
+        Ok([self.stamp(0x1280)?, self.stamp(0x1281)?, self.stamp(0x1282)?, self.stamp(0x1283)?])
+    }
+
+    fn stamp(&self, which: u32) -> Result<u64, ClError> {
+        let mut value = 0u64;
+        // SAFETY: a stamp is 8 bytes.
+        let code = unsafe {
+            (self.api.get_profiling)(
+                self.handle,
+                which,
+                size_of::<u64>(),
+                (&raw mut value).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        checked("clGetEventProfilingInfo", "a command", code)?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,446 @@
+//! A context with one device and one queue: what is made in it and what is enqueued to it. Refuses to
+//! wait where a call does not say so, and to hold more than one device.
+
+use crate::api::{Api, Handle, Status};
+use crate::error::{ClError, checked, info, text};
+use crate::{Buffer, Device, DeviceFacts, Event, Kernel, Program};
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// A context with one device and one in-order, profiling queue: all that measuring needs.
+pub struct Session {
+    api: Arc<Api>,
+    context: Handle,
+    queue: Handle,
+    device: Device,
+}
+
+impl Session {
+    /// Makes a context and a queue on `device`.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn new(device: &Device) -> Result<Session, ClError> {
+        let api = Arc::clone(&device.api);
+        let mut code = 0;
+        // SAFETY: one valid device id; no properties and no callback.
+        let context = unsafe {
+            (api.create_context)(
+                std::ptr::null(),
+                1,
+                &device.id,
+                None,
+                std::ptr::null_mut(),
+                &mut code,
+            )
+        };
+        checked("clCreateContext", &device.facts.name, code)?;
+        const PROFILING: u64 = 1 << 1;
+        // SAFETY: the context was just made with this device.
+        let queue = unsafe { (api.create_queue)(context, device.id, PROFILING, &mut code) };
+        if code != 0 {
+            // SAFETY: the context is ours and has no other user.
+            unsafe { (api.release_context)(context) };
+        }
+        checked("clCreateCommandQueue", &device.facts.name, code)?;
+        Ok(Session { api, context, queue, device: device.clone() })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.device.facts
+    }
+
+    /// A buffer of `bytes`; `pinned` asks for host memory that the device reaches directly
+    /// (CL_MEM_ALLOC_HOST_PTR).
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn buffer(&self, bytes: usize, pinned: bool) -> Result<Buffer, ClError> {
+        let flags: u64 = 1 | if pinned { 1 << 4 } else { 0 };
+        let mut code = 0;
+        // SAFETY: the context is alive; no host pointer is given.
+        let handle = unsafe {
+            (self.api.create_buffer)(
+                self.context,
+                flags,
+                bytes.max(1),
+                std::ptr::null_mut(),
+                &mut code,
+            )
+        };
+        checked("clCreateBuffer", format_args!("{bytes} bytes"), code)?;
+        Ok(Buffer { api: Arc::clone(&self.api), handle, bytes })
+    }
+
+    /// Builds a program from source.
+    ///
+    /// # Errors
+    /// [`ClError::Build`] with the compiler's log, or what another call returned.
+    pub fn build(&self, name: &str, source: &str, options: &str) -> Result<Program, ClError> {
+        let pointer = source.as_ptr().cast();
+        let length = source.len();
+        let mut code = 0;
+        // SAFETY: one string with its length; both outlive the call.
+        let handle =
+            unsafe { (self.api.create_program)(self.context, 1, &pointer, &length, &mut code) };
+        checked("clCreateProgramWithSource", name, code)?;
+        self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
+    }
+
+    /// Loads a program from a binary that [`Program::binary`] gave for this device.
+    ///
+    /// # Errors
+    /// As for [`Session::build`]; a driver refuses binaries of another driver.
+    pub fn load(&self, name: &str, binary: &[u8], options: &str) -> Result<Program, ClError> {
+        let (length, pointer) = (binary.len(), binary.as_ptr());
+        let (mut status, mut code) = (0, 0);
+        // SAFETY: one device, one binary with its length; all outlive the call.
+        let handle = unsafe {
+            (self.api.create_program_binary)(
+                self.context,
+                1,
+                &self.device.id,
+                &length,
+                &pointer,
+                &mut status,
+                &mut code,
+            )
+        };
+        checked("clCreateProgramWithBinary", name, if code != 0 { code } else { status })?;
+        self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
+    }
+
+    fn finish_build(
+        &self,
+        program: Program,
+        name: &str,
+        options: &str,
+    ) -> Result<Program, ClError> {
+        let invalid =
+            || ClError::Call { call: "clBuildProgram", object: name.to_owned(), code: -43 };
+        let options = CString::new(options).map_err(|_| invalid())?;
+        // SAFETY: the program and device are alive; the options end in NUL; no callback, so the
+        // call blocks.
+        let code = unsafe {
+            (self.api.build_program)(
+                program.handle,
+                1,
+                &self.device.id,
+                options.as_ptr(),
+                None,
+                std::ptr::null_mut(),
+            )
+        };
+        if code == 0 {
+            return Ok(program);
+        }
+        const BUILD_LOG: u32 = 0x1183;
+        let log = info("clGetProgramBuildInfo", name, |size, value, needed| {
+            // SAFETY: `value` has room for `size` bytes.
+            unsafe {
+                (self.api.get_build_info)(
+                    program.handle,
+                    self.device.id,
+                    BUILD_LOG,
+                    size,
+                    value,
+                    needed,
+                )
+            }
+        });
+        Err(ClError::Build {
+            program: name.to_owned(),
+            code,
+            log: log.map(text).unwrap_or_default(),
+        })
+    }
+
+    /// A kernel of a built program.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn kernel(&self, program: &Program, name: &str) -> Result<Kernel, ClError> {
+        let entry = CString::new(name).map_err(|_| ClError::Call {
+            call: "clCreateKernel",
+            object: name.to_owned(),
+            code: -46,
+        })?;
+        let mut code = 0;
+        // SAFETY: the program is built and alive; the name ends in NUL.
+        let handle = unsafe { (self.api.create_kernel)(program.handle, entry.as_ptr(), &mut code) };
+        checked("clCreateKernel", name, code)?;
+        let mut kernel = Kernel {
+            api: Arc::clone(&self.api),
+            handle,
+            name: name.to_owned(),
+            largest_group: 1,
+            private_bytes: None,
+        };
+        const WORK_GROUP_SIZE: u32 = 0x11B0;
+        const PRIVATE_MEM_SIZE: u32 = 0x11B4;
+        let query = |what: u32| {
+            info("clGetKernelWorkGroupInfo", name, |size, value, needed| {
+                // SAFETY: `value` has room for `size` bytes.
+                unsafe {
+                    (self.api.get_work_group_info)(
+                        handle,
+                        self.device.id,
+                        what,
+                        size,
+                        value,
+                        needed,
+                    )
+                }
+            })
+        };
+        let bytes = query(WORK_GROUP_SIZE)?;
+        kernel.largest_group = bytes.try_into().map_or(1, usize::from_ne_bytes);
+        kernel.private_bytes =
+            query(PRIVATE_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
+        Ok(kernel)
+    }
+
+    fn timed(
+        &self,
+        call: &'static str,
+        object: &str,
+        enqueue: impl FnOnce(*mut Handle) -> Status,
+    ) -> Result<Event, ClError> {
+        let mut event = std::ptr::null_mut();
+        checked(call, object, enqueue(&mut event))?;
+        Ok(Event { api: Arc::clone(&self.api), handle: event })
+    }
+
+    /// Launches `kernel` over `global` work-items in groups of `local`.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn launch(&self, kernel: &Kernel, global: usize, local: usize) -> Result<Event, ClError> {
+        self.timed("clEnqueueNDRangeKernel", &kernel.name, |event| {
+            // SAFETY: one dimension; sizes outlive the call; the kernel's arguments are set.
+            unsafe {
+                (self.api.enqueue_kernel)(
+                    self.queue,
+                    kernel.handle,
+                    1,
+                    std::ptr::null(),
+                    &global,
+                    &local,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// As [`launch`](Session::launch), without an event: the runtime takes no times.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn launch_untimed(
+        &self,
+        kernel: &Kernel,
+        global: usize,
+        local: usize,
+    ) -> Result<(), ClError> {
+        let none = std::ptr::null_mut();
+        // SAFETY: as in `launch`; no event is asked for.
+        let code = unsafe {
+            (self.api.enqueue_kernel)(
+                self.queue,
+                kernel.handle,
+                1,
+                std::ptr::null(),
+                &global,
+                &local,
+                0,
+                std::ptr::null(),
+                none,
+            )
+        };
+        checked("clEnqueueNDRangeKernel", &kernel.name, code)
+    }
+
+    /// Reads `into.len()` bytes at `offset`; returns when they are there.
+    ///
+    /// # Errors
+    /// What the runtime returned, or CL_INVALID_VALUE for a range outside the buffer.
+    pub fn read(&self, buffer: &Buffer, offset: usize, into: &mut [u8]) -> Result<Event, ClError> {
+        buffer.holds("clEnqueueReadBuffer", offset, into.len())?;
+        self.timed("clEnqueueReadBuffer", "a buffer", |event| {
+            // SAFETY: the range lies in the buffer; the call blocks until `into` is written.
+            unsafe {
+                (self.api.enqueue_read)(
+                    self.queue,
+                    buffer.handle,
+                    1,
+                    offset,
+                    into.len(),
+                    into.as_mut_ptr().cast(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Writes `from` at `offset`; returns when `from` is no longer needed.
+    ///
+    /// # Errors
+    /// As for [`Session::read`].
+    pub fn write(&self, buffer: &Buffer, offset: usize, from: &[u8]) -> Result<Event, ClError> {
+        buffer.holds("clEnqueueWriteBuffer", offset, from.len())?;
+        self.timed("clEnqueueWriteBuffer", "a buffer", |event| {
+            // SAFETY: the range lies in the buffer; the call blocks until `from` was read.
+            unsafe {
+                (self.api.enqueue_write)(
+                    self.queue,
+                    buffer.handle,
+                    1,
+                    offset,
+                    from.len(),
+                    from.as_ptr().cast(),
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Copies the first `bytes` of `from` to the start of `to`.
+    ///
+    /// # Errors
+    /// As for [`Session::read`].
+    pub fn copy(&self, from: &Buffer, to: &Buffer, bytes: usize) -> Result<Event, ClError> {
+        from.holds("clEnqueueCopyBuffer", 0, bytes)?;
+        to.holds("clEnqueueCopyBuffer", 0, bytes)?;
+        self.timed("clEnqueueCopyBuffer", "a buffer", |event| {
+            // SAFETY: both ranges lie in their buffers, which are not the same object.
+            unsafe {
+                (self.api.enqueue_copy)(
+                    self.queue,
+                    from.handle,
+                    to.handle,
+                    0,
+                    0,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Fills the first `bytes` of `buffer` with `pattern` (a power of two, up to 128 bytes) and
+    /// waits.
+    ///
+    /// # Errors
+    /// As for [`Session::read`].
+    pub fn fill(&self, buffer: &Buffer, pattern: &[u8], bytes: usize) -> Result<(), ClError> {
+        buffer.holds("clEnqueueFillBuffer", 0, bytes)?;
+        self.timed("clEnqueueFillBuffer", "a buffer", |event| {
+            // SAFETY: the runtime copies the pattern before it returns; the range lies in the
+            // buffer.
+            unsafe {
+                (self.api.enqueue_fill)(
+                    self.queue,
+                    buffer.handle,
+                    pattern.as_ptr().cast(),
+                    pattern.len(),
+                    0,
+                    bytes,
+                    0,
+                    std::ptr::null(),
+                    event,
+                )
+            }
+        })?;
+        self.finish()
+    }
+
+    /// Maps the first `bytes` of `buffer`, lets `use_it` work on them, and unmaps; waits for both.
+    ///
+    /// # Errors
+    /// As for [`Session::read`].
+    pub fn map<T>(
+        &self,
+        buffer: &Buffer,
+        write: bool,
+        bytes: usize,
+        use_it: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, ClError> {
+        buffer.holds("clEnqueueMapBuffer", 0, bytes)?;
+        let flags: u64 = if write { 1 << 1 } else { 1 };
+        let mut code = 0;
+        // SAFETY: the range lies in the buffer; the call blocks, so the pointer is usable when it
+        // returns.
+        let pointer = unsafe {
+            (self.api.enqueue_map)(
+                self.queue,
+                buffer.handle,
+                1,
+                flags,
+                0,
+                bytes,
+                0,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+                &mut code,
+            )
+        };
+        checked("clEnqueueMapBuffer", format_args!("{bytes} bytes"), code)?;
+        // SAFETY: the mapping has `bytes` bytes and no one else uses them until the unmapping
+        // below.
+        let result = use_it(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), bytes) });
+        // SAFETY: the pointer came from the mapping above and is not used afterwards.
+        let code = unsafe {
+            (self.api.enqueue_unmap)(
+                self.queue,
+                buffer.handle,
+                pointer,
+                0,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+            )
+        };
+        checked("clEnqueueUnmapMemObject", format_args!("{bytes} bytes"), code)?;
+        self.finish()?;
+        Ok(result)
+    }
+
+    /// Submits what is queued, without waiting.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn flush(&self) -> Result<(), ClError> {
+        // SAFETY: the queue is alive.
+        checked("clFlush", &self.device.facts.name, unsafe { (self.api.flush)(self.queue) })
+    }
+
+    /// Waits for everything in the queue.
+    ///
+    /// # Errors
+    /// What the runtime returned: an error here is often a kernel's.
+    pub fn finish(&self) -> Result<(), ClError> {
+        // SAFETY: the queue is alive.
+        checked("clFinish", &self.device.facts.name, unsafe { (self.api.finish)(self.queue) })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: both handles are ours; buffers and programs keep the context alive by their own
+        // references.
+        unsafe {
+            (self.api.finish)(self.queue);
+            (self.api.release_queue)(self.queue);
+            (self.api.release_context)(self.context);
+        }
+    }
+}
