@@ -121,14 +121,14 @@ pub fn begin(recording: &Recording) {
     if !wanted.snapshot && !queues {
         return;
     }
-    let path =
-        recording.files.directory.join(format!("sensors-counters-{}.clt", recording.files.stem));
-    let file = match Appended::create(&path).and_then(|file| Blocks::over(Box::new(file))) {
+    let name = format!("sensors-counters-{}.clt", recording.files.stem);
+    let file = Appended::create(&recording.files, name.clone());
+    let file = match file.and_then(|file| Blocks::over(Box::new(file))) {
         Ok(file) => file,
         Err(error) => {
             diag::warn(
                 "no-counters",
-                &format!("counters are not read: cannot write {}: {error}", path.display()),
+                &format!("counters are not read: cannot write {name}: {error}"),
             );
             return;
         }

@@ -81,16 +81,7 @@ pub fn plan<'a>(
     let Enqueue { kind, record, .. } = *enqueue;
     let timed = known.is_some_and(|q| q.timed.load(Ordering::Relaxed));
     let device = device_time::current();
-    let why = match device.map(|d| d.timing) {
-        // Known from the process's method: no record of it.
-        Some(DeviceTiming::Off) => None,
-        _ if known
-            .is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed)) =>
-        {
-            Some(Untimed::ProfilingSwitchedOff)
-        }
-        _ => Some(Untimed::NotAvailable),
-    };
+    let why = if timed { None } else { why_not(known, device) };
     let mut plan = Plan {
         queue: known,
         // This one function refuses NULL: the application must see that.
@@ -120,6 +111,23 @@ pub fn plan<'a>(
     plan
 }
 
+/// Why commands of a queue are not timed, if the process's method does not say it.
+#[inline(never)]
+fn why_not(
+    queue: Option<&'static Queue>,
+    device: Option<&'static device_time::Device>,
+) -> Option<Untimed> {
+    let switched =
+        || queue.is_some_and(|q| q.profiling_added || q.app_profiling.load(Ordering::Relaxed));
+    match device {
+        // No record of it.
+        Some(d) if d.timing == DeviceTiming::Off => None,
+        Some(d) if d.stopped() => Some(Untimed::Exiting),
+        _ if switched() => Some(Untimed::ProfilingSwitchedOff),
+        _ => Some(Untimed::NotAvailable),
+    }
+}
+
 impl Plan {
     const EMPTY: Self = Self {
         queue: None,
@@ -138,7 +146,9 @@ impl Plan {
 
     /// For functions that give no event.
     pub fn without_event(queue: Option<&'static Queue>, call_site: u32) -> Self {
-        Self { queue, call_site, ..Self::EMPTY }
+        let off = device_time::current().is_some_and(|d| d.timing == DeviceTiming::Off);
+        let why = if off { None } else { Some(Untimed::NoEvent) };
+        Self { queue, call_site, why, ..Self::EMPTY }
     }
 
     /// Whether the command is recorded.

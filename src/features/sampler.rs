@@ -80,14 +80,15 @@ pub fn begin(recording: &Recording) {
         }
         return;
     }
-    let path = recording.files.directory.join(format!("sensors-{}.clt", recording.files.stem));
-    let store = Appended::create(&path).and_then(|file| Store::over(Box::new(file)));
+    let name = format!("sensors-{}.clt", recording.files.stem);
+    let store = Appended::create(&recording.files, name.clone())
+        .and_then(|file| Store::over(Box::new(file)));
     let mut store = match store {
         Ok(store) => store,
         Err(error) => {
             diag::warn(
                 "no-readings",
-                &format!("sensors are not sampled: cannot write {}: {error}", path.display()),
+                &format!("sensors are not sampled: cannot write {name}: {error}"),
             );
             return;
         }

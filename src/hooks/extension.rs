@@ -5,8 +5,9 @@ use crate::abi::entry::{H, P, Site};
 use crate::abi::functions::{COUNT, FUNCTIONS};
 use crate::abi::signatures as f;
 use crate::facts::objects;
+use crate::os::objects::is_ours;
 use crate::recording::{diag, guard};
-use crate::runtime::{loaders, real};
+use crate::runtime::real;
 use once_cell::race::OnceRef;
 use std::ffi::CStr;
 
@@ -26,7 +27,7 @@ pub fn addresses(of: &'static Address) {
 /// # Safety
 /// `name` is the C string that the runtime has just found a function under.
 pub unsafe fn replacement(name: P, theirs: H) -> H {
-    if theirs.is_null() || name.is_null() || loaders::is_ours(theirs) {
+    if theirs.is_null() || name.is_null() || is_ours(theirs) {
         return theirs;
     }
     // SAFETY: the caller's promise.

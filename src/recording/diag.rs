@@ -46,7 +46,7 @@ fn tell(code: &'static str, text: &str, aloud: bool) {
     }
     define(code, text);
     if aloud {
-        let line = format!("clscope: {text}\n");
+        let line = format!("clscope: {}\n", clscope_io::text::line(text));
         #[expect(clippy::disallowed_methods, reason = "the only writer to stderr")]
         // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
         // ignore.

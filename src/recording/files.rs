@@ -1,26 +1,24 @@
 //! The files of one process: definitions, ring file, data segments. All are opened with high
-//! descriptor numbers, so that the application's own numbering stays as it is without us, and each
-//! write checks that the number is still our file: daemons close descriptors they do not know.
+//! descriptor numbers, so that the application's own numbering stays as it is without us.
 
+use super::kept::{Folder, Kept};
 use super::{Recording, meta, ring};
 use crate::abi::functions;
-use crate::os::descriptors::raised;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::diag;
 use crate::settings::config;
-use clscope_io::output::{Access, own_directory};
+use clscope_io::output::Access;
 use clscope_readings::host;
 use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -33,57 +31,10 @@ pub fn access() -> Access {
     if config::get().shared { Access::Umask } else { Access::Private }
 }
 
-/// A trace file behind a descriptor that the application may close.
-pub struct Kept {
-    path: PathBuf,
-    file: Mutex<ManuallyDrop<File>>,
-    identity: (u64, u64),
-}
-
-impl Kept {
-    fn create(path: &Path) -> io::Result<Self> {
-        let mode = access().file();
-        let file =
-            OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
-        let file = ManuallyDrop::new(raised(file));
-        let facts = file.metadata()?;
-        Ok(Self {
-            path: path.to_owned(),
-            identity: (facts.dev(), facts.ino()),
-            file: Mutex::new(file),
-        })
-    }
-
-    /// Runs `job` on the file, reopened if its descriptor is not ours any more. The caller is
-    /// [`undisturbed`].
-    fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
-        let mut file = self.file.lock();
-        let same = file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
-        if !same {
-            // The old number is somebody else's now: it must not be closed.
-            let again = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .custom_flags(libc::O_NOFOLLOW)
-                .open(&self.path)?;
-            let facts = again.metadata()?;
-            if (facts.dev(), facts.ino()) != self.identity {
-                return Err(io::Error::new(io::ErrorKind::NotFound, "the trace file was replaced"));
-            }
-            *file = ManuallyDrop::new(raised(again));
-        }
-        job(&file)
-    }
-
-    /// Writes all of `bytes` at `offset`. The caller is [`undisturbed`].
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.with(|f| f.write_all_at(bytes, offset))
-    }
-}
-
 /// The files of one incarnation.
 pub struct Files {
     pub directory: PathBuf,
+    pub folder: Arc<Folder>,
     /// `PID-N`.
     pub stem: String,
     pub header: FileHeader,
@@ -108,8 +59,8 @@ pub struct Appended {
 
 impl Appended {
     /// Makes it.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self { kept: undisturbed(|| Kept::create(path))?, end: 0 })
+    pub fn create(files: &Files, name: String) -> io::Result<Self> {
+        Ok(Self { kept: undisturbed(|| Kept::create(&files.folder, name))?, end: 0 })
     }
 }
 
@@ -151,7 +102,7 @@ impl Files {
             )
         })?;
         // Another user could have made it to have us write elsewhere: its default name can be guessed.
-        own_directory(&directory).map_err(|e| {
+        let folder = Folder::open(&directory).map_err(|e| {
             format!(
                 "cannot use {} as the trace directory: {e}; name another one with {}",
                 directory.display(),
@@ -174,24 +125,30 @@ impl Files {
         };
         let (defs, stem) = loop {
             let stem = format!("{}-{}", header.pid, header.incarnation);
-            let path = directory.join(format!("{stem}.defs"));
-            match Kept::create(&path) {
+            match Kept::create(&folder, format!("{stem}.defs")) {
                 Ok(kept) => break (kept, stem),
                 Err(e)
                     if e.kind() == io::ErrorKind::AlreadyExists && header.incarnation < 10_000 =>
                 {
                     header.incarnation += 1
                 }
-                Err(e) => return Err(format!("cannot write {}: {e}", path.display())),
+                Err(e) => {
+                    return Err(format!(
+                        "cannot write {stem}.defs in {}: {e}",
+                        directory.display()
+                    ));
+                }
             }
         };
         let first_anchor = clscope_clock::anchor(clock);
         let (ring, control, why) = ring_file(
-            &directory.join(format!("{stem}.ring")),
+            &folder,
+            format!("{stem}.ring"),
             &FileHeader { kind: FileKind::Ring, ..header.clone() },
         );
         let files = Self {
             directory,
+            folder,
             stem,
             first_anchor: first_anchor.clone(),
             rings_survive: ring.is_some(),
@@ -236,7 +193,7 @@ impl Files {
         }
         files
             .append(&bytes)
-            .map_err(|e| format!("cannot write {}: {e}", files.defs.path.display()))?;
+            .map_err(|e| format!("cannot write {}: {e}", files.defs.path().display()))?;
         if parent.is_none() {
             meta::begin(&files);
         }
@@ -268,7 +225,7 @@ impl Files {
                 "disk-full",
                 &format!(
                     "{} cannot be written ({error}): names of objects made from now on are missing from the trace, the application runs on",
-                    self.defs.path.display()
+                    self.defs.path().display()
                 ),
             );
         }
@@ -299,8 +256,8 @@ impl Files {
 type RingFile = (Option<Kept>, io::Result<MmapRaw>, Option<io::Error>);
 
 /// The ring file with its control page; anonymous memory and the reason where it cannot be had.
-fn ring_file(path: &Path, header: &FileHeader) -> RingFile {
-    let made = Kept::create(path).and_then(|kept| {
+fn ring_file(folder: &Arc<Folder>, name: String, header: &FileHeader) -> RingFile {
+    let made = Kept::create(folder, name.clone()).and_then(|kept| {
         let map = kept.with(|file| {
             reserve(file, 0, RING_FIRST)?;
             file.write_all_at(&header.encode(), 0)?;
@@ -314,7 +271,7 @@ fn ring_file(path: &Path, header: &FileHeader) -> RingFile {
         Ok((kept, map)) => (Some(kept), Ok(map), None),
         Err(why) => {
             // A ring file that cannot be used must not be taken for an empty one.
-            let _ = std::fs::remove_file(path);
+            folder.remove(&name);
             (None, MmapOptions::new().len(RING_FIRST).map_anon().map(MmapRaw::from), Some(why))
         }
     }
@@ -430,13 +387,13 @@ impl Segments {
             }
             self.number += 1;
         }
-        let name = |number: u32| files.directory.join(format!("{}.{number}.clt", files.stem));
-        let kept = Kept::create(&name(self.number))?;
+        let name = |number: u32| format!("{}.{number}.clt", files.stem);
+        let kept = Kept::create(&files.folder, name(self.number))?;
         let header =
             FileHeader { kind: FileKind::Segment, segment: self.number, ..files.header.clone() };
         kept.write_at(&header.encode(), 0)?;
         if let Some(oldest) = self.keep.and_then(|keep| self.number.checked_sub(keep)) {
-            let _ = std::fs::remove_file(name(oldest));
+            files.folder.remove(&name(oldest));
         }
         let segment = Arc::new(Segment {
             kept,
@@ -444,20 +401,11 @@ impl Segments {
             reserved: AtomicU64::new(0),
             limit: self.limit,
         });
-        if let Some(old) = self.current.replace(Arc::clone(&segment)) {
-            close_when_done(old);
+        // Its descriptor is closed, unless a thread writes to it at this moment.
+        if let Some(old) = self.current.replace(Arc::clone(&segment)).and_then(Arc::into_inner) {
+            old.kept.close();
         }
         Ok(segment)
-    }
-}
-
-/// A full segment's descriptor is closed, if it is still the trace's and no thread writes to it.
-fn close_when_done(segment: Arc<Segment>) {
-    if let Some(segment) = Arc::into_inner(segment) {
-        let file = segment.kept.file.into_inner();
-        if file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == segment.kept.identity) {
-            drop(ManuallyDrop::into_inner(file));
-        }
     }
 }
 

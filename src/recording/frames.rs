@@ -5,6 +5,7 @@
 //! Asked only where a call meets the guard taken. Refuses to decide on a stack of its own
 //! (`sigaltstack`), and where the stack cannot be unwound as far as the frame: then the guard holds.
 
+use crate::os::objects::is_ours;
 use crate::os::unwind;
 use std::ffi::c_void;
 
@@ -55,7 +56,9 @@ pub fn left(taken: u32, at: u32, thoroughly: bool) -> bool {
     (certainly || thoroughly)
         && !on_alternate_stack()
         && (certainly
-            || owner(taken).is_some_and(|(ip, bottom)| above(bottom, at) <= 0 || !ours(ip)))
+            || owner(taken).is_some_and(|(ip, bottom)| {
+                above(bottom, at) <= 0 || !is_ours(ip as *const c_void)
+            }))
 }
 
 /// Whether the thread runs on the stack that it has given to signals' handlers.
@@ -81,18 +84,6 @@ fn owner(wanted: u32) -> Option<(usize, u32)> {
         !passed && frames < MOST
     });
     last.filter(|_| passed)
-}
-
-/// Whether code lies in this library.
-fn ours(ip: usize) -> bool {
-    let base = |address: usize| {
-        // SAFETY: an all-zero Dl_info is valid and writable; dladdr accepts any address.
-        unsafe {
-            let mut info: libc::Dl_info = std::mem::zeroed();
-            (libc::dladdr(address as *const c_void, &mut info) != 0).then_some(info.dli_fbase)
-        }
-    };
-    base(ip).is_some_and(|b| Some(b) == base(ours as *const () as usize))
 }
 
 #[cfg(test)]

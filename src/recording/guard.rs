@@ -7,6 +7,7 @@
 
 use super::frames;
 use super::protocol::{self, cell};
+use super::runs;
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
 use crate::os::undisturbed::uncancelled;
@@ -27,6 +28,9 @@ pub struct Entered {
 /// Recording is paused or the call is filtered out: its hook works, and no record is written. No
 /// clock reaches the bit.
 const SILENT: u64 = 1 << 63;
+
+/// Above any frame that a call makes, in the unit of places on the stack.
+const FAR_ABOVE: u32 = 1 << 24;
 
 /// Takes the guard. `None`: pass the call on and record nothing.
 #[inline(always)]
@@ -76,13 +80,16 @@ fn slow_enter(t: &Thread, site: Site, at: u32) -> Begun {
     }
     let before = t.depth.replace(OWN);
     t.frame.set(at);
-    let go = protect(Begun::Off, || {
+    let (go, inside) = protect((Begun::Off, false), || {
         let begun = state::begin(site.function);
-        if begun == Begun::Recorded && t.ring.get().is_null() {
-            recording::ring::begin(t);
-        }
-        begun
+        let wanted = begun == Begun::Recorded && t.ring.get().is_null();
+        (begun, wanted && recording::ring::begin(t))
     });
+    if inside {
+        // Its frame is above this one, and not known any more.
+        t.frame.set(at.wrapping_add(FAR_ABOVE));
+        return Begun::Off;
+    }
     t.depth.set(if t.ring.get().is_null() { before } else { 0 });
     go
 }
@@ -157,15 +164,19 @@ impl Entered {
         let cursor = t.cursor.get();
         let room = (t.limit.get() as usize).wrapping_sub(cursor as usize) >= 16;
         if let (true, 0, 0, Some(small)) = (room, (delta | duration) >> 32, code, small) {
-            let words = record::plain(function, small, id(), delta as u32, duration as u32);
-            // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by this
-            // thread only.
-            unsafe {
-                cursor.write(words[0]);
-                cursor.add(1).write(words[1]);
-                t.cursor.set(cursor.add(2));
+            let [head, object] = record::plain(function, small, id(), 0, 0);
+            let key = head | object;
+            if t.key.get() != key || !runs::added(t, key, delta as u32, duration as u32) {
+                // SAFETY: 16 bytes are left in the ring, which is mapped, aligned and written by
+                // this thread only.
+                unsafe {
+                    cursor.write(head | delta << 32);
+                    cursor.add(1).write(object | duration);
+                    t.cursor.set(cursor.add(2));
+                }
+                t.key.set(key);
+                publish(t, end, 16);
             }
-            publish(t, end, 16);
         } else {
             apart(move || {
                 if self.recorded() {
@@ -238,10 +249,8 @@ fn slow_plain(
 #[inline(always)]
 pub fn publish(t: &Thread, time: u64, bytes: u64) {
     t.last.set(time);
-    let position = t.position.get() + bytes;
-    t.position.set(position);
     // SAFETY: the thread's header, see `enter`; its records were written before.
-    unsafe { protocol::published(t.header.get(), position) };
+    unsafe { protocol::published(t.header.get(), bytes) };
 }
 
 #[inline(always)]

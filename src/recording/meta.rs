@@ -5,7 +5,6 @@
 use super::{Recording, files};
 use crate::os::undisturbed::undisturbed;
 use crate::settings::config::{self, Config};
-use clscope_io::output::create_new;
 use clscope_trace::defs;
 use std::io::Write;
 use std::path::Path;
@@ -43,11 +42,17 @@ fn kept(settings: &Config) -> usize {
 /// The first definition of a trace.
 pub fn process(files: &files::Files, settings: &Config, layer: bool) -> defs::Process {
     let (mpi_rank, mpi_size) = mpi();
-    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let arguments = arguments.split(|b| *b == 0).map(|a| String::from_utf8_lossy(a).into_owned());
-    let mut arguments: Vec<String> = arguments.collect();
-    // The list ends with a NUL, not with an empty argument.
-    arguments.pop();
+    let mut arguments: Vec<String> = match std::fs::read("/proc/self/cmdline") {
+        Ok(words) => {
+            let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+            let mut arguments: Vec<String> = words.split(|b| *b == 0).map(text).collect();
+            // The list ends with a NUL, not with an empty argument.
+            arguments.pop();
+            arguments
+        }
+        // Without /proc: what the process was started with.
+        Err(_) => std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+    };
     arguments.truncate(kept(settings));
     defs::Process {
         pid: files.header.pid,
@@ -107,20 +112,17 @@ fn write(files: &files::Files, end: Option<u64>) {
     });
     // Under a temporary name: a reader never sees half of it. Failing costs a convenience, the
     // definitions say it all.
-    let temporary = files.directory.join(format!(".meta.{}.json", files.stem));
+    let temporary = format!(".meta.{}.json", files.stem);
     if let Ok(text) = serde_json::to_vec_pretty(&meta) {
         undisturbed(|| {
-            if replace(&temporary, &text).is_ok() {
-                let _ = std::fs::rename(&temporary, &path);
+            // What stands under a name of ours is removed, never written through.
+            files.folder.remove(&temporary);
+            let written = files.folder.create(&temporary).and_then(|mut f| f.write_all(&text));
+            if written.is_ok() {
+                let _ = files.folder.rename(&temporary, "meta.json");
             }
         });
     }
-}
-
-/// Writes a file of a name that is ours: what stands there is removed, never written through.
-fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let _ = std::fs::remove_file(path);
-    create_new(path, files::access())?.write_all(text)
 }
 
 fn by_another(path: &Path, pid: u32) -> bool {

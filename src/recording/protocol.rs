@@ -8,6 +8,7 @@
 
 use crate::os::sync::{AtomicU64, Ordering, fence};
 use clscope_trace::file::{RING_MAGIC, ring};
+use clscope_trace::record::Run;
 
 /// A word of a ring's header.
 ///
@@ -26,14 +27,67 @@ pub const fn parts(position: u64) -> (u64, usize) {
     (position >> 32, (position & 0xffff_ffff) as usize)
 }
 
-/// Makes records visible up to a position, whatever kills the process next.
+/// Makes so many bytes of records more visible, whatever kills the process next.
 ///
 /// # Safety
 /// As [`cell`]; the calling thread's own ring, whose records were written before.
 #[inline(always)]
-pub unsafe fn published(header: *mut u8, position: u64) {
+pub unsafe fn published(header: *mut u8, bytes: u64) {
     // SAFETY: the caller's promise.
-    unsafe { cell(header, ring::POSITION) }.store(position, Ordering::Release);
+    let position = unsafe { cell(header, ring::POSITION) };
+    // One instruction where the processor adds to memory.
+    position.store(position.load(Ordering::Relaxed) + bytes, Ordering::Release);
+}
+
+/// Sequence number of the block that the calling thread fills, and how many bytes it published, in
+/// the form that the header has.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own ring.
+pub unsafe fn position(header: *mut u8) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::POSITION) }.load(Ordering::Relaxed)
+}
+
+/// Adds a call to the run that is a ring's last record: `span` ticks after the end of its first call.
+/// Whether its numbers hold it.
+///
+/// # Safety
+/// `run` points to the words of a published run, which the calling thread alone writes.
+#[inline(always)]
+pub unsafe fn add_to_run(run: *mut u64, span: u32, duration: u32) -> bool {
+    // SAFETY: the caller's promise: places of a run.
+    let word = |at: usize| unsafe { &*run.cast::<AtomicU64>().add(at) };
+    let counted = word(Run::COUNT).load(Ordering::Relaxed);
+    let before = Run::state(counted as u32);
+    let sums = word(before).load(Ordering::Relaxed);
+    let total = (sums & 0xffff_ffff) + u64::from(duration);
+    if total >> 32 != 0 {
+        return false;
+    }
+    let extremes = word(before + 1).load(Ordering::Relaxed);
+    let (shortest, longest) = (extremes as u32, (extremes >> 32) as u32);
+    let (shortest, longest) = (shortest.min(duration), longest.max(duration));
+    let extremes = u64::from(shortest) | u64::from(longest) << 32;
+    // SAFETY: the caller's promise.
+    unsafe { grow_run(run, counted, [total | u64::from(span) << 32, extremes]) };
+    true
+}
+
+/// Gives a run its next state and then one call more than the word `counted` says.
+///
+/// # Safety
+/// As [`add_to_run`].
+#[inline(always)]
+unsafe fn grow_run(run: *mut u64, counted: u64, state: [u64; 2]) {
+    // SAFETY: the caller's promise: places of a run.
+    let word = |at: usize| unsafe { &*run.cast::<AtomicU64>().add(at) };
+    let next = Run::state(counted as u32 + 1);
+    // A reader that sees what is stored here sees the count that is there now, or asks again.
+    overwriting();
+    word(next).store(state[0], Ordering::Relaxed);
+    word(next + 1).store(state[1], Ordering::Relaxed);
+    word(Run::COUNT).store(counted + 1, Ordering::Release);
 }
 
 /// A block up to this sequence number is in a segment.
@@ -103,8 +157,9 @@ pub unsafe fn free(header: *mut u8) {
     unsafe { cell(header, ring::THREAD) }.store(0, Ordering::Release);
 }
 
-/// Records of the new block overwrite those of the one before: readers of a running process must
-/// see the header first.
+/// What comes overwrites what readers of a running process may be reading: they must see first that
+/// it does not hold any more.
+#[inline(always)]
 fn overwriting() {
     fence(Ordering::Release);
 }
@@ -153,10 +208,10 @@ mod loom_tests {
             unsafe { begin(self.header(), &new) };
         }
         /// Writes a record behind `used` others and publishes it.
-        fn record(&self, sequence: u64, used: usize, number: u64) {
+        fn record(&self, used: usize, number: u64) {
             self.word(used).store(number, Ordering::Relaxed);
             // SAFETY: as above.
-            unsafe { published(self.header(), sequence << 32 | (used as u64 + 1) * 8) };
+            unsafe { published(self.header(), 8) };
         }
     }
 
@@ -222,7 +277,7 @@ mod loom_tests {
                 }
                 used = 0;
             }
-            region.record(sequence, used, number);
+            region.record(used, number);
             used += 1;
             returned.store(number, Ordering::Release);
         }
@@ -278,7 +333,7 @@ mod loom_tests {
                 shared.full.lock().push((at, sequence - 1));
                 at = next;
             }
-            shared.regions[at].record(sequence, 0, sequence + 1);
+            shared.regions[at].record(0, sequence + 1);
             shared.returned.store(sequence + 1, Ordering::Release);
         }
     }
@@ -339,5 +394,95 @@ mod loom_tests {
     #[should_panic(expected = "is missing")]
     fn with_the_segment_first_a_full_ring_is_missed() {
         check_hand_over(Care { ring_first: false, ..ALL }, 2);
+    }
+
+    /// Calls that a run grows by: with two, the second overwrites what a reader of the first reads.
+    const CALLS: u32 = 2;
+
+    /// A run whose every call takes two ticks. The writer has no need to read what it wrote: loom
+    /// takes the last access to a word for the only one that matters.
+    fn check_run(again: bool) {
+        let of = |count: u32| Run {
+            function: 1,
+            small: 0,
+            id: 0,
+            count,
+            first: 2,
+            span: count - 1,
+            total: 2 * count,
+            shortest: 2,
+            longest: 2,
+        };
+        loom::model(move || {
+            let words = clscope_trace::record::run(&of(1), 0).into_iter();
+            let run: Arc<Vec<AtomicU64>> = Arc::new(words.map(AtomicU64::new).collect());
+            let writer = {
+                let run = Arc::clone(&run);
+                thread::spawn(move || {
+                    let at = run.as_ptr().cast_mut().cast();
+                    for count in 1..=CALLS {
+                        let state = of(count + 1).state_words();
+                        // SAFETY: a run that this thread alone writes.
+                        unsafe { grow_run(at, u64::from(count) | 2 << 32, state) };
+                    }
+                })
+            };
+            let counted = run[Run::COUNT].load(Ordering::Acquire);
+            let at = Run::state(counted as u32);
+            let state = [at, at + 1].map(|at| run[at].load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            let same = run[Run::COUNT].load(Ordering::Relaxed) == counted;
+            if same || !again {
+                assert_eq!(state, of(counted as u32).state_words(), "{} calls", counted as u32);
+                assert_eq!(counted >> 32, 2, "the first stays");
+            }
+            writer.join().unwrap();
+            assert_eq!(run[Run::COUNT].load(Ordering::Relaxed) as u32, 1 + CALLS);
+        });
+    }
+
+    #[test]
+    fn a_run_that_grows_is_seen_with_the_state_of_its_count() {
+        check_run(true);
+    }
+
+    #[test]
+    #[should_panic(expected = "calls")]
+    fn without_asking_for_the_count_again_a_run_mixes_its_states() {
+        check_run(false);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use clscope_trace::record::{self, Record};
+    use clscope_trace::stream::Block;
+
+    #[test]
+    fn a_run_keeps_count_total_extremes_and_span() {
+        let first = Run {
+            function: 1,
+            small: 2,
+            id: 3,
+            count: 1,
+            first: 20,
+            span: 0,
+            total: 20,
+            shortest: 20,
+            longest: 20,
+        };
+        let mut words = record::run(&first, 5);
+        for (span, duration) in [(30, 10), (100, 40), (110, 5)] {
+            // SAFETY: the words of a run that nobody else has.
+            assert!(unsafe { add_to_run(words.as_mut_ptr(), span, duration) });
+        }
+        // SAFETY: as above.
+        let full = unsafe { add_to_run(words.as_mut_ptr(), 200, u32::MAX - 74) };
+        assert!(!full, "a total of more than 32 bits is refused");
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let block = Block { thread: 0, sequence: 0, base: 0, payload: &bytes };
+        let run = Run { count: 4, span: 110, total: 75, shortest: 5, longest: 40, ..first };
+        assert_eq!(block.records().collect::<Vec<_>>(), [(115, Record::Run(run))]);
     }
 }

@@ -83,6 +83,7 @@ fn put(t: &Thread, words: &[u64]) {
         std::ptr::copy_nonoverlapping(words.as_ptr(), at, words.len());
         t.cursor.set(at.add(words.len()));
     }
+    t.key.set(0);
 }
 
 /// Writes one long record, with a prefix where its delta or duration needs more than 32 bits.
@@ -169,6 +170,7 @@ fn write_short<const N: usize>(
         cursor.cast::<[u64; N]>().write(words);
         t.cursor.set(cursor.add(N));
     }
+    t.key.set(0);
     publish(t, time, (N * 8) as u64);
     compiler_fence(Ordering::SeqCst);
     t.writing.set(outer);
@@ -287,11 +289,37 @@ pub fn count_dropped(t: &Thread, records: u64) {
     unsafe { cell(t.header.get(), ring::DROPPED) }.fetch_add(records, Ordering::Relaxed);
 }
 
-/// Takes a ring for a thread that has none, before its first call.
-pub fn begin(t: &Thread) {
-    if let Some(recording) = current() {
-        undisturbed(|| acquire(t, recording, SIZES[0], None, now()));
+/// Takes a ring for a thread that has none, before its first call. Whether the thread is in a call
+/// all the same: its state was wiped in the middle of one.
+pub fn begin(t: &Thread) -> bool {
+    let Some(recording) = current() else { return false };
+    undisturbed(|| {
+        if recovered(t, recording) {
+            // SAFETY: the thread's header.
+            return unsafe { cell(t.header.get(), ring::CALL) }.load(Ordering::Relaxed) != 0;
+        }
+        acquire(t, recording, SIZES[0], None, now());
+        false
+    })
+}
+
+/// Takes the ring back that the thread had before its state was wiped. The dynamic linker makes the
+/// thread-locals of a library anew, in all threads, where the library is opened before its
+/// constructors ran: by a loader that finds us among its layers, in a call that another library's
+/// constructor makes.
+#[cold]
+fn recovered(t: &Thread, recording: &'static Recording) -> bool {
+    let Some(key) = KEY.load(Ordering::Acquire).checked_sub(1) else { return false };
+    // SAFETY: a valid key. Its value is NULL or the leaked box that only this thread uses.
+    let kept = unsafe { libc::pthread_getspecific(key as libc::pthread_key_t).cast::<Owned>() };
+    // SAFETY: as above.
+    let Some(owned) = (unsafe { kept.as_mut() }) else { return false };
+    if !std::ptr::eq(owned.recording, recording) {
+        return false;
     }
+    t.ring.set(kept);
+    agree(t, owned);
+    true
 }
 
 /// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one.
@@ -305,7 +333,7 @@ fn room_made(t: &Thread, time: u64) -> bool {
     let Some(recording) = current() else { return false };
     let owned = t.ring.get();
     if owned.is_null() {
-        return acquire(t, recording, SIZES[0], None, time);
+        return recovered(t, recording) || acquire(t, recording, SIZES[0], None, time);
     }
     // SAFETY: set by `acquire` to a leaked box that only this thread uses.
     let owned = unsafe { &mut *owned };
@@ -351,7 +379,8 @@ fn acquire(
         }
     };
     let (thread, sequence) = match keep {
-        Some(thread) => (thread, t.position.get() >> 32),
+        // SAFETY: the thread's header.
+        Some(thread) => (thread, protocol::parts(unsafe { protocol::position(t.header.get()) }).0),
         None => (recording.next_thread.fetch_add(1, Ordering::Relaxed), 0),
     };
     // A record's time may be before the last one's.
@@ -361,8 +390,8 @@ fn acquire(
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
     t.ring.set(Box::into_raw(Box::new(Owned { recording, region, thread, failed })));
+    on_exit(t.ring.get());
     if old.is_null() {
-        on_exit(t);
         name_thread(recording, thread);
     } else {
         // SAFETY: made by an earlier `acquire`, not referenced any more.
@@ -411,8 +440,8 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
         let dropped = cell(before, ring::DROPPED).swap(0, Ordering::Relaxed);
         cell(header, ring::DROPPED).fetch_add(dropped, Ordering::Relaxed);
     }
-    t.position.set(sequence << 32);
     t.last.set(time);
+    t.key.set(0);
     // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at its size.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
@@ -427,7 +456,8 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
         return false;
     }
     let Ok(next) = region(recording, LARGEST) else { return false };
-    let position = t.position.get();
+    // SAFETY: the thread's header.
+    let position = unsafe { protocol::position(owned.header()) };
     let (sequence, used) = protocol::parts(position);
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
@@ -473,7 +503,8 @@ fn name_thread(recording: &Recording, index: u32) {
 /// and counted, and the ring begins anew all the same: the newest stay in it.
 fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     let header = owned.header();
-    let position = t.position.get();
+    // SAFETY: the thread's header.
+    let position = unsafe { protocol::position(header) };
     let (sequence, used) = protocol::parts(position);
     if used > 0 {
         // SAFETY: the last 64 bytes of the header and the `used` bytes behind it, all of them in
@@ -508,11 +539,11 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     }
     let base = t.last.get().max(if used == 0 { time } else { 0 });
     // SAFETY: the thread's header and the first word behind it.
-    let next = unsafe {
+    unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
-        protocol::next_block(header, position, base)
-    };
-    t.position.set(next);
+        protocol::next_block(header, position, base);
+    }
+    t.key.set(0);
 }
 
 /// Records that are lost with a block that could not be written, and those that it told were
@@ -524,6 +555,7 @@ fn lost_with(framed: &[u8]) -> (u64, u64) {
     block.records().fold((0, 0), |(failed, others), (_, record)| match record {
         Record::Dropped { count, reason: DropReason::WriteFailed } => (failed + count, others),
         Record::Dropped { count, .. } => (failed, others + count),
+        Record::Run(run) => (failed + u64::from(run.count), others),
         _ => (failed + 1, others),
     })
 }
@@ -555,11 +587,14 @@ pub fn mend(t: &Thread) {
     // SAFETY: set by `acquire` to a leaked box that only this thread uses; what was left held no
     // reference to it, since no signal comes through while a ring is drained.
     let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
+    agree(t, owned);
+}
+
+/// Makes the thread's view agree with what its ring's header says.
+fn agree(t: &Thread, owned: &mut Owned) {
     let header = owned.header();
     // SAFETY: the thread's header.
-    let position = unsafe { cell(header, ring::POSITION) }.load(Ordering::Relaxed);
-    let (_, used) = protocol::parts(position);
-    t.position.set(position);
+    let (_, used) = protocol::parts(unsafe { protocol::position(header) });
     // SAFETY: what is used lies behind the header, in the region.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN + used).cast());
@@ -584,18 +619,23 @@ pub fn forget(t: &Thread) {
     t.cursor.set(null_mut());
     t.limit.set(null_mut());
     t.header.set((&raw const SCRATCH).cast_mut().cast());
-    t.position.set(0);
     t.last.set(0);
+    t.key.set(0);
     t.forget_kept();
+    on_exit(null_mut());
 }
 
 /// Key whose destructor returns rings, plus 1; 0 before it is made.
 static KEY: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks for `thread_ends` at the end of the calling thread.
-fn on_exit(t: &Thread) {
+/// Asks for `thread_ends` at the end of the calling thread, and keeps its ring where nothing wipes
+/// it; NULL for neither.
+fn on_exit(ring: *mut Owned) {
     let mut key = KEY.load(Ordering::Acquire);
     if key == 0 {
+        if ring.is_null() {
+            return;
+        }
         let mut made: libc::pthread_key_t = 0;
         // SAFETY: `thread_ends` is a function of this library, which is never unloaded.
         if unsafe { libc::pthread_key_create(&mut made, Some(thread_ends)) } != 0 {
@@ -611,10 +651,8 @@ fn on_exit(t: &Thread) {
             }
         }
     }
-    // SAFETY: a valid key; the value only has to be non-NULL for the destructor to run.
-    unsafe {
-        libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::from_ref(t).cast())
-    };
+    // SAFETY: a valid key.
+    unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, ring.cast()) };
 }
 
 unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {

@@ -79,6 +79,11 @@ pub fn running() -> bool {
     matches!(word().load(Ordering::Relaxed), ACTIVE | FILTERED)
 }
 
+/// Whether this copy of the library records the process, or is about to.
+pub fn begun() -> bool {
+    !matches!(word().load(Ordering::Relaxed), UNBEGUN | OFF)
+}
+
 /// Gives up recording in this process, for good.
 pub fn disable() {
     word().store(OFF, Ordering::Relaxed);

@@ -22,8 +22,9 @@ pub struct Thread {
     pub header: Cell<*mut u8>,
     /// Time of the last record.
     pub last: Cell<u64>,
-    /// Value of the header's position.
-    pub position: Cell<u64>,
+    /// The last record in the ring: what a [`plain`](clscope_trace::record::plain) record of it says
+    /// but its times, if it is one or a run of such; else 0.
+    pub key: Cell<u64>,
     /// The ring's owner entry, NULL without a ring.
     pub ring: Cell<*mut Owned>,
     /// What the layers above keep for the thread, NULL before they do.
@@ -166,7 +167,7 @@ thread_local! {
             limit: Cell::new(std::ptr::null_mut()),
             header: Cell::new((&raw const SCRATCH).cast_mut().cast()),
             last: Cell::new(0),
-            position: Cell::new(0),
+            key: Cell::new(0),
             ring: Cell::new(std::ptr::null_mut()),
             kept: Cell::new(std::ptr::null_mut()),
             depth: Cell::new(FRESH),

@@ -3,6 +3,7 @@
 //! there is none.
 
 use crate::os::current::Current;
+use crate::os::objects::{self, is_ours};
 use crate::recording::diag;
 use libloading::os::unix::Library;
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
@@ -45,7 +46,7 @@ pub fn beside(neighbour: *const c_void, name: &CStr) -> *mut c_void {
 }
 
 /// The address of a name in a library, NULL if it is not there or ours.
-fn defined(library: &Library, name: &CStr) -> *mut c_void {
+pub fn defined(library: &Library, name: &CStr) -> *mut c_void {
     // SAFETY: only the address is taken; its type is the caller's affair.
     let found = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
     let found = found.map_or(null_mut(), |symbol| *symbol);
@@ -57,7 +58,7 @@ fn names_a_loader(file: &[u8]) -> bool {
 }
 
 /// Another handle of a library that is loaded.
-fn loaded(name: &CStr) -> Option<Library> {
+pub fn loaded(name: &CStr) -> Option<Library> {
     const LOADED: c_int = libc::RTLD_NOLOAD | libc::RTLD_LAZY;
     // SAFETY: RTLD_NOLOAD only gives a handle to what is loaded.
     unsafe { Library::open(Some(OsStr::from_bytes(name.to_bytes())), LOADED) }.ok()
@@ -83,56 +84,15 @@ struct Object {
 
 /// The object that holds an address.
 fn object(address: *const c_void) -> Option<Object> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: an all-zero Dl_info is valid, and dladdr accepts any address.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is writable.
-    if unsafe { libc::dladdr(address, &mut info) } == 0 {
-        return None;
-    }
-    let name = if info.dli_fname.is_null() {
-        CString::default()
-    } else {
-        // SAFETY: a name of the dynamic linker is a C string while the object is loaded.
-        unsafe { CStr::from_ptr(info.dli_fname) }.to_owned()
-    };
-    Some(Object { base: info.dli_fbase as usize, name })
-}
-
-/// Whether an address lies in this library.
-pub fn is_ours(address: *const c_void) -> bool {
-    object_of(address).is_some_and(|base| Some(base) == object_of(is_ours as *const c_void))
-}
-
-/// Base address of the object that holds `address`.
-fn object_of(address: *const c_void) -> Option<usize> {
-    object(address).map(|object| object.base)
+    objects::holding(address, |base, name| Object { base, name: name.to_owned() })
 }
 
 /// A loader that is in the process already, outside the global scope: bundled with a Python wheel,
 /// say. A library named like an OpenCL loader comes before any other that exports the API (a driver
 /// that can be linked directly).
 fn loaded_loader() -> Option<Library> {
-    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> i32 {
-        // SAFETY: `out` is the vector below, `info` is valid during the call.
-        let (out, name) = unsafe { (&mut *out.cast::<Vec<CString>>(), (*info).dlpi_name) };
-        if !name.is_null() {
-            // SAFETY: the dynamic linker's names are C strings.
-            let name = unsafe { CStr::from_ptr(name) };
-            if !name.is_empty() {
-                out.push(name.to_owned());
-            }
-        }
-        0
-    }
-    let mut names: Vec<CString> = Vec::new();
-    // SAFETY: `collect` has the right type and `names` outlives the call. It only copies names:
-    // dlopen is not allowed in there.
-    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
     let mut fallback = None;
-    for name in &names {
+    for name in &objects::files() {
         let Some(library) = loaded(name) else { continue };
         let symbol = defined(&library, c"clGetPlatformIDs");
         // A look-up in a handle also searches what the object depends on: it must be the object

@@ -1,6 +1,8 @@
 //! Which object of the process a slot's functions came from, and whether it is still there.
+#![forbid(unsafe_code)]
 
-use std::ffi::{CStr, c_void};
+use crate::os::objects;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A mapped object, told from another that came to lie at the same address later.
@@ -14,22 +16,12 @@ pub struct Object {
 impl Object {
     /// The object that holds an address.
     pub fn of(address: *const c_void) -> Option<Self> {
-        // SAFETY: an all-zero Dl_info is valid.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: `info` is writable, and dladdr accepts any address.
-        if address.is_null() || unsafe { libc::dladdr(address, &mut info) } == 0 {
-            return None;
-        }
-        let name = if info.dli_fname.is_null() {
-            c""
-        } else {
-            // SAFETY: a name of the dynamic linker is a C string.
-            unsafe { CStr::from_ptr(info.dli_fname) }
-        };
-        let hash = name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Some(Self { base: info.dli_fbase as usize, name: hash })
+        objects::holding(address, |base, name| {
+            let hash = name.to_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            Self { base, name: hash }
+        })
     }
 }
 

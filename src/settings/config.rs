@@ -30,6 +30,8 @@ pub struct Config {
     pub shared: bool,
     /// The application's arguments are recorded.
     pub arguments: bool,
+    /// Identical calls in a row share a record.
+    pub collapse: bool,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
@@ -102,6 +104,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let clock_markers = flag(s::CLOCK_MARKERS, true);
     let shared = flag(s::SHARED, false);
     let arguments = flag(s::ARGUMENTS, true);
+    let collapse = flag(s::COLLAPSE, true);
     let mut understood = Understood { complaints, text: &text };
     let device_timing =
         understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
@@ -163,6 +166,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         clock_markers,
         shared,
         arguments,
+        collapse,
         snapshot,
         counters,
         sensors,
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn nothing_set_is_what_the_table_says() {
         let config = with(&[]);
-        assert!(config.enable && config.clock_markers && config.sensors);
+        assert!(config.enable && config.clock_markers && config.sensors && config.collapse);
         assert!(!config.start_paused && !config.quiet && !config.snapshot);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));

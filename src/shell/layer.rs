@@ -4,8 +4,8 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::P;
 use crate::abi::functions::{COUNT, DISPATCH};
-use crate::recording::{diag, guard};
-use crate::runtime::{owners, real};
+use crate::recording::{diag, guard, state};
+use crate::runtime::{copies, owners, real};
 use crate::shell::{exports, lifecycle};
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -49,9 +49,11 @@ pub unsafe extern "C" fn clGetLayerInfo(
     size_ret: *mut usize,
 ) -> i32 {
     let version = CL_LAYER_API_VERSION_100.to_ne_bytes();
+    let records = u32::from(state::begun()).to_ne_bytes();
     let answer: &[u8] = match param_name {
         cl::CL_LAYER_API_VERSION => &version,
         cl::CL_LAYER_NAME => NAME,
+        copies::RECORDS => &records,
         _ => return cl::CL_INVALID_VALUE,
     };
     if !value.is_null() {

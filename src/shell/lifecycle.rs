@@ -6,7 +6,7 @@ use crate::facts::{objects, user_events};
 use crate::features::{call_sites, counters, device_time, intel_queue, sampler};
 use crate::hooks::{extension, instead};
 use crate::recording::{self, Recording, diag, fork, guard, meta, state};
-use crate::runtime::real;
+use crate::runtime::{copies, real};
 use crate::settings::config;
 use clscope_trace::defs::Exit;
 use std::ffi::c_void;
@@ -40,6 +40,9 @@ pub fn find(slot: usize, function: u16) -> *mut c_void {
 fn start() -> bool {
     static EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
     let settings = config::get();
+    if copies::recording().is_some() {
+        return false;
+    }
     let layer = real::LAYERS.clone().any(|slot| !real::known(slot, 0).is_null());
     let recording = match Recording::begin(settings, layer) {
         Ok(recording) => recording,

@@ -49,6 +49,8 @@ pub struct Call {
     pub end: i64,
     /// Error code.
     pub result: i32,
+    /// How many calls in a row it stands for.
+    pub times: usize,
     /// Kept arguments by name.
     pub arguments: BTreeMap<String, u64>,
 }
@@ -182,6 +184,7 @@ impl Recorded {
                         begin,
                         end,
                         result: call.result,
+                        times: call.count() as usize,
                         arguments,
                     });
                 }
@@ -263,6 +266,12 @@ impl Process {
     /// How often a function was called.
     #[must_use]
     pub fn count(&self, function: &str) -> usize {
+        self.calls.iter().filter(|c| c.name == function).map(|c| c.times).sum()
+    }
+
+    /// How many records there are of calls of a function: of a run of identical calls one.
+    #[must_use]
+    pub fn records(&self, function: &str) -> usize {
         self.calls.iter().filter(|c| c.name == function).count()
     }
 

@@ -135,9 +135,18 @@ impl Device {
         }
     }
 
-    /// Ends harvesting: drivers are about to be torn down.
+    /// Whether harvesting has ended.
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends harvesting: drivers are about to be torn down. What destructors enqueue from now on is
+    /// not timed, and says so.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
+        if let Some(queues) = self.queues.try_lock() {
+            queues.iter().for_each(|queue| queue.timed.store(false, Ordering::Relaxed));
+        }
         self.reaper.leave_opencl();
     }
 
@@ -186,6 +195,7 @@ pub fn queue_created(device: &Device, new: NewQueue) -> &'static Queue {
         device: new.device as usize,
         timed: AtomicBool::new(
             device.timing != DeviceTiming::Off
+                && !device.stopped()
                 && (new.profiling_added || new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         ),
         app_profiling: AtomicBool::new(new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),

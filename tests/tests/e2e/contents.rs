@@ -388,3 +388,42 @@ fn filters_leave_out_what_they_name() {
     assert_eq!(recorded.launches(), 10);
     assert_eq!(recorded.only().count("clSetKernelArg"), 0);
 }
+
+#[test]
+fn commands_without_an_event_and_those_at_exit_say_why_they_have_no_time() {
+    for runtime in [Runtime::real(), vec![Runtime::FakeLoader]].concat() {
+        let fake = runtime == Runtime::FakeLoader;
+        let (line, without) = match runtime {
+            Runtime::Pocl => ("no_event 100", 100),
+            Runtime::FakeLoader => ("no_event 100 waits late", 200),
+            _ => ("no_event 100 waits", 200),
+        };
+        let stage = Stage::new(runtime);
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for method in ["event", "sync", "off"] {
+            for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+                stage.forget("t");
+                let with = stage.app(mode, "t", line).env("CLSCOPE_DEVICE_TIMING", method).run();
+                assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+                let recorded = Recorded::read(&[&stage.trace("t")]);
+                let process = recorded.only();
+                let ends =
+                    |wanted: End| process.commands.iter().filter(|c| c.end_state == wanted).count();
+                if method == "off" {
+                    assert_eq!(ends(End::Untimed(Untimed::TimingOff, 0)), process.commands.len());
+                    continue;
+                }
+                assert_eq!(ends(End::Untimed(Untimed::NoEvent, 0)), without, "{mode:?} {method}");
+                let late = ends(End::Untimed(Untimed::Exiting, 0));
+                assert_eq!(late, usize::from(fake), "{mode:?} {method}");
+                let timed = process.commands.iter().filter(|c| c.raw().is_some()).count();
+                assert_eq!(timed, 100, "{mode:?} {method}");
+                let warned = recorded.issues.iter().filter(|i| {
+                    i.kind.severity() == clscope_analysis::issue::Severity::Warning
+                        && i.to_string().contains("no event")
+                });
+                assert_eq!(warned.count(), 0, "{:?}", recorded.issues);
+            }
+        }
+    }
+}

@@ -140,3 +140,67 @@ fn nothing_is_written_through_links_nor_into_anothers_directory() {
         assert_eq!(std::fs::read_dir(stage.join("elsewhere")).unwrap().count(), 0, "{mode:?}");
     }
 }
+
+/// What a process can do with six descriptors it can do recorded. Programs are compiled before:
+/// PoCL's linker needs more.
+#[test]
+fn an_application_that_may_have_few_descriptors_has_them_all() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let app = clscope_tests::artifacts().fixture("linked");
+        stage.app(Mode::Bare, "bare", "linked 3").run().success();
+        let script = format!("ulimit -n 6; exec '{}' 3", app.display());
+        let bare = stage.program(Mode::Bare, "bare", "sh").args(["-c", &script]).run().success();
+        for mode in Mode::RECORDING {
+            stage.forget("t");
+            let with = stage.program(mode, "t", "sh").args(["-c", &script]).run();
+            assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+            let recorded = Recorded::read(&[&stage.trace("t")]);
+            assert_eq!(recorded.only().launches(None), 3, "{mode:?}");
+        }
+    }
+}
+
+/// Where the application runs is its own affair: the trace is named by its whole path.
+#[test]
+fn applications_in_a_directory_that_takes_no_files_are_recorded_elsewhere() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = clscope_tests::artifacts().fixture("linked");
+    let command = clscope_tests::artifacts().clscope();
+    for script in [
+        // Root writes to a directory whatever its mode; /proc takes no file of anybody's.
+        "cd /proc && exec",
+        "mkdir gone && cd gone && rmdir ../gone && exec",
+    ] {
+        let bare = format!("{script} '{}' 3", app.display());
+        let bare = stage.program(Mode::Bare, "bare", "sh").args(["-c", &bare]).run().success();
+        stage.forget("t");
+        let with = format!(
+            "{script} '{}' record -q -f -o '{}' -- '{}' 3",
+            command.display(),
+            stage.trace("t").display(),
+            app.display()
+        );
+        let with = stage.program(Mode::Bare, "t", "sh").args(["-c", &with]).run();
+        assert_eq!(with.seen(), bare.seen(), "{script}: {}", with.stderr);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        assert_eq!(recorded.only().launches(None), 3, "{script}");
+    }
+}
+
+#[test]
+fn the_closing_line_of_a_recording_begins_a_line() {
+    let stage = Stage::new(Runtime::Pocl);
+    let command = clscope_tests::artifacts().clscope();
+    for (words, before) in [("partial", "partial\n"), ("whole\\n", "whole\n")] {
+        stage.forget("t");
+        let script = format!(
+            "'{}' record -f -o t -- sh -c \"printf '{words}' >&2\" 2>said",
+            command.display()
+        );
+        stage.program(Mode::Bare, "t", "sh").args(["-c", &script]).run().success();
+        let said = std::fs::read_to_string(stage.join("said")).unwrap();
+        let rest = said.strip_prefix(before).unwrap_or_else(|| panic!("{said:?}"));
+        assert!(rest.starts_with("clscope: ") && !rest.contains("\n\n"), "{said:?}");
+    }
+}

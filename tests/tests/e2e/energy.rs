@@ -74,10 +74,11 @@ impl Tree {
     }
 
     /// Records two_powers with options while the counters rise. The application goes on until the
-    /// sampler has stored readings in `lost.len()` goes; with the nth go so many microjoules are
+    /// sampler has stored readings of its work in `lost.len()` goes; with the nth go so many microjoules are
     /// lost to the counters, as on a reset.
     fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
         let (goes_on, stop) = (AtomicBool::new(false), stage.join("stop"));
+        let begun = stage.join("stop.begun");
         let readings = stage.trace("t").join("sensors.clt");
         let from = Instant::now();
         std::thread::scope(|scope| {
@@ -91,9 +92,12 @@ impl Tree {
                     still = still.max(from.elapsed().as_secs_f64() - before);
                     before = seconds;
                     let now = std::fs::metadata(&readings).map_or(0, |m| m.len());
-                    // The first readings fill some kilobytes; before them are the header and what
-                    // was found.
-                    if now > length + 10_000 {
+                    // So many readings fall into the application's work.
+                    if !begun.exists() {
+                        // A busy machine may take long to compile the kernels: these readings show
+                        // nothing of them.
+                        length = now;
+                    } else if now > length + 10_000 {
                         length = now;
                         back += lost.get(goes).copied().unwrap_or(0);
                         goes += 1;

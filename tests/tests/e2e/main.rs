@@ -17,6 +17,7 @@ mod loading;
 mod markers;
 mod merging;
 mod overhead;
+mod polling;
 mod privacy;
 mod processes;
 mod real_apps;

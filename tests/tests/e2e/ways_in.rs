@@ -309,3 +309,55 @@ fn extension_functions_are_seen_through_their_pointers() {
         assert_eq!(process.count("clGetExtensionFunctionAddressForPlatform"), 3, "{mode:?}");
     }
 }
+
+/// The loader opens our library anew in the middle of the first call, before its constructors ran:
+/// the dynamic linker then makes the thread's state anew.
+#[test]
+fn a_first_call_from_a_librarys_constructor_is_recorded_once() {
+    for runtime in [Runtime::real(), vec![Runtime::FakeDriver]].concat() {
+        let stage = Stage::new(runtime.clone());
+        let (finished, alone) = stage.record(Mode::Preload, "early 5");
+        assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+        let count = |of: &Recorded| of.only().count("clGetPlatformIDs");
+        for mode in Mode::RECORDING {
+            let (with, recorded) = stage.record(mode, "early 5");
+            assert_eq!(with.stdout, finished.stdout, "{mode:?}: {}", with.stderr);
+            let process = recorded.only();
+            assert_eq!(process.launches(None), 5, "{mode:?} {runtime:?}");
+            // A layer does not see how the loader finds its platforms.
+            if mode != Mode::Layer {
+                assert_eq!(count(&recorded), count(&alone), "{mode:?} {runtime:?}");
+            }
+            assert!(process.in_calls.is_empty(), "{mode:?}: {:?}", process.in_calls);
+            assert!(process.calls.iter().all(|c| c.end >= c.begin), "{mode:?}");
+            let codes = recorded.issue_codes();
+            assert!(!codes.contains(&"time-ran-back"), "{mode:?}: {codes:?}");
+        }
+    }
+}
+
+#[test]
+fn of_two_copies_of_the_recorder_one_records() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let copy = stage.join("another.so");
+        std::fs::copy(artifacts().recorder(), &copy).unwrap();
+        let (_, alone) = stage.record(Mode::Preload, "linked 10");
+        let both = format!("{}:{}", artifacts().recorder().display(), copy.display());
+        for (mode, name, value) in [
+            (Mode::Preload, "OPENCL_LAYERS", copy.display().to_string()),
+            (Mode::Record, "OPENCL_LAYERS", copy.display().to_string()),
+            (Mode::Preload, "LD_PRELOAD", both),
+        ] {
+            stage.forget("t");
+            stage.app(mode, "t", "linked 10").env(name, &value).run().success();
+            let recorded = Recorded::read(&[&stage.trace("t")]);
+            let process = recorded.only();
+            assert_eq!(process.launches(None), 10, "{mode:?} {name}={value}");
+            for function in ["clSetKernelArg", "clCreateBuffer", "clFinish"] {
+                let expected = alone.only().count(function);
+                assert_eq!(process.count(function), expected, "{function} {mode:?} {name}");
+            }
+        }
+    }
+}

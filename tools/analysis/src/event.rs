@@ -74,6 +74,24 @@ pub struct Call<'a> {
     pub result: i32,
     /// What was kept of its arguments; see [`Call::arguments`].
     pub kept: Kept<'a>,
+    /// Where it stands for identical calls in a row, from the beginning of the first to the end of
+    /// the last: what is known of them.
+    pub run: Option<Run>,
+}
+
+/// Identical calls in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How many.
+    pub count: u64,
+    /// Nanoseconds that all of them took.
+    pub total_ns: u64,
+    /// Nanoseconds of the shortest.
+    pub shortest_ns: u64,
+    /// Nanoseconds of the longest.
+    pub longest_ns: u64,
+    /// Nanoseconds of the first.
+    pub first_ns: u64,
 }
 
 /// What was kept of a call's arguments.
@@ -176,6 +194,18 @@ impl Call<'_> {
         object.into_iter().chain(small).chain(long).filter_map(|(index, value)| {
             Some(KeptArgument { argument: function.arguments.get(usize::from(index))?, value })
         })
+    }
+
+    /// How many calls it stands for.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.run.map_or(1, |run| run.count)
+    }
+
+    /// Nanoseconds inside the function: of a run without those between its calls.
+    #[must_use]
+    pub fn inside_ns(&self) -> u64 {
+        self.run.map_or(self.span.duration(), |run| run.total_ns)
     }
 
     /// The command that the call enqueued, if it succeeded in that.

@@ -142,9 +142,10 @@ impl IssueKind {
             | Self::ClockSteps { .. }
             | Self::FalseBounds { .. }
             | Self::OtherHost { .. } => Severity::Note,
-            Self::Untimed { reason: Untimed::NotSampled | Untimed::TimingOff, .. } => {
-                Severity::Note
-            }
+            Self::Untimed {
+                reason: Untimed::NotSampled | Untimed::TimingOff | Untimed::NoEvent,
+                ..
+            } => Severity::Note,
             _ => Severity::Warning,
         }
     }
@@ -320,7 +321,11 @@ impl fmt::Display for IssueKind {
                 write!(f, "{} dropped: {}", count(*records, "record"), reason.text())
             }
             Self::Dropped { records, reason: None } => {
-                write!(f, "{} dropped just before the end", count(*records, "record"))
+                write!(
+                    f,
+                    "{} dropped just before the end: the trace could not be written (disk full or a limit), or the calls came from a signal handler in the middle of another call",
+                    count(*records, "record")
+                )
             }
             Self::NotEnded => write!(
                 f,

@@ -4,7 +4,7 @@
 //! moved up and counted.
 
 use crate::align::Alignment;
-use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome};
+use crate::event::{Call, Command, DeviceTimes, Enqueued, Event, Kept, Mark, Outcome, Run};
 use crate::ids::IdMap;
 use crate::input::Process;
 use crate::issue::Unfinished;
@@ -193,7 +193,31 @@ impl<'t, 'a> Merge<'t, 'a> {
                 span: Span { begin: begin(duration), end: at },
                 result: 0,
                 kept: Kept::Plain { small, id },
+                run: None,
             })),
+            Record::Run(run) => {
+                let begin = begin(run.extent());
+                // A rate for so short a time: what all calls took lies within the run.
+                let mut ns = |duration: u32| {
+                    let from = ticks.saturating_sub(u64::from(duration));
+                    at.since(clock.at(Ticks(from), &mut cursor.hint).min(at))
+                };
+                Taken::Event(Event::Call(Call {
+                    process: process_index,
+                    thread,
+                    function: run.function,
+                    span: Span { begin, end: at },
+                    result: 0,
+                    kept: Kept::Plain { small: run.small, id: run.id },
+                    run: Some(Run {
+                        count: u64::from(run.count),
+                        total_ns: ns(run.total),
+                        shortest_ns: ns(run.shortest),
+                        longest_ns: ns(run.longest),
+                        first_ns: ns(run.first),
+                    }),
+                }))
+            }
             Record::Call { function, duration, result, args } => Taken::Event(Event::Call(Call {
                 process: process_index,
                 thread,
@@ -201,6 +225,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 span: Span { begin: begin(duration), end: at },
                 result,
                 kept: Kept::Words(args),
+                run: None,
             })),
             Record::Command(command) => Taken::Enqueue(
                 Span { begin: begin(command.duration), end: at },
@@ -273,6 +298,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                     span: call,
                     result: enqueued.record.result,
                     kept: Kept::Enqueue(enqueued),
+                    run: None,
                 }))
             }
             Taken::Outcome(id, outcome) => {
@@ -449,11 +475,12 @@ impl<'a> Iterator for Merge<'_, 'a> {
     }
 }
 
-/// Duration of a record in ticks, 0 for what has none.
+/// Time from the beginning of what a record describes to its end, in ticks, 0 for what has none.
 pub(crate) fn duration(record: &Record<'_>) -> u64 {
     match record {
         Record::Plain { duration, .. } | Record::Call { duration, .. } => *duration,
         Record::Command(c) => c.duration,
+        Record::Run(run) => run.extent(),
         _ => 0,
     }
 }

@@ -119,6 +119,27 @@ impl ThreadBuilder {
         self
     }
 
+    /// Calls in a row that take a record together, `period` ns from end to end, of these lengths.
+    pub fn run(&mut self, function: u16, begin: u64, period: u64, lengths: &[u64]) -> &mut Self {
+        let ticks = |ns: u64| (self.host.ticks(begin + ns) - self.host.ticks(begin)) as u32;
+        let longest = lengths.iter().copied().max().unwrap_or_default();
+        let shortest = lengths.iter().copied().min().unwrap_or_default();
+        let first = lengths.first().copied().unwrap_or_default();
+        let run = record::Run {
+            function,
+            small: 7,
+            id: 1,
+            count: lengths.len() as u32,
+            first: ticks(first),
+            span: ticks(period * (lengths.len() as u64).saturating_sub(1)),
+            total: ticks(lengths.iter().sum()),
+            shortest: ticks(shortest),
+            longest: ticks(longest),
+        };
+        self.put(begin + first, first, |out, delta, _| words(out, &record::run(&run, delta)));
+        self
+    }
+
     /// A call with a result and kept arguments.
     pub fn call(
         &mut self,

@@ -517,3 +517,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_run_of_calls_is_one_event_and_counts_as_many() {
+    for clock in [Clock::MonotonicRaw, Clock::Tsc] {
+        let host = HostModel { clock, rate: 2.5, ..HostModel::default() };
+        let mut p = ProcessBuilder::standard(host, 7, 1);
+        p.thread(0).plain(function::SET_ARG, 10_000, 10_100, 7, 1);
+        p.thread(0).run(function::SET_ARG, 11_000, 1_000, &[200, 100, 400, 300]);
+        // Its delta is counted from the end of the run's first call.
+        p.thread(0).plain(function::FINISH, 15_000, 16_000, 0, 1);
+        p.exit(20_000, 0);
+        let bytes = [p.build()];
+        let trace = open(&bytes);
+        let calls: Vec<_> = trace
+            .events(None)
+            .filter_map(|e| if let Event::Call(c) = e { Some(c) } else { None })
+            .collect();
+        assert_eq!(calls.len(), 3, "{clock:?}");
+        let run = calls[1].run.expect("the run");
+        let near = |found: u64, truth: u64| assert!(found.abs_diff(truth) <= 2, "{found} {truth}");
+        assert_eq!((run.count, calls[1].count(), calls[0].count()), (4, 4, 1));
+        for (found, truth) in [
+            (run.total_ns, 1_000),
+            (calls[1].inside_ns(), 1_000),
+            (run.shortest_ns, 100),
+            (run.longest_ns, 400),
+            (run.first_ns, 200),
+            (calls[1].span.duration(), 3_200),
+            (calls[1].span.begin.since(calls[0].span.end), 900),
+            (calls[2].span.begin.since(calls[1].span.end), 800),
+        ] {
+            near(found, truth);
+        }
+        let stats = clscope_analysis::stats::Stats::of(&trace, &trace.align());
+        let (of_run, calls) = (&stats.functions(&trace)["clSetKernelArg"].time, stats.calls);
+        assert_eq!((of_run.count(), calls), (5, 6), "{clock:?}");
+        near(of_run.total() as u64, 1_100);
+    }
+}

@@ -1,7 +1,8 @@
 //! `fuzz-command`: whole trace directories through the command itself, each run a process of its own
 //! with a limit of memory and of time. Beside damaged bytes ([`crate::fuzz`]) it makes directories
 //! that are sound in every byte and unreasonable in what they say ([`crate::unreasonable`]). Fails
-//! on a run that ends by a signal, panics, takes longer than ten seconds or more memory than 500 MB.
+//! on a run that ends by a signal, panics, takes more than ten seconds of processor time or more memory
+//! than 500 MB.
 //! An input follows from the seed and its number alone, so that one can be made again; a failing one
 //! is kept.
 
@@ -31,8 +32,10 @@ pub struct Args {
     pub input: Option<u64>,
 }
 
-/// Longest run that is no failure.
+/// Most processor time of a run that is no failure: other work on the machine does not count.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest run by the wall clock: one that waits for something takes no processor time.
+const HANGS: Duration = Duration::from_secs(120);
 /// Most resident memory of a run, in bytes.
 const MEMORY: u64 = 500 << 20;
 /// Address space of a run, in bytes: mapped files and stacks count here, and cost no memory.
@@ -61,8 +64,10 @@ const RUNS: [&[&str]; 13] = [
 pub struct Ran {
     /// How it ended.
     pub status: ExitStatus,
-    /// How long it took.
+    /// Processor time that it took.
     pub took: Duration,
+    /// Whether it had to be ended.
+    pub hung: bool,
     /// Most resident memory, in bytes.
     pub memory: u64,
     /// What it said on stderr, its beginning.
@@ -72,6 +77,9 @@ pub struct Ran {
 impl Ran {
     /// What is wrong with it, if anything is.
     fn fault(&self) -> Option<String> {
+        if self.hung {
+            return Some(format!("no end within {} s", HANGS.as_secs()));
+        }
         if self.took > PATIENCE {
             return Some(format!("{:.1} s", self.took.as_secs_f64()));
         }
@@ -107,7 +115,6 @@ pub fn limited(mut command: Command) -> Result<Ran> {
             Ok(())
         })
     };
-    let begin = Instant::now();
     let child = command.spawn().with_context(|| format!("could not start {command:?}"))?;
     let pid = child.id() as libc::pid_t;
     // SAFETY: pidfd_open takes two integers and gives a new descriptor or -1.
@@ -117,7 +124,7 @@ pub fn limited(mut command: Command) -> Result<Ran> {
     }
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that lives on this stack.
-    let ended = unsafe { libc::poll(&mut poll, 1, PATIENCE.as_millis() as i32 + 1) } == 1;
+    let ended = unsafe { libc::poll(&mut poll, 1, HANGS.as_millis() as i32) } == 1;
     // SAFETY: the descriptor is ours and not used after this; the child is not waited for yet, so
     // that its id is still its own.
     unsafe {
@@ -129,21 +136,23 @@ pub fn limited(mut command: Command) -> Result<Ran> {
     let mut status = 0;
     // SAFETY: an all-zero rusage is valid; both pointers are to locals; the child is ours, and
     // dropping its handle does not wait for it.
-    let memory = unsafe {
+    let (memory, took) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         while libc::wait4(pid, &mut status, 0, &mut usage) < 0 {
             if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
                 bail!("wait4: {}", std::io::Error::last_os_error());
             }
         }
-        usage.ru_maxrss as u64 * 1024
+        let time = |t: libc::timeval| {
+            Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+        };
+        (usage.ru_maxrss as u64 * 1024, time(usage.ru_utime) + time(usage.ru_stime))
     };
-    let took = begin.elapsed();
     let mut head = vec![0; 4096];
     let length = std::os::unix::fs::FileExt::read_at(&said, &mut head, 0)?;
     head.truncate(length);
     let said = String::from_utf8_lossy(&head).into_owned();
-    Ok(Ran { status: ExitStatus::from_raw(status), took, memory, said })
+    Ok(Ran { status: ExitStatus::from_raw(status), took, hung: !ended, memory, said })
 }
 
 /// One input: files of a trace directory.
@@ -286,6 +295,8 @@ mod tests {
         }
         let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
         assert!(slow.fault().is_some());
+        let hung = Ran { hung: true, ..shell("exit 0") };
+        assert!(hung.fault().is_some());
         let large = Ran { memory: MEMORY + 1, ..shell("exit 0") };
         assert!(large.fault().is_some());
         assert!(shell("exit 0").memory > 0);

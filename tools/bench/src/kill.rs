@@ -212,7 +212,7 @@ fn judge(trace: &Path, counters: &BTreeMap<u64, Counts>, totals: &mut Totals) ->
                 let thread =
                     process.definitions.threads.get(&call.thread.0).map_or(0, |t| u64::from(t.tid));
                 if at != 1 || matches!(call.kept, Kept::Enqueue(_)) {
-                    found.entry(thread).or_default()[at] += 1;
+                    found.entry(thread).or_default()[at] += call.count();
                 }
             }
             Event::InCall { .. } => totals.in_call += 1,

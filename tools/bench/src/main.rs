@@ -1,7 +1,7 @@
 //! `clscope-bench`: what recording costs, and what it survives. Owns the list of runs; each module
 //! owns one kind. It measures whole processes from outside, bare and recorded in turns, and refuses
-//! to judge: figures and their floor are printed, aims are the README's. Only `kill`, `soak` and
-//! the fuzzers fail, on what must never happen.
+//! to judge: figures and their floor are printed, aims are the README's. Only `kill`, `soak`,
+//! `stress` and the fuzzers fail, on what must never happen.
 
 mod apps;
 mod callgrind;
@@ -16,6 +16,7 @@ mod load;
 mod process;
 mod random;
 mod soak;
+mod stress;
 mod table;
 mod unreasonable;
 
@@ -38,6 +39,8 @@ enum Command {
     Kill(kill::Args),
     /// Record many calls under a size limit and watch memory and disk
     Soak(soak::Args),
+    /// Disturb recorded applications at random: kills, forks, cancelled threads, limits, signals
+    Stress(stress::Args),
     /// Feed damaged traces to the reader, the analysis and the command
     Fuzz(fuzz::Args),
     /// Feed damaged and unreasonable trace directories to the command, in processes of their own
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Cost(args) => cost::run(&args),
         Command::Kill(args) => kill::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Stress(args) => stress::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::FuzzDirectories(args) => fuzz_command::run(&args),
         Command::FuzzCounters(args) => fuzz_counters::run(&args),

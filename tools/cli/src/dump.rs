@@ -315,6 +315,13 @@ fn call_line(trace: &Trace<'_>, sites: &Sites, call: &Call<'_>, origin: HostNs, 
         (Kept::Words(words), None) => drop(write!(out, "{:x?}", words.iter().collect::<Vec<_>>())),
     }
     let _ = write!(out, ") = {}  {} ns", result(call.result), call.span.duration());
+    if let Some(run) = &call.run {
+        let _ = write!(
+            out,
+            " for {} such calls in a row: {} ns inside, each {} to {} ns, the first {} ns",
+            run.count, run.total_ns, run.shortest_ns, run.longest_ns, run.first_ns
+        );
+    }
 }
 
 fn command_line(trace: &Trace<'_>, command: &Command<'_>, origin: HostNs, out: &mut String) {
@@ -395,6 +402,9 @@ fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
             json!({
                 "event": "call", "process": label, "thread": call.thread.0, "tid": tid, "function": definitions.function_name(call.function),
                 "begin_ns": call.span.begin.0, "end_ns": call.span.end.0, "result": call.result, "arguments": arguments, "enqueue": enqueue,
+                "run": call.run.map(|r| json!({
+                    "count": r.count, "total_ns": r.total_ns, "shortest_ns": r.shortest_ns, "longest_ns": r.longest_ns, "first_ns": r.first_ns,
+                })),
             })
         }
         Event::Command(command) => {

@@ -130,11 +130,28 @@ fn answer(give: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where this program lies. Without /proc nobody knows but whoever started it, by its first word.
+fn own_path() -> anyhow::Result<std::path::PathBuf> {
+    let unknown = match std::env::current_exe() {
+        Ok(path) => return Ok(path),
+        Err(error) => error,
+    };
+    let word = std::env::args_os().next().unwrap_or_default();
+    let word = std::path::Path::new(&word);
+    let found = if word.components().count() > 1 {
+        word.canonicalize().ok()
+    } else {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&search).map(|folder| folder.join(word)).find(|path| path.is_file())
+    };
+    found.ok_or(unknown).context("cannot find the path of this program; start it by its whole path")
+}
+
 /// This program and its environment, for libraries that read neither.
 fn surroundings<T>(
     ask: impl FnOnce(clscope_doctor::Surroundings<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let program = own_path()?;
     ask(clscope_doctor::Surroundings {
         program: &program,
         variable: &|name| std::env::var_os(name),

@@ -36,6 +36,39 @@ pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {}", line(&text.to_string()));
 }
 
+/// Moves on to a line of our own where an application that shares stderr ended in the middle of
+/// one. A pipe shows neither.
+pub fn own_line() {
+    use std::io::IsTerminal;
+    let mut stderr = std::io::stderr();
+    if stderr.is_terminal() {
+        // As many blanks as fill a line: from its beginning they stay on it, from its middle they
+        // reach the next, and the return leads to the beginning of either.
+        if let Some((terminal_size::Width(columns), _)) = terminal_size::terminal_size_of(&stderr) {
+            let blanks = " ".repeat(usize::from(columns).saturating_sub(1));
+            let _ = write!(stderr, "{blanks}\r");
+        }
+    } else if ends_in_a_line(Path::new("/proc/self/fd/2")) {
+        let _ = writeln!(stderr);
+    }
+}
+
+/// Whether a path is of a regular file whose last line has no end.
+fn ends_in_a_line(path: &Path) -> bool {
+    let last = || -> std::io::Result<u8> {
+        use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(Error::from(ErrorKind::Unsupported));
+        }
+        let mut file = std::fs::File::open(path)?;
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last[0])
+    };
+    last().is_ok_and(|byte| byte != b'\n')
+}
+
 /// Writes a file under a temporary name beside it and renames it, so that no reader ever sees half
 /// of it. What stands at the name is replaced only if it is a regular file of the user's own.
 ///

@@ -313,13 +313,16 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     }
 
     fn call(&mut self, call: &Call<'_>) -> std::result::Result<(), S::Error> {
-        self.summary.calls += 1;
+        self.summary.calls += call.count();
         let trace = self.trace;
         let definitions = &trace.process(call.process).definitions;
         let track = self.layout.thread(trace, call.process, call.thread);
         self.new_tracks()?;
         let function = definitions.function(call.function);
-        let name = definitions.function_name(call.function);
+        let mut name = definitions.function_name(call.function);
+        if let Some(run) = &call.run {
+            name = format!("{name} x{}", run.count).into();
+        }
         // Categories are separated by commas; viewers filter by them.
         let category = function.map_or("host".to_owned(), |f| format!("host,{}", f.group));
         let mut entry = Entry::new("X", track, &name, category.trim_end_matches(','));
@@ -351,6 +354,16 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         } else if let Some(function) = function {
             for kept in call.arguments(function) {
                 entry.args.insert(kept.argument.name.clone(), argument(&kept, definitions));
+            }
+        }
+        if let Some(run) = &call.run {
+            entry.args.insert("calls".into(), run.count.into());
+            for (what, ns) in [
+                ("total_us", run.total_ns),
+                ("shortest_us", run.shortest_ns),
+                ("longest_us", run.longest_ns),
+            ] {
+                entry.args.insert(what.into(), microseconds(ns.cast_signed()).into());
             }
         }
         if call.result != 0 {

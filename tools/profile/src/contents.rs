@@ -141,6 +141,10 @@ impl Contents {
     fn add_record(&mut self, record: &Record<'_>) {
         match record {
             Record::Plain { .. } | Record::Call { .. } => *self.calls.get_or_insert(0) += 1,
+            Record::Run(run) => {
+                let calls = self.calls.get_or_insert(0);
+                *calls = calls.saturating_add(u64::from(run.count));
+            }
             Record::Command(c) => {
                 *self.calls.get_or_insert(0) += 1;
                 // A call that failed enqueued nothing.

@@ -1,11 +1,14 @@
 //! Owns the copy of a ring file whose process may be writing. A ring is refilled in place, so that
 //! a copy may mix two fillings: each region's sequence number is read again behind the copy, and
-//! the region copied anew where it has moved on. `tools/bench/tests/loom_ring.rs` checks this
-//! protocol in every order of memory. Refuses to decode records.
+//! the region copied anew where it has moved on. The last record of a ring may be a run of calls that
+//! grows: its count is read before and after it, and it is left out where it does not stand still.
+//! The loom tests of the recorder's `protocol` check this in every order of memory. Refuses to
+//! decode records.
 #![forbid(unsafe_code)]
 
 use clscope_io::input;
 use clscope_trace::file::{RING_FIRST, RING_HEADER_LEN, RING_MAGIC, ring};
+use clscope_trace::record::{self, Run};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -27,7 +30,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     for _ in 0..TRIES {
         moving.retain(|(at, _)| has_moved(&file, &bytes, *at));
         if moving.is_empty() {
-            return Ok(bytes);
+            break;
         }
         for (at, size) in &moving {
             // The kernel copies from the front: the header, and with it the sequence number, before
@@ -40,7 +43,43 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         // segment.
         bytes[at + ring::POSITION..at + ring::POSITION + 4].fill(0);
     }
+    for (at, size) in regions(&bytes) {
+        if let Some(run) = last_run(&bytes, at, size)
+            && !copy_run(&file, &mut bytes, run)
+        {
+            let before = (run - at - RING_HEADER_LEN) as u32;
+            bytes[at + ring::POSITION..at + ring::POSITION + 4]
+                .copy_from_slice(&before.to_le_bytes());
+        }
+    }
     Ok(bytes)
+}
+
+/// Where the last record of a region lies, if it can be a run.
+fn last_run(bytes: &[u8], at: usize, size: usize) -> Option<usize> {
+    let published = word(bytes, at + ring::POSITION) as usize;
+    let end = at + RING_HEADER_LEN + published;
+    let begin = end.checked_sub(Run::WORDS * 8)?;
+    let head = record::head(record::kind::RUN, Run::WORDS, 0, 0) as u32;
+    let inside = begin >= at + RING_HEADER_LEN && end <= at + size;
+    // The function is in the lower half.
+    (inside && word(bytes, begin) & 0xffff_0000 == head).then_some(begin)
+}
+
+/// Copies a run as it was at one moment. `false` where it grew each time.
+fn copy_run(file: &File, bytes: &mut [u8], run: usize) -> bool {
+    let count = run + Run::COUNT * 8;
+    (0..TRIES).any(|_| {
+        let (mut before, mut copy, mut after) = ([0; 4], [0; Run::WORDS * 8], [0; 4]);
+        let read = file.read_exact_at(&mut before, count as u64).is_ok()
+            && file.read_exact_at(&mut copy, run as u64).is_ok()
+            && file.read_exact_at(&mut after, count as u64).is_ok();
+        let still = read && before == after && copy[Run::COUNT * 8..][..4] == before;
+        if still {
+            bytes[run..run + copy.len()].copy_from_slice(&copy);
+        }
+        still
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -134,6 +173,73 @@ mod tests {
                 );
             }
         });
+    }
+
+    /// A run whose calls take two ticks each.
+    #[test]
+    fn a_run_that_grows_is_copied_whole_or_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1-0.ring");
+        let run = |count: u32| Run {
+            function: 9,
+            small: 0,
+            id: 0,
+            count,
+            first: 2,
+            span: count - 1,
+            total: 2 * count,
+            shortest: 2,
+            longest: 2,
+        };
+        let bytes_of =
+            |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+        let mut first = vec![0u8; 2 * RING_FIRST];
+        let at = RING_FIRST;
+        let plain = bytes_of(&record::plain(9, 0, 0, 1, 2));
+        let records = [plain.clone(), bytes_of(&record::run(&run(1), 5))].concat();
+        first[at..at + 4].copy_from_slice(&RING_MAGIC.to_le_bytes());
+        first[at + ring::SIZE..][..4].copy_from_slice(&(RING_FIRST as u32).to_le_bytes());
+        first[at + ring::THREAD..][..4].copy_from_slice(&1u32.to_le_bytes());
+        first[at + ring::POSITION..][..4].copy_from_slice(&(records.len() as u32).to_le_bytes());
+        first[at + RING_HEADER_LEN..][..records.len()].copy_from_slice(&records);
+        std::fs::write(&path, &first).unwrap();
+        let (goes_on, mut most) = (AtomicBool::new(false), 0);
+        let check = |most: &mut u32| {
+            let copy = read(&path).unwrap();
+            let ring = clscope_trace::stream::Rings::new(&copy).next().unwrap();
+            let found: Vec<_> = ring.block.records().collect();
+            assert!(matches!(found[0].1, record::Record::Plain { .. }));
+            match found.get(1) {
+                Some((_, record::Record::Run(found))) => {
+                    assert_eq!(*found, run(found.count));
+                    assert!(found.count >= *most, "it never shrinks");
+                    *most = found.count;
+                }
+                other => assert_eq!(other, None),
+            }
+            found.len()
+        };
+        std::thread::scope(|scope| {
+            let _reading = While::new(&goes_on);
+            scope.spawn(|| {
+                let file = File::options().write(true).open(&path).unwrap();
+                let record = (at + RING_HEADER_LEN + plain.len()) as u64;
+                let mut count = 1;
+                while goes_on.load(Ordering::Relaxed) {
+                    count += 1;
+                    let state = Run::state(count);
+                    for (place, word) in (state..).zip(run(count).state_words()) {
+                        file.write_all_at(&word.to_le_bytes(), record + place as u64 * 8).unwrap();
+                    }
+                    let place = record + Run::COUNT as u64 * 8;
+                    file.write_all_at(&count.to_le_bytes(), place).unwrap();
+                }
+            });
+            for _ in 0..300 {
+                check(&mut most);
+            }
+        });
+        assert_eq!(check(&mut most), 2, "at rest it is there");
     }
 
     #[test]

@@ -387,11 +387,11 @@ pub fn fit(
     drive: &[Drive],
     search: &Search,
 ) -> Result<Response, NoEstimate> {
-    let (Some(first), true) = (samples.first(), drive.len() >= 2) else {
-        return Err(NoEstimate::TooFew { have: drive.len(), need: 2 });
-    };
-    if samples.len() < MIN_SAMPLES {
+    let Some(first) = samples.first().filter(|_| samples.len() >= MIN_SAMPLES) else {
         return Err(NoEstimate::TooFew { have: samples.len(), need: MIN_SAMPLES });
+    };
+    if drive.len() < 2 {
+        return Err(NoEstimate::TooFew { have: drive.len(), need: 2 });
     }
     // Differences in integers first: raw nanoseconds lose digits as f64.
     let relative = |t: RawNs| t.0 as i128 - first.0.0 as i128;
@@ -562,14 +562,12 @@ mod tests {
             .map(|i| (RawNs((1000 + i * 20) * MS), 77.0 + (noise.uniform() - 0.5)))
             .collect();
         assert!(matches!(fit(&data, &drive, &Search::default()), Err(NoEstimate::NoStep { .. })));
-        assert!(matches!(
-            fit(&data[..5], &drive, &Search::default()),
-            Err(NoEstimate::TooFew { .. })
-        ));
-        assert!(matches!(
-            fit(&data, &drive[..1], &Search::default()),
-            Err(NoEstimate::TooFew { .. })
-        ));
+        let few = |samples: &[_], drive: &[_]| fit(samples, drive, &Search::default());
+        for count in [0, 5] {
+            let missing = NoEstimate::TooFew { have: count, need: MIN_SAMPLES };
+            assert_eq!(few(&data[..count], &drive), Err(missing));
+        }
+        assert_eq!(few(&data, &drive[..1]), Err(NoEstimate::TooFew { have: 1, need: 2 }));
     }
 
     #[test]

@@ -136,6 +136,17 @@ macro_rules! definitions {
     };
 }
 
+impl Thread {
+    /// Names of the recorder's own threads that may leave records.
+    pub const OWN: [&str; 2] = ["clscope-reaper", "clscope-writer"];
+
+    /// Whether it is the recorder's own, not the application's.
+    #[must_use]
+    pub fn is_recorders(&self) -> bool {
+        Self::OWN.contains(&self.name.as_str())
+    }
+}
+
 definitions! {
     /// The process that wrote the file. The first definition of every file.
     1 Process {

@@ -79,7 +79,8 @@
 //! written. Such a region names no call.
 //!
 //! A record is complete before `position` covers it (release store), so whatever kills the process,
-//! every record below `position` is whole. A block is written to its segment before `position`
+//! every record below `position` is whole. It does not change any more, but for a `Run` that is the
+//! last one ([`record`]). A block is written to its segment before `position`
 //! moves to the next sequence number or the region becomes free: a reader that finds a sequence
 //! number both in a segment and in a ring takes it once. The guarantee is against the death of the
 //! process, not of the machine.
@@ -88,12 +89,13 @@
 //! See [`record`] for the layout of each kind. Every record begins with a u32 head and a u32 time
 //! delta. The delta counts ticks from the previous record's time in the same block (the block's
 //! base for the first); a record's time is the last moment it describes: for a call its end. So
-//! deltas never are negative, although calls nest.
+//! deltas never are negative, although calls nest. A `Run` grows while it is the last record, and its
+//! delta leads to the end of its first call.
 //!
 //! # The next version
 //! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
-//! as it does with the sample of every later version. `tests/bytes.rs` states each layout a second
+//! as it does with the sample of every later version (1.1 adds `Run`). `tests/bytes.rs` states each layout a second
 //! time, in offsets and bytes, so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
@@ -103,9 +105,10 @@
 //!    the next free one, and take that number out of the list. A number is never given twice.
 //! 2. Add the row to the table in the module's page and the layout to `tests/bytes.rs`.
 //! 3. Raise the minor half of [`VERSION`], once per release of the format.
-//! 4. Copy `tests/samples/v1_0.rs` to the new version's name, add the kind to its content, enter it in
-//!    the list of `tests/samples.rs`, and run `CLSCOPE_WRITE_SAMPLE=1 cargo test -p clscope-trace
-//!    --test samples`: it writes the new folder, and refuses to touch one that exists. Commit it.
+//! 4. Write `tests/samples/v1_N.rs`: the content of the version before with what the new one adds.
+//!    Enter it in the list of `tests/samples.rs`, teach `tests/samples/bytes.rs` to write it, and run
+//!    `CLSCOPE_WRITE_SAMPLE=1 cargo test -p clscope-trace --test samples`: it writes the new folder,
+//!    and refuses to touch one that exists. Commit it.
 //!
 //! To change a layout (a **major** version; readers before it refuse the file):
 //! 1. Move today's decoding, unchanged, into a module `version1` whose functions give today's values:
@@ -134,7 +137,7 @@ pub use file::{Clock, FileHeader, FileKind, checksum};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 0);
+pub const VERSION: (u16, u16) = (1, 1);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -19,7 +19,18 @@
 //! | 7 `Untimed` | command id; `reason \| detail << 32` |
 //! | 8 `Dropped` | count of records; reason |
 //! | 10 `Paused` / 11 `Resumed` | none |
-//! | 9, 12 to 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
+//! | 12 `Run` (since 1.1) | `small arguments \| id << 32`; state A: `total \| span << 32`, `shortest \| longest << 32`; state B: the same; `count \| first << 32` |
+//! | 9, 13 to 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
+//!
+//! A `Run` stands for `count` successful calls of one function with the same object and the same
+//! small arguments, one after the other on a thread with nothing recorded between them. `first` is
+//! the duration of its first call, `span` the time from the end of the first call to the end of the
+//! last, `total`, `shortest` and `longest` are of the durations of all; ticks, in 32 bits each. Its
+//! delta leads to the end of the first call, from which the next record's delta is counted, too:
+//! the thread goes on adding calls to it while it is the last record of the block. To add one, it
+//! writes the state that does not count and then stores `count`: with an odd count state A counts,
+//! with an even one B. So the record of a killed process is whole. Who reads the ring of a running
+//! process asks for `count` again afterwards.
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
 //! as f32 bits; 0 means that it was certain. It is kept for launches that were timed and for those
@@ -57,10 +68,11 @@ pub mod kind {
     pub const DROPPED: u8 = 8;
     pub const PAUSED: u8 = 10;
     pub const RESUMED: u8 = 11;
+    pub const RUN: u8 = 12;
     /// Numbers that no writer uses. 9 was to be a probability of sampling, which stands with each
-    /// command instead; 12 is kept for runs of identical calls; 13 to 15 for what threads record
-    /// next; 32 to 35 were kept for what now are definitions and the sampler's records.
-    pub const RESERVED: [u8; 9] = [9, 12, 13, 14, 15, 32, 33, 34, 35];
+    /// command instead; 13 to 15 are kept for what threads record next; 32 to 35 were kept for what
+    /// now are definitions and the sampler's records.
+    pub const RESERVED: [u8; 8] = [9, 13, 14, 15, 32, 33, 34, 35];
 }
 
 /// Flags of a `Command`.
@@ -209,6 +221,8 @@ reasons! {
         NotSampled = 8, "left out by the sampling method";
         QueryFailed = 9, "the runtime failed to answer the profiling query";
         ProfilingSwitchedOff = 10, "the application switched profiling off on its queue";
+        NoEvent = 11, "its function gives no event, so that nobody can time it";
+        Exiting = 12, "the process was ending when it was enqueued";
     }
 }
 
@@ -281,11 +295,78 @@ pub enum Record<'a> {
     },
     /// Recording was paused (`true`) or went on (`false`).
     Paused(bool),
+    /// Identical host calls in a row. The record's time is the end of the last.
+    Run(Run),
     /// A kind this version does not know.
     Unknown {
         /// Its number.
         kind: u8,
     },
+}
+
+/// Identical host calls in a row, each of which would be a [`Record::Plain`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Function.
+    pub function: u16,
+    /// Packed small arguments.
+    pub small: u32,
+    /// Id of the object, 0 if none.
+    pub id: u32,
+    /// How many calls.
+    pub count: u32,
+    /// Ticks that the first one took.
+    pub first: u32,
+    /// Ticks from the end of the first to the end of the last.
+    pub span: u32,
+    /// Ticks that all of them took.
+    pub total: u32,
+    /// Ticks of the shortest.
+    pub shortest: u32,
+    /// Ticks of the longest.
+    pub longest: u32,
+}
+
+impl Run {
+    /// Words of the record.
+    pub const WORDS: usize = 7;
+    /// Where in the record the words of the state lie that counts with `count` calls.
+    #[inline(always)]
+    #[must_use]
+    pub const fn state(count: u32) -> usize {
+        if count & 1 == 1 { 2 } else { 4 }
+    }
+    /// Place of the word that says how many calls.
+    pub const COUNT: usize = 6;
+
+    /// The two words of its state.
+    #[inline(always)]
+    #[must_use]
+    pub const fn state_words(&self) -> [u64; 2] {
+        [
+            self.total as u64 | ((self.span as u64) << 32),
+            self.shortest as u64 | ((self.longest as u64) << 32),
+        ]
+    }
+
+    /// With the state that two words say.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_state(self, [sums, extremes]: [u64; 2]) -> Self {
+        Self {
+            total: sums as u32,
+            span: (sums >> 32) as u32,
+            shortest: extremes as u32,
+            longest: (extremes >> 32) as u32,
+            ..self
+        }
+    }
+
+    /// From the beginning of the first call to the end of the last, in ticks.
+    #[must_use]
+    pub const fn extent(&self) -> u64 {
+        self.first as u64 + self.span as u64
+    }
 }
 
 /// A command at its enqueue.
@@ -473,6 +554,18 @@ pub const fn paused(on: bool, delta: u32) -> [u64; 1] {
     [head(if on { kind::PAUSED } else { kind::RESUMED }, 1, 0, delta)]
 }
 
+/// A `Run`. The state that does not count is zero.
+pub const fn run(r: &Run, delta: u32) -> [u64; Run::WORDS] {
+    let mut words = [0; Run::WORDS];
+    words[0] = head(kind::RUN, Run::WORDS, r.function, delta);
+    words[1] = r.small as u64 | ((r.id as u64) << 32);
+    let ([sums, extremes], at) = (r.state_words(), Run::state(r.count));
+    words[at] = sums;
+    words[at + 1] = extremes;
+    words[Run::COUNT] = r.count as u64 | ((r.first as u64) << 32);
+    words
+}
+
 /// Upper halves given by a `Prefix`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct High {
@@ -584,6 +677,23 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
         kind::DROPPED => {
             need(3)?;
             Record::Dropped { count: word(1)?, reason: DropReason::from_u64(word(2)?) }
+        }
+        kind::RUN => {
+            need(Run::WORDS)?;
+            let (what, counted) = (word(1)?, word(Run::COUNT)?);
+            let at = Run::state(counted as u32);
+            let run = Run {
+                function,
+                small: what as u32,
+                id: (what >> 32) as u32,
+                count: counted as u32,
+                first: (counted >> 32) as u32,
+                span: 0,
+                total: 0,
+                shortest: 0,
+                longest: 0,
+            };
+            Record::Run(run.with_state([word(at)?, word(at + 1)?]))
         }
         kind::PAUSED => Record::Paused(true),
         kind::RESUMED => Record::Paused(false),

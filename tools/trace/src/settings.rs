@@ -48,6 +48,8 @@ pub const SENSORS: &str = "CLSCOPE_SENSORS";
 pub const SHARED: &str = "CLSCOPE_SHARED";
 /// Whether the command line is recorded.
 pub const ARGUMENTS: &str = "CLSCOPE_ARGUMENTS";
+/// Whether identical calls in a row are one record.
+pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
@@ -167,6 +169,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "1 | 0",
         default: "1",
         help: "0 leaves the application's arguments out of the trace, which may hold passwords; its name stays",
+    },
+    Setting {
+        name: COLLAPSE,
+        values: "1 | 0",
+        default: "1",
+        help: "0 records each of identical calls in a row; else, from the fifth on, they share a record: how many, total, shortest, longest, first and last",
     },
     Setting {
         name: SYSFS_ROOT,

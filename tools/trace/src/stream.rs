@@ -186,6 +186,7 @@ impl<'a> Iterator for Rings<'a> {
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
+    /// What the next delta is counted from.
     time: u64,
     damaged: bool,
 }
@@ -213,7 +214,9 @@ impl<'a> Iterator for Records<'a> {
                 Decoded::Prefix(halves) => high = halves,
                 Decoded::Record(delta, record) => {
                     self.time = self.time.wrapping_add(delta);
-                    return Some((self.time, record));
+                    // Deltas do not count what a run grew by after its first call.
+                    let grown = if let Record::Run(run) = &record { run.span } else { 0 };
+                    return Some((self.time.wrapping_add(u64::from(grown)), record));
                 }
             }
         }

@@ -172,6 +172,53 @@ fn plain_records() {
 }
 
 #[test]
+fn runs() {
+    let run = record::Run {
+        function: 3,
+        small: 0x5_4321,
+        id: 7,
+        count: 5,
+        first: 11,
+        span: 0,
+        total: 60,
+        shortest: 10,
+        longest: 14,
+    };
+    // An odd count: the first state counts.
+    holds(
+        &record::run(&run, 9),
+        &[
+            (0, 2, 3),
+            (2, 1, 7),
+            (3, 1, 12),
+            (4, 4, 9),
+            (8, 4, 0x5_4321),
+            (12, 4, 7),
+            (16, 4, 60),
+            (24, 4, 10),
+            (28, 4, 14),
+            (48, 4, 5),
+            (52, 4, 11),
+        ],
+        &Record::Run(run),
+    );
+    // An even one: the second. The time goes on by the span, the next delta does not count it.
+    let mut words = record::run(&record::Run { count: 6, span: 100, ..run }, 9);
+    assert_eq!((words[2], words[3]), (0, 0));
+    assert_eq!((words[4], words[5]), (60 | 100 << 32, 10 | 14 << 32));
+    // What stands in the other state is of no account.
+    (words[2], words[3]) = (u64::MAX, u64::MAX);
+    let mut both = bytes(&words);
+    both.extend(bytes(&record::plain(3, 0, 0, 120, 11)));
+    let block = Block { thread: 0, sequence: 0, base: 0, payload: &both };
+    let plain = Record::Plain { function: 3, small: 0, id: 0, duration: 11 };
+    assert_eq!(
+        block.records().collect::<Vec<_>>(),
+        [(109, Record::Run(record::Run { count: 6, span: 100, ..run })), (129, plain)]
+    );
+}
+
+#[test]
 fn calls_and_prefixes() {
     let args = bytes(&[21, 22]);
     let mut words = record::call(5, 2, -11, 9, 13).to_vec();
@@ -358,6 +405,8 @@ fn numbers_of_reasons_and_kinds() {
         Untimed::NotSampled,
         Untimed::QueryFailed,
         Untimed::ProfilingSwitchedOff,
+        Untimed::NoEvent,
+        Untimed::Exiting,
     ];
     for (number, reason) in reasons.into_iter().enumerate() {
         assert_eq!((reason as usize, Untimed::from_u32(number as u32)), (number, reason));

@@ -3,10 +3,14 @@
 //! once, on request (`CLSCOPE_WRITE_SAMPLE=1`), and never made anew: a difference is a change of the
 //! format.
 
+#[path = "samples/bytes.rs"]
+mod bytes_of;
 #[path = "samples/v1_0.rs"]
 mod v1_0;
+#[path = "samples/v1_1.rs"]
+mod v1_1;
 
-use clscope_trace::defs::Defs;
+use clscope_trace::defs::{Def, Defs};
 use clscope_trace::file::{control, read_u32};
 use clscope_trace::stream::{Blocks, Damage, Rings};
 use clscope_trace::{FileHeader, FileKind, VERSION, sensors};
@@ -23,20 +27,29 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_0::FOLDER);
+    let folder = folder(v1_1::FOLDER);
     assert_eq!(
-        v1_0::FOLDER,
+        v1_1::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
+    let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
+    let (readings, windows) = v1_0::rows();
+    let files = bytes_of::files(&bytes_of::Content {
+        header: v1_1::header,
+        definitions: v1_0::definitions(),
+        records: v1_1::records(&arguments, &short, &long),
+        in_ring: v1_0::in_ring(),
+        sensors: v1_0::sensors(&readings, &windows),
+    });
     if std::env::var_os("CLSCOPE_WRITE_SAMPLE").is_some() {
         std::fs::create_dir(&folder).expect("a sample is written once");
-        for (name, bytes) in v1_0::files() {
+        for (name, bytes) in &files {
             std::fs::write(folder.join(name), bytes).expect("a file of the sample");
         }
     }
-    for (name, written) in v1_0::files() {
-        let kept = bytes(v1_0::FOLDER, name);
+    for (name, written) in files {
+        let kept = bytes(v1_1::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -47,76 +60,109 @@ fn the_newest_sample_is_what_this_code_writes() {
     }
 }
 
-#[test]
-fn definitions_of_version_1_0() {
-    let bytes = bytes(v1_0::FOLDER, "4321-2.defs");
-    assert_eq!(FileHeader::decode_as(&bytes, FileKind::Defs), Ok(v1_0::header(FileKind::Defs)));
-    let mut read = Defs::new(&bytes);
-    assert_eq!(read.by_ref().collect::<Vec<_>>(), v1_0::definitions());
-    assert_eq!(read.rest(), 0);
+/// What thread 0 recorded, over the slices that [`v1_0::records`] takes.
+type Recorded = for<'a> fn(&'a [u8], &'a [u8], &'a [u8]) -> Vec<v1_0::Timed<'a>>;
+
+/// A version: its folder, and what is in it.
+struct Version {
+    folder: &'static str,
+    header: fn(FileKind) -> FileHeader,
+    definitions: fn() -> Vec<Def>,
+    records: Recorded,
 }
 
-#[test]
-fn records_of_version_1_0() {
-    let bytes = bytes(v1_0::FOLDER, "4321-2.7.clt");
-    assert_eq!(
-        FileHeader::decode_as(&bytes, FileKind::Segment),
-        Ok(v1_0::header(FileKind::Segment))
-    );
-    let mut blocks = Blocks::new(&bytes);
-    let read: Vec<_> = blocks.by_ref().collect();
-    assert_eq!(blocks.damage(), Damage::default());
-    let places: Vec<_> = read.iter().map(|b| (b.thread, b.sequence)).collect();
-    assert_eq!(places, [(0, 0), (1, 0), (0, 1)]);
-    let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
-    let mut of_0 = [&read[0], &read[2]].map(|b| b.records());
-    let found: Vec<_> = of_0.iter_mut().flat_map(|r| r.by_ref()).collect();
-    let expected = v1_0::records(&arguments, &short, &long);
-    for (found, expected) in found.iter().zip(&expected) {
-        assert_eq!(found, expected);
+impl Version {
+    /// A file of the sample, whose header is as expected.
+    fn file(&self, name: &str, kind: FileKind) -> Vec<u8> {
+        let bytes = bytes(self.folder, name);
+        assert_eq!(FileHeader::decode_as(&bytes, kind), Ok((self.header)(kind)), "{}", self.folder);
+        bytes
     }
-    assert_eq!(found.len(), expected.len());
-    assert!(of_0.iter().all(|r| !r.damaged()));
-    assert_eq!(read[1].records().collect::<Vec<_>>(), [v1_0::in_ring()]);
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        folder: v1_0::FOLDER,
+        header: v1_0::header,
+        definitions: v1_0::definitions,
+        records: v1_0::records,
+    },
+    Version {
+        folder: v1_1::FOLDER,
+        header: v1_1::header,
+        definitions: v1_0::definitions,
+        records: v1_1::records,
+    },
+];
+
+#[test]
+fn definitions_of_each_version() {
+    for version in &VERSIONS {
+        let bytes = version.file("4321-2.defs", FileKind::Defs);
+        let mut read = Defs::new(&bytes);
+        assert_eq!(read.by_ref().collect::<Vec<_>>(), (version.definitions)());
+        assert_eq!(read.rest(), 0);
+    }
 }
 
 #[test]
-fn rings_of_version_1_0() {
-    let bytes = bytes(v1_0::FOLDER, "4321-2.ring");
-    assert_eq!(FileHeader::decode_as(&bytes, FileKind::Ring), Ok(v1_0::header(FileKind::Ring)));
-    assert_eq!(read_u32(&bytes, control::WORD), Some(control::PAUSED));
-    let mut rings = Rings::new(&bytes);
-    let (busy, drained) = (rings.next().expect("a ring"), rings.next().expect("another"));
-    assert_eq!(rings.next(), None, "the third is free");
-    assert!(!rings.damaged());
-    assert_eq!((busy.block.thread, busy.block.sequence, busy.block.base), (1, 1, v1_0::BASE));
-    assert_eq!((busy.dropped, busy.in_call), (6, Some((96, v1_0::BASE + 6))));
-    assert_eq!(busy.block.records().collect::<Vec<_>>(), [v1_0::in_ring()]);
-    assert_eq!((drained.block.thread, drained.block.payload.len()), (0, 0));
-    assert_eq!((drained.dropped, drained.in_call), (0, None));
+fn records_of_each_version() {
+    for version in &VERSIONS {
+        let bytes = version.file("4321-2.7.clt", FileKind::Segment);
+        let mut blocks = Blocks::new(&bytes);
+        let read: Vec<_> = blocks.by_ref().collect();
+        assert_eq!(blocks.damage(), Damage::default());
+        let places: Vec<_> = read.iter().map(|b| (b.thread, b.sequence)).collect();
+        assert_eq!(places, [(0, 0), (1, 0), (0, 1)]);
+        let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
+        let mut of_0 = [&read[0], &read[2]].map(|b| b.records());
+        let found: Vec<_> = of_0.iter_mut().flat_map(|r| r.by_ref()).collect();
+        let expected = (version.records)(&arguments, &short, &long);
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found, expected);
+        }
+        assert_eq!(found.len(), expected.len());
+        assert!(of_0.iter().all(|r| !r.damaged()));
+        assert_eq!(read[1].records().collect::<Vec<_>>(), [v1_0::in_ring()]);
+    }
 }
 
 #[test]
-fn readings_of_version_1_0() {
-    let bytes = bytes(v1_0::FOLDER, "sensors.clt");
-    assert_eq!(
-        FileHeader::decode_as(&bytes, FileKind::Sensors),
-        Ok(v1_0::header(FileKind::Sensors))
-    );
-    let (readings, windows) = v1_0::rows();
-    let mut records = sensors::Records::new(&bytes);
-    let read: Vec<_> = records.by_ref().collect();
-    assert_eq!(records.damage(), 0);
-    assert_eq!(read, v1_0::sensors(&readings, &windows));
-    for record in &read {
-        match record {
-            sensors::Record::Readings(r) => {
-                assert_eq!(r.iter().collect::<Vec<_>>(), v1_0::reading());
+fn rings_of_each_version() {
+    for version in &VERSIONS {
+        let bytes = version.file("4321-2.ring", FileKind::Ring);
+        assert_eq!(read_u32(&bytes, control::WORD), Some(control::PAUSED));
+        let mut rings = Rings::new(&bytes);
+        let (busy, drained) = (rings.next().expect("a ring"), rings.next().expect("another"));
+        assert_eq!(rings.next(), None, "the third is free");
+        assert!(!rings.damaged());
+        assert_eq!((busy.block.thread, busy.block.sequence, busy.block.base), (1, 1, v1_0::BASE));
+        assert_eq!((busy.dropped, busy.in_call), (6, Some((96, v1_0::BASE + 6))));
+        assert_eq!(busy.block.records().collect::<Vec<_>>(), [v1_0::in_ring()]);
+        assert_eq!((drained.block.thread, drained.block.payload.len()), (0, 0));
+        assert_eq!((drained.dropped, drained.in_call), (0, None));
+    }
+}
+
+#[test]
+fn readings_of_each_version() {
+    for version in &VERSIONS {
+        let bytes = version.file("sensors.clt", FileKind::Sensors);
+        let (readings, windows) = v1_0::rows();
+        let mut records = sensors::Records::new(&bytes);
+        let read: Vec<_> = records.by_ref().collect();
+        assert_eq!(records.damage(), 0);
+        assert_eq!(read, v1_0::sensors(&readings, &windows));
+        for record in &read {
+            match record {
+                sensors::Record::Readings(r) => {
+                    assert_eq!(r.iter().collect::<Vec<_>>(), v1_0::reading());
+                }
+                sensors::Record::CounterWindows(w) => {
+                    assert_eq!(w.iter().collect::<Vec<_>>(), v1_0::counter_windows());
+                }
+                _ => {}
             }
-            sensors::Record::CounterWindows(w) => {
-                assert_eq!(w.iter().collect::<Vec<_>>(), v1_0::counter_windows());
-            }
-            _ => {}
         }
     }
 }

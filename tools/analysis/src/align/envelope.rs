@@ -11,6 +11,7 @@
 //! A bound may be false (a host time taken too early or too late). A few that contradict all others
 //! are left out before a step is believed, and a step needs [`SUPPORT`] bounds on either side.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// How much the rate of a clock may wander within a piece, relative: crystals move by about 0.1 ppm
@@ -25,6 +26,27 @@ const FALSE_PART: usize = 100;
 const FALSE_FEW: usize = 3;
 /// Most pieces of one clock before it is taken as no clock at all.
 const MOST_PIECES: usize = 256;
+
+/// What all fits of a trace may take together, in points looked at: each is a nanosecond or two.
+/// Bounds that no clock explains would have every stretch tried with ever more of them left out,
+/// which is quadratic in their number and again in that of the stretches. A hundred thousand
+/// bounds with a dozen steps take a twentieth of it.
+#[derive(Debug)]
+pub struct Effort(Cell<u64>);
+
+impl Effort {
+    /// Of one trace.
+    pub const fn of_a_trace() -> Self {
+        Self(Cell::new(2_000_000_000))
+    }
+
+    /// `None` once it is spent.
+    fn spend(&self, points: usize) -> Option<()> {
+        let left = self.0.get().checked_sub(points as u64);
+        self.0.set(left.unwrap_or(0));
+        left.map(|_| ())
+    }
+}
 
 /// The offset at `x` is between `low` and `high`; either may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,8 +104,17 @@ struct Hulls {
 }
 
 impl Hulls {
-    fn new(bounds: &[Bound]) -> Self {
-        Self { low: Self::low(bounds), high: Self::high(bounds) }
+    /// `None` where no effort is left for them.
+    fn new(bounds: &[Bound], effort: &Effort) -> Option<Self> {
+        effort.spend(bounds.len())?;
+        let out = Self { low: Self::low(bounds), high: Self::high(bounds) };
+        effort.spend(out.points_of_searches())?;
+        Some(out)
+    }
+
+    /// Points that finding the best slope and the feasible ones looks at.
+    fn points_of_searches(&self) -> usize {
+        (self.low.len() + self.high.len()) * 260
     }
 
     /// Upper hull of the low bounds.
@@ -172,7 +203,7 @@ impl Hulls {
 
 /// The slope that satisfies the bounds best, for thinning them.
 pub fn best_slope(bounds: &[Bound]) -> f64 {
-    Hulls::new(bounds).best().0
+    Hulls { low: Hulls::low(bounds), high: Hulls::high(bounds) }.best().0
 }
 
 /// Band of all offsets whose rate stays within `drift +- spread`; `None` where the bounds
@@ -206,8 +237,8 @@ const WANDERS: [f64; 3] = [2.0, 8.0, 32.0];
 
 /// One piece over all the bounds, if a clock satisfies them that wanders by at most the first
 /// `most` of [`WANDERS`].
-fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
-    let hulls = Hulls::new(bounds);
+fn steady(bounds: &[Bound], most: usize, effort: &Effort) -> Option<Piece> {
+    let hulls = Hulls::new(bounds, effort)?;
     let (best, room) = hulls.best();
     let (drift, spread, knots) = if room >= 0.0 {
         let (from, to) = hulls.feasible(best);
@@ -227,8 +258,8 @@ fn steady(bounds: &[Bound], most: usize) -> Option<Piece> {
 }
 
 /// Length of the longest prefix that one straight line satisfies.
-fn longest(bounds: &[Bound]) -> usize {
-    let fits = |n: usize| Hulls::new(&bounds[..n]).best().1 >= 0.0;
+fn longest(bounds: &[Bound], effort: &Effort) -> usize {
+    let fits = |n: usize| Hulls::new(&bounds[..n], effort).is_some_and(|h| h.best().1 >= 0.0);
     let mut good = 1.min(bounds.len());
     let mut bad = bounds.len() + 1;
     let mut step = 16;
@@ -252,14 +283,14 @@ fn longest(bounds: &[Bound]) -> usize {
 ///
 /// Of the bounds that decide, the one whose absence gives most room goes, until a straight line
 /// meets the rest.
-fn without_false(bounds: &[Bound]) -> Option<(Vec<Bound>, usize)> {
+fn without_false(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Bound>, usize)> {
     fn side(bound: &mut Bound, low: bool) -> &mut f64 {
         if low { &mut bound.low } else { &mut bound.high }
     }
     let most = (bounds.len() / FALSE_PART).max(FALSE_FEW);
     let mut kept = bounds.to_vec();
     for dropped in 0..=most {
-        let hulls = Hulls::new(&kept);
+        let hulls = Hulls::new(&kept, effort)?;
         let (slope, room) = hulls.best();
         if room >= 0.0 {
             kept.retain(|b| b.low.is_finite() || b.high.is_finite());
@@ -273,7 +304,9 @@ fn without_false(bounds: &[Bound]) -> Option<(Vec<Bound>, usize)> {
             let value = std::mem::replace(side(bound, low), none);
             let low_hull = if low { Hulls::low(&kept) } else { hulls.low.clone() };
             let high_hull = if low { hulls.high.clone() } else { Hulls::high(&kept) };
-            let room = Hulls { low: low_hull, high: high_hull }.best().1;
+            let without = Hulls { low: low_hull, high: high_hull };
+            effort.spend(kept.len() + without.points_of_searches())?;
+            let room = without.best().1;
             *side(&mut kept[index], low) = value;
             if best.is_none_or(|(most, ..)| room > most) {
                 best = Some((room, index, low));
@@ -294,13 +327,14 @@ pub struct Fit {
     pub left_out: usize,
 }
 
-/// Pieces over bounds sorted by x; `None` where they are no steady clock at all.
-pub fn fit(bounds: &[Bound]) -> Option<Fit> {
+/// Pieces over bounds sorted by x; `None` where they are no steady clock at all, or finding out takes
+/// more than what is left of the effort.
+pub fn fit(bounds: &[Bound], effort: &Effort) -> Option<Fit> {
     let mut kept = bounds.to_vec();
     let mut left_out = 0;
     // Each round but the last leaves out what made a stretch of its own with too little support.
     loop {
-        let (pieces, weak, lost) = stretches(&kept)?;
+        let (pieces, weak, lost) = stretches(&kept, effort)?;
         left_out += lost;
         if weak.is_empty() || weak.len() == kept.len() {
             return Some(Fit { pieces, left_out });
@@ -316,7 +350,7 @@ pub fn fit(bounds: &[Bound]) -> Option<Fit> {
 
 /// Pieces; indices of bounds whose stretch has too little support to be one; and how many bounds
 /// were left out.
-fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
+fn stretches(bounds: &[Bound], effort: &Effort) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut weak = HashSet::new();
     let mut rest = bounds;
@@ -327,34 +361,63 @@ fn stretches(bounds: &[Bound]) -> Option<(Vec<Piece>, HashSet<usize>, usize)> {
             weak.extend(at..bounds.len());
         }
         // A false bound is likelier than a clock that wanders far or steps.
-        let whole = steady(rest, 1).map(|p| (p, 0));
+        let whole = steady(rest, 1, effort).map(|p| (p, 0));
         let whole = whole.or_else(|| {
-            without_false(rest).and_then(|(kept, lost)| Some((steady(&kept, 1)?, lost)))
+            let (kept, lost) = without_false(rest, effort)?;
+            Some((steady(&kept, 1, effort)?, lost))
         });
-        if let Some((whole, lost)) = whole.or_else(|| Some((steady(rest, WANDERS.len())?, 0))) {
+        let whole = whole.or_else(|| Some((steady(rest, WANDERS.len(), effort)?, 0)));
+        if let Some((whole, lost)) = whole {
             pieces.push(Piece { from, ..whole });
             return Some((pieces, weak, lost));
         }
         if pieces.len() >= MOST_PIECES {
             return None;
         }
-        let end = longest(rest);
+        let end = longest(rest, effort);
         if end < SUPPORT {
             weak.extend(at..at + end);
         }
         // The step may lie before the bound that shows it: go back over what the next stretch also
         // explains.
         let after = &rest[end..];
-        let next = end + longest(&after[..after.len().min(256)]);
+        let next = end + longest(&after[..after.len().min(256)], effort);
         let least = end - end / 4;
         let mut zone = end;
-        while zone > least && Hulls::new(&rest[zone - 1..next]).best().1 >= 0.0 {
+        while zone > least && Hulls::new(&rest[zone - 1..next], effort)?.best().1 >= 0.0 {
             zone = zone.saturating_sub(1 + (end - zone)).max(least);
         }
         let zone = zone.clamp(1, end);
-        pieces.push(Piece { from, ..steady(&rest[..zone], 1)? });
+        pieces.push(Piece { from, ..steady(&rest[..zone], 1, effort)? });
         from = (rest[zone - 1].x + after.first().map_or(rest[zone - 1].x, |b| b.x)) / 2.0;
         rest = after;
     }
     if pieces.is_empty() { None } else { Some((pieces, weak, 0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that steps at every bound: no stretch of it is steady.
+    fn wild(count: usize) -> Vec<Bound> {
+        (0..count)
+            .map(|i| {
+                let low = (i as f64 * 0.618_033_988_7).fract() * 1e12;
+                Bound { x: i as f64 * 1e3, low, high: low + 1.0 }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn bounds_that_no_clock_explains_are_given_up() {
+        let effort = Effort(Cell::new(3_000_000));
+        assert!(fit(&wild(3000), &effort).is_none());
+        let steady: Vec<Bound> =
+            (0..3000).map(|i| Bound { x: f64::from(i) * 1e3, low: 0.0, high: 5.0 }).collect();
+        let effort = Effort::of_a_trace();
+        let fitted = fit(&steady, &effort).expect("a steady clock");
+        assert_eq!((fitted.pieces.len(), fitted.left_out), (1, 0));
+        assert!(effort.0.get() > 1_999_000_000, "it took {}", 2_000_000_000 - effort.0.get());
+    }
 }

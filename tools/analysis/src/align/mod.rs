@@ -22,7 +22,7 @@ pub use placed::{Alignment, DeviceAlignment, Queued};
 use crate::Trace;
 use crate::ids::IdMap;
 use crate::time::{HostNs, ProcessIndex, Span, Ticks};
-use envelope::{Bound, Fit, best_slope, fit};
+use envelope::{Bound, Effort, Fit, best_slope, fit};
 use placed::Stretch;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -185,21 +185,21 @@ impl Evidence {
     }
 
     /// `known`: whether the runtime is one of [`STAMPS_IN_CALL`], and SUBMIT is too.
-    fn finish(&self, jitter: f64, known: Option<bool>) -> DeviceAlignment {
+    fn finish(&self, jitter: f64, known: Option<bool>, effort: &Effort) -> DeviceAlignment {
         // One false time of the host looks like a clock set back: only what one clock cannot
         // explain is a step.
         let mut groups: Vec<(HostNs, (u64, i64), Kept)> = Vec::new();
         for epoch in &self.epochs {
             if let Some((_, origin, kept)) = groups.last_mut() {
                 let both = kept.extended(epoch.kept(*origin));
-                if fit(&both.safe()).is_some_and(|f| f.pieces.len() == 1) {
+                if fit(&both.safe(), effort).is_some_and(|f| f.pieces.len() == 1) {
                     *kept = both;
                     continue;
                 }
             }
             groups.push((epoch.from, epoch.origin, epoch.kept(epoch.origin)));
         }
-        let fitted: Vec<_> = groups.iter().map(|(_, _, kept)| kept.finish(known)).collect();
+        let fitted: Vec<_> = groups.iter().map(|(_, _, kept)| kept.finish(known, effort)).collect();
         // Proved once is proved; contradicted once is reported.
         let queued = [Queued::Contradicted, Queued::Used]
             .into_iter()
@@ -364,16 +364,16 @@ impl Kept {
         bounds(&[&self.start], &[&self.end], &[])
     }
 
-    fn finish(&self, known: Option<bool>) -> (Queued, Option<Fit>) {
+    fn finish(&self, known: Option<bool>, effort: &Effort) -> (Queued, Option<Fit>) {
         let (start, end) = (&self.start[..], &self.end[..]);
         let safe = self.safe();
         let with_queued = bounds(&[start, &self.queued_low], &[end, &self.queued_high], &[]);
         let shift = i64::try_from(self.least_wait).unwrap_or(0);
         let invented = bounds(&[start], &[end], &[(&self.start_high, shift)]);
-        let (safe_fit, queued_fit) = (fit(&safe), fit(&with_queued));
+        let (safe_fit, queued_fit) = (fit(&safe, effort), fit(&with_queued, effort));
         let queued = if !no_worse(&queued_fit, &safe_fit, with_queued.len()) {
             Queued::Contradicted
-        } else if known.is_some() || contradicts(&invented, &safe_fit) {
+        } else if known.is_some() || contradicts(&invented, &safe_fit, effort) {
             Queued::Used
         } else {
             Queued::Unproved
@@ -387,7 +387,7 @@ impl Kept {
                 &[end, &self.queued_high, &self.submit_high],
                 &[],
             );
-            let submit_fit = fit(&all);
+            let submit_fit = fit(&all, effort);
             if no_worse(&submit_fit, &queued_fit, all.len()) {
                 return (queued, submit_fit);
             }
@@ -405,8 +405,8 @@ fn no_worse(more: &Option<Fit>, fewer: &Option<Fit>, bounds: usize) -> bool {
 
 /// Whether bounds contradict each other inside some stretch that holds together without the
 /// doubtful ones.
-fn contradicts(bounds: &[Bound], known: &Option<Fit>) -> bool {
-    match (fit(bounds), known) {
+fn contradicts(bounds: &[Bound], known: &Option<Fit>, effort: &Effort) -> bool {
+    match (fit(bounds, effort), known) {
         (None, Some(_)) => true,
         (Some(found), Some(known)) => {
             let spread = |f: &Fit| f.pieces.iter().map(|p| p.spread).fold(0.0, f64::max);
@@ -541,8 +541,13 @@ impl Collector {
                 .find(|(name, _)| *name == platform.name)
                 .map(|(_, submit)| *submit)
         };
+        let effort = Effort::of_a_trace();
         Alignment {
-            devices: self.evidence.iter().map(|e| e.finish(jitter(e.process), known(e))).collect(),
+            devices: self
+                .evidence
+                .iter()
+                .map(|e| e.finish(jitter(e.process), known(e), &effort))
+                .collect(),
             queues: self.queues,
         }
     }

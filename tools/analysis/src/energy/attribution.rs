@@ -63,6 +63,16 @@ pub enum AttributionError {
         /// Rows the number of coefficients asks for.
         needed: usize,
     },
+    /// More than memory and patience allow.
+    #[error(
+        "{readings} readings by {classes} kernels and commands are too many to be fitted together; choose a part of the run with --energy-window, or record with a longer sampling period"
+    )]
+    TooMuch {
+        /// Rows made of the series.
+        readings: usize,
+        /// Classes of activity.
+        classes: usize,
+    },
     /// Activity and readings do not meet.
     #[error(
         "no device activity lies between the sensor's first and last reading; check that both were aligned to one clock"
@@ -97,6 +107,10 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
     let needed = 8 + floors.len();
     if rows.rows.len() < needed {
         return Err(AttributionError::TooFewReadings { usable: rows.rows.len(), needed });
+    }
+    let (readings, classes) = (rows.rows.len(), activity.classes() + floors.len());
+    if beyond_bounds(readings, classes) {
+        return Err(AttributionError::TooMuch { readings, classes });
     }
     let typical = typical(&problem.response);
     let state_rows = Columns::new(
@@ -152,6 +166,16 @@ pub fn attribute(problem: &Problem<'_>) -> Result<Attribution, AttributionError>
         floor_seen: &parts.floor_seen,
     };
     Ok(assembly.report(&parts.groups, &parts.with_floor))
+}
+
+/// Whether tables of rows by classes, of which there are a dozen, or the products of all pairs of
+/// classes would take gigabytes or minutes.
+fn beyond_bounds(rows: usize, classes: usize) -> bool {
+    const MOST_CELLS: usize = 1 << 24;
+    const MOST_PRODUCTS: usize = 1 << 32;
+    const MOST_CLASSES: usize = 1500;
+    let cells = rows.saturating_mul(classes);
+    cells > MOST_CELLS || cells.saturating_mul(classes) > MOST_PRODUCTS || classes > MOST_CLASSES
 }
 
 fn typical(model: &ResponseModel) -> Response {

@@ -139,6 +139,14 @@ pub struct Stats {
     pub tally: Vec<Tally>,
 }
 
+/// Adds what a call took, or each call of a run.
+fn add_durations(time: &mut Distribution, call: &Call<'_>) {
+    match &call.run {
+        Some(run) => time.add_summary(run.count, run.total_ns, run.shortest_ns, run.longest_ns),
+        None => time.add(call.span.duration()),
+    }
+}
+
 /// What a thread did since its last enqueue.
 #[derive(Debug, Clone, Copy, Default)]
 struct ThreadState {
@@ -293,22 +301,25 @@ impl Stats {
     }
 
     fn add_call(&mut self, call: &Call<'_>, pass: &mut Pass) {
-        self.calls += 1;
+        self.calls = self.calls.saturating_add(call.count());
         self.extend(call.span);
         let functions = &mut self.functions[call.process.0 as usize];
         let index = usize::from(call.function);
         if functions.len() <= index {
             functions.resize_with(index + 1, CallSums::default);
         }
-        let duration = call.span.duration();
-        functions[index].time.add(duration);
+        let duration = call.inside_ns();
+        add_durations(&mut functions[index].time, call);
         if call.result != 0 {
             *functions[index].errors.entry(call.result).or_default() += 1;
         }
         Self::add_to_windows(call, pass);
         let blocking = matches!(&call.kept, Kept::Enqueue(e) if e.has(flag::BLOCKING));
         if blocking || pass.waiting[call.process.0 as usize].get(index).copied().unwrap_or(false) {
-            self.waits.entry((call.process, call.function)).or_default().time.add(duration);
+            add_durations(
+                &mut self.waits.entry((call.process, call.function)).or_default().time,
+                call,
+            );
             if pass.waited.len() == REMEMBERED_WAITS {
                 pass.waited.pop_front();
             }

@@ -52,6 +52,28 @@ impl Distribution {
         *self.slot(bin(value)) += 1;
     }
 
+    /// Adds values of which only their number, sum, least and most are known. Percentiles take those
+    /// between for their mean.
+    pub fn add_summary(&mut self, count: u64, total: u64, least: u64, most: u64) {
+        // What a summary of hostile numbers says of its mean is kept within its bounds.
+        let (least, most) = (least.min(most), most.max(least));
+        match count {
+            0 => {}
+            1 => self.add(total),
+            _ => {
+                self.add(least);
+                self.add(most);
+                let between =
+                    u128::from(total).saturating_sub(u128::from(least) + u128::from(most));
+                self.count += count - 2;
+                self.total += between;
+                if let Some(mean) = between.checked_div(u128::from(count - 2)) {
+                    *self.slot(bin((mean as u64).clamp(least, most))) += count - 2;
+                }
+            }
+        }
+    }
+
     fn slot(&mut self, bin: usize) -> &mut u64 {
         if self.bins.is_empty() {
             self.first = bin;
@@ -168,6 +190,23 @@ mod tests {
             prop_assert!((got - truth).abs() <= truth * RELATIVE_ERROR + 1e-9, "{} for {}", got, truth);
             prop_assert_eq!(all.total, values.iter().map(|v| u128::from(*v)).sum::<u128>());
         }
+    }
+
+    #[test]
+    fn a_summary_counts_all_its_values() {
+        let mut d = Distribution::default();
+        d.add(100);
+        d.add_summary(1000, 50_000, 10, 400);
+        assert_eq!((d.count(), d.total(), d.min(), d.max()), (1001, 50_100, Some(10), Some(400)));
+        let median = d.quantile(0.5).unwrap();
+        assert!((median - 49.7).abs() < 1.0, "{median}");
+        d.add_summary(1, 7, 7, 7);
+        d.add_summary(0, 0, 0, 0);
+        d.add_summary(2, 20, 5, 15);
+        assert_eq!((d.count(), d.total(), d.min()), (1004, 50_127, Some(5)));
+        // Numbers that cannot be true.
+        d.add_summary(3, 0, 9, 2);
+        assert_eq!(d.count(), 1007);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod summary;
 
 use crate::args::{CounterArgs, SensorArgs};
-use crate::output::{say, shown_path};
+use crate::output::{own_line, say, shown_path};
 use anyhow::{Result, bail};
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
 use clscope_capture::launch::{self, End};
@@ -127,6 +127,10 @@ pub struct Args {
     /// Leave APP's arguments out of the trace: they may hold passwords
     #[arg(long)]
     no_arguments: bool,
+    /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
+    /// how many, total, shortest, longest, first and last
+    #[arg(long)]
+    every_call: bool,
     /// Enqueue no markers. By default, on NVIDIA's runtime, eight follow when APP has waited for a
     /// queue, up to once a second; they halve the bound within which device times are placed on the
     /// host's clock
@@ -237,6 +241,9 @@ impl Args {
         }
         if self.no_arguments {
             set.insert(settings::ARGUMENTS, "0".into());
+        }
+        if self.every_call {
+            set.insert(settings::COLLAPSE, "0".into());
         }
         if self.no_clock_markers {
             set.insert(settings::CLOCK_MARKERS, "0".into());
@@ -509,6 +516,9 @@ fn settle(trace: &Path, args: &Args, held: &Held, meta: &mut Meta) -> Contents {
 }
 
 fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, end: End) {
+    if !args.quiet {
+        own_line();
+    }
     if let End::Signal(signal, dumped) = end {
         let core = if dumped { ", core dumped" } else { "" };
         args.tell(format_args!(

@@ -162,7 +162,7 @@ impl Report {
                         executable: d.process.executable.clone(),
                         arguments: d.process.arguments.clone(),
                         mpi_rank: d.process.mpi_rank,
-                        threads: d.threads.len(),
+                        threads: d.threads.values().filter(|t| !t.is_recorders()).count(),
                         device_timing: d.process.device_timing.clone(),
                         ended: d.exit.is_some(),
                     }

@@ -1,0 +1,201 @@
+//! Files of the trace behind descriptors that the application may close or reuse: daemons close what
+//! they do not know. A number is checked to be still our file before it is used, else the file is
+//! opened again. Where the process may have few descriptors none is kept: a file is opened for each
+//! write, and the application has them all.
+//!
+//! Names are looked up in the trace directory itself, whatever its path leads to meanwhile.
+
+use super::files::access;
+use crate::os::descriptors::{descriptors_to_spare, raised};
+use clscope_io::output::own_directory;
+use parking_lot::Mutex;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A descriptor that may be taken away.
+struct Held {
+    file: Mutex<Option<ManuallyDrop<File>>>,
+    identity: (u64, u64),
+}
+
+impl Held {
+    fn new(file: File) -> io::Result<Self> {
+        let facts = file.metadata()?;
+        let kept = descriptors_to_spare().then(|| ManuallyDrop::new(raised(file)));
+        Ok(Self { identity: (facts.dev(), facts.ino()), file: Mutex::new(kept) })
+    }
+
+    fn is(&self, file: &File) -> bool {
+        file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity)
+    }
+
+    /// Runs `job` on the file, opened by `again` if it is not kept or its descriptor is not ours any
+    /// more.
+    fn with<R>(
+        &self,
+        again: impl FnOnce() -> io::Result<File>,
+        job: impl FnOnce(&File) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut kept = self.file.lock();
+        if let Some(file) = kept.as_ref().filter(|file| self.is(file)) {
+            return job(file);
+        }
+        let file = again()?;
+        if !self.is(&file) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the trace file was replaced"));
+        }
+        if kept.is_none() {
+            return job(&file);
+        }
+        // The old number is somebody else's now: it must not be closed.
+        job(kept.insert(ManuallyDrop::new(raised(file))))
+    }
+
+    /// Closes the descriptor, if it is still the file's.
+    fn close(self) {
+        if let Some(file) = self.file.into_inner() {
+            let still = file.metadata().is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+            if still {
+                drop(ManuallyDrop::into_inner(file));
+            }
+        }
+    }
+}
+
+/// The trace directory.
+pub struct Folder {
+    path: PathBuf,
+    held: Held,
+}
+
+impl Folder {
+    /// A directory that is there, ours, and no link.
+    ///
+    /// # Errors
+    /// What it is instead, or why it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Arc<Self>> {
+        own_directory(path)?;
+        let directory = Self::directory(path)?;
+        // It may have been replaced in between.
+        // SAFETY: no preconditions.
+        if directory.metadata()?.uid() != unsafe { libc::geteuid() } {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Arc::new(Self { path: path.to_owned(), held: Held::new(directory)? }))
+    }
+
+    fn directory(path: &Path) -> io::Result<File> {
+        // With a slash behind it, a link would be looked through.
+        let bare: PathBuf = path.components().collect();
+        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        OpenOptions::new().read(true).custom_flags(flags).open(bare)
+    }
+
+    fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
+        self.held.with(|| Self::directory(&self.path), job)
+    }
+
+    /// Opens a file of this name, for reading and writing. Never through a link.
+    fn file(&self, name: &str, flags: i32) -> io::Result<File> {
+        let name = CString::new(name)?;
+        let flags = flags | libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        self.with(|directory| {
+            // SAFETY: a descriptor that is open during the call, and a C string.
+            let made = unsafe {
+                libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, access().file())
+            };
+            if made < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: just made, with no other owner.
+            Ok(unsafe { File::from_raw_fd(made) })
+        })
+    }
+
+    /// Makes a file that was not there. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// `AlreadyExists`, and the system's others.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        self.file(name, libc::O_CREAT | libc::O_EXCL)
+    }
+
+    /// Takes a name away.
+    pub fn remove(&self, name: &str) {
+        let Ok(name) = CString::new(name) else { return };
+        let _ = self.with(|directory| {
+            // SAFETY: as in `file`.
+            unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) };
+            Ok(())
+        });
+    }
+
+    /// Gives a file another name, in place of what has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (CString::new(from)?, CString::new(to)?);
+        self.with(|directory| {
+            let at = directory.as_raw_fd();
+            // SAFETY: as in `file`.
+            match unsafe { libc::renameat(at, from.as_ptr(), at, to.as_ptr()) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })
+    }
+}
+
+/// A file of the trace.
+pub struct Kept {
+    folder: Arc<Folder>,
+    name: String,
+    held: Held,
+}
+
+impl Kept {
+    /// Makes it. The caller is [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// `AlreadyExists`, and the system's others.
+    pub fn create(folder: &Arc<Folder>, name: String) -> io::Result<Self> {
+        let held = Held::new(folder.create(&name)?)?;
+        Ok(Self { folder: Arc::clone(folder), name, held })
+    }
+
+    /// Its path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.name)
+    }
+
+    /// Runs `job` on the file. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// Those of `job`, and why the file cannot be opened again.
+    pub fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
+        self.held.with(|| self.folder.file(&self.name, 0), job)
+    }
+
+    /// Writes all of `bytes` at `offset`. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.with(|f| f.write_all_at(bytes, offset))
+    }
+
+    /// Gives the descriptor back, if it is still the file's.
+    pub fn close(self) {
+        self.held.close();
+    }
+}
