@@ -59,7 +59,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The device's binary, as [`Session::load`] takes it; nothing where the runtime keeps none.
+    /// The device's binary, as [`Session::load`](crate::Session::load) takes it; nothing where the
+    /// runtime keeps none.
     #[must_use]
     pub fn binary(&self) -> Option<Vec<u8>> {
         const BINARY_SIZES: u32 = 0x1165;

@@ -5,8 +5,8 @@
 
 pub mod load;
 mod looped;
-mod sensors;
-mod spans;
+pub mod sensors;
+pub mod spans;
 pub mod streams;
 
 use crate::{Finding, Status, Surroundings};
