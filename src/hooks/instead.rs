@@ -8,11 +8,15 @@ use super::snapshot;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::features::replay;
+use crate::facts::objects;
+use crate::features::{device_time, replay};
+use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::real::Function;
 use crate::settings::config;
+use clscope_trace::record::CommandKind as K;
 use std::ffi::c_void;
+use std::ptr::null;
 
 /// What stands in for a function, if anything does.
 #[cold]
@@ -46,7 +50,7 @@ fn recorded(slot: usize) -> bool {
 macro_rules! stand_ins {
     (
         after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty |$returned:ident| $after:expr;)* }
-        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) |$queue:ident| $before:expr;)* }
+        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) |$queue:ident, $real:ident| $before:expr;)* }
     ) => {
         $(
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
@@ -69,15 +73,15 @@ macro_rules! stand_ins {
                 // Stored before the stand-in was handed out.
                 // SAFETY: id and type are of one function.
                 let function = unsafe { Function::<f::$enqueue>::new(id::$enqueue) };
-                let Some(real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
+                let Some($real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
                 if !recorded(S) {
                     // SAFETY: the application's own call, arguments untouched.
-                    return unsafe { real($queue, $($given,)* event) };
+                    return unsafe { $real($queue, $($given,)* event) };
                 }
                 guard::unseen(|| guard::protect((), || {
-                    if let Some(launch) = $before {
+                    if let Some(command) = $before {
                         // SAFETY: the application's own arguments, live during its call.
-                        unsafe { replay::launch(S, &launch) };
+                        unsafe { replay::command(S, &command) };
                     }
                     snapshot::before(S, $queue);
                 }));
@@ -85,7 +89,7 @@ macro_rules! stand_ins {
                 let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
                 // SAFETY: the application's call; its event slot is its own or, where there is
                 // none, ours, which outlives the call.
-                let code = unsafe { real($queue, $($given,)* place) };
+                let code = unsafe { $real($queue, $($given,)* place) };
                 if code == 0 && !place.is_null() {
                     // SAFETY: the successful call has written the event.
                     guard::unseen(|| guard::protect((), || snapshot::after(S, $queue, unsafe { &*place }, !ours.is_null())));
@@ -103,38 +107,110 @@ macro_rules! stand_ins {
     };
 }
 
-use replay::Memory::{Buffer, Image, Pipe, Sampler};
+use known::Memory::{Buffer, Image, Pipe, Sampler};
+use replay::{Command, What, known};
 
 stand_ins! {
     after {
-    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
-    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
-    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| replay::made(made, Buffer);
-    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
-    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
-    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
-    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| replay::made(made, Image);
-    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| replay::made(made, Pipe);
-    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| replay::made(made, Sampler);
-    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| replay::made(made, Sampler);
+    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| known::made(made, Buffer);
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| known::made(made, Buffer);
+    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| known::made(made, Buffer);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| known::made(made, Image);
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| known::made(made, Image);
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| known::made(made, Image);
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| known::made(made, Image);
+    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| known::made(made, Pipe);
+    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| known::made(made, Sampler);
+    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| known::made(made, Sampler);
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the argument where it took it.
-            unsafe { replay::argument(kernel, index, size, value, code) }
+            unsafe { known::argument(kernel, index, size, value, code) }
         };
-    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| replay::shared(kernel, index, code);
-    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);
-    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| replay::shared(kernel, index as u32, code);
-    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| replay::shared(kernel, index as u32, code);
-    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| replay::shared(kernel, u32::MAX, code);
-    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| replay::forget(made);
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| known::shared(kernel, index, code);
+    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| known::shared(kernel, index as u32, code);
+    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| known::shared(kernel, index as u32, code);
+    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| known::shared(kernel, index as u32, code);
+    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| known::shared(kernel, u32::MAX, code);
+    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| known::forget(made);
+    clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32 |code| {
+            // SAFETY: the call has written as many as it says.
+            unsafe { known::forget_all(kernels, room, made.cast(), code) }
+        };
+    clCloneKernel(source: H, error: *mut i32) -> H |made| known::cloned(source, made);
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
-        |queue| Some(replay::Launch { queue, kernel, dimensions, offset, global, local, waits: (count, list) });
-    clEnqueueTask(kernel: H, count: u32, list: *const H) |queue| None;
-    clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H) |queue| None;
-    clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H) |queue| None;
-    clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H) |queue| None;
-    clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H) |queue| None;
+        |queue, real| Some(Command {
+            queue,
+            waits: (count, list),
+            what: What::Launch { kernel, dimensions, sizes: [offset, global, local] },
+            // SAFETY: the application's own arguments, live during its call, on a queue of its context and device.
+            run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), e) },
+            live: &live,
+        });
+    clEnqueueTask(kernel: H, count: u32, list: *const H) |queue, real| None::<Command<'_>>;
+    clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::ReadBuffer, size as u64, &[buffer],
+            // SAFETY: as above; what is read is written again by the application's own call.
+            &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), e) });
+    clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::WriteBuffer, size as u64, &[buffer],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), e) });
+    clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::CopyBuffer, size as u64, &[from, to],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, from, to, at, there, size, 0, null(), e) });
+    clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::FillBuffer, size as u64, &[buffer],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), e) });
+    clEnqueueReadBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::ReadBufferRect,
+            // SAFETY: three sizes, by the specification.
+            unsafe { region_bytes(region, 1) }, &[buffer],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, to, 0, null(), e) });
+    clEnqueueWriteBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::WriteBufferRect,
+            // SAFETY: three sizes, by the specification.
+            unsafe { region_bytes(region, 1) }, &[buffer],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, buffer, 0, at, there, region, row, slice, host_row, host_slice, from, 0, null(), e) });
+    clEnqueueCopyBufferRect(from: H, to: H, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, to_row: usize, to_slice: usize, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::CopyBufferRect,
+            // SAFETY: three sizes, by the specification.
+            unsafe { region_bytes(region, 1) }, &[from, to],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, from, to, at, there, region, row, slice, to_row, to_slice, 0, null(), e) });
+    clEnqueueReadImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, to: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::ReadImage,
+            // SAFETY: three sizes, by the specification.
+            unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, to, 0, null(), e) });
+    clEnqueueWriteImage(image: H, blocking: u32, origin: *const usize, region: *const usize, row: usize, slice: usize, from: P, count: u32, list: *const H)
+        |queue, real| transfer(queue, (count, list), K::WriteImage,
+            // SAFETY: three sizes, by the specification.
+            unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
+            // SAFETY: as above.
+            &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), e) });
     }
+}
+
+/// Whether a queue still is the application's.
+fn live(queue: H) -> bool {
+    device_time::queue(queue).is_some()
+}
+
+/// A transfer leaves the same however often it is made: nothing has to be restored.
+fn transfer<'a>(
+    queue: H,
+    waits: (u32, *const H),
+    kind: K,
+    bytes: u64,
+    of: &'a [H],
+    run: &'a dyn Fn(H, *mut H) -> i32,
+) -> Option<Command<'a>> {
+    Some(Command { queue, waits, what: What::Transfer { kind, bytes, of }, run, live: &live })
 }

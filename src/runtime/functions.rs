@@ -74,9 +74,8 @@ own_calls! {
     clCreateBuffer REPLAY => "Makes room for a copy of such a buffer.";
     clReleaseMemObject REPLAY => "Gives that copy back.";
     clEnqueueCopyBuffer REPLAY => "Saves and restores such a buffer.";
-    clEnqueueReadBuffer REPLAY => "Compares what two launches left.";
-    clEnqueueNDRangeKernel REPLAY => "Repeats a launch.";
-    clFlush REPLAY => "Starts repeated launches.";
+    clEnqueueReadBuffer REPLAY => "Compares what two launches left: samples of up to 16 MiB of each buffer.";
+    clFlush REPLAY => "Starts repeated commands, which are the application's own launches and transfers on a queue of the recorder's.";
 }
 
 #[cfg(test)]

@@ -246,7 +246,7 @@ mod tests {
         ]);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
         assert_eq!(config.max_size, Some(3 << 20));
-        assert_eq!(config.replay, Some(Replay { batches: 6, milliseconds: 20 }));
+        assert_eq!(config.replay, Some(Replay::Batches { batches: 6, milliseconds: 20 }));
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);

@@ -736,40 +736,133 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
         "{assign}"
     );
     assert!((number(&assign["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{assign}");
-    let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
-    let lines =
-        dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take());
-    let replayed: Vec<Value> = lines.filter(|definition| definition["kind"] == "Replay").collect();
+    let mut replayed = definitions(&stage);
+    replayed.retain(|definition| definition["kind"] == "Replay");
     let restored = |replay: &Value| {
         replay["batches"].as_array().unwrap().iter().any(|batch| batch["restores_only"] == true)
     };
     assert!(restored(&replayed[0]) && !restored(&replayed[2]), "{replayed:?}");
-    // The timeline's spans of a kernel show what its replay gave.
-    let out = stage.join("p.json").display().to_string();
-    stage
-        .clscope(["export", "chrome", &trace, "--readings", &readings, "-o", &out])
-        .run()
-        .success();
-    let document: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
-    let events = document["traceEvents"].as_array().unwrap();
-    let shown =
-        events.iter().find(|e| e["name"] == "accumulate" && e["cat"] == "device,kernel").unwrap();
-    let (shown, joules) = (
-        number(&shown["args"]["replayed_energy_J"]),
-        number(&accumulate["joules_per_launch"]["value"]),
-    );
-    assert!((shown / joules - 1.0).abs() < 1e-3, "{shown} J, not {joules}");
+    let rows = device["classes"].as_array().unwrap();
+    for name in ["accumulate", "assign"] {
+        let row: Vec<_> = rows.iter().filter(|c| c["name"] == name).collect();
+        assert_eq!(row.len(), 1, "one row a kernel: {rows:?}");
+        assert!(!row[0]["joules_per_launch"].is_null(), "{}", row[0]);
+    }
+    assert!(!device["repetitions"].is_null(), "{device}");
+    assert_conserved(&device);
     assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
     let text = stage
         .clscope(["report", &trace, "--section", "energy", "--readings", &readings])
         .run()
         .success()
         .stdout;
-    assert!(
-        text.contains("replayed accumulate:")
-            && text.contains("not replayed: paint: argument 0 is an image"),
-        "{text}"
-    );
+    assert!(text.contains("not repeated: paint: argument 0 is an image"), "{text}");
+}
+
+/// The definitions of a trace.
+fn definitions(stage: &Stage) -> Vec<Value> {
+    let trace = stage.trace("t").display().to_string();
+    let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
+    dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take()).collect()
+}
+
+/// What the recorder repeated, as spans of the length that their stamps say.
+fn repetitions(stage: &Stage) -> Vec<Span> {
+    let definitions = definitions(stage);
+    let kind = |name| definitions.iter().filter(move |d| d["kind"] == name);
+    let anchor = |d: &Value| (number(&d["ticks"]), number(&d["raw"]));
+    let (first, last) =
+        (anchor(kind("Anchor").next().unwrap()), anchor(kind("Anchor").next_back().unwrap()));
+    let at = |ticks: &Value| {
+        first.1 + (number(ticks) - first.0) * (last.1 - first.1) / (last.0 - first.0)
+    };
+    let mut out = Vec::new();
+    for replay in kind("Replay") {
+        let kernel = kind("Kernel").find(|k| k["id"] == replay["kernel"]);
+        let name = kernel.map_or("transfer", |k| k["name"].as_str().unwrap());
+        for batch in replay["batches"].as_array().unwrap() {
+            let (begin, end) = (at(&batch["begin"]), at(&batch["end"]));
+            let period = (end - begin) / number(&batch["count"]);
+            let length = number(&replay["stamped_ns"]).min(period);
+            for i in 0..batch["count"].as_u64().unwrap() {
+                let begin = begin + i as f64 * period;
+                out.push((begin, begin + length, name.to_owned()));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn kernels_that_always_run_in_the_same_proportions_are_told_apart_by_repetitions() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = clscope_tests::artifacts().fixture("frames").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    let frames = ["700", "0", "fixed", "finish", "in-order", "10"];
+    let mut words = vec!["record", "-o", &trace, "--sensors", "off", "--device-timing", "event"];
+    words.extend(["--replay=9s", "--", &app]);
+    words.extend(frames);
+    let recorded = stage.clscope(words).run().success();
+    assert!(recorded.stderr.contains("--replay adds up to 9 s"), "{}", recorded.stderr);
+    let bare = stage.app(Mode::Bare, "b", "frames").args(frames).run().success().stdout;
+    assert_eq!(recorded.stdout, bare);
+    // Readings every 20 ms: no frame is seen by itself.
+    let truth = |name: &str| match name {
+        "blur" => 20.0,
+        "edges" => 30.0,
+        "match" => 40.0,
+        "reduce" => 50.0,
+        "label" => 60.0,
+        _ => 8.0,
+    };
+    let own = spans(&stage);
+    let mut all = own.clone();
+    all.extend(repetitions(&stage));
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let counter = counted(&all, truth, 5.0);
+    let rows: Vec<&str> = counter.lines().collect();
+    let slow = rows[..2].iter().chain(rows[2..].iter().step_by(40));
+    let slow: Vec<&str> = slow.copied().collect();
+    std::fs::write(stage.join("readings"), slow.join("\n") + "\n").unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings]);
+    assert_conserved(&device);
+    let rows = device["classes"].as_array().unwrap();
+    assert!(rows.iter().all(|c| !c["name"].as_str().unwrap().contains("repeated")), "{rows:?}");
+    let took = 1e-9 * number(&device["repetitions"]["length_ns"]);
+    assert!(took > 1.0 && took < 9.0, "{took} s of repetitions");
+    let repeated = device["replays"].as_array().unwrap();
+    let mut told = 0;
+    for name in ["blur", "edges", "match", "reduce", "label"] {
+        let row: Vec<_> = rows.iter().filter(|c| c["name"] == name).collect();
+        assert_eq!(row.len(), 1, "one row a kernel: {rows:?}");
+        let of = repeated.iter().find(|r| r["name"] == name);
+        if of.is_none_or(|r| r["batches"].as_u64() < Some(1)) {
+            continue;
+        }
+        // What they add to the floor, of all launches.
+        let dynamic = number(&row[0]["dynamic_joules"]);
+        let own: f64 = own.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).sum();
+        let want = (truth(name) - 5.0) * own * 1e-9;
+        let joules = &row[0]["joules"];
+        let half = (number(&joules["high"]) - number(&joules["low"])) / 2.0;
+        // On a processor that others use launches last twice as long at one place as at another.
+        assert!(
+            (dynamic - want).abs() < (0.5 * want).max(2.0 * half),
+            "{name}: {dynamic} J above the floor, not {want}: {}",
+            row[0]
+        );
+        let by = row[0]["method"].as_str().unwrap_or("");
+        assert!(["repeated", "both"].contains(&by), "{}", row[0]);
+        told += 1;
+    }
+    assert!(told >= 2, "{repeated:?}");
+    let text = stage
+        .clscope(["report", &trace, "--section", "energy", "--readings", &readings])
+        .run()
+        .success()
+        .stdout;
+    assert!(text.contains("which are no part of the rows above"), "{text}");
 }
 
 #[test]

@@ -509,7 +509,24 @@ fn definition(def: &Def) -> Value {
         Def::Warning(d) => fields!("Warning", d, code, text),
         Def::Calibration(d) => fields!("Calibration", d, name, device, value, uncertainty),
         Def::Replay(d) => {
-            let mut line = fields!("Replay", d, kernel, queue, global, refused, saved);
+            let mut line = fields!(
+                "Replay",
+                d,
+                kernel,
+                queue,
+                global,
+                local,
+                bytes,
+                key,
+                scalars,
+                before,
+                stamped_ns,
+                per_restoration,
+                quiet,
+                refused,
+                saved
+            );
+            line["command"] = clscope_trace::record::CommandKind::from_u8(d.command).name().into();
             let batches =
                 d.batches.iter().map(|b| json!({ "begin": b.begin, "end": b.end, "count": b.count, "restores_only": b.restores_only }));
             line["batches"] = batches.collect();

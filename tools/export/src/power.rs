@@ -37,8 +37,6 @@ struct Figures {
     watts: Interval,
     /// Floating-point operations of a launch, in billions, where they are known.
     gflop: Option<f64>,
-    /// Joules of a launch that was repeated.
-    replayed: Option<Interval>,
     /// Joules from one of its launches to the next, where each begins an iteration.
     iteration: Option<Interval>,
 }
@@ -46,14 +44,12 @@ struct Figures {
 impl Figures {
     fn of(device: &DeviceEnergy, class: &Class) -> Option<Self> {
         let kernel = class.kind == "kernel";
-        let replay = device.replays.iter().find(|r| kernel && r.name == class.name);
         Some(Self {
             watts: class.watts?,
             gflop: class
                 .gflop_per_joule
                 .zip(class.joules_per_launch)
                 .map(|(per, joules)| per.value * joules.value),
-            replayed: replay.and_then(|r| r.joules_per_launch),
             iteration: device
                 .iteration
                 .as_ref()
@@ -204,7 +200,7 @@ impl Power {
 
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
     /// watts with half-widths of their 95 % intervals, energy-delay product, operations per joule;
-    /// joules of a replayed launch and of an iteration, where it begins one.
+    /// joules of an iteration, where it begins one.
     pub fn describe(
         &self,
         trace: &Trace<'_>,
@@ -241,11 +237,9 @@ impl Power {
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
             args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)));
         }
-        for (name, estimate) in [("replayed", figures.replayed), ("iteration", figures.iteration)] {
-            if let Some(joules) = estimate {
-                args.insert(format!("{name}_energy_J"), digits(joules.value));
-                args.insert(format!("{name}_energy_plus_minus_J"), digits(joules.half()));
-            }
+        if let Some(joules) = figures.iteration {
+            args.insert("iteration_energy_J".into(), digits(joules.value));
+            args.insert("iteration_energy_plus_minus_J".into(), digits(joules.half()));
         }
     }
 }

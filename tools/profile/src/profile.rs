@@ -157,7 +157,10 @@ impl<'p> View<'p> {
         Ok(self.energy.get_or_init(|| {
             let recorded = energy::recorded_formula(self.files);
             let options = &self.options.energy;
-            attribute::of(&self.trace, self.devices(), readings, recorded, options)
+            let mut energy =
+                attribute::of(&self.trace, self.devices(), readings, recorded, options);
+            energy::advise(self.files, &mut energy);
+            energy
         }))
     }
 

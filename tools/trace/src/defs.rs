@@ -17,8 +17,8 @@ pub const MAX_PAYLOAD: usize = 1 << 26;
 
 /// Kinds that no writer uses: 15 was to be the pairs of clGetDeviceAndHostTimer, which stand with
 /// the counters instead, and 16 forks, which the files of the child tell; 22 is kept for captured
-/// programs, 23 for bursts of replays, 24 and 25 for what is defined next. A reader takes them for
-/// unknown kinds.
+/// programs; 23 was to be bursts of replays, which `Replay` tells; 24 and 25 are kept for what is
+/// defined next. A reader takes them for unknown kinds.
 pub const RESERVED: [u16; 6] = [15, 16, 22, 23, 24, 25];
 
 /// How a field is written and read.
@@ -353,10 +353,10 @@ definitions! {
         /// Half-width of its 95 % interval.
         uncertainty: f64,
     }
-    /// A launch that was repeated by the recorder (`CLSCOPE_REPLAY`) just before the application's
-    /// own, or why it was not.
+    /// A launch or transfer that was repeated by the recorder (`CLSCOPE_REPLAY`) just before the
+    /// application's own, or why it was not.
     18 Replay {
-        /// Kernel id.
+        /// Kernel id; 0 for a transfer.
         kernel: u32,
         /// Id of the application's queue.
         queue: u32,
@@ -370,6 +370,28 @@ definitions! {
         saved: u64,
         /// What was repeated, in order of time.
         batches: Vec<ReplayBatch>,
+        /// [`CommandKind`](crate::record::CommandKind) of what was repeated; 0 in traces that knew
+        /// launches only.
+        command: u8,
+        /// Bytes of a transfer.
+        bytes: u64,
+        /// Local size, one number per dimension; empty where the application gave none.
+        local: Vec<u64>,
+        /// What has the same key is alike: program, kernel name, geometry and sizes of arguments,
+        /// or the kind and the size of a transfer.
+        key: u64,
+        /// A number for the values of arguments that are no objects: equal values, equal numbers.
+        scalars: u64,
+        /// The application's own command has this id or a later one.
+        before: u64,
+        /// Mean device time of those repetitions of which stamps were taken, in ns; 0 where it is not
+        /// known.
+        stamped_ns: u64,
+        /// Launches for each restoration of the buffers; 0 where they are not restored between.
+        per_restoration: u32,
+        /// When the quiet time before the first batch began, in ticks: nothing of this process ran
+        /// from then on. 0 where there was none.
+        quiet: u64,
     }
     /// An executable or a library that calls come from, as it lay in memory when the first of them
     /// was seen. One that is unloaded and loaded again is another module.
@@ -654,6 +676,9 @@ mod tests {
                 kernel: 3,
                 global: vec![64, 2],
                 batches: vec![ReplayBatch { begin: 1, end: 9, count: 4, restores_only: true }],
+                key: u64::MAX,
+                stamped_ns: 1200,
+                per_restoration: 4,
                 ..Default::default()
             }
             .into(),

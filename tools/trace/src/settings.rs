@@ -130,9 +130,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: REPLAY,
-        values: "BATCHES[:MILLISECONDS]",
+        values: "auto | SECONDSs | PERCENT% | BATCHES[:MILLISECONDS]",
         default: "nothing is repeated",
-        help: "Repeats the first launch of each kernel and global size, buffers saved and restored, in so many batches (6 or more) of MILLISECONDS, 300 unless given",
+        help: "Repeats launches and transfers, buffers saved and restored, at random moments of the run, within an added time: auto (the larger of 20 s and 25 % of the run), 30s, 10%; or the first launch of each kernel and geometry, in so many batches (6 or more) of 300 ms or as told",
     },
     Setting {
         name: CLOCK_MARKERS,

@@ -21,7 +21,7 @@ pub enum BadValue {
     DeviceTiming,
     /// Of batches.
     #[error(
-        "expected a number of batches, with their length in milliseconds if wanted: 8 or 8:1000"
+        "expected the time to add (auto, 30s or 10%), or a number of batches, with their length in milliseconds if wanted (8 or 8:1000)"
     )]
     Replay,
     /// Of too few batches.
@@ -95,23 +95,72 @@ impl FromStr for DeviceTiming {
 /// Fewest batches of a replay: the median of fewer has no interval of 95 %.
 pub const LEAST_BATCHES: u32 = 6;
 
-/// How much a launch is repeated for slow sensors: `8`, or `8:1000` for batches of a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replay {
-    /// Batches of launches.
-    pub batches: u32,
-    /// Least length of a batch.
-    pub milliseconds: u64,
+/// How much launches and transfers are repeated for sensors and counters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Replay {
+    /// As much as fits into an added time, the larger of the two: `auto`, `30s`, `10%`.
+    Within {
+        /// Seconds.
+        seconds: f64,
+        /// Share of the run without the repetitions.
+        share: f64,
+    },
+    /// So much for each kernel and geometry, at its first launch: `8`, or `8:1000` for batches of a
+    /// second.
+    Batches {
+        /// Batches of launches.
+        batches: u32,
+        /// Least length of a batch.
+        milliseconds: u64,
+    },
+}
+
+impl Replay {
+    /// What is added where no amount is given: 20 s, or a quarter of the run where that is more.
+    pub const AUTO: Self = Self::Within { seconds: 20.0, share: 0.25 };
+}
+
+/// What it adds to a run.
+impl fmt::Display for Replay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Within { seconds, share } if seconds > 0.0 && share > 0.0 => write!(
+                out,
+                "up to {seconds} s, or {} % of the run where that is more",
+                share * 100.0
+            ),
+            Self::Within { seconds, share: 0.0 } => write!(out, "up to {seconds} s"),
+            Self::Within { share, .. } => write!(out, "up to {} % of the run", share * 100.0),
+            Self::Batches { batches, milliseconds } => write!(
+                out,
+                "{batches} batches of {milliseconds} ms for each kernel and geometry, and as many where buffers are restored"
+            ),
+        }
+    }
 }
 
 impl FromStr for Replay {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
+        let text = text.trim();
+        if text == "auto" {
+            return Ok(Self::AUTO);
+        }
+        let positive = |amount: &str| match amount.trim().parse::<f64>() {
+            Ok(amount) if amount.is_finite() && amount > 0.0 => Ok(amount),
+            _ => Err(BadValue::Replay),
+        };
+        if let Some(seconds) = text.strip_suffix('s') {
+            return Ok(Self::Within { seconds: positive(seconds)?, share: 0.0 });
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            return Ok(Self::Within { seconds: 0.0, share: positive(percent)? / 100.0 });
+        }
         let (batches, milliseconds) = text.split_once(':').unwrap_or((text, "300"));
         match (batches.trim().parse(), milliseconds.trim().parse()) {
             (Ok(batches @ LEAST_BATCHES..), Ok(milliseconds @ 1..)) => {
-                Ok(Self { batches, milliseconds })
+                Ok(Self::Batches { batches, milliseconds })
             }
             (Ok(_), Ok(1u64..)) => Err(BadValue::FewBatches),
             _ => Err(BadValue::Replay),
@@ -273,10 +322,13 @@ mod tests {
 
     #[test]
     fn replays() {
-        assert_eq!("8".parse(), Ok(Replay { batches: 8, milliseconds: 300 }));
-        assert_eq!("6:1000".parse(), Ok(Replay { batches: 6, milliseconds: 1000 }));
+        assert_eq!("8".parse(), Ok(Replay::Batches { batches: 8, milliseconds: 300 }));
+        assert_eq!("6:1000".parse(), Ok(Replay::Batches { batches: 6, milliseconds: 1000 }));
+        assert_eq!("auto".parse(), Ok(Replay::AUTO));
+        assert_eq!("30s".parse(), Ok(Replay::Within { seconds: 30.0, share: 0.0 }));
+        assert_eq!("10%".parse(), Ok(Replay::Within { seconds: 0.0, share: 0.1 }));
         assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
-        for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1"] {
+        for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1", "s", "-1s", "0%", "nans"] {
             assert_eq!(bad.parse::<Replay>(), Err(BadValue::Replay), "{bad}");
         }
     }

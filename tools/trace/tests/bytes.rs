@@ -644,9 +644,39 @@ fn definitions() {
             refused: t("r"),
             saved: 4,
             batches: vec![ReplayBatch { begin: 5, end: 6, count: 7, restores_only: true }],
+            command: 8,
+            bytes: 9,
+            local: vec![10, 11],
+            key: 12,
+            scalars: 13,
+            before: 14,
+            stamped_ns: 15,
+            per_restoration: 16,
+            quiet: 17,
         },
         18,
-        p().n(4, 1).n(4, 2).n(4, 1).n(8, 3).s("r").n(8, 4).n(4, 1).n(8, 5).n(8, 6).n(8, 7).n(1, 1),
+        p().n(4, 1)
+            .n(4, 2)
+            .n(4, 1)
+            .n(8, 3)
+            .s("r")
+            .n(8, 4)
+            .n(4, 1)
+            .n(8, 5)
+            .n(8, 6)
+            .n(8, 7)
+            .n(1, 1)
+            .n(1, 8)
+            .n(8, 9)
+            .n(4, 2)
+            .n(8, 10)
+            .n(8, 11)
+            .n(8, 12)
+            .n(8, 13)
+            .n(8, 14)
+            .n(8, 15)
+            .n(4, 16)
+            .n(8, 17),
     );
     defines(
         Module { id: 1, path: t("p"), build_id: t("b"), base: 2, begin: 3, end: 4 },

@@ -37,7 +37,7 @@ fn the_newest_sample_is_what_this_code_writes() {
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
         header: v1_1::header,
-        definitions: v1_0::definitions(),
+        definitions: v1_1::definitions(),
         records: v1_1::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
@@ -90,7 +90,7 @@ const VERSIONS: [Version; 2] = [
     Version {
         folder: v1_1::FOLDER,
         header: v1_1::header,
-        definitions: v1_0::definitions,
+        definitions: v1_1::definitions,
         records: v1_1::records,
     },
 ];

@@ -13,6 +13,7 @@
 //! | the effect of neighbouring commands on powers | `company` |
 //! | how sure that is | `variance` |
 //! | joules per launch, verdicts, the rest | [`attribute`] |
+//! | with what repetitions say | [`evidence`] |
 //!
 //! A class's watts are the device's mean power while it runs, floor included; its joules per launch
 //! are that times its mean length. The intervals are for the run that was measured: they hold the
@@ -32,9 +33,9 @@ pub mod combine;
 mod company;
 mod compare;
 mod design;
+pub mod evidence;
 mod fit;
 mod idle;
-pub mod replay;
 mod report;
 mod response;
 mod sampled;

@@ -15,8 +15,6 @@ pub enum Method {
     Integrated,
     /// Least squares over the sensor's rows.
     Regressed,
-    /// Median over repeated launches (see [`super::replay`]).
-    Replayed,
 }
 
 /// Whether the data determine what a class costs.

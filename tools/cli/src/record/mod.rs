@@ -110,9 +110,12 @@ pub struct Args {
     /// start` resumes
     #[arg(long, value_name = "SECONDS", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Repeat the first launch of each kernel and global size, buffers saved and restored, in so
-    /// many batches (6 or more) of 300 ms, or of MILLISECONDS, and take the median of their joules
-    #[arg(long, value_name = "BATCHES[:MILLISECONDS]", value_parser = parse_replay)]
+    /// Joules and counters of every kernel and transfer direction, also where the application always
+    /// runs them in the same proportions: repeat launches and transfers, at random moments of the
+    /// run, buffers restored, in batches that sensors can follow. AMOUNT is the time that may be
+    /// added: auto (the larger of 20 s and 25 % of the run), 30s or 10%; or batches for each kernel
+    /// and geometry at its first launch, with their milliseconds if wanted: 8 or 8:1000
+    #[arg(long, value_name = "AMOUNT", num_args = 0..=1, default_missing_value = "auto", value_parser = parse_replay)]
     replay: Option<String>,
     /// Record with each enqueue where in the application it was called from: FRAMES return
     /// addresses outside of OpenCL, 1 if not given. Adds 8 bytes and, for stacks seen before, 30 to
@@ -197,9 +200,12 @@ fn parse_percent(text: &str) -> Result<String, values::BadValue> {
     values::percent(text).map(|_| text.to_owned())
 }
 
-/// Batches, with their length if wanted; handed on as written once it is known to be right.
-fn parse_replay(text: &str) -> Result<String, values::BadValue> {
-    text.parse::<values::Replay>().map(|_| text.to_owned())
+/// The time to add, or batches; handed on as written once it is known to be right.
+fn parse_replay(text: &str) -> Result<String, String> {
+    match text.parse::<values::Replay>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(why) => Err(format!("{why}; put -- before the application")),
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
@@ -364,6 +370,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         calibration: calibration_entries(args),
         obstacles: program.obstacles.iter().map(|o| o.code.to_owned()).collect(),
     };
+    if let Some(Ok(amount)) = args.replay.as_deref().map(str::parse::<values::Replay>) {
+        args.tell(format!(
+            "--replay adds {amount}: launches and transfers are repeated, buffers restored"
+        ));
+    }
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);

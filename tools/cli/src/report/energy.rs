@@ -78,14 +78,13 @@ pub fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
 }
 
 fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
-    let mean = dash(d.mean_watts.map(|w| si(w, "W")));
-    let _ = writeln!(
-        out,
-        "\nEnergy of {}: {} in {}, {mean} mean",
-        d.device,
-        si(d.measured_joules, "J"),
-        time(d.seconds * 1e9)
-    );
+    if d.seconds > 0.0 {
+        let mean = dash(d.mean_watts.map(|w| si(w, "W")));
+        let (joules, seconds) = (si(d.measured_joules, "J"), time(d.seconds * 1e9));
+        let _ = writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean", d.device);
+    } else {
+        let _ = writeln!(out, "\nEnergy of {}: not known", d.device);
+    }
     let _ = writeln!(
         out,
         "  {} by {} ({}), matched by {}: {}",
@@ -209,30 +208,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     if !per_watt.is_empty() {
         let _ = writeln!(out, "  operations: {}", per_watt.join(", "));
     }
-    for r in &d.replays {
-        let _ = match (&r.failed, r.joules_per_launch, r.watts) {
-            (None, Some(joules), Some(watts)) => writeln!(
-                out,
-                "  replayed {}: {} +- {} a launch, {}; median of {} batches, {} launches{}",
-                r.name,
-                si(joules.value, "J"),
-                plus_minus(&joules),
-                si(watts.value, "W"),
-                r.batches,
-                r.launches,
-                r.restored_joules.map_or_else(String::new, |j| format!(
-                    "; {} for restoring its buffers taken off each",
-                    si(j, "J")
-                ))
-            ),
-            (why, ..) => writeln!(
-                out,
-                "  not replayed: {}: {}",
-                r.name,
-                why.as_deref().unwrap_or("no figure")
-            ),
-        };
-    }
+    repetitions(d, out);
     if let Some(r) = &d.response {
         let _ = writeln!(
             out,
@@ -246,6 +222,45 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
         );
     }
     notes(d, out);
+    if let Some(next) = &d.next {
+        let _ = writeln!(out, "  next: {next}");
+    }
+}
+
+/// What was repeated, whether the run agrees, and what could not be.
+fn repetitions(d: &DeviceEnergy, out: &mut Page) {
+    if let Some(r) = &d.repetitions {
+        let from = r.from.as_ref().map_or_else(String::new, |from| format!(" (from {from})"));
+        let batches: usize = d.replays.iter().map(|r| r.batches).sum();
+        let _ = writeln!(
+            out,
+            "  repeated{from}: {batches} batches in {}, {}, which are no part of the rows above",
+            time(r.seconds * 1e9),
+            si(r.joules, "J")
+        );
+        for a in &r.agreement {
+            let verdict = if a.agrees {
+                "within what both leave open"
+            } else {
+                "more than both leave open: intervals hold it"
+            };
+            let _ = writeln!(
+                out,
+                "  {}: repetitions make it {} above the floor, the run measured {} ({:+.1}%, {verdict})",
+                a.names.join(" + "),
+                si(a.predicted_joules, "J"),
+                si(a.measured_joules, "J"),
+                a.differs * 100.0
+            );
+        }
+    }
+    let mut refused: Vec<(&str, &str)> =
+        d.replays.iter().filter_map(|r| Some((r.name.as_str(), r.failed.as_deref()?))).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    for (name, why) in refused {
+        let _ = writeln!(out, "  not repeated: {name}: {why}");
+    }
 }
 
 fn known(c: &Class) -> String {

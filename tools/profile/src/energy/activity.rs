@@ -2,6 +2,7 @@
 //! of commands, spans. Launches that were not timed are placed between those that were. Refuses to
 //! look at sensors.
 
+use super::shapes::{self, Repeated, Shape, Tally};
 use crate::sites::Sites;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::turns::{self, Shared};
@@ -101,19 +102,8 @@ pub struct Class {
     pub name: String,
     /// Whether it is a kernel.
     pub kernel: bool,
-}
-
-/// A launch that the recorder repeated. What it repeated is a class of its own: `NAME (replayed)`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Repeated {
-    /// The kernel's class.
-    pub name: String,
-    /// Why it was not repeated; empty where it was.
-    pub refused: String,
-    /// Bytes of buffers saved and restored.
-    pub saved: u64,
-    /// Batches: begin, end, launches or restorations, whether the latter.
-    pub batches: Vec<(HostNs, HostNs, u64, bool)>,
+    /// Whether it is what the recorder repeated, and none of the application's.
+    pub repetition: bool,
 }
 
 /// A physical device with all that ran on it.
@@ -144,6 +134,8 @@ pub struct Device {
     pub unplaced: u64,
     /// Launches that the recorder repeated (`record --replay`), or why not.
     pub replays: Vec<Repeated>,
+    /// What ran, by class and shape.
+    pub shapes: HashMap<(ClassId, Shape), Tally>,
     /// How processes shared the device, where their commands overlap.
     pub shared: Option<Shared>,
     /// Launches by class.
@@ -169,6 +161,7 @@ impl Device {
             owners: Vec::new(),
             unplaced: 0,
             replays: Vec::new(),
+            shapes: HashMap::new(),
             shared: None,
             launches: Vec::new(),
             nth: 0,
@@ -181,10 +174,22 @@ impl Device {
         let next = self.classes.len() as u32;
         let id = *self.index.entry(key).or_insert(next);
         if id == next {
-            self.classes.push(Class { name: name.to_owned(), kernel });
+            self.classes.push(Class { name: name.to_owned(), kernel, repetition: false });
             self.launches.push(0);
         }
         ClassId(id)
+    }
+
+    /// Share of the time of its commands in which others ran beside them.
+    pub fn overlapped(&self) -> f64 {
+        let (mut whole, mut twice) = (0, 0);
+        let mut end = self.spans.first().map_or(0, |first| first.start.0);
+        for span in &self.spans {
+            whole += span.end.0 - span.start.0;
+            twice += (span.end.0.min(end) - span.start.0).max(0);
+            end = end.max(span.end.0);
+        }
+        if whole > 0 { twice as f64 / whole as f64 } else { 0.0 }
     }
 
     /// Launches that each span of a class represents on average, where spans were joined to save
@@ -217,9 +222,12 @@ impl Device {
             let name = if restores_only {
                 format!("{} (restored)", replay.name)
             } else {
-                format!("{} (replayed)", replay.name)
+                format!("{} (repeated)", replay.name)
             };
             let class = self.class(&name, !restores_only);
+            if let Some(class) = self.classes.get_mut(class.0 as usize) {
+                class.repetition = true;
+            }
             if let Some(n) = self.launches.get_mut(class.0 as usize) {
                 *n += count;
             }
@@ -386,6 +394,8 @@ pub struct Collector<'t, 'a, 's> {
     sampled: HashMap<(u32, u32), (usize, Vec<Launch>)>,
     /// What decides the class, so that names are looked up once.
     names: HashMap<What, Option<(usize, ClassId)>>,
+    /// Process, kernel, geometry, kind and class of size: what the recorder repeats as one.
+    shapes: HashMap<(u32, u32, u32, u8, u32), Shape>,
 }
 
 impl<'t, 'a, 's> Collector<'t, 'a, 's> {
@@ -393,7 +403,15 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
     #[must_use]
     pub fn new(trace: &'t Trace<'a>, by: Grouping<'s>) -> Self {
         let (devices, of) = devices(trace);
-        Self { trace, by, devices, of, sampled: HashMap::new(), names: HashMap::new() }
+        Self {
+            trace,
+            by,
+            devices,
+            of,
+            sampled: HashMap::new(),
+            names: HashMap::new(),
+            shapes: HashMap::new(),
+        }
     }
 
     /// Takes an event, whose times an alignment has placed.
@@ -401,7 +419,7 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
         let Event::Command(command) = event else { return };
         let record = &command.enqueued.record;
         let key = (command.process.0, record.queue);
-        let Self { trace, by, devices, of, sampled, names } = self;
+        let Self { trace, by, devices, of, sampled, names, shapes: known } = self;
         let definitions = &trace.process(command.process).definitions;
         let variant = by.variant().map_or(0, |of| of(record));
         let object = if record.kind.is_kernel() { record.object } else { 0 };
@@ -415,6 +433,34 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                 Some((device, devices[device].class(&name, kernel)))
             });
         let Some((device, class)) = class else { return };
+        let shape = known
+            .entry((
+                command.process.0,
+                object,
+                record.geometry,
+                record.kind as u8,
+                size_class(record.bytes),
+            ))
+            .or_insert_with(|| {
+                shapes::shape(
+                    trace,
+                    command.process,
+                    record.kind,
+                    object,
+                    record.geometry,
+                    record.bytes,
+                )
+            });
+        let tally = devices[device].shapes.entry((class, shape.clone())).or_default();
+        tally.launches += 1;
+        let id = record.id;
+        tally.extent = Some(tally.extent.map_or((id, id), |(a, b)| (a.min(id), b.max(id))));
+        if let Outcome::Timed(times) = &command.outcome
+            && let Some(placed) = times.placed
+        {
+            tally.timed += 1;
+            tally.seconds += (placed.span().end.0 - placed.span().begin.0) as f64 * 1e-9;
+        }
         // Whether some launches may be left out: then all of the queue's are needed, to lay out
         // those between.
         let may_sample = definitions.process.may_sample();
@@ -467,25 +513,12 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
                     .clock_device(replay.queue)
                     .and_then(|d| of.get(&(index as u32, d)).copied());
                 let Some(device) = device.and_then(|d| devices.get_mut(d)) else { continue };
-                let mut name = definitions.kernel_name(replay.kernel).into_owned();
-                if by.by == By::Ndrange {
-                    name = sized(&name, &replay.global[..replay.global.len().min(3)]);
-                }
-                let batches = replay
-                    .batches
-                    .iter()
-                    .map(|b| (at(b.begin), at(b.end), b.count, b.restores_only))
-                    .filter(|b| b.1 > b.0)
-                    .collect();
-                device.repeated(
-                    Repeated {
-                        name,
-                        refused: replay.refused.clone(),
-                        saved: replay.saved,
-                        batches,
-                    },
-                    index as u32,
-                );
+                let shown = |name: &str, global: &[u64]| match by.by {
+                    By::Ndrange => sized(name, global),
+                    _ => name.to_owned(),
+                };
+                device
+                    .repeated(shapes::repeated(definitions, replay, shown, &mut at), index as u32);
             }
         }
         for device in &mut devices {
@@ -513,6 +546,18 @@ mod tests {
         }
         assert_eq!(normal_uuid("00000000000000000000000000000000"), None);
         assert_eq!(normal_uuid("12"), None);
+    }
+
+    #[test]
+    fn overlaps_are_counted_once() {
+        let mut d = Device::named("gpu", "", Kind::Gpu);
+        assert_eq!(d.overlapped(), 0.0);
+        let class = d.class("a", true);
+        for (start, end) in [(0, 10), (5, 15), (15, 25), (16, 26)] {
+            let (start, end) = (HostNs(start), HostNs(end));
+            d.push(Span { class, device: DeviceIndex(0), start, end, timing: Timing::Timed }, 0);
+        }
+        assert_eq!(d.overlapped(), (5.0 + 9.0) / 40.0);
     }
 
     #[test]

@@ -308,7 +308,9 @@ fn measure(
         mean_watts: None,
         unattributed_joules: 0.0,
         classes: Vec::new(),
-        replays: super::replayed::of(device, power),
+        replays: Vec::new(),
+        repetitions: None,
+        next: None,
         groups: Vec::new(),
         floors: Vec::new(),
         gaps: None,
@@ -330,7 +332,16 @@ fn measure(
         notes: Vec::new(),
     };
     match fit::attribute(&problem) {
-        Ok(result) => fill(&mut out, device, power, &activity, &series, &result, options),
+        Ok(result) => {
+            fill(&mut out, device, power, &activity, &series, &result, options);
+            let found = super::replayed::of(device, power);
+            out.replays = super::replayed::rows(&found, super::evidence::floor(&result));
+            if !found.is_empty() {
+                super::evidence::apply(&mut out, device, &result, &found, None);
+                super::evidence::not_repeated(&mut out, device, &found);
+            }
+            operations(&mut out, options);
+        }
         Err(error) => {
             out.failed = Some(error.to_string());
             out.notes.push(format!(
@@ -424,7 +435,6 @@ fn fill(
             method: row.method.map(|m| match m {
                 Method::Integrated => "integrated",
                 Method::Regressed => "regressed",
-                Method::Replayed => "replayed",
             }),
             identifiability,
             needed_seconds: needed,
@@ -441,32 +451,6 @@ fn fill(
                 i.discrepancy * 100.0
             ));
         }
-    }
-    for class in &mut out.classes {
-        // What the run itself cannot separate, its replay can.
-        if let (None, Some(replay)) =
-            (class.watts, out.replays.iter().find(|r| r.name == class.name && r.watts.is_some()))
-        {
-            (class.watts, class.joules_per_launch) = (replay.watts, replay.joules_per_launch);
-            class.method = Some("replayed");
-        }
-        let flop = options.flop.iter().find(|(name, _)| *name == class.name);
-        class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(
-            |((_, count), joules)| {
-                let per = |joules: f64| count / joules * 1e-9;
-                Interval {
-                    value: per(joules.value),
-                    low: per(joules.high),
-                    high: per(joules.low),
-                    ..joules
-                }
-            },
-        );
-    }
-    for (name, _) in
-        options.flop.iter().filter(|(name, _)| !out.classes.iter().any(|c| c.name == *name))
-    {
-        out.notes.push(format!("--flop {name}: no kernel of that name ran on this device"));
     }
     let name =
         |c: &ClassId| device.classes.get(c.0 as usize).map_or_else(String::new, |c| c.name.clone());
@@ -573,6 +557,24 @@ fn fill(
     }
     if out.floors.iter().all(|f| f.watts.is_none()) {
         out.notes.push("no idle time was recorded, so dynamic and idle energy cannot be separated: record with --idle-window 2".to_owned());
+    }
+}
+
+/// Operations for each joule, where the user told how many there are.
+fn operations(out: &mut DeviceEnergy, options: &Options) {
+    for class in &mut out.classes {
+        let flop = options.flop.iter().find(|(name, _)| *name == class.name);
+        class.gflop_per_joule = flop.zip(class.joules_per_launch).filter(|(_, j)| j.low > 0.0).map(
+            |((_, count), joules)| {
+                let per = |joules: f64| count / joules * 1e-9;
+                Interval::estimated(per(joules.value), per(joules.high), per(joules.low))
+            },
+        );
+    }
+    for (name, _) in
+        options.flop.iter().filter(|(name, _)| !out.classes.iter().any(|c| c.name == *name))
+    {
+        out.notes.push(format!("--flop {name}: no kernel of that name ran on this device"));
     }
 }
 

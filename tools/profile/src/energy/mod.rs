@@ -5,11 +5,13 @@
 
 pub mod activity;
 pub mod attribute;
+mod evidence;
 mod planes;
 pub mod power;
 pub mod readings;
 mod replayed;
 pub mod result;
+pub mod shapes;
 
 use crate::error::ReadingsError;
 use crate::trace_files::TraceFiles;
@@ -40,4 +42,36 @@ pub fn readings_of(
 #[must_use]
 pub fn recorded_formula(files: &TraceFiles) -> Option<Choice> {
     files.directories.iter().find_map(|d| d.meta.as_ref()?.get("gpu_power")?.as_str()?.parse().ok())
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Ends each device's part with what tells apart what the run alone does not.
+pub fn advise(files: &TraceFiles, energy: &mut result::Energy) {
+    let command = files.directories.iter().find_map(|d| {
+        let words = d.meta.as_ref()?.get("command")?.as_array()?.clone();
+        Some(words.iter().filter_map(|w| w.as_str()).map(quoted).collect::<Vec<_>>().join(" "))
+    });
+    energy.devices.iter_mut().for_each(|device| device.next = next(device, command.as_deref()));
+}
+
+/// What tells apart what the run alone does not, and its price.
+fn next(device: &result::DeviceEnergy, command: Option<&str>) -> Option<String> {
+    let unknown = device.classes.iter().filter(|c| c.joules_per_launch.is_none()).count();
+    if unknown == 0 || !device.replays.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "clscope record --replay -- {} tells {unknown} kernels and transfers apart that the run does not: \
+         it repeats them and takes up to 20 s longer, or a quarter of the run where that is more",
+        command.unwrap_or("APP")
+    ))
 }

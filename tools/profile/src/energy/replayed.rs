@@ -1,89 +1,181 @@
-//! Owns the figures of launches that the recorder repeated (`record --replay`): the mean power of
-//! each batch once the sensor has settled, less what restoring the buffers took, and the median
-//! over batches. Refuses batches that the sensor did not follow.
+//! Owns the figures of launches and transfers that the recorder repeated (`record --replay`): the
+//! mean power of each batch once the sensor has settled, with what restoring buffers took beside
+//! it. Refuses batches that the sensor did not follow.
 
-use super::activity::{Device, Repeated};
+use super::activity::Device;
 use super::power::Power;
 use super::result::Replayed;
+use super::shapes::{Repeated, Shape};
 use crate::interval::Interval;
-use clscope_analysis::energy::replay::{self, Batch};
-use clscope_analysis::energy::{HostNs, Joules, Seconds, Series};
+use clscope_analysis::energy::evidence::{self, Repetition, Restoring};
+use clscope_analysis::energy::{HostNs, Series};
+use std::collections::BTreeMap;
 
 /// Fewest updates of the sensor in a batch.
 const LEAST_UPDATES: usize = 3;
+/// Half-width of a 95 % interval over its standard error.
+const NORMAL: f64 = 1.96;
 
-/// Restorations between launches may cost this share more or less than restorations alone do:
-/// powers do not add up exactly (on an H200 mixes of kernels draw up to 2 % less than the same
-/// kernels alone).
-const BESIDE: f64 = 0.03;
-
-/// One row per kernel and size that was to be repeated.
-pub fn of(device: &Device, power: &Power) -> Vec<Replayed> {
-    device.replays.iter().map(|repeated| one(repeated, power)).collect()
+/// What repetitions of one shape showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// What it is.
+    pub shape: Shape,
+    /// The class, for people.
+    pub name: String,
+    /// Batches that the sensor followed.
+    pub repetitions: Vec<Repetition>,
+    /// Launches in them.
+    launches: u64,
+    saved: u64,
+    /// Why there is nothing.
+    failed: Option<String>,
 }
 
-fn one(repeated: &Repeated, power: &Power) -> Replayed {
-    let mut out = Replayed {
-        name: repeated.name.clone(),
-        joules_per_launch: None,
-        watts: None,
-        batches: 0,
-        launches: 0,
-        saved_bytes: repeated.saved,
-        restored_joules: None,
-        failed: (!repeated.refused.is_empty()).then(|| repeated.refused.clone()),
-    };
-    if out.failed.is_some() {
-        return out;
-    }
-    let measured = |restores: bool| -> Vec<Batch> {
-        let of_kind = repeated.batches.iter().filter(|b| b.3 == restores && b.2 > 0);
-        of_kind
-            .filter_map(|&(begin, end, launches, _)| {
-                let length = (end.0 - begin.0) as f64 * 1e-9;
-                let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
-                let watts = mean_power(&power.series, settled, end)?;
-                Some(Batch { launches, energy: Joules(watts * length), length: Seconds(length) })
-            })
-            .collect()
-    };
-    let mut batches = measured(false);
-    out.launches = batches.iter().map(|b| b.launches).sum();
-    let restores = measured(true);
-    let mut slack = 0.0;
-    if repeated.batches.iter().any(|b| b.3) {
-        let Some(restore) = replay::median(&restores) else {
-            out.failed = Some(too_few(power));
-            return out;
-        };
-        let lengths = || restores.iter().map(|b| b.length.0 / b.launches as f64);
-        let mut sorted: Vec<f64> = lengths().collect();
-        sorted.sort_by(f64::total_cmp);
-        let (joules, seconds) = (restore.joules_per_launch, sorted[sorted.len() / 2]);
-        slack = joules.half_width().0 + BESIDE * joules.value.0;
-        out.restored_joules = Some(joules.value.0);
-        for batch in &mut batches {
-            let count = batch.launches as f64;
-            batch.energy.0 -= count * joules.value.0;
-            batch.length.0 -= count * seconds;
+/// Everything that was repeated on a device, by shape.
+pub fn of(device: &Device, power: &Power) -> Vec<Found> {
+    let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
+    for repeated in &device.replays {
+        let found =
+            out.entry((&repeated.shape.name, &repeated.shape.sizes)).or_insert_with(|| Found {
+                shape: repeated.shape.clone(),
+                name: repeated.name.clone(),
+                repetitions: Vec::new(),
+                launches: 0,
+                saved: 0,
+                failed: None,
+            });
+        found.saved = found.saved.max(repeated.saved);
+        if !repeated.refused.is_empty() {
+            found.failed = Some(repeated.refused.clone());
+            continue;
         }
+        let (mut repetitions, launches) = one(repeated, power);
+        if repetitions.is_empty() && found.repetitions.is_empty() {
+            found.failed = Some(too_slow(power));
+        }
+        found.launches += launches;
+        // Their place in the run for now.
+        repetitions.iter_mut().for_each(|r| r.weight = repeated.before as f64);
+        found.repetitions.extend(repetitions);
     }
-    let Some(median) = replay::median(&batches) else {
-        out.failed = Some(too_few(power));
-        return out;
-    };
-    let j = median.joules_per_launch;
-    out.batches = median.batches;
-    out.joules_per_launch = Some(Interval::measured(j.value.0, j.low.0 - slack, j.high.0 + slack));
-    let widen = slack / j.value.0.max(f64::MIN_POSITIVE) * median.watts.value.0;
-    let w = median.watts;
-    out.watts = Some(Interval::measured(w.value.0, w.low.0 - widen, w.high.0 + widen));
-    out
+    out.into_values()
+        .map(|mut found| {
+            if !found.repetitions.is_empty() {
+                found.failed = None;
+            }
+            let extents = device.shapes.iter().filter(|((_, shape), _)| *shape == found.shape);
+            let extent = extents
+                .filter_map(|(_, tally)| tally.extent)
+                .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            weigh(&mut found.repetitions, extent);
+            found
+        })
+        .collect()
 }
 
-fn too_few(power: &Power) -> String {
+/// Weights batches, of which each has its place in the run, with the share of the run from the first
+/// to the last launch to which it is the nearest.
+fn weigh(repetitions: &mut [Repetition], extent: Option<(u64, u64)>) {
+    let mut places: Vec<f64> = repetitions.iter().map(|r| r.weight).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let (first, last) = extent.map_or((0.0, 0.0), |(a, b)| (a as f64, b as f64));
+    let length = last - first;
+    let share = |at: usize| {
+        let middle = |a: f64, b: f64| ((a + b) / 2.0).clamp(first, last);
+        let low = at.checked_sub(1).map_or(first, |before| middle(places[before], places[at]));
+        let high = places.get(at + 1).map_or(last, |after| middle(places[at], *after));
+        // Something is left of each where all launches are in one place.
+        if length > 0.0 { ((high - low) / length).max(1e-6) } else { 1.0 }
+    };
+    let weights: Vec<(f64, f64)> =
+        places.iter().enumerate().map(|(at, place)| (*place, share(at))).collect();
+    let mates: Vec<usize> = weights
+        .iter()
+        .map(|(place, _)| repetitions.iter().filter(|r| r.weight == *place).count())
+        .collect();
+    for repetition in repetitions {
+        let found = weights.iter().zip(&mates).find(|((place, _), _)| *place == repetition.weight);
+        repetition.weight = found.map_or(1.0, |((_, share), mates)| share / *mates as f64);
+    }
+}
+
+/// Batches of one repetition that the sensor followed, and the launches in them.
+fn one(repeated: &Repeated, power: &Power) -> (Vec<Repetition>, u64) {
+    let watts = |begin: HostNs, end: HostNs| {
+        let settled = HostNs(begin.0.saturating_add((power.settle * 1e9) as i64));
+        mean_power(&power.series, settled, end)
+    };
+    let seconds = |begin: HostNs, end: HostNs| (end.0 - begin.0) as f64 * 1e-9;
+    // Restorations alone, by the batch that they stand behind.
+    let restoring: Vec<(HostNs, Restoring)> = repeated
+        .batches
+        .iter()
+        .filter(|b| b.3 && b.2 > 0)
+        .filter_map(|&(begin, end, count, _)| {
+            let each = count as f64 * f64::from(repeated.per_restoration.max(1));
+            let seconds = seconds(begin, end) / each;
+            Some((begin, Restoring { watts: watts(begin, end)?, seconds }))
+        })
+        .collect();
+    let restored = repeated.batches.iter().any(|b| b.3);
+    let mut launches = 0;
+    let repetitions = repeated
+        .batches
+        .iter()
+        .filter(|b| !b.3 && b.2 > 0)
+        .filter_map(|&(begin, end, count, _)| {
+            let beside = restoring.iter().find(|r| r.0 >= end).or(restoring.last()).map(|r| r.1);
+            if restored && beside.is_none() {
+                return None;
+            }
+            let watts = watts(begin, end)?;
+            launches += count;
+            Some(Repetition {
+                watts,
+                seconds: seconds(begin, end),
+                launches: count as f64,
+                stamped: repeated.stamped,
+                restoring: beside,
+                weight: 1.0,
+            })
+        })
+        .collect();
+    (repetitions, launches)
+}
+
+/// The rows for people and programs, given the floor with its standard error.
+pub fn rows(found: &[Found], floor: (f64, f64)) -> Vec<Replayed> {
+    found.iter().map(|found| row(found, floor)).collect()
+}
+
+fn row(found: &Found, floor: (f64, f64)) -> Replayed {
+    let shape =
+        evidence::Shape { launches: 1.0, length: None, repetitions: found.repetitions.clone() };
+    let belief = evidence::belief(&[shape], floor);
+    let figure = belief.map(|b| {
+        let (value, half) = (b.dynamic + floor.0 * b.length, NORMAL * b.sd);
+        (Interval::estimated(value, (value - half).max(0.0), value + half), b.length)
+    });
+    let n = found.repetitions.len().max(1) as f64;
+    let restored: Vec<f64> =
+        found.repetitions.iter().filter_map(|r| r.restoring.map(|x| x.watts * x.seconds)).collect();
+    Replayed {
+        name: found.name.clone(),
+        joules_per_launch: figure.map(|f| f.0),
+        watts: figure.map(|(joules, length)| joules.times(1.0 / length)),
+        batches: found.repetitions.len(),
+        launches: found.launches,
+        saved_bytes: found.saved,
+        restored_joules: (!restored.is_empty()).then(|| restored.iter().sum::<f64>() / n),
+        failed: found.failed.clone().filter(|_| figure.is_none()),
+    }
+}
+
+fn too_slow(power: &Power) -> String {
     format!(
-        "fewer than 6 batches have {LEAST_UPDATES} updates of the sensor once it has settled: record with longer ones, --replay 8:{:.0}",
+        "no batch has {LEAST_UPDATES} updates of the sensor once it has settled: record with longer ones, --replay 8:{:.0}",
         (1e3 * (power.settle + 10.0 * power.period)).max(300.0).ceil()
     )
 }
@@ -130,7 +222,7 @@ mod tests {
 
     /// Batches of 300 ms with 20 launches each: launches of 10 ms at 200 W behind restorations of 5
     /// ms at 50 W; then restorations alone.
-    fn stage() -> (Repeated, Vec<(HostNs, f64)>) {
+    fn stage() -> (Device, Vec<(HostNs, f64)>) {
         let mut batches = Vec::new();
         let mut points = Vec::new();
         for i in 0..16i64 {
@@ -151,17 +243,34 @@ mod tests {
                 )
             }));
         }
-        (Repeated { name: "k".into(), refused: String::new(), saved: 4096, batches }, points)
+        let mut device = Device::named("gpu", "", super::super::activity::Kind::Gpu);
+        device.replays.push(Repeated {
+            name: "k".into(),
+            shape: Shape { name: "k".into(), sizes: vec![64] },
+            stamped: None,
+            per_restoration: 1,
+            before: 1,
+            refused: String::new(),
+            saved: 4096,
+            batches,
+        });
+        (device, points)
     }
 
     fn power(series: Series) -> Power {
         Power::of_series(series, ResponseModel::lagged_samples(0.01), 0.01, 0.06)
     }
 
+    fn only(device: &Device, series: Series) -> Replayed {
+        let rows = rows(&of(device, &power(series)), (30.0, 0.5));
+        assert_eq!(rows.len(), 1);
+        rows[0].clone()
+    }
+
     #[test]
     fn restoring_buffers_is_taken_off() {
-        let (repeated, points) = stage();
-        let found = one(&repeated, &power(Series::Instant(points.clone())));
+        let (device, points) = stage();
+        let found = only(&device, Series::Instant(points.clone()));
         assert_eq!(found.failed, None);
         let joules = found.joules_per_launch.unwrap();
         assert!(
@@ -177,17 +286,37 @@ mod tests {
             total += p[1].1 * (p[1].0.0 - p[0].0.0) as f64 * 1e-9;
             (p[1].0, total)
         });
-        let found = one(&repeated, &power(Series::Cumulative(counted.collect())));
+        let found = only(&device, Series::Cumulative(counted.collect()));
         assert!((found.joules_per_launch.unwrap().value - 2.0).abs() < 0.02, "{found:?}");
     }
 
     #[test]
+    fn batches_are_weighted_by_the_launches_around_them() {
+        let at = |place: f64| Repetition {
+            watts: 1.0,
+            seconds: 1.0,
+            launches: 1.0,
+            stamped: None,
+            restoring: None,
+            weight: place,
+        };
+        let mut batches = [at(300.0), at(100.0), at(300.0), at(700.0)];
+        weigh(&mut batches, Some((100, 1100)));
+        let weights: Vec<f64> = batches.iter().map(|b| b.weight).collect();
+        assert_eq!(weights, [0.15, 0.1, 0.15, 0.6]);
+        // All at the first launch, or of a run that has only one.
+        let mut batches = [at(5.0), at(5.0)];
+        weigh(&mut batches, Some((5, 5)));
+        assert_eq!((batches[0].weight, batches[1].weight), (0.5, 0.5));
+    }
+
+    #[test]
     fn what_cannot_be_measured_says_why() {
-        let (mut repeated, points) = stage();
+        let (mut device, points) = stage();
         let slow: Vec<_> = points.iter().copied().step_by(20).collect();
-        assert!(one(&repeated, &power(Series::Instant(slow))).failed.unwrap().contains("longer"));
-        repeated.refused = "argument 1 is a pipe".into();
-        let refused = one(&repeated, &power(Series::Instant(points)));
+        assert!(only(&device, Series::Instant(slow)).failed.unwrap().contains("longer"));
+        device.replays[0].refused = "argument 1 is a pipe".into();
+        let refused = only(&device, Series::Instant(points));
         assert_eq!(refused.failed.as_deref(), Some("argument 1 is a pipe"));
         assert_eq!(refused.joules_per_launch, None);
     }

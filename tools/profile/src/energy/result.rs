@@ -120,8 +120,13 @@ pub struct DeviceEnergy {
     pub mean_watts: Option<f64>,
     pub unattributed_joules: f64,
     pub classes: Vec<Class>,
-    /// Kernels that `record --replay` repeated: one row per kernel and global size.
+    /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size, or
+    /// direction and order of magnitude. Their figures are part of the classes' own.
     pub replays: Vec<Replayed>,
+    /// What repeating took, and whether the run agrees; null where nothing was repeated.
+    pub repetitions: Option<Repetitions>,
+    /// What to do where only sums are known; null where all is known or nothing more can be done.
+    pub next: Option<String>,
     pub groups: Vec<Group>,
     pub floors: Vec<Floor>,
     pub gaps: Option<Gaps>,
@@ -189,7 +194,9 @@ pub struct Class {
     /// Floating-point operations per joule, in billions (GFLOP/s/W), where the user gave their
     /// number (`--flop`).
     pub gflop_per_joule: Option<Interval>,
-    /// `integrated`, `regressed` or `replayed`.
+    /// By what it is known: the run's own readings (`integrated`, `regressed`), repetitions within
+    /// the sum that the run knows (`repeated`), either by itself (`both`), or what the others leave
+    /// of a sum (`sum`).
     pub method: Option<&'static str>,
     /// `well`, `weak`, `only-as-sum`, `only-with-floor` or `not-at-all`.
     pub identifiability: &'static str,
@@ -214,8 +221,8 @@ pub struct Class {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Replayed {
     pub name: String,
-    /// Median over batches, with the interval of order statistics; floor and gaps between launches
-    /// included.
+    /// Mean over batches, each weighted by the launches around it; floor and gaps between launches
+    /// included. Apart from what the run itself knows.
     pub joules_per_launch: Option<Interval>,
     pub watts: Option<Interval>,
     /// Batches used.
@@ -229,6 +236,38 @@ pub struct Replayed {
     pub restored_joules: Option<f64>,
     /// Why there is no figure; null where there is one.
     pub failed: Option<String>,
+}
+
+/// What was repeated, in all.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Repetitions {
+    /// Time that they ran for.
+    #[serde(rename = "length_ns", serialize_with = "as_ns")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub seconds: f64,
+    /// Their energy, floor included: measured, and no part of the application's.
+    pub joules: f64,
+    /// Trace that they were taken from (`--with`); null where it is the run's own.
+    pub from: Option<String>,
+    /// What they make of the run, class by class that only they tell apart.
+    pub agreement: Vec<Agreement>,
+}
+
+/// What repetitions predict of a sum that the run knows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Agreement {
+    /// Members of the sum.
+    pub names: Vec<String>,
+    /// Launches times joules of each, above the floor.
+    pub predicted_joules: f64,
+    /// What the run measured of it, above the floor.
+    pub measured_joules: f64,
+    /// Measured over predicted, less one.
+    pub differs: f64,
+    /// Whether that is within both intervals.
+    pub agrees: bool,
 }
 
 /// Classes that have one figure together.

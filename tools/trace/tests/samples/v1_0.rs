@@ -135,6 +135,7 @@ pub fn definitions() -> Vec<Def> {
             refused: String::new(),
             saved: 4096,
             batches: vec![ReplayBatch { begin: 10, end: 20, count: 6, restores_only: true }],
+            ..Replay::default()
         }
         .into(),
         Module {

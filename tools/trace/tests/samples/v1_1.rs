@@ -1,7 +1,9 @@
-//! The content of the sample trace of version 1.1: that of 1.0, and runs of identical calls.
+//! The content of the sample trace of version 1.1: that of 1.0, runs of identical calls, and a transfer
+//! that was repeated.
 
 use super::v1_0::{self, BASE, Timed};
-use clscope_trace::record::{Record, Run};
+use clscope_trace::defs::{Def, Replay, ReplayBatch};
+use clscope_trace::record::{CommandKind, Record, Run};
 use clscope_trace::{FileHeader, FileKind};
 
 /// Name of the folder.
@@ -10,6 +12,32 @@ pub const FOLDER: &str = "v1.1";
 /// The header of each file.
 pub fn header(kind: FileKind) -> FileHeader {
     FileHeader { version: (1, 1), ..v1_0::header(kind) }
+}
+
+/// Every kind of definition.
+pub fn definitions() -> Vec<Def> {
+    let mut out = v1_0::definitions();
+    out.push(
+        Replay {
+            kernel: 0,
+            queue: 4,
+            global: Vec::new(),
+            refused: String::new(),
+            saved: 0,
+            batches: vec![ReplayBatch { begin: 30, end: 40, count: 9, restores_only: false }],
+            command: CommandKind::ReadBuffer as u8,
+            bytes: 1 << 20,
+            local: vec![16, 8],
+            key: 0xfedc_ba98_7654_3210,
+            scalars: 0x0123_4567_89ab_cdef,
+            before: 77,
+            stamped_ns: 12_500,
+            per_restoration: 3,
+            quiet: 25,
+        }
+        .into(),
+    );
+    out
 }
 
 /// What thread 0 recorded: see [`v1_0::records`].

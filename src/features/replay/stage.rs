@@ -1,0 +1,499 @@
+//! Owns one repetition: a queue of our own, the buffers that a kernel may write, saved before and
+//! restored after, and batches long enough for a sensor with nothing between what is repeated.
+//! Refuses to choose what is repeated and when.
+//!
+//! Between launches only those buffers are restored that need it: two launches are tried, and what
+//! they leave is compared. What the first left as it was is only read; what the second left as the
+//! first did is written without regard to what was there. Batches of restorations alone tell what
+//! restoring takes.
+
+use super::known::ask;
+use crate::abi::constants as cl;
+use crate::abi::entry::H;
+use crate::abi::signatures as f;
+use crate::os::threads;
+use crate::recording;
+use crate::runtime::functions as api;
+use clscope_trace::defs::ReplayBatch;
+use std::ptr::{null, null_mut};
+
+/// The functions that a repetition calls.
+#[derive(Clone, Copy)]
+pub struct Calls {
+    copy: f::clEnqueueCopyBuffer,
+    read: f::clEnqueueReadBuffer,
+    pub finish: f::clFinish,
+    flush: f::clFlush,
+    pub wait: f::clWaitForEvents,
+    release_event: f::clReleaseEvent,
+    release_queue: f::clReleaseCommandQueue,
+    release_memory: f::clReleaseMemObject,
+    create_queue: f::clCreateCommandQueue,
+    create_buffer: f::clCreateBuffer,
+    profiling: f::clGetEventProfilingInfo,
+}
+
+impl Calls {
+    pub fn of(slot: usize) -> Option<Self> {
+        Some(Self {
+            copy: api::clEnqueueCopyBuffer.behind(slot)?,
+            read: api::clEnqueueReadBuffer.behind(slot)?,
+            finish: api::clFinish.behind(slot)?,
+            flush: api::clFlush.behind(slot)?,
+            wait: api::clWaitForEvents.behind(slot)?,
+            release_event: api::clReleaseEvent.behind(slot)?,
+            release_queue: api::clReleaseCommandQueue.behind(slot)?,
+            release_memory: api::clReleaseMemObject.behind(slot)?,
+            create_queue: api::clCreateCommandQueue.behind(slot)?,
+            create_buffer: api::clCreateBuffer.behind(slot)?,
+            profiling: api::clGetEventProfilingInfo.behind(slot)?,
+        })
+    }
+}
+
+/// The outcome of a call as a sentence.
+pub fn said(what: &str, code: i32) -> Result<(), String> {
+    if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
+}
+
+/// A buffer that a kernel may write.
+struct Saved {
+    buffer: H,
+    copy: H,
+    bytes: usize,
+    /// Whether it is restored between launches.
+    restored: bool,
+    /// Whether the first launch changed it and the second left it so: written whatever was there,
+    /// or put in order by the first, so that the second had less to do.
+    settled: bool,
+}
+
+/// What exists for the length of one repetition.
+pub struct Stage<'a> {
+    calls: Calls,
+    queue: H,
+    saved: Vec<Saved>,
+    /// Sum of the lengths by stamps of some repetitions, in ns, and how many.
+    stamped: (u64, u64),
+    /// What they held before the first launch and after, where that is known.
+    before: Option<Vec<u64>>,
+    after: Option<Vec<u64>>,
+    /// Enqueues what is repeated on a queue, with an event where wanted.
+    command: &'a dyn Fn(H, *mut H) -> i32,
+}
+
+/// Bytes of a buffer that are read back to compare what two launches left: all of a small one, of
+/// others as many pieces, its head and its tail among them. Saving and comparing take the time that
+/// a batch could have: 16 MiB are read in some milliseconds.
+const PIECE: usize = 512 << 10;
+const PIECES: usize = 32;
+/// Buffers beyond are restored without a comparison.
+const MOST_BUFFERS: usize = 64;
+/// Bytes that are saved at most.
+const MOST_SAVED: u64 = 8 << 30;
+/// Buffers below this may hold counts that a kernel goes by: it is never launched again and again
+/// without restoring them.
+const SMALL: usize = 64 << 10;
+/// What takes so long is tried once.
+const LONG_NS: u64 = 20_000_000;
+/// Most launches behind one restoration.
+const MOST_PER_RESTORATION: u64 = 8;
+/// Share of a launch's time that its part of a restoration may take before several launches share
+/// one.
+const RESTORING: f64 = 0.15;
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by us, released once; nothing is in flight behind the last clFinish.
+        unsafe {
+            (self.calls.finish)(self.queue);
+            for saved in &self.saved {
+                (self.calls.release_memory)(saved.copy);
+            }
+            (self.calls.release_queue)(self.queue);
+        }
+    }
+}
+
+impl<'a> Stage<'a> {
+    /// A queue beside the application's.
+    pub fn new(
+        slot: usize,
+        calls: Calls,
+        theirs: H,
+        command: &'a dyn Fn(H, *mut H) -> i32,
+    ) -> Result<(Self, H), String> {
+        let about = api::clGetCommandQueueInfo.behind(slot);
+        let context = ask::<usize>(about, theirs, cl::CL_QUEUE_CONTEXT)
+            .ok_or("the queue's context is not known")? as H;
+        let device = ask::<usize>(about, theirs, cl::CL_QUEUE_DEVICE)
+            .ok_or("the queue's device is not known")? as H;
+        let mut code = 0;
+        // SAFETY: a live context and device of it.
+        let mut queue = unsafe {
+            (calls.create_queue)(context, device, cl::CL_QUEUE_PROFILING_ENABLE, &mut code)
+        };
+        if code != 0 {
+            // SAFETY: as above.
+            queue = unsafe { (calls.create_queue)(context, device, 0, &mut code) };
+        }
+        said("making a queue", code)?;
+        Ok((
+            Self {
+                calls,
+                queue,
+                saved: Vec::new(),
+                stamped: (0, 0),
+                before: None,
+                after: None,
+                command,
+            },
+            context,
+        ))
+    }
+
+    /// Saves buffers: how many bytes.
+    pub fn save(&mut self, context: H, buffers: &[(H, usize)]) -> Result<u64, String> {
+        let whole: u64 = buffers.iter().map(|b| b.1 as u64).sum();
+        if whole > MOST_SAVED {
+            return Err(format!("{whole} bytes that it may write are too many to save"));
+        }
+        let mut code = 0;
+        for &(buffer, bytes) in buffers {
+            // SAFETY: a live context.
+            let copy = unsafe {
+                (self.calls.create_buffer)(
+                    context,
+                    cl::CL_MEM_READ_WRITE,
+                    bytes,
+                    null_mut(),
+                    &mut code,
+                )
+            };
+            said(&format!("making room for a copy of {bytes} bytes"), code)?;
+            self.saved.push(Saved { buffer, copy, bytes, restored: true, settled: false });
+            // SAFETY: live buffers of that size.
+            said("saving a buffer", unsafe {
+                (self.calls.copy)(self.queue, buffer, copy, 0, 0, bytes, 0, null(), null_mut())
+            })?;
+        }
+        self.finish()?;
+        Ok(whole)
+    }
+
+    fn finish(&self) -> Result<(), String> {
+        // SAFETY: a live queue.
+        said("waiting for what was repeated", unsafe { (self.calls.finish)(self.queue) })
+    }
+
+    /// Puts every buffer back, whatever was tried.
+    pub fn put_back(&self) -> Result<(), String> {
+        let restored = self.restore(true, null_mut());
+        let finished = self.finish();
+        said("restoring the buffers", restored)?;
+        finished
+    }
+
+    /// Enqueues the copies back; the last one gives its event.
+    fn restore(&self, all: bool, event: *mut H) -> i32 {
+        let last = self.saved.iter().rposition(|s| all || s.restored);
+        for (i, s) in self.saved.iter().enumerate().filter(|(_, s)| all || s.restored) {
+            let event = if Some(i) == last { event } else { null_mut() };
+            // SAFETY: live buffers of that size.
+            let code = unsafe {
+                (self.calls.copy)(self.queue, s.copy, s.buffer, 0, 0, s.bytes, 0, null(), event)
+            };
+            if code != 0 {
+                return code;
+            }
+        }
+        0
+    }
+
+    /// What each buffer holds, in a number: equal contents give equal numbers, others hardly ever.
+    /// `None` where that cannot be told.
+    fn contents(&self) -> Option<Vec<u64>> {
+        if self.saved.len() > MOST_BUFFERS {
+            return None;
+        }
+        let mut words: Vec<u64> = Vec::new();
+        words.try_reserve_exact(PIECE / 8).ok()?;
+        words.resize(PIECE / 8, 0);
+        self.saved.iter().map(|s| self.sum(s, &mut words)).collect()
+    }
+
+    fn sum(&self, of: &Saved, words: &mut [u64]) -> Option<u64> {
+        let mut sum = 0u64;
+        for (offset, length) in pieces(of.bytes) {
+            // What a last, shorter piece leaves of the one before is part of neither launch's
+            // alone: zeros.
+            if let Some(last) = words.get_mut(length / 8) {
+                *last = 0;
+            }
+            let to = words.as_mut_ptr().cast();
+            // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
+            // nothing is written after it.
+            let code = unsafe {
+                (self.calls.read)(
+                    self.queue,
+                    of.buffer,
+                    1,
+                    offset,
+                    length,
+                    to,
+                    0,
+                    null(),
+                    null_mut(),
+                )
+            };
+            if code != 0 {
+                return None;
+            }
+            for word in words.iter().take(length.div_ceil(8)) {
+                sum = (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+            }
+        }
+        Some(sum)
+    }
+
+    fn once(&self) -> Result<(), String> {
+        said("the repeated command", (self.command)(self.queue, null_mut()))?;
+        self.finish()
+    }
+
+    /// Launches once: how long that took the host, in ns. Keeps what the buffers held before and
+    /// after.
+    pub fn first(&mut self) -> Result<u64, String> {
+        self.before = self.contents();
+        let begin = recording::now();
+        self.once()?;
+        let took = nanoseconds(recording::now().wrapping_sub(begin));
+        self.after = self.contents();
+        Ok(took)
+    }
+
+    /// Launches again and finds which buffers have to be restored between launches. This warms up,
+    /// too: compilers, caches, clocks.
+    pub fn compare(&mut self) -> Result<(), String> {
+        if self.saved.is_empty() {
+            return Ok(());
+        }
+        self.once()?;
+        let again = self.contents();
+        let (Some(before), Some(first), Some(second)) =
+            (self.before.take(), self.after.take(), again)
+        else {
+            return Ok(());
+        };
+        for (i, saved) in self.saved.iter_mut().enumerate() {
+            let (a, b, c) = (before.get(i), first.get(i), second.get(i));
+            // What is only read, or written without regard to what was there, is left alone; but
+            // where another buffer changes each time, a small one may be what that goes by.
+            saved.restored = b != c || (a != b && saved.bytes <= SMALL && first != second);
+            saved.settled = a != b && !saved.restored;
+        }
+        Ok(())
+    }
+
+    /// Whether a launch changed a buffer in a way that the next one repeated.
+    pub fn settles(&self) -> bool {
+        self.saved.iter().any(|s| s.settled)
+    }
+
+    /// Restores what settles before each launch, too.
+    pub fn unsettle(&mut self) {
+        self.saved.iter_mut().for_each(|s| s.restored |= s.settled);
+    }
+
+    /// Whether buffers are restored between launches.
+    pub fn restores(&self) -> bool {
+        self.saved.iter().any(|s| s.restored)
+    }
+
+    fn stamps(&self, event: H) -> Option<u64> {
+        let stamp = |what: u32| {
+            let mut value = 0u64;
+            // SAFETY: a complete event and room for the answer.
+            let code = unsafe {
+                (self.calls.profiling)(event, what, 8, (&raw mut value).cast(), null_mut())
+            };
+            (code == 0).then_some(value)
+        };
+        stamp(cl::CL_PROFILING_COMMAND_END)?.checked_sub(stamp(cl::CL_PROFILING_COMMAND_START)?)
+    }
+
+    /// Device time of one with nothing before or behind it, the median of three, and host time of
+    /// its restoration, both in ns; 0 for what is not known.
+    pub fn alone(&self) -> Result<(u64, u64), String> {
+        let (mut lengths, mut host) = (Vec::with_capacity(3), 0);
+        for _ in 0..3 {
+            if self.restores() {
+                let begin = recording::now();
+                said("restoring the buffers", self.restore(false, null_mut()))?;
+                self.finish()?;
+                let took = nanoseconds(recording::now().wrapping_sub(begin));
+                host = if host == 0 { took } else { took.min(host) };
+            }
+            let mut event: H = null_mut();
+            said("the repeated command", (self.command)(self.queue, &mut event))?;
+            if event.is_null() {
+                return Err("the runtime gave no event".to_owned());
+            }
+            // SAFETY: an event of ours, released once.
+            let code = unsafe { (self.calls.wait)(1, &event) };
+            let took = self.stamps(event).unwrap_or(0);
+            // SAFETY: as above.
+            unsafe { (self.calls.release_event)(event) };
+            said("waiting for what was repeated", code)?;
+            lengths.push(took);
+            if took > LONG_NS {
+                break;
+            }
+        }
+        lengths.sort_unstable();
+        Ok((lengths.get(lengths.len() / 2).copied().unwrap_or(0), host))
+    }
+
+    /// Launches behind one restoration: more where that takes long, so that it takes little of the
+    /// time in the end.
+    pub fn per_restoration(&self, alone: u64, restoring: u64) -> u64 {
+        if self.saved.iter().any(|s| s.restored && (s.settled || s.bytes <= SMALL)) || alone == 0 {
+            return 1;
+        }
+        let wanted = restoring as f64 / (RESTORING * alone as f64);
+        (wanted.ceil() as u64).clamp(1, MOST_PER_RESTORATION)
+    }
+
+    /// Enqueues until the time is over and `least` were launched, two stretches of a few in flight,
+    /// so that the device never waits for us. With `each`, a restoration before so many; without,
+    /// restorations alone.
+    pub fn batch(
+        &mut self,
+        milliseconds: u64,
+        least: u64,
+        each: Option<u64>,
+    ) -> Result<ReplayBatch, String> {
+        let begin = recording::now();
+        let until = begin + recording::ticks_of(milliseconds * 1_000_000);
+        // Enqueued, known complete, and enqueued before each mark.
+        let (mut count, mut complete, mut behind) = (0u64, 0u64, [0u64; 2]);
+        let mut marks: [H; 2] = [null_mut(); 2];
+        let mut failed = 0;
+        for turn in (0..2usize).cycle() {
+            let (Some(mark), Some(behind)) = (marks.get_mut(turn), behind.get_mut(turn)) else {
+                break;
+            };
+            failed = self.await_mark(mark, each.is_some());
+            complete += std::mem::take(behind);
+            let now = recording::now();
+            if failed != 0 || (now >= until && count >= least) {
+                break;
+            }
+            // As many as fill some milliseconds, by what they took so far.
+            let stretch = (now - begin)
+                .checked_div(complete)
+                .map_or(1, |each| (recording::ticks_of(5_000_000) / each.max(1)).clamp(1, 2000));
+            for i in 0..stretch {
+                let event = if i + 1 == stretch { &raw mut *mark } else { null_mut() };
+                failed = match each {
+                    None => self.restore(false, event),
+                    Some(each) => {
+                        let first = if count.is_multiple_of(each.max(1)) && self.restores() {
+                            self.restore(false, null_mut())
+                        } else {
+                            0
+                        };
+                        if first == 0 { (self.command)(self.queue, event) } else { first }
+                    }
+                };
+                if failed != 0 {
+                    break;
+                }
+                count += 1;
+                *behind += 1;
+            }
+            // SAFETY: a live queue.
+            unsafe { (self.calls.flush)(self.queue) };
+        }
+        // SAFETY: a live queue.
+        let finished = unsafe { (self.calls.finish)(self.queue) };
+        let end = recording::now();
+        for mark in &mut marks {
+            self.await_mark(mark, each.is_some());
+        }
+        said("a repeated command", if failed != 0 { failed } else { finished })?;
+        Ok(ReplayBatch { begin, end, count, restores_only: each.is_none() })
+    }
+
+    /// Waits for a mark and gives it back; takes its stamps where it is a repetition's.
+    fn await_mark(&mut self, mark: &mut H, repetition: bool) -> i32 {
+        if mark.is_null() {
+            return 0;
+        }
+        // SAFETY: an event of ours.
+        let code = unsafe { (self.calls.wait)(1, mark) };
+        if let (true, 0, Some(length)) = (repetition, code, self.stamps(*mark)) {
+            self.stamped = (self.stamped.0.saturating_add(length), self.stamped.1 + 1);
+        }
+        // SAFETY: as above, released once.
+        unsafe { (self.calls.release_event)(*mark) };
+        *mark = null_mut();
+        code
+    }
+
+    /// Mean length of repetitions by their stamps, in ns; 0 where none is known.
+    pub fn stamped(&self) -> u64 {
+        self.stamped.0.checked_div(self.stamped.1).unwrap_or(0)
+    }
+}
+
+/// Offset and length of what is read back of a buffer, in order.
+fn pieces(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let whole = bytes.div_ceil(PIECE);
+    let count = whole.min(PIECES);
+    (0..count).map(move |i| {
+        // All of them, or evenly spaced from the first to one that ends with the buffer.
+        let offset = if count == whole {
+            i * PIECE
+        } else {
+            let room = (bytes - PIECE) as u128;
+            (room * i as u128 / (count - 1) as u128) as usize / 8 * 8
+        };
+        (offset, PIECE.min(bytes - offset))
+    })
+}
+
+fn nanoseconds(ticks: u64) -> u64 {
+    (ticks as f64 * 1e9 / recording::ticks_of(1_000_000_000) as f64) as u64
+}
+
+/// Lets the device rest, so that its floor shows: when that began, in ticks.
+pub fn quiet(milliseconds: u64) -> u64 {
+    let begin = recording::now();
+    threads::pause((milliseconds * 1000) as u32);
+    begin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_small_buffers_and_the_ends_of_large_ones() {
+        for bytes in [1, 7, PIECE - 1, PIECE, PIECE + 1, PIECES * PIECE] {
+            let mut next = 0;
+            for (offset, length) in pieces(bytes) {
+                assert_eq!(offset, next, "{bytes}");
+                next += length;
+            }
+            assert_eq!(next, bytes);
+        }
+        for bytes in [PIECES * PIECE + 1, 1 << 30, (1 << 30) + 4] {
+            let all: Vec<_> = pieces(bytes).collect();
+            assert_eq!((all.len(), all[0].0), (PIECES, 0));
+            let (offset, length) = all[PIECES - 1];
+            assert!(offset + length <= bytes && bytes - offset - length < 8, "{bytes}");
+            assert!(all.windows(2).all(|p| p[0].0 < p[1].0));
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! Owns the estimate that takes evidence of two kinds: what a run's own readings know of sums over
+//! classes, and what repeated launches know of single ones. Both enter one generalised least-squares
+//! estimate, so that a class has one figure and the figures add up to what the run measured.
+//! Refuses to repeat anything, and to call a figure known that the run contradicts.
+//!
+//! A launch is known by its *dynamic* energy: what it adds to the floor. A batch of `n` repetitions
+//! of length `T` at mean power `W` gives `(W - F) T / n`, whether or not gaps lie between them: in a
+//! gap the device is at the floor. The floor's part of a launch is the floor times its length.
+//!
+//! The estimate of a group of classes with dynamic energies `x`, of which the run knows the sum `D`
+//! with standard error `r`, and repetitions know `m` with covariance `C`: the `x` that minimises
+//! `(x - m)' C^-1 (x - m) + (1'x - D)^2 / r^2` (Aitken 1935; the same as one step of a Kalman
+//! filter), with `x >= 0`. `C` holds each class's own error, and one common to all: kernels in a mix
+//! draw up to 2 % less than the same kernels alone. Where `D` and `1'm` differ by more than both
+//! allow, the difference enters `C`, so that the intervals say so.
+
+#![forbid(unsafe_code)]
+
+/// One batch of repetitions, its power read once the sensor had settled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repetition {
+    /// Mean power of the device, in watts.
+    pub watts: f64,
+    /// From the first begin to the last end, in seconds.
+    pub seconds: f64,
+    /// Launches in it.
+    pub launches: f64,
+    /// Mean length of those of which stamps were taken, in seconds.
+    pub stamped: Option<f64>,
+    /// What restoring buffers took of each launch's time.
+    pub restoring: Option<Restoring>,
+    /// Share of the run's launches that it stands for: those nearest to its moment. What a launch
+    /// takes may change as a run goes on.
+    pub weight: f64,
+}
+
+/// A launch's part of the restorations between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Restoring {
+    /// Mean power of the device while it does nothing else, in watts.
+    pub watts: f64,
+    /// Seconds for each launch.
+    pub seconds: f64,
+}
+
+impl Repetition {
+    /// Length of a launch with the gap behind it, restoring taken off.
+    #[must_use]
+    pub fn period(&self) -> f64 {
+        self.seconds / self.launches - self.restoring.map_or(0.0, |r| r.seconds)
+    }
+
+    /// What a launch adds to a floor, in joules.
+    #[must_use]
+    pub fn dynamic(&self, floor: f64) -> f64 {
+        (self.watts - floor) * self.seconds / self.launches
+            - self.restoring.map_or(0.0, |r| (r.watts - floor) * r.seconds)
+    }
+
+    fn usable(&self) -> bool {
+        self.launches >= 1.0 && self.seconds > 0.0 && self.watts.is_finite() && self.period() > 0.0
+    }
+}
+
+/// Launches of one kind (a kernel with its geometry, a transfer of about one size) in a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shape {
+    /// Launches in the run.
+    pub launches: f64,
+    /// Mean length of those that were timed and met nothing else, in seconds.
+    pub length: Option<f64>,
+    /// Batches of them.
+    pub repetitions: Vec<Repetition>,
+}
+
+/// What repetitions say of one class in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Belief {
+    /// Dynamic energy of all its launches, in joules.
+    pub dynamic: f64,
+    /// Its standard error.
+    pub sd: f64,
+    /// Mean length of a launch, its gap left out, in seconds.
+    pub length: f64,
+    /// Batches it rests on.
+    pub batches: usize,
+    /// Whether buffers were restored in them: then the length is a difference of two.
+    pub restored: bool,
+    /// Part of the class's time that shapes with repetitions stand for.
+    pub share: f64,
+}
+
+/// Standard deviation between batches of one kind where few are seen, as a share, and the number of
+/// batches that this belief weighs as much as.
+const BETWEEN: f64 = 0.015;
+const BETWEEN_WEIGHT: f64 = 4.0;
+/// What more batches of one kind do not average away: temperature, another state of caches.
+const SYSTEMATIC: f64 = 0.008;
+/// Restoring between launches may draw this share more or less than restoring alone.
+const BESIDE: f64 = 0.015;
+/// Shapes that were not repeated are taken to draw what the class's others do, give or take this.
+const OTHERS: f64 = 0.2;
+/// Share by which launches on restored buffers differ from those on settled ones where that is no
+/// chance.
+const SETTLES: f64 = 0.05;
+/// Lengths by stamps, in the run and in a batch, are the same up to so many seconds and such a share.
+const STAMPS: f64 = 2e-6;
+const SAME_LENGTH: f64 = 0.05;
+/// Most that a launch's length in the run may make of its length in a batch.
+const STRETCH: f64 = 2.0;
+
+/// What repetitions say of a class, given its shapes and the floor with its standard error. `None`
+/// where none of its shapes was repeated.
+#[must_use]
+pub fn belief(shapes: &[Shape], floor: (f64, f64)) -> Option<Belief> {
+    let (mut dynamic, mut variance, mut time, mut launches) = (0.0, 0.0, 0.0, 0.0);
+    let (mut seen, mut batches, mut floors, mut restored) = (0.0, 0, 0.0, false);
+    let whole: f64 = shapes.iter().map(|s| s.launches).sum();
+    // Time of shapes, as far as it is known.
+    let length = |s: &Shape| {
+        s.length.or_else(|| {
+            let usable = || s.repetitions.iter().filter(|r| r.usable());
+            let count = usable().count();
+            (count > 0).then(|| usable().map(Repetition::period).sum::<f64>() / count as f64)
+        })
+    };
+    let all: f64 = shapes.iter().map(|s| s.launches * length(s).unwrap_or(0.0)).sum();
+    for shape in shapes {
+        let usable = chosen(&shape.repetitions, floor.0);
+        let n = usable.len() as f64;
+        let weights: f64 = usable.iter().map(|r| r.weight).sum();
+        if weights <= 0.0 {
+            continue;
+        }
+        let mean = |of: &dyn Fn(&Repetition) -> f64| {
+            usable.iter().map(|r| r.weight / weights * of(r)).sum::<f64>()
+        };
+        // What a mean with these weights varies by, over what one batch does: 1/n of equal ones.
+        let concentration = mean(&|r| r.weight / weights);
+        let energies: Vec<f64> = usable.iter().map(|r| r.dynamic(floor.0)).collect();
+        let periods: Vec<f64> = usable.iter().map(|r| r.period()).collect();
+        let (energy, period) = (mean(&|r| r.dynamic(floor.0)), mean(&|r| r.period()));
+        // In the run a launch may take longer than in a batch (other data, colder caches). What its
+        // stamps hold of the runtime's own work, those of a batch hold, too. Small differences say
+        // nothing: a launch that nothing follows at once is stamped otherwise.
+        let known = shape.length.is_some() && usable.iter().all(|r| r.stamped.is_some());
+        let longer = match shape.length {
+            Some(own) if known => {
+                let more = own - mean(&|r| r.stamped.unwrap_or(0.0));
+                let blurred = STAMPS + SAME_LENGTH * period;
+                more.signum() * (more.abs() - blurred).max(0.0)
+            }
+            _ => 0.0,
+        };
+        let stretch = ((period + longer) / period).clamp(1.0 / STRETCH, STRETCH);
+        // Where lengths in the run are known, batches may differ by length.
+        let expected = |p: f64| if known { energy / period * p } else { energy };
+        let scatter: f64 = energies
+            .iter()
+            .zip(&periods)
+            .map(|(e, p)| ((e - expected(*p)) / energy.abs().max(f64::MIN_POSITIVE)).powi(2))
+            .sum();
+        let between = (scatter + BETWEEN_WEIGHT * BETWEEN * BETWEEN) / (n - 1.0 + BETWEEN_WEIGHT)
+            * concentration;
+        let restoring =
+            mean(&|r| r.restoring.map_or(0.0, |x| BESIDE * (x.watts - floor.0).abs() * x.seconds));
+        let own = energy * stretch;
+        let relative = between + SYSTEMATIC * SYSTEMATIC + (0.25 * (stretch - 1.0)).powi(2);
+        let of_shape = own * own * relative + (restoring * stretch).powi(2);
+        dynamic += shape.launches * own;
+        variance += shape.launches * shape.launches * of_shape;
+        // A floor that is off is off for all of them.
+        floors += shape.launches * period * stretch * floor.1;
+        time += shape.launches * period * stretch;
+        seen += shape.launches * length(shape).unwrap_or(period);
+        launches += shape.launches;
+        batches += usable.len();
+        restored |= usable.iter().any(|r| r.restoring.is_some());
+    }
+    if batches == 0 || launches <= 0.0 || seen <= 0.0 {
+        return None;
+    }
+    // Gaps are at the floor, and lengths are close to those in the run: what a wrong floor takes
+    // from a launch it gives to the floor's part of it. A tenth of it is left for gaps.
+    variance += (0.1 * floors).powi(2);
+    let more = if all > seen { all / seen } else { 1.0 };
+    variance = variance * more * more + (OTHERS * (more - 1.0) * dynamic).powi(2);
+    Some(Belief {
+        dynamic: dynamic * more,
+        sd: variance.sqrt(),
+        length: time * more / whole.max(launches),
+        batches,
+        restored,
+        share: 1.0 / more,
+    })
+}
+
+/// The batches that stand for a shape's launches. Where some had buffers restored before each launch
+/// and others none, since a second launch left them alike: those without, which need nothing taken
+/// off; unless the two differ, as they do where a launch finds in order what the one before put in
+/// order, and has less to do.
+fn chosen(of: &[Repetition], floor: f64) -> Vec<&Repetition> {
+    let (restored, bare): (Vec<&Repetition>, Vec<&Repetition>) =
+        of.iter().filter(|r| r.usable()).partition(|r| r.restoring.is_some());
+    if restored.is_empty() || bare.is_empty() {
+        return if bare.is_empty() { restored } else { bare };
+    }
+    let mean = |of: &[&Repetition], what: &dyn Fn(&Repetition) -> f64| {
+        of.iter().map(|r| what(r)).sum::<f64>() / of.len() as f64
+    };
+    let taken_off =
+        |r: &Repetition| r.restoring.map_or(0.0, |x| BESIDE * (x.watts - floor).abs() * x.seconds);
+    let (with, without) =
+        (mean(&restored, &|r| r.dynamic(floor)), mean(&bare, &|r| r.dynamic(floor)));
+    let blurred = SETTLES * without.abs() + 2.0 * mean(&restored, &taken_off);
+    if (with - without).abs() > blurred { restored } else { bare }
+}
+
+/// A class of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// Busy seconds in the run.
+    pub busy: f64,
+    /// What is known of its dynamic energy apart from the run: joules and their standard error.
+    pub known: Option<(f64, f64)>,
+}
+
+/// What both kinds of evidence say of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconciled {
+    /// Dynamic energy of each member with its standard error, in joules.
+    pub members: Vec<(f64, f64)>,
+    /// Sum that repetitions alone say, where all members that matter were repeated.
+    pub predicted: Option<f64>,
+    /// The run's sum over what was predicted, less one.
+    pub differs: f64,
+    /// Whether the two differ by no more than their errors allow.
+    pub agrees: bool,
+}
+
+/// Kernels in a mix draw less than alone, by about so much: an error common to all members.
+const COMMON: f64 = 0.01;
+/// What a run knows of a sum may be off by this share, and by so many watts while the members run,
+/// beyond its own interval: a device that pauses between launches draws less in the first that
+/// follow than it does later. (Six applications on an H200: -7 to +2 %.)
+const RUN: f64 = 0.03;
+const RUN_WATTS: f64 = 0.5;
+/// Members without evidence that have less than this share of a group's time do not keep the rest
+/// from being compared with the run.
+const MINOR: f64 = 0.05;
+
+/// Brings the sum that a run knows (joules above the floor, standard error) and what is known of its
+/// members together. Members of which nothing is known share what is left by their time.
+#[must_use]
+pub fn reconcile(sum: (f64, f64), members: &[Member]) -> Reconciled {
+    let total = sum.0.max(0.0);
+    let known: f64 = members.iter().filter_map(|m| m.known).map(|k| k.0).sum();
+    let busy: f64 = members.iter().map(|m| m.busy).sum();
+    // Where nothing else is known the run's own error is all there is.
+    let beside = if known > 0.0 { (RUN * total).hypot(RUN_WATTS * busy) } else { 0.0 };
+    let error = sum.1.hypot(beside).max(1e-9 * sum.0.abs()).max(f64::MIN_POSITIVE);
+    let open: f64 = members.iter().filter(|m| m.known.is_none()).map(|m| m.busy).sum();
+    // As many watts as the group's mean, or what repetitions leave where that is more.
+    let rate = if open > 0.0 {
+        let mean = total / busy.max(f64::MIN_POSITIVE);
+        let left = (total - known) / open;
+        left.clamp(0.2 * mean, 2.0 * mean)
+    } else {
+        0.0
+    };
+    let mean: Vec<f64> =
+        members.iter().map(|m| m.known.map_or(rate * m.busy, |k| k.0.max(0.0))).collect();
+    let mut own: Vec<f64> = members
+        .iter()
+        .zip(&mean)
+        .map(|(m, x)| m.known.map_or(*x * *x, |k| k.1 * k.1).max(f64::MIN_POSITIVE))
+        .collect();
+    let mut common = vec![0.0; members.len()];
+    for ((c, m), x) in common.iter_mut().zip(members).zip(&mean) {
+        *c = if m.known.is_some() { COMMON * x } else { 0.0 };
+    }
+    let predicted: f64 = mean.iter().sum();
+    let spread =
+        |own: &[f64], common: &[f64]| own.iter().sum::<f64>() + common.iter().sum::<f64>().powi(2);
+    let off = total - predicted;
+    let enough = known > 0.0 && open <= MINOR * busy;
+    let allowed = 2.0 * (spread(&own, &common) + error * error).sqrt();
+    let agrees = !enough || off.abs() <= allowed;
+    if !agrees {
+        // Who is wrong is not known: each by as much as all, and all together, by what is beyond
+        // their errors.
+        let share = (off.abs() - allowed) / predicted.max(f64::MIN_POSITIVE);
+        for (v, x) in own.iter_mut().zip(&mean) {
+            *v += (share * x).powi(2);
+        }
+        for (c, x) in common.iter_mut().zip(&mean) {
+            *c += share.abs() * x;
+        }
+    }
+    Reconciled {
+        members: posterior(total, error, &mean, &own, &common),
+        predicted: enough.then_some(predicted),
+        differs: if predicted > 0.0 { off / predicted } else { 0.0 },
+        agrees,
+    }
+}
+
+/// The estimate of the module's head; members that would fall below zero stay at it.
+fn posterior(total: f64, error: f64, mean: &[f64], own: &[f64], common: &[f64]) -> Vec<(f64, f64)> {
+    let mut free = vec![true; mean.len()];
+    loop {
+        let of = |i: usize| if free[i] { 1.0 } else { 0.0 };
+        let sum = |v: &dyn Fn(usize) -> f64| (0..mean.len()).map(|i| of(i) * v(i)).sum::<f64>();
+        let (all, shared) = (sum(&|i| mean[i]), sum(&|i| common[i]));
+        let spread = sum(&|i| own[i]) + shared * shared + error * error;
+        // C 1 for each member.
+        let pull = |i: usize| own[i] + common[i] * shared;
+        let found: Vec<(f64, f64)> = (0..mean.len())
+            .map(|i| {
+                if !free[i] {
+                    return (0.0, own[i].sqrt());
+                }
+                let value = mean[i] + pull(i) * (total - all) / spread;
+                let variance = own[i] + common[i] * common[i] - pull(i) * pull(i) / spread;
+                (value, variance.max(0.0).sqrt())
+            })
+            .collect();
+        match (0..mean.len()).find(|&i| free[i] && found[i].0 < 0.0) {
+            Some(i) => free[i] = false,
+            None => return found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(watts: f64, period: f64) -> Repetition {
+        Repetition {
+            watts,
+            seconds: 0.4,
+            launches: 0.4 / period,
+            stamped: None,
+            restoring: None,
+            weight: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_gap_between_repetitions_does_not_count_as_the_kernel() {
+        // 3 us at 300 W and 1 us at the floor, again and again.
+        let shape = Shape {
+            launches: 1e6,
+            length: None,
+            repetitions: vec![batch((3.0 * 300.0 + 100.0) / 4.0, 4e-6); 6],
+        };
+        let found = belief(&[shape], (100.0, 0.0)).expect("six batches");
+        assert!((found.dynamic / (1e6 * 200.0 * 3e-6) - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn restoring_is_taken_off() {
+        let mut with = batch((10.0 * 250.0 + 2.0 * 150.0) / 12.0, 12e-6);
+        with.restoring = Some(Restoring { watts: 150.0, seconds: 2e-6 });
+        let shape = Shape { launches: 10.0, length: None, repetitions: vec![with; 4] };
+        let found = belief(&[shape], (100.0, 0.0)).expect("four batches");
+        assert!((found.dynamic / (10.0 * 150.0 * 10e-6) - 1.0).abs() < 1e-9, "{found:?}");
+        assert!((found.length / 10e-6 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn launches_on_data_that_settles_are_known_by_restored_ones() {
+        let bare = batch(200.0, 10e-6);
+        let mut restored = batch((300.0 * 10.0 + 150.0 * 5.0) / 15.0, 15e-6);
+        restored.restoring = Some(Restoring { watts: 150.0, seconds: 5e-6 });
+        let of = |repetitions: Vec<Repetition>| {
+            belief(&[Shape { launches: 1.0, length: None, repetitions }], (100.0, 0.0))
+        };
+        let found = of(vec![bare, restored, bare, restored]).expect("four batches");
+        assert!((found.dynamic / (200.0 * 10e-6) - 1.0).abs() < 1e-9, "{found:?}");
+        // The same each time: those that need nothing taken off.
+        let mut alike = batch((201.0 * 10.0 + 150.0 * 5.0) / 15.0, 15e-6);
+        alike.restoring = restored.restoring;
+        let found = of(vec![bare, alike, bare]).expect("three batches");
+        assert!((found.dynamic / (100.0 * 10e-6) - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_launch_that_takes_longer_in_the_run_costs_more() {
+        let mut one = batch(300.0, 10e-6);
+        one.stamped = Some(12e-6);
+        let of = |length| Shape { launches: 1.0, length: Some(length), repetitions: vec![one; 5] };
+        let found = belief(&[of(20e-6)], (100.0, 1.0)).expect("five batches");
+        assert!((found.dynamic / (200.0 * 15.5e-6) - 1.0).abs() < 1e-9, "{found:?}");
+        let found = belief(&[of(10e-6)], (100.0, 1.0)).expect("five batches");
+        assert!((found.dynamic / (200.0 * 10e-6) - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_batch_stands_for_the_launches_around_it() {
+        // 400 W at first sight, 300 W from soon afterwards on.
+        let mut first = batch(400.0, 10e-6);
+        first.weight = 0.1;
+        let mut later = batch(300.0, 10e-6);
+        later.weight = 0.9;
+        let shape = Shape { launches: 1.0, length: None, repetitions: vec![first, later] };
+        let found = belief(&[shape], (100.0, 0.0)).expect("two batches");
+        assert!((found.dynamic / (210.0 * 10e-6) - 1.0).abs() < 1e-9, "{found:?}");
+        let half = 2.0 * found.sd / found.dynamic;
+        assert!((0.2..0.6).contains(&half), "two that differ by a third: {half}");
+    }
+
+    #[test]
+    fn shapes_without_repetitions_are_counted_at_the_others_rate() {
+        let repeated =
+            Shape { launches: 5.0, length: Some(1e-3), repetitions: vec![batch(200.0, 1e-3); 5] };
+        let other = Shape { launches: 5.0, length: Some(2e-3), repetitions: Vec::new() };
+        let found = belief(&[repeated.clone(), other], (100.0, 0.0)).expect("one shape");
+        assert!((found.dynamic - 100.0 * 15e-3).abs() < 1e-9, "{found:?}");
+        assert!(found.sd / found.dynamic > 0.1 && (found.share - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(belief(&[Shape { repetitions: Vec::new(), ..repeated }], (1.0, 0.0)), None);
+    }
+
+    #[test]
+    fn parts_add_up_to_what_the_run_knows() {
+        let members = [
+            Member { busy: 2.0, known: Some((100.0, 3.0)) },
+            Member { busy: 1.0, known: Some((50.0, 1.0)) },
+            Member { busy: 0.05, known: None },
+        ];
+        let found = reconcile((153.0, 0.2), &members);
+        let whole: f64 = found.members.iter().map(|m| m.0).sum();
+        assert!((whole - 153.0).abs() < 0.1 && found.agrees, "{found:?}");
+        assert!(found.members[2].0 >= 0.0 && found.members[2].0 < 6.0);
+    }
+
+    #[test]
+    fn what_the_run_contradicts_is_not_called_known() {
+        let members = [
+            Member { busy: 1.0, known: Some((100.0, 1.0)) },
+            Member { busy: 1.0, known: Some((100.0, 1.0)) },
+        ];
+        let found = reconcile((160.0, 1.0), &members);
+        assert!(!found.agrees && (found.differs + 0.2).abs() < 1e-9, "{found:?}");
+        assert!(found.members.iter().all(|m| (m.0 - 80.0).abs() < 1.0 && m.1 > 5.0), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_negative() {
+        let members = [
+            Member { busy: 1.0, known: Some((100.0, 30.0)) },
+            Member { busy: 1.0, known: Some((1.0, 30.0)) },
+        ];
+        let found = reconcile((60.0, 0.1), &members);
+        assert!(found.members.iter().all(|m| m.0 >= 0.0), "{found:?}");
+        assert!((found.members.iter().map(|m| m.0).sum::<f64>() - 60.0).abs() < 0.5);
+    }
+
+    /// xorshift* and a sum of twelve: near enough to a normal distribution.
+    fn normal(state: &mut u64) -> f64 {
+        let mut sum = -6.0;
+        for _ in 0..12 {
+            *state ^= *state >> 12;
+            *state ^= *state << 25;
+            *state ^= *state >> 27;
+            sum += (state.wrapping_mul(2_685_821_657_736_338_717) >> 11) as f64
+                / 9_007_199_254_740_992.0;
+        }
+        sum
+    }
+
+    #[test]
+    fn intervals_hold_as_often_as_they_say() {
+        let mut state = 88_172_645_463_325_252;
+        let (mut inside, mut all, mut width) = (0, 0, 0.0);
+        for _ in 0..2000 {
+            // Five kernels, batches that differ by 1.5 %, and a mix that draws 1 % less or more
+            // than its kernels alone.
+            let floor = 120.0 + normal(&mut state);
+            let mix = 1.0 + 0.01 * normal(&mut state);
+            let mut members = Vec::new();
+            let mut truth = Vec::new();
+            for k in 0..5 {
+                let (watts, period) = (150.0 + 60.0 * f64::from(k), 20e-6 * f64::from(k + 1));
+                let launches = 10_000.0;
+                let offset = 1.0 + 0.006 * normal(&mut state);
+                let repetitions = (0..5)
+                    .map(|_| {
+                        let dynamic = (watts - 120.0) * offset * (1.0 + 0.015 * normal(&mut state));
+                        batch(120.0 + dynamic, period)
+                    })
+                    .collect();
+                let shape = Shape { launches, length: None, repetitions };
+                let b = belief(&[shape], (floor, 1.0)).expect("five batches");
+                members.push(Member { busy: launches * period, known: Some((b.dynamic, b.sd)) });
+                truth.push((watts - 120.0) * mix * launches * period);
+            }
+            let busy: f64 = members.iter().map(|m| m.busy).sum();
+            let sum = truth.iter().sum::<f64>() * (1.0 + 0.003 * normal(&mut state))
+                + (120.0 - floor) * busy;
+            let found = reconcile((sum, 0.003 * sum), &members);
+            for ((value, sd), (want, m)) in found.members.iter().zip(truth.iter().zip(&members)) {
+                // A floor that is off moves what is dynamic, and the floor's part by as much back.
+                let want = want + (120.0 - floor) * m.busy;
+                inside += usize::from((value - want).abs() <= 1.96 * sd);
+                width += 1.96 * sd / want;
+                all += 1;
+            }
+        }
+        let share = inside as f64 / f64::from(all);
+        assert!((0.93..=0.995).contains(&share), "{share} of {all}");
+        assert!(width / f64::from(all) < 0.05, "{}", width / f64::from(all));
+    }
+}

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Judges joules per launch of applications that do the same thing again and again, on an NVIDIA GPU.
+
+    energy_apps.py BIN OUT [--budget SECONDS] [--wheel WHEEL] [--photo PHOTOGRAPH] [--apps NAMES] [--sensors ARGUMENTS]
+
+BIN holds clscope, libclscope.so and libclscope_audit.so; energy_apps.c and face_loop.py lie beside this file. For each
+application: every command alone (watts x period, NVML's samples once they have settled), a plain recording, one of as many
+frames with `record --replay`, and every command alone again; of the first application one more with GPM counters. OUT gets results.json, table.txt, reports and logs. Never takes longer than
+the budget (default 460 s): what would not fit is left out and named.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+
+here = pathlib.Path(__file__).resolve().parent
+parser = argparse.ArgumentParser()
+parser.add_argument("bin", type=pathlib.Path)
+parser.add_argument("out", type=pathlib.Path)
+parser.add_argument("--budget", type=float, default=460)
+parser.add_argument("--wheel", type=pathlib.Path)
+parser.add_argument("--photo", type=pathlib.Path)
+parser.add_argument("--apps", default="pipeline,solver,bodies,sort,unordered,queues,face")
+parser.add_argument("--seconds", type=float, default=8, help="length of each application")
+parser.add_argument("--alone", type=float, default=1.0, help="length of each command alone")
+parser.add_argument("--record", default="", help="more options of clscope record")
+arguments = parser.parse_args()
+began = time.monotonic()
+out = arguments.out.resolve()
+out.mkdir(parents=True, exist_ok=True)
+binary = arguments.bin.resolve()
+log = (out / "log.txt").open("w")
+
+
+def left():
+    return arguments.budget - (time.monotonic() - began)
+
+
+def say(text):
+    line = f"{time.monotonic() - began:6.1f} s  {text}"
+    print(line, flush=True)
+    print(line, file=log, flush=True)
+
+
+class Power(threading.Thread):
+    """NVML's ring of power samples, kept while it runs: (seconds of CLOCK_REALTIME, watts)."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.samples, self.stopped, self.error = {}, False, None
+        try:
+            import pynvml
+
+            self.nvml = pynvml
+            pynvml.nvmlInit()
+            self.handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        except Exception as error:  # no NVIDIA GPU: the rest is still run
+            self.error = str(error)
+
+    def run(self):
+        while not self.stopped and self.error is None:
+            try:
+                _, found = self.nvml.nvmlDeviceGetSamples(self.handle, self.nvml.NVML_TOTAL_POWER_SAMPLES, 0)
+                for s in found:
+                    self.samples[s.timeStamp] = s.sampleValue.uiVal / 1000
+            except Exception as error:
+                self.error = str(error)
+            time.sleep(0.5)
+
+    def mean(self, begin, end, settle=0.25):
+        inside = [w for t, w in self.samples.items() if begin + settle <= t * 1e-6 <= end]
+        return sum(inside) / len(inside) if len(inside) >= 5 else None
+
+
+power = Power()
+power.start()
+if power.error:
+    say(f"no truth: {power.error}")
+environment = dict(os.environ)
+environment.update(XDG_CACHE_HOME=str(out / "cache"))
+if power.error is None:
+    # CUDA's own loader for linked programs, NVIDIA alone.
+    environment.update(OCL_ICD_FILENAMES="libnvidia-opencl.so.1", OCL_ICD_VENDORS="/nonexistent")
+face_environment = dict(environment)
+if power.error is None:
+    # Python's OpenCV opens libOpenCL.so, which is ocl-icd there.
+    vendors = out / "vendors"
+    vendors.mkdir(exist_ok=True)
+    (vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
+    face_environment.pop("OCL_ICD_FILENAMES")
+    face_environment.update(OCL_ICD_VENDORS=str(vendors), OPENCV_OPENCL_DEVICE=":GPU:")
+if arguments.wheel:
+    with zipfile.ZipFile(arguments.wheel) as wheel:
+        wheel.extractall(out / "site")
+    face_environment["PYTHONPATH"] = str(out / "site")
+
+
+def call(name, command, env, limit):
+    """Runs a command; its standard output, or None where it failed."""
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=max(limit, 1))
+    except subprocess.TimeoutExpired:
+        say(f"{name}: took longer than {limit:.0f} s")
+        return None
+    (out / f"{name}.log").write_text(" ".join(map(str, command)) + "\n" + done.stdout + done.stderr)
+    if done.returncode:
+        say(f"{name}: exit code {done.returncode}: {done.stderr[-300:]}")
+        return None
+    return done.stdout
+
+
+program = out / "energy_apps"
+subprocess.run(["gcc", "-O2", "-o", program, here / "energy_apps.c", "-lOpenCL"], check=True)
+
+
+def alone(app, when, env):
+    text = call(f"{app}-alone-{when}", [program, "alone", app, str(arguments.alone)], env, left())
+    time.sleep(1.0)
+    found = {}
+    for line in (text or "").splitlines():
+        if line.startswith("phase "):
+            _, name, begin, end, launches = line.split()
+            begin, end, launches = float(begin), float(end), int(launches)
+            watts = power.mean(begin, end)
+            found[name] = {"watts": watts, "period": (end - begin) / launches, "joules": watts and watts * (end - begin) / launches}
+    return found
+
+
+def record(app, kind, options, command, env):
+    trace = out / f"{app}-{kind}"
+    options = options + arguments.record.split()
+    start = time.monotonic()
+    if call(f"{app}-{kind}", [binary / "clscope", "record", "-f", "-o", trace, *options, "--", *command], env, left()) is None:
+        return None
+    took = time.monotonic() - start
+    report = [binary / "clscope", "report", f"{trace}.clscope", "--limit", "0"]
+    text = call(f"{app}-{kind}-report", report, env, left())
+    (out / f"{app}-{kind}.txt").write_text(text or "")
+    data = call(f"{app}-{kind}-json", [*report, "--format", "json"], env, left())
+    devices = json.loads(data)["energy"]["devices"] if data else []
+    (out / f"{app}-{kind}.json").write_text(json.dumps(devices, indent=1))
+    return {"seconds": took, "device": devices[0] if devices else None}
+
+
+def classes(found):
+    return {c["name"]: c for c in (found or {}).get("device", {}).get("classes", [])} if found and found["device"] else {}
+
+
+def frames(name):
+    """Frames that a recorded application says it made."""
+    found = re.search(r"(\d+) frames", (out / f"{name}.log").read_text())
+    return found and found.group(1)
+
+
+results = {}
+for app in arguments.apps.split(","):
+    need = 3 * arguments.seconds + 45
+    if left() < need:
+        say(f"left out for lack of time: {app}")
+        continue
+    face, env = app == "face", environment
+    if face:
+        if not arguments.photo:
+            say("face: left out: no --photo")
+            continue
+        env = face_environment
+        command = [sys.executable, here / "face_loop.py", str(arguments.seconds), arguments.photo]
+        before = {}
+    else:
+        text = call(f"{app}-rounds", [program, "rounds", app], env, left()) or ""
+        rounds = next((line.split()[1] for line in text.splitlines() if line.startswith("rounds ")), None)
+        if rounds is None:
+            continue
+        env = dict(env, ENERGY_APPS_ROUNDS=rounds)
+        command = [program, app, str(arguments.seconds)]
+        before = alone(app, "before", env)
+    plain = record(app, "plain", [], command, env)
+    # The application's own work is the same with the option, however long that makes it.
+    same = [*command, frames(f"{app}-plain")] if plain else command
+    option = record(app, "replay", ["--replay"], same, env)
+    after = alone(app, "after", env) if not face and left() > 20 else {}
+    results[app] = {"before": before, "after": after, "plain": plain, "option": option}
+    say(f"{app}: plain {plain['seconds'] if plain else 0:.1f} s, with the option {option['seconds'] if option else 0:.1f} s")
+    if app == arguments.apps.split(",")[0] and power.error is None:
+        counted = (app, same, env)
+if left() > 3 * arguments.seconds + 30 and power.error is None and results:
+    app, same, env = counted
+    record(app, "counters", ["--replay", "--counters", "gpm"], same, env)
+    say(f"{app} with counters")
+power.stopped = True
+(out / "results.json").write_text(json.dumps(results, indent=1))
+
+table = []
+
+
+def show(value, scale=1e3, digits=4):
+    return "-" if value is None else f"{value * scale:.{digits}f}"
+
+
+errors = []
+for app, of in results.items():
+    plain, option = classes(of["plain"]), classes(of["option"])
+    device = of["option"]["device"] if of["option"] else None
+    floor = next((f["watts"]["value"] for f in device["floors"] if f["watts"]), 0) if device else 0
+
+    def truth_of(name):
+        """Mean of before and after: watts, seconds and joules of one, and by how much the two differ."""
+        key = name.replace(" ", "_")
+        both = [t[key] for t in (of["before"], of["after"]) if t.get(key, {}).get("joules")]
+        if not both:
+            return None
+        mean = {k: sum(t[k] for t in both) / len(both) for k in ("watts", "period", "joules")}
+        mean["drift"] = both[1]["joules"] / both[0]["joules"] - 1 if len(both) == 2 else None
+        mean["dynamic"] = mean["joules"] - floor * mean["period"]
+        return mean
+
+    truths = {name: truth_of(name) for name in option}
+    whole = sum(t["dynamic"] * option[n]["launches"] for n, t in truths.items() if t)
+    table.append(f"\n{app}  (mJ a launch; share of dynamic energy, alone)")
+    table.append(
+        f"{'what':18} {'share':>6} {'launches':>8} {'alone':>9} {'drift':>6} {'W':>5} {'us':>8} {'in the run':>10} {'option':>9} {'+-':>5} "
+        f"{'error':>6} inside {'dynamic':>9} {'error':>6}  by"
+    )
+    for name, c in option.items():
+        truth = truths[name]
+        j, p = c["joules_per_launch"], (plain.get(name) or {}).get("joules_per_launch")
+        share = truth["dynamic"] * c["launches"] / whole if truth and whole else None
+        error = j["value"] / truth["joules"] - 1 if j and truth else None
+        inside = j and truth and j["low"] <= truth["joules"] <= j["high"]
+        dynamic = c["dynamic_joules"] / c["launches"] if c["dynamic_joules"] is not None and c["launches"] else None
+        dynamic_error = dynamic / truth["dynamic"] - 1 if dynamic is not None and truth and truth["dynamic"] else None
+        half = j and (j["high"] - j["low"]) / 2 / j["value"]
+        if error is not None:
+            errors.append((app, name, share, error, bool(inside), half, dynamic_error))
+        table.append(
+            f"{name:18} {show(share, 100, 1):>6} {c['launches']:8.0f} {show(truth and truth['joules']):>9} {show(truth and truth['drift'], 100, 1):>6} "
+            f"{show(truth and truth['watts'], 1, 0):>5} {show(truth and truth['period'], 1e6, 2):>8} {show(p and p['value']):>10} {show(j and j['value']):>9} "
+            f"{show(half, 100, 1):>5} {show(error, 100, 1):>6} {'-' if truth is None or not j else 'yes' if inside else 'NO':6} "
+            f"{show(dynamic):>9} {show(dynamic_error, 100, 1):>6}  {c['method']} {c['identifiability']}"
+        )
+    if device:
+        table.append(f"  floors {[(f['watts'] or {}).get('value') for f in device['floors']]} W; measured {device['measured_joules']:.0f} J, unattributed {device['unattributed_joules']:.1f} J")
+        again = device.get("repetitions") or {}
+        if again:
+            table.append(f"  added: {of['option']['seconds'] - of['plain']['seconds']:.1f} s of wall time, {again['length_ns'] * 1e-9:.1f} s of batches")
+        for a in again.get("agreement", []):
+            table.append(f"  {' + '.join(a['names'])}: predicted {a['predicted_joules']:.1f} J, measured {a['measured_joules']:.1f} J ({100 * a['differs']:+.1f} %), agrees {a['agrees']}")
+        for r in device.get("replays", []):
+            j = r["joules_per_launch"]
+            table.append(f"  repeated {r['name']}: {r['batches']} batches, {r['launches']} launches, {show(j and j['value'])} mJ; {r['failed'] or ''}")
+for low, high in ((0.05, 2), (0.02, 0.05), (0, 0.02)):
+    some = [e for e in errors if e[2] is not None and low <= e[2] < high]
+    if some:
+        rms = (sum(e[3] ** 2 for e in some) / len(some)) ** 0.5
+        table.append(
+            f"\nshare {low:.0%} and more, below {high:.0%}: {len(some)} figures, rms error {100 * rms:.2f} %, inside {sum(e[4] for e in some)}, mean half-width {100 * sum(e[5] for e in some) / len(some):.1f} %, "
+            f"rms error of dynamic {100 * (sum((e[6] or 0) ** 2 for e in some) / len(some)) ** 0.5:.2f} %"
+        )
+text = "\n".join(table) + "\n"
+(out / "table.txt").write_text(text)
+print(text)
+say("done")
