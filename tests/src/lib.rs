@@ -9,6 +9,7 @@ pub mod run;
 pub mod schema;
 pub mod stage;
 pub mod trace;
+pub mod viewer;
 
 pub use artifacts::artifacts;
 pub use clscope_testing::{LIMIT, Limited, Running, Stream, While, skip};

@@ -141,6 +141,13 @@ fn record(stage: &Stage, options: &[&str], arguments: &[&str]) {
     stage.clscope(all.iter().chain(options)).args(["--", &app]).args(arguments).run().success();
 }
 
+/// A trace `t.clscope` with joules: two_powers beside an emulated package.
+pub fn emulated(stage: &Stage) {
+    let tree = Tree::new(&stage.join("tree"), LATE);
+    let root = tree.root.display().to_string();
+    tree.record(stage, &["--sysfs-root", &root, "--idle-window", "0.3"], &[0, 0, 0]);
+}
+
 fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("a number is missing: {of}"))
 }

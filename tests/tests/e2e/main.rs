@@ -17,6 +17,7 @@ mod loading;
 mod markers;
 mod merging;
 mod overhead;
+mod perfetto;
 mod polling;
 mod privacy;
 mod processes;

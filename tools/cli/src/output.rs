@@ -26,6 +26,11 @@ pub fn json() -> Screen<BufWriter<StdoutLock<'static>>> {
     stdout(Form::Json)
 }
 
+/// Standard output for a file that is piped on: JSON, or bytes as they are.
+pub fn file_to_stdout(is_json: bool) -> Box<dyn Write> {
+    if is_json { Box::new(json()) } else { Box::new(BufWriter::new(std::io::stdout().lock())) }
+}
+
 fn stdout(form: Form) -> Screen<BufWriter<StdoutLock<'static>>> {
     Screen::new(BufWriter::with_capacity(1 << 17, std::io::stdout().lock()), form)
 }

@@ -7,42 +7,27 @@
 //! `f`), what belongs to a moment is an instant (`i`). Commands without an end are instants on
 //! their queue: any length drawn for them would be invented.
 
+use super::Summary;
+use super::arguments::{self, command_name, digits};
 use super::layout::{Layout, Named, Track};
-use super::power::{Power, digits};
+use super::power::Power;
 use anyhow::Result;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::event::{
-    Call, Command, Enqueued, Event, Kept, KeptArgument, Mark, Outcome, Placed,
-};
-use clscope_analysis::input::Definitions;
-use clscope_analysis::issue::{Issue, Severity};
+use clscope_analysis::event::{Call, Command, Event, Kept, Mark, Outcome, Placed};
+use clscope_analysis::issue::Severity;
 use clscope_analysis::merge::Tally;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, Span};
 use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
-use clscope_trace::defs::ArgumentKind;
-use clscope_trace::record::{error_text as error, flag};
-use clscope_trace::{Untimed, names};
+use clscope_trace::Untimed;
+use clscope_trace::record::error_text as error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::io::Write;
-
-/// What was written.
-#[derive(Debug, Default)]
-pub struct Summary {
-    /// Host calls.
-    pub calls: u64,
-    /// Device spans.
-    pub device_spans: u64,
-    /// Launches that sampled timing left out: they have no device span.
-    pub not_sampled: u64,
-    /// What is wrong with the trace.
-    pub issues: Vec<Issue>,
-}
 
 /// A timeline to be written.
 pub struct Document<'t, 'a> {
@@ -65,14 +50,14 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, out: &mut impl Write) -> Result<Summary> {
+    pub fn write(&self, mut out: impl Write) -> Result<Summary> {
         let events = Events {
             document: self,
             summary: RefCell::default(),
             tally: RefCell::default(),
             missing: RefCell::default(),
         };
-        let mut serializer = serde_json::Serializer::new(&mut *out);
+        let mut serializer = serde_json::Serializer::new(&mut out);
         let mut document = serializer.serialize_map(None)?;
         document.serialize_entry("displayTimeUnit", "ns")?;
         document.serialize_entry("traceEvents", &events)?;
@@ -248,20 +233,19 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Ok(())
     }
 
-    /// A track per sensor, in a group of their own.
+    /// A track per sensor, in the group of its host's first process.
     fn counters(&mut self) -> std::result::Result<(), S::Error> {
         let (power, origin) = (self.power, self.origin);
         if power.counters.is_empty() {
             return Ok(());
         }
-        let group = self.layout.sensors();
         self.new_tracks()?;
         for counter in &power.counters {
+            let track = self.layout.sensors(self.trace, counter.host);
             // Readings from before the first call would make the timeline begin with emptiness.
             for (time, value) in counter.points.iter().filter(|p| p.0 >= origin && p.1.is_finite())
             {
-                let mut entry =
-                    Entry::new("C", Track { pid: group, tid: group }, &counter.name, "sensor");
+                let mut entry = Entry::new("C", track, &counter.name, "sensor");
                 entry.ts = self.at(*time);
                 entry.args.insert(counter.unit.into(), digits(*value));
                 self.put(entry)?;
@@ -329,32 +313,11 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(call.span.begin);
         entry.dur = Some(microseconds(call.span.end.0.saturating_sub(call.span.begin.0)));
         if let Kept::Enqueue(enqueued) = &call.kept {
-            describe(
-                enqueued,
-                definitions,
-                self.by.sites.get(call.process, enqueued.record.site),
-                &mut entry.args,
-            );
-            entry.args.insert("blocking".into(), enqueued.has(flag::BLOCKING).into());
-            if enqueued.has(flag::NOT_SAMPLED) {
-                // There is no span for it: the call is all that is drawn.
-                entry.args.insert(
-                    "device_time".into(),
-                    "not sampled: the launch was counted, not timed".into(),
-                );
-            }
-            if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
-                entry.args.insert("flags".into(), format!("{:#x}", enqueued.record.extra).into());
-            }
-            let waits: Vec<Value> =
-                enqueued.waits().map(|id| id.map_or("unknown".into(), |id| id.0.into())).collect();
-            if !waits.is_empty() {
-                entry.args.insert("wait_list".into(), waits.into());
-            }
-        } else if let Some(function) = function {
-            for kept in call.arguments(function) {
-                entry.args.insert(kept.argument.name.clone(), argument(&kept, definitions));
-            }
+            let site = self.by.sites.get(call.process, enqueued.record.site);
+            arguments::of_command(enqueued, definitions, site, &mut entry.args);
+            arguments::of_enqueue(enqueued, &mut entry.args);
+        } else {
+            arguments::of_call(call, definitions, &mut entry.args);
         }
         if let Some(run) = &call.run {
             entry.args.insert("calls".into(), run.count.into());
@@ -366,10 +329,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 entry.args.insert(what.into(), microseconds(ns.cast_signed()).into());
             }
         }
-        if call.result != 0 {
-            entry.cname = Some("terrible");
-            entry.args.insert("error".into(), error(call.result).into());
-        }
+        arguments::of_result(call, &mut entry.args);
+        entry.cname = (call.result != 0).then_some("terrible");
         self.put(entry)
     }
 
@@ -423,21 +384,9 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
         let args = &mut entry.args;
-        describe(&command.enqueued, definitions, self.site(command), args);
-        if command.enqueued.record.bytes > 0 && span.duration() > 0 && kind.direction().is_some() {
-            // Bytes per nanosecond are gigabytes per second.
-            let rate = command.enqueued.record.bytes as f64 / span.duration() as f64;
-            args.insert("GB_per_s".into(), ((rate * 1000.0).round() / 1000.0).into());
-        }
+        arguments::of_command(&command.enqueued, definitions, self.site(command), args);
         self.power.describe(trace, command, self.by, span.duration(), args);
-        args.insert("clock_error_ns".into(), placed.bound_ns.into());
-        if placed.clamped_ns != 0 {
-            args.insert("moved_ns".into(), placed.clamped_ns.into());
-        }
-        let [queued, submit, start, _] = placed.stamps;
-        args.insert("queued_to_submit_ns".into(), submit.0.saturating_sub(queued.0).into());
-        args.insert("submit_to_start_ns".into(), start.0.saturating_sub(submit.0).into());
-        args.insert("end_to_noticed_ns".into(), observed.0.saturating_sub(span.end.0).into());
+        arguments::of_span(&command.enqueued, placed, raw, observed, args);
         // Text, because readers in JavaScript cut numbers above 2^53.
         let stamps: Map<String, Value> = ["QUEUED", "SUBMIT", "START", "END"]
             .iter()
@@ -445,9 +394,6 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
             .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
             .collect();
         args.insert("device_clock_ns".into(), stamps.into());
-        // As the device reported it: the drawn length is corrected for the drift between the
-        // clocks.
-        args.insert("device_duration_ns".into(), raw[3].saturating_sub(raw[2]).into());
         self.put(entry)?;
 
         self.flows += 1;
@@ -477,89 +423,17 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
-        describe(&command.enqueued, definitions, self.site(command), &mut entry.args);
+        arguments::of_command(
+            &command.enqueued,
+            definitions,
+            self.site(command),
+            &mut entry.args,
+        );
         entry.args.insert("reason".into(), reason.into());
         if detail != 0 {
             entry.args.insert("status".into(), error(detail).into());
         }
         self.put(entry)
-    }
-}
-
-/// The kernel's name, or what the command does.
-fn command_name(enqueued: &Enqueued<'_>, definitions: &Definitions) -> String {
-    let record = &enqueued.record;
-    if record.kind.is_kernel() && record.object != 0 {
-        definitions.kernel_name(record.object).into_owned()
-    } else {
-        record.kind.name().to_owned()
-    }
-}
-
-/// What a command is.
-fn describe(
-    enqueued: &Enqueued<'_>,
-    definitions: &Definitions,
-    site: Option<&Site>,
-    args: &mut Map<String, Value>,
-) {
-    let record = &enqueued.record;
-    args.insert("command".into(), record.id.into());
-    args.insert("kind".into(), record.kind.name().into());
-    args.insert("queue".into(), record.queue.into());
-    if record.kind.is_kernel() {
-        args.insert("kernel".into(), definitions.kernel_name(record.object).into());
-    } else if record.object != 0 {
-        args.insert("object".into(), record.object.into());
-    }
-    if record.object2 != 0 {
-        args.insert("destination".into(), record.object2.into());
-    }
-    if let Some(geometry) = definitions.geometries.get(&record.geometry) {
-        let dimensions = (geometry.dimensions as usize).min(3);
-        let size = |sizes: &[u64; 3]| {
-            Value::from(sizes.iter().take(dimensions).copied().collect::<Vec<u64>>())
-        };
-        args.insert("global_size".into(), size(&geometry.global));
-        // Absent means that the runtime chose.
-        args.insert(
-            "local_size".into(),
-            geometry.local.as_ref().map_or("chosen by the runtime".into(), size),
-        );
-        if let Some(offset) = &geometry.offset {
-            args.insert("global_offset".into(), size(offset));
-        }
-    }
-    if record.bytes > 0 {
-        args.insert("bytes".into(), record.bytes.into());
-    }
-    if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
-        args.insert("sampling_probability".into(), probability.into());
-    }
-    if let Some(site) = site {
-        args.insert(
-            "called_from".into(),
-            site.frames.iter().map(|f| f.text.as_str()).collect::<Vec<_>>().into(),
-        );
-    }
-}
-
-fn argument(kept: &KeptArgument<'_>, definitions: &Definitions) -> Value {
-    let value = kept.value;
-    match kept.argument.kind {
-        ArgumentKind::Unsigned | ArgumentKind::Bytes | ArgumentKind::Event => value.into(),
-        ArgumentKind::Signed => (value as i64).into(),
-        ArgumentKind::Flags | ArgumentKind::Pointer => format!("{value:#x}").into(),
-        ArgumentKind::Enum => {
-            names::value(value).map_or_else(|| format!("{value:#x}").into(), Into::into)
-        }
-        ArgumentKind::Bool => (value != 0).into(),
-        ArgumentKind::Object => match u32::try_from(value) {
-            Ok(id) if kept.argument.name == "kernel" && definitions.kernels.contains_key(&id) => {
-                format!("{} ({id})", definitions.kernel_name(id)).into()
-            }
-            _ => value.into(),
-        },
     }
 }
 

@@ -1,19 +1,52 @@
 //! Owns which track an event is drawn on: ids of processes and threads as viewers want them, and
 //! the names and order of tracks. Refuses to write.
 //!
-//! Each process is a group of its threads; each device it uses is a group of its own right below
-//! it, with a track per queue and lane. Real process and thread ids are shown where they are unique
-//! over all traces opened together; the rest, and everything on devices, gets numbers above any
-//! real id.
+//! Each process is a group: its threads, below them a track per queue and lane of the devices that
+//! it uses, below those the sensors of its host. Real process and thread ids are shown where they
+//! are unique over all traces opened together; the rest, and queues, get numbers above any real id,
+//! and names that say what they are.
 #![forbid(unsafe_code)]
 
 use super::lanes::Lanes;
 use clscope_analysis::Trace;
 use clscope_analysis::time::{ProcessIndex, Span, ThreadIndex};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// Linux gives ids up to 2^22.
-const FIRST_MADE_UP: u32 = 10_000_000;
+pub const FIRST_MADE_UP: u32 = (1 << 22) + 1;
+/// Threads come first in a group, then queues, then sensors.
+const QUEUES: u32 = 1 << 20;
+
+/// Ids of the processes of a trace: their own where those are unique, else numbers above any real
+/// id.
+pub fn process_ids(trace: &Trace<'_>) -> Vec<u32> {
+    let mut used = HashSet::new();
+    let mut next = FIRST_MADE_UP;
+    let ids = trace.processes.iter().map(|process| {
+        let mut id = process.header.pid;
+        // Viewers give 0 a meaning of its own (the idle process).
+        while id == 0 || !used.insert(id) {
+            id = next;
+            next = next.saturating_add(1);
+        }
+        id
+    });
+    ids.collect()
+}
+
+/// What people call a process: its program and id, rank and host where there are several.
+pub fn process_name(trace: &Trace<'_>, index: u32) -> String {
+    let Some(process) = trace.processes.get(index as usize) else { return "process".to_owned() };
+    let definition = &process.definitions.process;
+    let mut name = format!("{} ({})", program(&definition.executable), process.header.pid);
+    if let Some(rank) = definition.mpi_rank {
+        name.push_str(&format!(" rank {rank}"));
+    }
+    if trace.timeline.hosts.len() > 1 && !definition.host.is_empty() {
+        name.push_str(&format!(" on {}", definition.host));
+    }
+    name
+}
 
 /// A track in the terms of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,7 +85,6 @@ pub enum Named {
 pub struct Layout {
     pids: Vec<u32>,
     threads: HashMap<(u32, u32), Track>,
-    devices: BTreeMap<(u32, u32), u32>,
     queues: HashMap<(u32, u32), QueueTracks>,
     used: HashSet<u32>,
     next: u32,
@@ -72,21 +104,13 @@ struct QueueTracks {
 impl Layout {
     /// With a group for every process and a track for every thread that is defined.
     pub fn new(trace: &Trace<'_>) -> Self {
-        let mut out = Self { next: FIRST_MADE_UP, ..Self::default() };
-        let several_hosts = trace.timeline.hosts.len() > 1;
-        for (index, process) in trace.processes.iter().enumerate() {
-            let pid = out.id(process.header.pid);
-            out.pids.push(pid);
-            let definition = &process.definitions.process;
-            let mut name = format!("{} ({})", program(&definition.executable), process.header.pid);
-            if let Some(rank) = definition.mpi_rank {
-                name.push_str(&format!(" rank {rank}"));
-            }
-            if several_hosts && !definition.host.is_empty() {
-                name.push_str(&format!(" on {}", definition.host));
-            }
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            out.new.push(Named::Group { pid, name, order: index.saturating_mul(100) });
+        let pids = process_ids(trace);
+        let next = pids.iter().map(|pid| pid.saturating_add(1)).fold(FIRST_MADE_UP, u32::max);
+        let used = pids.iter().copied().collect();
+        let mut out = Self { pids, used, next, ..Self::default() };
+        for (index, process) in (0u32..).zip(&trace.processes) {
+            let pid = out.group(ProcessIndex(index));
+            out.new.push(Named::Group { pid, name: process_name(trace, index), order: index });
             for thread in process.definitions.threads.keys() {
                 out.thread(trace, ProcessIndex(index), ThreadIndex(*thread));
             }
@@ -94,11 +118,11 @@ impl Layout {
         out
     }
 
-    /// A group for sensors, below all others.
-    pub fn sensors(&mut self) -> u32 {
-        let pid = self.id(0);
-        self.new.push(Named::Group { pid, name: "sensors".to_owned(), order: u32::MAX >> 1 });
-        pid
+    /// The track that sensors of a host are drawn on: in the group of its first process.
+    pub fn sensors(&mut self, trace: &Trace<'_>, host: usize) -> Track {
+        let first = trace.timeline.host_of.iter().position(|h| *h == host).unwrap_or(0);
+        let pid = self.group(ProcessIndex(u32::try_from(first).unwrap_or(0)));
+        Track { pid, tid: pid }
     }
 
     /// `wanted` where it is free, else a number above any real id.
@@ -188,37 +212,17 @@ impl Layout {
         tracks.tracks[lane]
     }
 
-    fn make_queue(&mut self, trace: &Trace<'_>, process: ProcessIndex, queue: u32) -> QueueTracks {
+    fn make_queue(&self, trace: &Trace<'_>, process: ProcessIndex, queue: u32) -> QueueTracks {
         let definitions = &trace.process(process).definitions;
         let known = definitions.queues.get(&queue);
         let device = known.map_or(0, |q| q.device);
         let in_order = known.is_none_or(|q| !q.is_out_of_order());
-        let count =
-            u32::try_from(self.devices.range((process.0, 0)..=(process.0, u32::MAX)).count())
-                .unwrap_or(0);
-        let pid = match self.devices.get(&(process.0, device)) {
-            Some(pid) => *pid,
-            None => {
-                let pid = self.id(0);
-                self.devices.insert((process.0, device), pid);
-                let executable = program(&definitions.process.executable);
-                let name = format!(
-                    "{} of {executable} ({})",
-                    definitions.device_name(device),
-                    trace.process(process).header.pid
-                );
-                self.new.push(Named::Group {
-                    pid,
-                    name,
-                    order: process.0.saturating_mul(100).saturating_add(1 + count),
-                });
-                pid
-            }
-        };
-        let name = format!("queue {queue}{}", if in_order { "" } else { ", out of order" });
+        let device = definitions.device_name(device);
+        let order = if in_order { "" } else { ", out of order" };
+        let name = format!("queue {queue}{order} on {device}");
         QueueTracks {
-            pid,
-            order: queue.saturating_mul(1000),
+            pid: self.group(process),
+            order: QUEUES.saturating_add(queue.saturating_mul(1000)),
             name,
             lanes: Lanes::default(),
             tracks: Vec::new(),

@@ -1,9 +1,33 @@
-//! Profiles as files for other programs. Refuses to compute figures, to print and to decide where a
+//! Profiles as files for other programs: Perfetto's own format, Chrome's trace events, CSV. Refuses to compute figures, to print and to decide where a
 //! file goes: writers take any `Write`.
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod chrome;
 mod lanes;
 mod layout;
+pub mod perfetto;
 pub mod power;
+mod proto;
 pub mod rows;
+
+use clscope_analysis::issue::Issue;
+use std::io::Write;
+
+/// A gzip stream into `out`; it must be finished.
+pub fn compressed<W: Write>(out: W) -> flate2::write::GzEncoder<W> {
+    flate2::write::GzEncoder::new(out, flate2::Compression::default())
+}
+
+/// What of a timeline was written.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Host calls.
+    pub calls: u64,
+    /// Device spans.
+    pub device_spans: u64,
+    /// Launches that sampled timing left out: they have no device span.
+    pub not_sampled: u64,
+    /// What is wrong with the trace.
+    pub issues: Vec<Issue>,
+}

@@ -2,16 +2,17 @@
 //! and counters, and of each device span its joules and what its counters read on average while its
 //! kernel ran. Refuses to draw power between readings that are missing.
 
+use super::arguments::{Argument, Sink};
 use clscope_analysis::Trace;
 use clscope_analysis::event::Command;
 use clscope_analysis::time::HostNs;
 use clscope_profile::counters::result::Counters;
-use clscope_profile::energy::activity::{Grouping, class_name};
+use clscope_profile::energy::activity::{Grouping, class_name, normal_pci, normal_uuid};
 use clscope_profile::energy::readings::{Readings, Sensor};
 use clscope_profile::energy::result::{Class, DeviceEnergy, Energy};
 use clscope_profile::interval::Interval;
 use clscope_trace::sensors::Quantity;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// Shortest stretch whose mean power is drawn of an energy counter, ns: ten updates of a RAPL
@@ -26,6 +27,12 @@ pub struct Counter {
     pub unit: &'static str,
     /// From when on which value holds.
     pub points: Vec<(HostNs, f64)>,
+    /// Host of the sensor, as an index into the timeline's.
+    pub host: usize,
+    /// PCI address of its device, as sensors write it.
+    pub pci: Option<String>,
+    /// UUID of its device: hexadecimal digits only.
+    pub uuid: Option<String>,
 }
 
 /// Counters of a class: name with unit, mean.
@@ -81,17 +88,21 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         format!(" {}", series.plane)
     };
     let at = |t: &clscope_analysis::energy::HostNs| HostNs(t.0);
+    let of = |name: String, unit, points| Counter {
+        name,
+        unit,
+        points,
+        host: sensor.host,
+        pci: series.pci.as_deref().and_then(normal_pci),
+        uuid: series.uuid.as_deref().and_then(normal_uuid),
+    };
     if !sensor.windows.is_empty() {
         // A mean holds from the beginning of its window on.
         let unit = series.quantity.unit();
         let mut points: Vec<(HostNs, f64)> =
             sensor.windows.iter().map(|w| (at(&w.begin), w.mean)).collect();
         points.extend(sensor.windows.last().map(|w| (at(&w.end), w.mean)));
-        return Some(Counter {
-            name: format!("{} {} ({unit})", series.source, series.name),
-            unit,
-            points,
-        });
+        return Some(of(format!("{} {} ({unit})", series.source, series.name), unit, points));
     }
     let (unit, points) = match series.quantity {
         Quantity::Energy => {
@@ -118,11 +129,7 @@ fn counter(sensor: &Sensor) -> Option<Counter> {
         Quantity::Bandwidth => ("MiB/s", sensor.points.iter().map(|p| (at(&p.0), p.1)).collect()),
         _ => return None,
     };
-    Some(Counter {
-        name: format!("{} {}{plane} ({unit})", series.source, series.name),
-        unit,
-        points,
-    })
+    Some(of(format!("{} {}{plane} ({unit})", series.source, series.name), unit, points))
 }
 
 impl Power {
@@ -207,7 +214,7 @@ impl Power {
         command: &Command<'_>,
         by: Grouping<'_>,
         duration_ns: u64,
-        args: &mut Map<String, Value>,
+        to: &mut impl Sink,
     ) {
         if self.figures.is_empty() && self.means.is_empty() && self.commands.is_empty() {
             return;
@@ -218,41 +225,30 @@ impl Power {
         let Some(class) = class_name(trace, command, by) else { return };
         let means = self.means.get(&key).and_then(|m| m.get(&class));
         for (name, mean) in means.into_iter().flatten() {
-            args.insert(name.clone(), digits(mean.value));
+            to.put(name, Argument::Figure(mean.value));
         }
         // Its own figures instead of its kernel's, where it was read around.
         for (name, value) in
             self.commands.get(&(command.process.0, command.id().0)).into_iter().flatten()
         {
-            args.insert(name.clone(), digits(*value));
+            to.put(name, Argument::Figure(*value));
         }
         let Some(figures) = self.figures.get(&key).and_then(|f| f.get(&class)) else { return };
         let watts = figures.watts;
         let seconds = duration_ns as f64 * 1e-9;
-        args.insert("energy_J".into(), digits(watts.value * seconds));
-        args.insert("energy_plus_minus_J".into(), digits(watts.half() * seconds));
-        args.insert("power_W".into(), digits(watts.value));
-        args.insert("power_plus_minus_W".into(), digits(watts.half()));
-        args.insert("energy_delay_Js".into(), digits(watts.value * seconds * seconds));
+        to.put("energy_J", Argument::Figure(watts.value * seconds));
+        to.put("energy_plus_minus_J", Argument::Figure(watts.half() * seconds));
+        to.put("power_W", Argument::Figure(watts.value));
+        to.put("power_plus_minus_W", Argument::Figure(watts.half()));
+        to.put("energy_delay_Js", Argument::Figure(watts.value * seconds * seconds));
         if let Some(gflop) = figures.gflop.filter(|_| watts.value > 0.0 && seconds > 0.0) {
-            args.insert("GFLOP_per_s_per_W".into(), digits(gflop / (watts.value * seconds)));
+            to.put("GFLOP_per_s_per_W", Argument::Figure(gflop / (watts.value * seconds)));
         }
         if let Some(joules) = figures.iteration {
-            args.insert("iteration_energy_J".into(), digits(joules.value));
-            args.insert("iteration_energy_plus_minus_J".into(), digits(joules.half()));
+            to.put("iteration_energy_J", Argument::Figure(joules.value));
+            to.put("iteration_energy_plus_minus_J", Argument::Figure(joules.half()));
         }
     }
-}
-
-/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not
-/// known, and `null` in JSON.
-pub fn digits(value: f64) -> Value {
-    if value == 0.0 || !value.is_finite() {
-        return value.into();
-    }
-    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
-    let rounded = (value * scale).round() / scale;
-    if rounded.is_finite() { rounded.into() } else { value.into() }
 }
 
 #[cfg(test)]
@@ -288,22 +284,5 @@ mod tests {
             "{:?}",
             track.points
         );
-    }
-
-    #[test]
-    fn four_digits_are_kept() {
-        for (value, want) in [
-            (123_456.0, 123_500.0),
-            (0.000_123_456, 0.000_123_5),
-            (0.0, 0.0),
-            (-1.23456, -1.235),
-            (1e308, 1e308),
-        ] {
-            let shown = digits(value).as_f64().unwrap();
-            assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
-        }
-        for unknown in [f64::NAN, f64::INFINITY] {
-            assert_eq!(digits(unknown), Value::Null, "what is not known is no 0");
-        }
     }
 }

@@ -1,20 +1,23 @@
 //! Owns `clscope export`: where an exported timeline goes. Files appear whole or not at all.
-//! Refuses to know any format: each has its own module.
+//! Refuses to know any format: each has its own module of the library.
 #![forbid(unsafe_code)]
 
 use crate::output::{self, say};
 use crate::report::{Finding, refuse_unreadable};
 use anyhow::{Context, Result, bail};
 use clscope_analysis::issue::Severity;
-use clscope_export::{chrome, power};
-use clscope_profile::profile::{Options, Profile};
+use clscope_export::perfetto::{HostCalls, Options, Tracks};
+use clscope_export::{Summary, chrome, perfetto, power};
+use clscope_profile::profile::{self, Profile, View};
 use clscope_profile::trace_files::TraceFiles;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "Examples:
-  clscope export chrome                         the newest trace, as NAME.json
+  clscope export perfetto                       the newest trace, as NAME.pftrace
+  clscope export perfetto --from 10 --to 12     two seconds of it
+  clscope export perfetto run -o run.pftrace.gz compressed
   clscope export chrome run1.clscope -o t.json  another trace, another file
   clscope export chrome rank*.clscope -o -      several as one timeline, to stdout";
 
@@ -28,24 +31,18 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Format {
-    /// Chrome's trace-event JSON, for Perfetto (ui.perfetto.dev), chrome://tracing and speedscope
+    /// Perfetto's own format: typed GPU commands with kernels, work-groups, waits and joules
+    Perfetto(Perfetto),
+    /// Chrome's trace-event JSON, for chrome://tracing, speedscope and older viewers
     Chrome(Chrome),
 }
 
-/// Options of `clscope export chrome`.
+/// What every timeline is made of.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
-struct Chrome {
+struct Common {
     /// Trace directories, shown on one timeline [default: the newest here]
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// File to write, `-` for stdout [default: NAME.json]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by
-    /// name alone
-    #[arg(long)]
-    no_args: bool,
     /// The device that OA counters are of, by a part of its name, where the runtime reports no PCI
     /// address
     #[arg(long, value_name = "NAME")]
@@ -54,50 +51,221 @@ struct Chrome {
     energy: crate::args::EnergyArgs,
 }
 
+/// Options of `clscope export chrome`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = EXAMPLES)]
+struct Chrome {
+    #[command(flatten)]
+    common: Common,
+    /// File to write, `-` for stdout [default: NAME.json]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Leave the arguments out: a smaller file, and speedscope then sums up calls and kernels by
+    /// name alone
+    #[arg(long)]
+    no_args: bool,
+}
+
+/// Options of `clscope export perfetto`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = EXAMPLES)]
+struct Perfetto {
+    #[command(flatten)]
+    common: Common,
+    /// File to write, `-` for stdout; a name that ends in .gz is compressed [default: NAME.pftrace]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Leave out what ends before this time, in seconds from the beginning
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    from: Option<f64>,
+    /// Leave out what begins after this time, in seconds from the beginning
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    to: Option<f64>,
+    /// Host calls to show
+    #[arg(long, value_enum, default_value_t = Calls::All, value_name = "WHICH")]
+    host_calls: Calls,
+    /// What of the device has a track of its own
+    #[arg(long, value_enum, default_value_t = By::Queue, value_name = "WHAT")]
+    tracks: By,
+    /// Device commands as plain events below their process, for viewers older than 2026
+    #[arg(long)]
+    no_gpu_tracks: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Calls {
+    /// Every call
+    All,
+    /// Those that enqueue commands
+    Enqueue,
+    /// Those that wait for commands
+    Wait,
+    /// No call
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Each command queue
+    Queue,
+    /// Each device
+    Device,
+    /// Each kernel and kind of transfer
+    Kernel,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let text = text.strip_suffix('s').unwrap_or(text);
+    let parsed = text.trim().parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0);
+    parsed.ok_or_else(|| "expected seconds, as 1.5".to_owned())
+}
+
+impl Perfetto {
+    fn options(&self) -> Result<Options> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+        {
+            bail!("nothing lies between --from {from} and --to {to}: the first must be smaller");
+        }
+        Ok(Options {
+            from: self.from,
+            to: self.to,
+            host_calls: match self.host_calls {
+                Calls::All => HostCalls::All,
+                Calls::Enqueue => HostCalls::Enqueue,
+                Calls::Wait => HostCalls::Wait,
+                Calls::None => HostCalls::None,
+            },
+            tracks: match self.tracks {
+                By::Queue => Tracks::Queue,
+                By::Device => Tracks::Device,
+                By::Kernel => Tracks::Kernel,
+            },
+            plain: self.no_gpu_tracks,
+        })
+    }
+}
+
+/// A profile with what sensors add to a timeline of it.
+struct Opened<'v, 'p> {
+    view: &'v View<'p>,
+    power: &'v power::Power,
+    names: &'v [String],
+}
+
+impl Common {
+    fn profile_options(&self) -> profile::Options {
+        profile::Options {
+            energy: self.energy.options(),
+            counter_device: self.counter_device.clone(),
+            name_sites: true,
+            ..profile::Options::default()
+        }
+    }
+}
+
 /// Writes the timeline.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Format::Chrome(args) = &args.format;
-    if args.output.as_deref() == Some(Path::new("-")) && std::io::stdout().is_terminal() {
+    match &args.format {
+        Format::Chrome(args) => {
+            let told = timeline(&args.common, args.output.as_deref(), "json", true, |opened, out| {
+                let document = chrome::Document {
+                    trace: opened.view.trace(),
+                    alignment: opened.view.alignment(),
+                    power: opened.power,
+                    by: opened.view.energy_grouping(),
+                    sources: opened.names,
+                    with_args: !args.no_args,
+                };
+                document.write(out)
+            })?;
+            told.say("open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`");
+        }
+        Format::Perfetto(args) => {
+            let options = args.options()?;
+            let whole = args.from.or(args.to).is_none() && args.host_calls != Calls::None;
+            let output = args.output.as_deref();
+            let told = timeline(&args.common, output, "pftrace", whole, |opened, out| {
+                let document = perfetto::Document {
+                    trace: opened.view.trace(),
+                    alignment: opened.view.alignment(),
+                    power: opened.power,
+                    by: opened.view.energy_grouping(),
+                    sources: opened.names,
+                    options,
+                };
+                document.write(out)
+            })?;
+            told.say("open it at https://ui.perfetto.dev");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was written, and where; no file for stdout.
+struct Told(Summary, Option<PathBuf>);
+
+impl Told {
+    fn say(&self, open: &str) {
+        let Self(summary, target) = self;
+        if let Some(target) = target {
+            say(format_args!(
+                "{} host calls and {} device spans in {}; {open}",
+                summary.calls,
+                summary.device_spans,
+                target.display()
+            ));
+        }
+    }
+}
+
+/// Opens the traces and hands them to `write` with the place that the timeline goes to. `whole`:
+/// nothing is left out by choice.
+fn timeline(
+    common: &Common,
+    output: Option<&Path>,
+    ending: &str,
+    whole: bool,
+    write: impl Fn(&Opened<'_, '_>, &mut dyn Write) -> Result<Summary>,
+) -> Result<Told> {
+    let to_stdout = output == Some(Path::new("-"));
+    if to_stdout && std::io::stdout().is_terminal() {
         bail!(
             "a timeline is nothing to read on a terminal: name a file with -o, or redirect stdout"
         );
     }
-    let profile = Profile::open(&args.traces)?;
+    let profile = Profile::open(&common.traces)?;
     let files = profile.files();
-    let view = profile.view(Options {
-        energy: args.energy.options(),
-        counter_device: args.counter_device.clone(),
-        name_sites: true,
-        ..Options::default()
-    });
+    let view = profile.view(common.profile_options());
     let (energy, counters) = (view.energy()?, view.counters()?.cloned());
     let power = power::Power::new(view.readings()?, energy).with_counters(counters);
     let names = files.names();
-    let document = chrome::Document {
-        trace: view.trace(),
-        alignment: view.alignment(),
-        power: &power,
-        by: view.energy_grouping(),
-        sources: &names,
-        with_args: !args.no_args,
-    };
+    let opened = Opened { view: &view, power: &power, names: &names };
     // A file of nothing would pass for a timeline.
-    let write = |mut out: &mut dyn std::io::Write| {
-        let summary = document.write(&mut out)?;
+    let write = |out: &mut dyn Write| {
+        let summary = write(&opened, out)?;
         let issues: Vec<Finding> = summary.issues.iter().map(Into::into).collect();
-        if summary.calls + summary.device_spans == 0 && refuse_unreadable(&issues) {
+        if whole && summary.calls + summary.device_spans == 0 && refuse_unreadable(&issues) {
             bail!("nothing of {} could be read", names.join(", "));
         }
         Ok(summary)
     };
-    let (summary, target) = if args.output.as_deref() == Some(Path::new("-")) {
-        let mut out = output::json();
+    let (summary, target) = if to_stdout {
+        let mut out = output::file_to_stdout(ending == "json");
         let summary = write(&mut out).context("cannot write the timeline to stdout")?;
-        std::io::Write::flush(&mut out).context("cannot write the timeline to stdout")?;
+        out.flush().context("cannot write the timeline to stdout")?;
         (summary, None)
     } else {
-        let target = args.output.clone().unwrap_or_else(|| default_output(files));
-        let summary = output::write_whole(&target, |out| write(out))?;
+        let target = output.map_or_else(|| default_output(files, ending), Path::to_owned);
+        let summary = output::write_whole(&target, |out| {
+            if target.extension().is_some_and(|e| e == "gz") {
+                let mut out = clscope_export::compressed(out);
+                let summary = write(&mut out)?;
+                out.finish().context("cannot compress")?;
+                return Ok(summary);
+            }
+            write(out)
+        })?;
         (summary, Some(target))
     };
     let worst =
@@ -115,29 +283,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     if summary.device_spans == 0 && summary.calls > 0 {
-        say("there is no device span in this trace; `clscope report` says why");
+        say("there is no device span in this timeline; `clscope report` says why");
     }
-    if let Some(target) = target {
-        say(format_args!(
-            "{} host calls and {} device spans in {}; open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`",
-            summary.calls,
-            summary.device_spans,
-            target.display()
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(Told(summary, target))
 }
 
-/// `NAME.json` in the working directory for `NAME.clscope`.
-fn default_output(files: &TraceFiles) -> PathBuf {
+/// `NAME.json` in the working directory for `NAME.clscope`, likewise with other endings.
+fn default_output(files: &TraceFiles, ending: &str) -> PathBuf {
     match &files.directories[..] {
         [one] => {
             let path = std::fs::canonicalize(&one.path).unwrap_or_else(|_| one.path.clone());
             // Not `with_extension`: a trace may be called `v1.2.clscope`.
             let mut name = path.file_stem().unwrap_or("timeline".as_ref()).to_owned();
-            name.push(".json");
+            name.push(".");
+            name.push(ending);
             PathBuf::from(name)
         }
-        _ => PathBuf::from("timeline.json"),
+        _ => PathBuf::from(format!("timeline.{ending}")),
     }
 }

@@ -316,7 +316,7 @@ pub fn normal_uuid(text: &str) -> Option<String> {
 
 /// Physical devices of a trace, with nothing on them yet, and which of them each (process, device
 /// id) is.
-fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
+pub fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
     let mut out: Vec<Device> = Vec::new();
     let mut of: HashMap<(u32, u32), usize> = HashMap::new();
     for (index, process) in (0u32..).zip(&trace.processes) {

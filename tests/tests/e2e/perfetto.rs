@@ -1,0 +1,265 @@
+//! `clscope export perfetto` on real applications: whatever the trace holds is found again in
+//! Google's trace processor, to the nanosecond, and nothing is imported with a warning.
+
+use clscope_tests::trace::End;
+use clscope_tests::viewer::{ask, processor};
+use clscope_tests::{Mode, Process, Recorded, Runtime, Stage, artifacts, skip};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A face detection, recorded as `t.clscope`.
+pub fn face_detection(stage: &Stage) -> Option<()> {
+    let photograph = std::env::var_os("CLSCOPE_TEST_PHOTOGRAPH")
+        .map(PathBuf::from)
+        .filter(|p| p.exists() && Path::new("/usr/bin/python3").exists());
+    let Some(photograph) = photograph else {
+        skip("CLSCOPE_TEST_PHOTOGRAPH names no file: tools/setup/test.sh sets it", true);
+        return None;
+    };
+    let script = artifacts::root().join("tools/setup/face_detect.py");
+    stage
+        .program(Mode::Record, "t", "/usr/bin/python3")
+        .arg(script)
+        .arg(photograph)
+        .env("OPENCV_OPENCL_DEVICE", ":CPU:")
+        .env("OPENCV_OPENCL_CACHE_ENABLE", "0")
+        .run()
+        .success();
+    Some(())
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value}"))
+}
+
+const WARNINGS: &str = "select name, severity, value from stats where value > 0 and severity != 'info'";
+const SPANS: &str = "select ts, dur, name from gpu_slice order by ts, dur, name";
+const CALLS: &str = "select s.ts ts, s.dur dur, s.name name, t.tid tid, p.pid pid from slice s join thread_track k on s.track_id = k.id join thread t using (utid) join process p using (upid) where s.dur >= 0 and s.category != 'recording'";
+/// Which host call leads to which command, by the ids that both hold.
+const SUBMITTED: &str = "select extract_arg(h.arg_set_id, 'debug.command') call, extract_arg(g.arg_set_id, 'command') command from flow f join slice h on f.slice_out = h.id join gpu_slice g on f.slice_in = g.id join thread_track k on h.track_id = k.id";
+const WAITED: &str = "select extract_arg(a.arg_set_id, 'command') before, extract_arg(b.arg_set_id, 'command') after from flow f join gpu_slice a on f.slice_out = a.id join gpu_slice b on f.slice_in = b.id";
+const FINISHED: &str = "select extract_arg(g.arg_set_id, 'command') command, h.name name from flow f join gpu_slice g on f.slice_out = g.id join slice h on f.slice_in = h.id join thread_track k on h.track_id = k.id";
+
+fn main_process(recorded: &Recorded) -> &Process {
+    recorded.processes.iter().max_by_key(|p| p.commands.len()).unwrap()
+}
+
+/// Compares everything that a timeline shows of one process with the trace.
+#[track_caller]
+fn assert_all_found(process: &Process, answers: &[Vec<Value>]) {
+    let [warnings, spans, calls, submitted, waited, finished, ..] = answers else {
+        panic!("{answers:?}")
+    };
+    assert!(warnings.is_empty(), "imported with warnings: {warnings:?}");
+    let placed = |id: u64| {
+        let of = process.commands.iter().find(|c| c.id == id);
+        of.filter(|c| matches!(c.end_state, End::Timed { .. }))
+    };
+    let mut want: Vec<(i64, i64, String)> = process
+        .commands
+        .iter()
+        .filter_map(|c| match c.end_state {
+            End::Timed { start, end, .. } => {
+                let kind = || c.kind.name().to_owned();
+                Some((start, end - start, c.kernel.clone().unwrap_or_else(kind)))
+            }
+            _ => None,
+        })
+        .collect();
+    want.sort();
+    let found: Vec<_> = spans
+        .iter()
+        .map(|s| (number(&s["ts"]), number(&s["dur"]), s["name"].as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(found, want);
+    let mut want: Vec<_> =
+        process.calls.iter().map(|c| (c.begin, c.end - c.begin, c.name.clone())).collect();
+    let mut found: Vec<_> = calls
+        .iter()
+        .map(|c| (number(&c["ts"]), number(&c["dur"]), c["name"].as_str().unwrap().to_owned()))
+        .collect();
+    want.sort();
+    found.sort();
+    assert_eq!(found, want);
+    let (pid, threads) = (process.definitions.process.pid, &process.definitions.threads);
+    let tids: BTreeSet<i64> = threads.values().map(|t| i64::from(t.tid)).collect();
+    assert!(
+        calls.iter().all(|c| number(&c["pid"]) == i64::from(pid) && tids.contains(&number(&c["tid"]))),
+        "real ids"
+    );
+    // An arrow from each enqueue to its command.
+    let timed: BTreeSet<i64> =
+        process.commands.iter().filter(|c| c.raw().is_some()).map(|c| c.id as i64).collect();
+    let arrows: BTreeSet<i64> = submitted.iter().map(|f| number(&f["command"])).collect();
+    assert!(submitted.iter().all(|f| number(&f["command"]) == number(&f["call"])));
+    assert_eq!(arrows, timed);
+    // An arrow for each event of a wait list.
+    let mut want: Vec<(i64, i64)> = process
+        .commands
+        .iter()
+        .filter(|c| c.raw().is_some())
+        .flat_map(|c| c.waits.iter().flatten().map(|w| (*w, c.id)))
+        .filter(|(before, _)| placed(*before).is_some())
+        .map(|(before, after)| (before as i64, after as i64))
+        .collect();
+    let mut found: Vec<_> =
+        waited.iter().map(|w| (number(&w["before"]), number(&w["after"]))).collect();
+    want.sort_unstable();
+    want.dedup();
+    found.sort_unstable();
+    assert_eq!(found, want);
+    // A blocking call waits for its own command.
+    let mut want: Vec<i64> = process
+        .commands
+        .iter()
+        .filter(|c| c.blocking && c.raw().is_some())
+        .map(|c| c.id as i64)
+        .collect();
+    let mut found: Vec<i64> = finished
+        .iter()
+        .filter(|f| f["name"] != "clFinish")
+        .map(|f| number(&f["command"]))
+        .collect();
+    want.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn a_face_detection_is_found_again_in_the_trace_processor() {
+    let Some(processor) = processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(()) = face_detection(&stage) else { return };
+    let export = |options: &[&str], file: &str| {
+        let run = stage.clscope(["export", "perfetto", "t.clscope", "-o", file]).args(options);
+        run.run().success();
+        stage.join(file)
+    };
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    let process = main_process(&recorded);
+    assert_eq!(recorded.processes.len(), 1, "{:?}", recorded.issues);
+    let whole = export(&[], "t.pftrace");
+    let answers = ask(
+        &processor,
+        &whole,
+        &[
+            WARNINGS,
+            SPANS,
+            CALLS,
+            SUBMITTED,
+            WAITED,
+            FINISHED,
+            "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id order by 1",
+            "select name, vendor from gpu",
+            "select count(*) n from slice s join track t on s.track_id = t.id where t.name = 'clscope'",
+            "select clock_name, clock_value, ts from clock_snapshot",
+        ],
+    );
+    assert_all_found(process, &answers);
+    let queues: BTreeSet<u32> =
+        process.commands.iter().filter(|c| c.raw().is_some()).map(|c| c.queue).collect();
+    assert_eq!(answers[6].len(), queues.len(), "a track for each queue: {:?}", answers[6]);
+    let device = process.definitions.devices.values().next().unwrap();
+    assert_eq!(answers[7][0]["name"], device.name.as_str());
+    assert_eq!(number(&answers[8][0]["n"]), 1, "how the trace came to be");
+    let anchor = &process.definitions.anchors[0];
+    let wall = answers[9].iter().find(|c| c["clock_name"] == "REALTIME").unwrap();
+    assert_eq!(number(&wall["clock_value"]), anchor.realtime as i64);
+
+    // A kernel with its sizes: work-groups times their size are the global size.
+    let sized = "select g.name name, extract_arg(g.arg_set_id, 'launch.workgroup_size.x') w, extract_arg(g.arg_set_id, 'launch.grid_size.x') n from gpu_slice g";
+    let keys = "select distinct a.key key from gpu_slice g join args a using (arg_set_id)";
+    let rows = ask(&processor, &whole, &[keys, sized]);
+    let keys: BTreeSet<&str> = rows[0].iter().map(|r| r["key"].as_str().unwrap()).collect();
+    assert!(keys.contains("clock_error_ns") && keys.contains("queued_to_submit_ns"), "{keys:?}");
+
+    // The same, compressed, is the same.
+    let packed = export(&[], "t.pftrace.gz");
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(size(&packed) * 2 < size(&whole));
+    assert_eq!(ask(&processor, &packed, &[SPANS])[0], answers[1]);
+    // Much smaller than the same as JSON.
+    stage.clscope(["export", "chrome", "t.clscope", "-o", "t.json"]).run().success();
+    assert!(size(&whole) * 2 < size(&stage.join("t.json")));
+}
+
+#[test]
+fn a_timeline_may_show_a_part() {
+    let Some(processor) = processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(()) = face_detection(&stage) else { return };
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    let process = main_process(&recorded);
+    let shown = |options: &[&str]| -> (Vec<Vec<Value>>, usize, usize) {
+        let run = stage.clscope(["export", "perfetto", "t.clscope", "-o", "p.pftrace"]);
+        run.args(options).run().success();
+        let tracks = "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id";
+        let plain = "select s.name name, s.dur dur, extract_arg(s.arg_set_id, 'debug.kind') kind from slice s where s.category = 'device'";
+        let flows = "select count(*) n from flow";
+        let answers = ask(&processor, &stage.join("p.pftrace"), &[WARNINGS, SPANS, CALLS, tracks, plain, flows]);
+        assert!(answers[0].is_empty(), "{options:?}: {:?}", answers[0]);
+        let (spans, calls) = (answers[1].len(), answers[2].len());
+        (answers, spans, calls)
+    };
+    let timed = process.commands.iter().filter(|c| c.raw().is_some()).count();
+    let enqueues = process.calls.iter().filter(|c| c.name.starts_with("clEnqueue")).count();
+    let (_, spans, calls) = shown(&["--host-calls", "enqueue"]);
+    assert_eq!((spans, calls), (timed, enqueues));
+    let waits = process.calls.iter().filter(|c| matches!(&*c.name, "clFinish" | "clWaitForEvents"));
+    let blocking = process.commands.iter().filter(|c| c.blocking).count();
+    assert_eq!(shown(&["--host-calls", "wait"]).2, waits.count() + blocking);
+    assert_eq!(shown(&["--host-calls", "none"]).2, 0);
+    // Each kernel and each kind of transfer has its track.
+    let names: BTreeMap<String, usize> = process
+        .commands
+        .iter()
+        .filter(|c| c.raw().is_some())
+        .map(|c| (c.kernel.clone().unwrap_or_else(|| c.kind.name().to_owned()), 0))
+        .collect();
+    let (answers, ..) = shown(&["--tracks", "kernel"]);
+    let tracks: BTreeSet<&str> = answers[3].iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(tracks, names.keys().map(String::as_str).collect());
+    assert!(shown(&["--tracks", "device"]).0[3].iter().all(|t| t["name"] == "commands"));
+    // For older viewers: the same commands as plain events, each at the end of an arrow.
+    let (answers, spans, _) = shown(&["--no-gpu-tracks"]);
+    assert_eq!((spans, answers[4].len()), (0, timed));
+    assert_eq!(number(&answers[5][0]["n"]), timed as i64);
+    // A window: what lies in it, and nothing else.
+    let origin = process.calls.iter().map(|c| c.begin).min().unwrap();
+    let last = process.calls.iter().map(|c| c.end).max().unwrap();
+    let middle = (last - origin) / 2;
+    let from = format!("{}", middle as f64 * 1e-9);
+    let (answers, ..) = shown(&["--from", &from]);
+    let begins = answers[1].iter().chain(&answers[2]).map(|s| number(&s["ts"]) + number(&s["dur"]));
+    assert!(begins.min().unwrap() >= origin + middle - 1_000);
+    let wrong = stage.clscope(["export", "perfetto", "t.clscope", "--from", "2", "--to", "1"]).run();
+    assert!(!wrong.status.success() && wrong.stderr.contains("--from 2 and --to 1"), "{}", wrong.stderr);
+}
+
+/// Joules and watts come along: of each launch as arguments, of sensors as counters.
+#[test]
+fn joules_are_found_again() {
+    let Some(processor) = processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    crate::energy::emulated(&stage);
+    stage.clscope(["export", "perfetto", "t.clscope", "-o", "t.pftrace"]).run().success();
+    let report = stage.clscope(["report", "t.clscope", "--format", "json"]).run().success();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let joules = "select g.name name, count(*) n, sum(g.dur) ns, sum(extract_arg(g.arg_set_id, 'energy_J')) joules from gpu_slice g group by 1";
+    let counters = "select t.name name, count(*) n, max(c.value) most from counter c join track t on c.track_id = t.id group by 1";
+    let answers = ask(&processor, &stage.join("t.pftrace"), &[WARNINGS, joules, counters]);
+    assert!(answers[0].is_empty(), "{:?}", answers[0]);
+    let classes = report["energy"]["devices"][0]["classes"].as_array().unwrap();
+    let mut compared = 0;
+    for class in classes.iter().filter(|c| c["kind"] == "kernel" && c["watts"].is_object()) {
+        let row = answers[1].iter().find(|r| r["name"] == class["name"]).unwrap();
+        let watts = class["watts"]["value"].as_f64().unwrap();
+        let want = watts * number(&row["ns"]) as f64 * 1e-9;
+        let found = row["joules"].as_f64().unwrap();
+        assert!((found - want).abs() <= 1e-6 * want, "{class}: {found} and not {want}");
+        compared += 1;
+    }
+    assert!(compared > 0, "{report}");
+    assert!(answers[2].iter().any(|c| number(&c["n"]) > 1), "{:?}", answers[2]);
+}

@@ -1,0 +1,233 @@
+//! Owns what a timeline tells of a call or a command besides its times: named values, the same in
+//! every format. Refuses to know a format: each has a [`Sink`].
+#![forbid(unsafe_code)]
+
+use clscope_analysis::event::{Call, Enqueued, KeptArgument, Placed};
+use clscope_analysis::input::Definitions;
+use clscope_analysis::time::HostNs;
+use clscope_profile::sites::Named as Site;
+use clscope_trace::defs::ArgumentKind;
+use clscope_trace::names;
+use clscope_trace::record::{error_text, flag};
+use serde_json::{Map, Value};
+
+/// A value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Argument<'v> {
+    /// A count, an id, nanoseconds or bytes.
+    Uint(u64),
+    /// A signed number.
+    Int(i64),
+    /// Yes or no.
+    Bool(bool),
+    /// An exact number.
+    Real(f64),
+    /// An estimate: four digits of it mean something.
+    Figure(f64),
+    /// Words.
+    Text(&'v str),
+    /// Sizes by dimension.
+    Sizes(&'v [u64]),
+    /// A list of lines, or of names.
+    Lines(&'v [&'v str]),
+    /// Ids of commands; `None` where it is not known.
+    Commands(&'v [Option<u64>]),
+}
+
+/// What takes arguments.
+pub trait Sink {
+    /// Takes one.
+    fn put(&mut self, name: &str, value: Argument<'_>);
+}
+
+impl Sink for Map<String, Value> {
+    fn put(&mut self, name: &str, value: Argument<'_>) {
+        let value: Value = match value {
+            Argument::Uint(x) => x.into(),
+            Argument::Int(x) => x.into(),
+            Argument::Bool(x) => x.into(),
+            Argument::Real(x) => x.into(),
+            Argument::Figure(x) => digits(x),
+            Argument::Text(x) => x.into(),
+            Argument::Sizes(x) => x.into(),
+            Argument::Lines(x) => x.into(),
+            Argument::Commands(x) => {
+                x.iter().map(|id| id.map_or_else(|| "unknown".into(), Value::from)).collect()
+            }
+        };
+        self.insert(name.to_owned(), value);
+    }
+}
+
+/// Four significant digits: more are noise, and cost bytes in every span. What is not finite is not
+/// known, and `null` in JSON.
+pub fn digits(value: f64) -> Value {
+    if value == 0.0 || !value.is_finite() {
+        return value.into();
+    }
+    let scale = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    let rounded = (value * scale).round() / scale;
+    if rounded.is_finite() { rounded.into() } else { value.into() }
+}
+
+/// The kernel's name, or what the command does.
+pub fn command_name<'d>(
+    enqueued: &Enqueued<'_>,
+    definitions: &'d Definitions,
+) -> std::borrow::Cow<'d, str> {
+    let record = &enqueued.record;
+    if record.kind.is_kernel() && record.object != 0 {
+        definitions.kernel_name(record.object)
+    } else {
+        record.kind.name().into()
+    }
+}
+
+/// What a command is.
+pub fn of_command(
+    enqueued: &Enqueued<'_>,
+    definitions: &Definitions,
+    site: Option<&Site>,
+    to: &mut impl Sink,
+) {
+    use Argument::{Lines, Real, Sizes, Text, Uint};
+    let record = &enqueued.record;
+    to.put("command", Uint(record.id));
+    to.put("kind", Text(record.kind.name()));
+    to.put("queue", Uint(record.queue.into()));
+    if record.kind.is_kernel() {
+        to.put("kernel", Text(&definitions.kernel_name(record.object)));
+    } else if record.object != 0 {
+        to.put("object", Uint(record.object.into()));
+    }
+    if record.object2 != 0 {
+        to.put("destination", Uint(record.object2.into()));
+    }
+    if let Some(geometry) = definitions.geometries.get(&record.geometry) {
+        let dimensions = (geometry.dimensions as usize).min(3);
+        to.put("global_size", Sizes(&geometry.global[..dimensions]));
+        // Absent means that the runtime chose.
+        match &geometry.local {
+            Some(local) => to.put("local_size", Sizes(&local[..dimensions])),
+            None => to.put("local_size", Text("chosen by the runtime")),
+        }
+        if let Some(offset) = &geometry.offset {
+            to.put("global_offset", Sizes(&offset[..dimensions]));
+        }
+    }
+    if record.bytes > 0 {
+        to.put("bytes", Uint(record.bytes));
+    }
+    if let Some(probability) = record.probability().filter(|p| *p < 1.0) {
+        to.put("sampling_probability", Real(probability));
+    }
+    if let Some(site) = site {
+        let lines: Vec<&str> = site.frames.iter().map(|f| f.text.as_str()).collect();
+        to.put("called_from", Lines(&lines));
+    }
+}
+
+/// What the enqueue call of a command tells besides the command.
+pub fn of_enqueue(enqueued: &Enqueued<'_>, to: &mut impl Sink) {
+    to.put("blocking", Argument::Bool(enqueued.has(flag::BLOCKING)));
+    if enqueued.has(flag::NOT_SAMPLED) {
+        // There is no span for it: the call is all that is drawn.
+        let text = "not sampled: the launch was counted, not timed";
+        to.put("device_time", Argument::Text(text));
+    }
+    if enqueued.record.extra != 0 && !enqueued.record.kind.is_sampled() {
+        to.put("flags", Argument::Text(&format!("{:#x}", enqueued.record.extra)));
+    }
+    let waits: Vec<Option<u64>> = enqueued.waits().map(|id| id.map(|id| id.0)).collect();
+    if !waits.is_empty() {
+        to.put("wait_list", Argument::Commands(&waits));
+    }
+}
+
+/// The kept arguments of a call that enqueues nothing.
+pub fn of_call(call: &Call<'_>, definitions: &Definitions, to: &mut impl Sink) {
+    let Some(function) = definitions.function(call.function) else { return };
+    for kept in call.arguments(function) {
+        argument(&kept, definitions, to);
+    }
+}
+
+/// The error of a call that failed.
+pub fn of_result(call: &Call<'_>, to: &mut impl Sink) {
+    if call.result != 0 {
+        to.put("error", Argument::Text(&error_text(call.result)));
+    }
+}
+
+/// How a command was placed, and what it waited for. `raw` are its stamps in the device's clock,
+/// `observed` is when the host knew it complete.
+pub fn of_span(
+    enqueued: &Enqueued<'_>,
+    placed: &Placed,
+    raw: [u64; 4],
+    observed: HostNs,
+    to: &mut impl Sink,
+) {
+    use Argument::{Int, Real, Uint};
+    let (record, span) = (&enqueued.record, placed.span());
+    if record.bytes > 0 && span.duration() > 0 && record.kind.direction().is_some() {
+        // Bytes per nanosecond are gigabytes per second.
+        let rate = record.bytes as f64 / span.duration() as f64;
+        to.put("GB_per_s", Real((rate * 1000.0).round() / 1000.0));
+    }
+    to.put("clock_error_ns", Uint(placed.bound_ns));
+    if placed.clamped_ns != 0 {
+        to.put("moved_ns", Int(placed.clamped_ns));
+    }
+    let [queued, submit, start, _] = placed.stamps;
+    to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
+    to.put("submit_to_start_ns", Int(start.0.saturating_sub(submit.0)));
+    to.put("end_to_noticed_ns", Int(observed.0.saturating_sub(span.end.0)));
+    // As the device reported it: the drawn length is corrected for the drift between the clocks.
+    to.put("device_duration_ns", Uint(raw[3].saturating_sub(raw[2])));
+}
+
+fn argument(kept: &KeptArgument<'_>, definitions: &Definitions, to: &mut impl Sink) {
+    use Argument::{Bool, Int, Text, Uint};
+    let (name, value) = (&kept.argument.name, kept.value);
+    match kept.argument.kind {
+        ArgumentKind::Unsigned | ArgumentKind::Bytes | ArgumentKind::Event => {
+            to.put(name, Uint(value));
+        }
+        ArgumentKind::Signed => to.put(name, Int(value as i64)),
+        ArgumentKind::Flags | ArgumentKind::Pointer => to.put(name, Text(&format!("{value:#x}"))),
+        ArgumentKind::Enum => match names::value(value) {
+            Some(known) => to.put(name, Text(known)),
+            None => to.put(name, Text(&format!("{value:#x}"))),
+        },
+        ArgumentKind::Bool => to.put(name, Bool(value != 0)),
+        ArgumentKind::Object => match u32::try_from(value) {
+            Ok(id) if name == "kernel" && definitions.kernels.contains_key(&id) => {
+                to.put(name, Text(&format!("{} ({id})", definitions.kernel_name(id))));
+            }
+            _ => to.put(name, Uint(value)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_digits_are_kept() {
+        for (value, want) in [
+            (123_456.0, 123_500.0),
+            (0.000_123_456, 0.000_123_5),
+            (0.0, 0.0),
+            (-1.23456, -1.235),
+            (1e308, 1e308),
+        ] {
+            let shown = digits(value).as_f64().unwrap();
+            assert!((shown - want).abs() <= 1e-9 * want.abs(), "{value}: {shown}");
+        }
+        for unknown in [f64::NAN, f64::INFINITY] {
+            assert_eq!(digits(unknown), Value::Null, "what is not known is no 0");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Owns the tracks of sensors and hardware counters: those of a GPU are its counters, with their
+//! units; a processor's are tracks of their own. Refuses to draw what is not known.
+#![forbid(unsafe_code)]
+
+use super::Pen;
+use super::numbers::*;
+use crate::power::Counter;
+use std::io::{self, Write};
+
+/// The unit of a counter, over another one where it is a rate; 0 where the format has none for it.
+fn units(unit: &str) -> (u64, u64) {
+    match unit {
+        "W" => (UNIT_WATT, 0),
+        "MHz" => (UNIT_MEGAHERTZ, 0),
+        "C" => (UNIT_CELSIUS, 0),
+        "%" => (UNIT_PERCENT, 0),
+        // The name says MiB/s.
+        "MiB/s" => (UNIT_MEGABYTE, UNIT_SECOND),
+        _ => (0, 0),
+    }
+}
+
+/// Writes them all.
+pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
+    let power = pen.document.power;
+    let gpu = |counter: &Counter| {
+        pen.layout.devices.iter().position(|d| {
+            d.host == counter.host
+                && (counter.pci.is_some() && d.pci == counter.pci
+                    || counter.uuid.is_some() && d.uuid == counter.uuid)
+        })
+    };
+    let of: Vec<Option<usize>> = power.counters.iter().map(gpu).collect();
+    let typed = !pen.document.options.plain;
+    let described = (1u32..).zip(&power.counters).zip(&of).filter(|(_, gpu)| typed && gpu.is_some());
+    let specs: Vec<(u32, &Counter)> = described.map(|(counter, _)| counter).collect();
+    if !specs.is_empty() {
+        pen.names.numbered(INTERNED_COUNTERS, 1, |m| {
+            m.nested(COUNTERS_DESCRIPTOR, |m| {
+                for (id, counter) in &specs {
+                    m.nested(DESCRIPTOR_SPECS, |m| {
+                        m.uint(SPEC_ID, (*id).into());
+                        m.text(SPEC_NAME, &counter.name);
+                        let (unit, per) = units(counter.unit);
+                        if unit != 0 {
+                            m.uint(SPEC_UNIT, unit);
+                        }
+                        if per != 0 {
+                            m.uint(SPEC_PER, per);
+                        }
+                    });
+                }
+            });
+        });
+    }
+    let several = pen.document.trace.timeline.hosts.len() > 1;
+    for ((id, counter), gpu) in (1u32..).zip(&power.counters).zip(of) {
+        let window = pen.window;
+        // Readings from before the first call would make the timeline begin with emptiness.
+        let from = window.begin.max(pen.document.trace.origin());
+        let points =
+            counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end && p.1.is_finite());
+        match gpu.filter(|_| typed) {
+            Some(gpu) => {
+                for (at, value) in points {
+                    pen.packet(|m, _| {
+                        m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+                        m.nested(PACKET_COUNTERS, |m| {
+                            m.nested(COUNTERS_VALUES, |m| {
+                                m.uint(VALUE_COUNTER, id.into());
+                                m.double(VALUE_DOUBLE, *value);
+                            });
+                            m.uint(COUNTERS_GPU, gpu as u64);
+                            m.uint(COUNTERS_DESCRIPTOR_ID, 1);
+                        });
+                    })?;
+                }
+            }
+            None => {
+                let uuid = pen.layout.unique();
+                let host = pen.document.trace.timeline.hosts.get(counter.host);
+                let name = match host.filter(|_| several) {
+                    Some(host) => format!("{} on {}", counter.name, host.name),
+                    None => counter.name.clone(),
+                };
+                pen.packet(|m, _| {
+                    m.nested(PACKET_TRACK, |m| {
+                        m.uint(TRACK_UUID, uuid);
+                        m.text(TRACK_NAME, &name);
+                        m.nested(TRACK_COUNTER, |m| m.text(COUNTER_UNIT_NAME, counter.unit));
+                    });
+                })?;
+                for (at, value) in points {
+                    pen.packet(|m, _| {
+                        m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+                        m.nested(PACKET_TRACK_EVENT, |m| {
+                            m.uint(EVENT_TYPE, TYPE_COUNTER);
+                            m.uint(EVENT_TRACK, uuid);
+                            m.double(EVENT_DOUBLE, *value);
+                        });
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

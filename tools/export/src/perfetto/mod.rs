@@ -1,0 +1,617 @@
+//! Owns the writing of a timeline in Perfetto's own format, one packet at a time: memory grows with
+//! the number of names and with how far commands overlap, not with the trace. Refuses to show
+//! anything the trace does not hold.
+//!
+//! Device commands are GPU render stages with their kernel, work-groups and wait list; the calls
+//! that enqueue or await them name their ids, from which viewers draw arrows. Times are those of
+//! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Commands
+//! without an end are instants: any length drawn for them would be invented.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod numbers;
+mod packets;
+mod tracks;
+
+use crate::Summary;
+use crate::arguments::{self, Argument, Sink, command_name};
+use crate::power::Power;
+use anyhow::Result;
+use clscope_analysis::Trace;
+use clscope_analysis::align::Alignment;
+use clscope_analysis::event::{Call, Command, Event, Kept, Mark, Outcome, Placed};
+use clscope_analysis::issue::Severity;
+use clscope_analysis::missing::{self, Missing};
+use clscope_analysis::time::{HostNs, ProcessIndex, Span};
+use clscope_profile::energy::activity::Grouping;
+use clscope_profile::sites::Named as Site;
+use clscope_trace::Untimed;
+use clscope_trace::record::{error_text, flag};
+use numbers::*;
+use packets::{Annotations, LaunchArguments, Names, Packets};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use tracks::{Layout, Place};
+
+/// Which host calls are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostCalls {
+    /// All.
+    #[default]
+    All,
+    /// Those that enqueue commands.
+    Enqueue,
+    /// Those that wait for commands.
+    Wait,
+    /// None.
+    None,
+}
+
+/// What has a track of its own among device commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tracks {
+    /// Each command queue.
+    #[default]
+    Queue,
+    /// Each device.
+    Device,
+    /// Each kernel, and each kind of transfer, on each device.
+    Kernel,
+}
+
+/// What is shown, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Seconds from the beginning of the trace before which nothing is shown.
+    pub from: Option<f64>,
+    /// Seconds from the beginning of the trace after which nothing is shown.
+    pub to: Option<f64>,
+    /// Host calls.
+    pub host_calls: HostCalls,
+    /// Tracks of device commands.
+    pub tracks: Tracks,
+    /// Device commands as events of ordinary tracks, for viewers that do not know typed GPU events.
+    pub plain: bool,
+}
+
+/// A timeline to be written.
+pub struct Document<'t, 'a> {
+    /// What was recorded.
+    pub trace: &'t Trace<'a>,
+    /// Its device clocks.
+    pub alignment: &'t Alignment,
+    /// Its sensors.
+    pub power: &'t Power,
+    /// The key of its figures, and the names of call sites.
+    pub by: Grouping<'t>,
+    /// Names of the trace directories.
+    pub sources: &'t [String],
+    /// What is shown.
+    pub options: Options,
+}
+
+impl Document<'_, '_> {
+    /// Writes the whole document.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn write(&self, out: impl Write) -> Result<Summary> {
+        let bounds = self.trace.bounds().unwrap_or_default();
+        let at = |seconds: Option<f64>, otherwise: i64| {
+            seconds.map_or(HostNs(otherwise), |s| {
+                HostNs(bounds.begin.0.saturating_add((s * 1e9).round() as i64))
+            })
+        };
+        let mut pen = Pen {
+            document: self,
+            out: Packets::new(out),
+            names: Names::default(),
+            layout: Layout::new(self.trace, self.options.tracks),
+            window: Span {
+                begin: at(self.options.from, i64::MIN),
+                end: at(self.options.to, i64::MAX),
+            },
+            last: HashMap::new(),
+            summary: Summary::default(),
+        };
+        pen.clocks()?;
+        pen.processes()?;
+        counters::write(&mut pen)?;
+        let mut events = self.trace.events(Some(self.alignment));
+        let mut missing = vec![Missing::default(); self.trace.processes.len()];
+        for event in events.by_ref() {
+            missing::observe(&mut missing, &event);
+            pen.event(&event)?;
+        }
+        let mut summary = std::mem::take(&mut pen.summary);
+        summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));
+        summary.issues.extend(missing::issues(self.trace, &missing));
+        pen.about(&summary, bounds.begin)?;
+        Ok(summary)
+    }
+}
+
+struct Pen<'t, 'a, W> {
+    document: &'t Document<'t, 'a>,
+    out: Packets<W>,
+    names: Names,
+    layout: Layout,
+    window: Span,
+    /// The newest command of each queue: what a clFinish of it waits for.
+    last: HashMap<(u32, u32), u64>,
+    summary: Summary,
+}
+
+/// A number for a command that no other of the trace has; those of the first process keep theirs.
+fn event_id(process: ProcessIndex, command: u64) -> u64 {
+    command ^ u64::from(process.0) << 40
+}
+
+impl<'t, W: Write> Pen<'t, '_, W> {
+    /// Whether something is at least partly in the window.
+    fn shows(&self, span: Span) -> bool {
+        span.end >= self.window.begin && span.begin <= self.window.end
+    }
+
+    fn packet(
+        &mut self,
+        write: impl FnOnce(&mut crate::proto::Message, &mut Names),
+    ) -> io::Result<()> {
+        self.out.put(&mut self.names, write)
+    }
+
+    /// The other clocks of the first host beside the one that times are in, so that the trace can
+    /// be put beside those of other tools.
+    fn clocks(&mut self) -> io::Result<()> {
+        let trace = self.document.trace;
+        let reference = trace
+            .processes
+            .iter()
+            .zip(&trace.timeline.host_of)
+            .filter(|(_, host)| **host == 0)
+            .flat_map(|(p, _)| &p.definitions.anchors);
+        let anchors: Vec<_> = reference.collect();
+        let ends = [anchors.iter().min_by_key(|a| a.raw), anchors.iter().max_by_key(|a| a.raw)];
+        for anchor in ends.into_iter().flatten() {
+            self.packet(|m, _| {
+                m.nested(PACKET_CLOCK_SNAPSHOT, |m| {
+                    for (id, ns) in [
+                        (CLOCK_MONOTONIC_RAW, anchor.raw),
+                        (CLOCK_MONOTONIC, anchor.monotonic),
+                        (CLOCK_REALTIME, anchor.realtime),
+                    ] {
+                        m.nested(SNAPSHOT_CLOCKS, |m| {
+                            m.uint(CLOCK_ID, id);
+                            m.uint(CLOCK_TIMESTAMP, ns);
+                        });
+                    }
+                    m.uint(SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_RAW);
+                });
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Processes, their threads, and the devices that they use.
+    fn processes(&mut self) -> io::Result<()> {
+        let trace = self.document.trace;
+        for (index, process) in (0u32..).zip(&trace.processes) {
+            let (pid, uuid) = self.layout.process(index);
+            let name = crate::layout::process_name(trace, index);
+            let arguments = &process.definitions.process.arguments;
+            self.packet(|m, _| {
+                m.nested(PACKET_TRACK, |m| {
+                    m.uint(TRACK_UUID, uuid);
+                    m.nested(TRACK_PROCESS, |m| {
+                        m.uint(PROCESS_PID, pid.into());
+                        arguments.iter().for_each(|a| m.text(PROCESS_COMMAND_LINE, a));
+                        m.text(PROCESS_NAME, &name);
+                    });
+                });
+            })?;
+            self.names.numbered(INTERNED_CONTEXTS, u64::from(index) + 1, |m| {
+                m.uint(CONTEXT_PID, pid.into());
+                m.uint(CONTEXT_API, API_OPEN_CL);
+            });
+        }
+        let devices = &self.layout.devices;
+        let shown: Vec<_> = devices
+            .iter()
+            .map(|d| (d.name.clone(), d.vendor.clone(), d.pci.clone()))
+            .collect();
+        if self.document.options.plain || shown.is_empty() {
+            return Ok(());
+        }
+        self.packet(|m, _| {
+            m.nested(PACKET_GPUS, |m| {
+                for (name, vendor, pci) in &shown {
+                    m.nested(GPUS_GPU, |m| {
+                        m.text(GPU_NAME, name);
+                        m.text(GPU_VENDOR, vendor);
+                        if let Some(pci) = pci {
+                            m.text(GPU_PCI, pci);
+                        }
+                    });
+                }
+            });
+        })
+    }
+
+    /// The track of a host thread, described before its first use.
+    fn thread(&mut self, process: ProcessIndex, thread: u32) -> io::Result<u64> {
+        let (uuid, new) = self.layout.thread(process.0, thread);
+        if new {
+            let (pid, _) = self.layout.process(process.0);
+            let known = self.document.trace.process(process).definitions.threads.get(&thread);
+            let (tid, name) = known.map_or((0, ""), |t| (t.tid, t.name.as_str()));
+            self.packet(|m, _| {
+                m.nested(PACKET_TRACK, |m| {
+                    m.uint(TRACK_UUID, uuid);
+                    m.nested(TRACK_THREAD, |m| {
+                        m.uint(THREAD_PID, pid.into());
+                        // One that was never defined still needs an id of its own.
+                        let tid = if tid == 0 { crate::layout::FIRST_MADE_UP + thread } else { tid };
+                        m.uint(THREAD_TID, tid.into());
+                        if !name.is_empty() {
+                            m.text(THREAD_NAME, name);
+                        }
+                    });
+                });
+            })?;
+        }
+        Ok(uuid)
+    }
+
+    /// An ordinary track below a process's.
+    fn child(&mut self, process: ProcessIndex, name: &str) -> io::Result<u64> {
+        let (uuid, new) = self.layout.child(process.0, name);
+        if new {
+            let (_, parent) = self.layout.process(process.0);
+            self.packet(|m, _| {
+                m.nested(PACKET_TRACK, |m| {
+                    m.uint(TRACK_UUID, uuid);
+                    m.uint(TRACK_PARENT, parent);
+                    m.text(TRACK_NAME, name);
+                });
+            })?;
+        }
+        Ok(uuid)
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Call(call) => self.call(call),
+            Event::Command(command) => self.command(command),
+            Event::InCall { process, thread, function, begin } => {
+                if !self.shows(Span { begin: *begin, end: HostNs(i64::MAX) }) {
+                    return Ok(());
+                }
+                let track = self.thread(*process, thread.0)?;
+                let definitions = &self.document.trace.process(*process).definitions;
+                let name = format!("{} (in progress)", definitions.function_name(*function));
+                // A slice without an end.
+                self.at(*begin, TYPE_BEGIN, track, &name, "host", |_| {})
+            }
+            Event::Mark { process, thread, at, mark } => {
+                let name = match mark {
+                    Mark::Dropped { count, reason } => {
+                        format!("{count} records dropped: {}", reason.text())
+                    }
+                    Mark::Paused(true) => "recording paused".to_owned(),
+                    Mark::Paused(false) => "recording resumed".to_owned(),
+                    // Unknown records belong to the issues.
+                    Mark::Unknown { .. } => return Ok(()),
+                };
+                if !self.shows(Span { begin: *at, end: *at }) {
+                    return Ok(());
+                }
+                let track = self.thread(*process, thread.0)?;
+                self.at(*at, TYPE_INSTANT, track, &name, "recording", |_| {})
+            }
+        }
+    }
+
+    /// An event of an ordinary track.
+    fn at(
+        &mut self,
+        at: HostNs,
+        kind: u64,
+        track: u64,
+        name: &str,
+        category: &str,
+        tell: impl FnOnce(&mut Annotations<'_>),
+    ) -> io::Result<()> {
+        self.packet(|m, names| {
+            m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+            let (name, category) =
+                (names.of(INTERNED_EVENT_NAMES, name), names.of(INTERNED_CATEGORIES, category));
+            m.nested(PACKET_TRACK_EVENT, |event| {
+                event.uint(EVENT_TYPE, kind);
+                event.uint(EVENT_TRACK, track);
+                event.uint(EVENT_NAME, name);
+                event.uint(EVENT_CATEGORIES, category);
+                tell(&mut Annotations { event, names });
+            });
+        })
+    }
+
+    fn end(&mut self, at: HostNs, track: u64) -> io::Result<()> {
+        self.packet(|m, _| {
+            m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+            m.nested(PACKET_TRACK_EVENT, |m| {
+                m.uint(EVENT_TYPE, TYPE_END);
+                m.uint(EVENT_TRACK, track);
+            });
+        })
+    }
+
+    fn call(&mut self, call: &Call<'_>) -> io::Result<()> {
+        let document = self.document;
+        let definitions = &document.trace.process(call.process).definitions;
+        let function = definitions.function(call.function);
+        let mut waited = None;
+        let mut blocking = false;
+        if let Kept::Enqueue(enqueued) = &call.kept {
+            blocking = enqueued.has(flag::BLOCKING);
+            if let Some(id) = call.command() {
+                self.last.insert((call.process.0, enqueued.record.queue), id.0);
+                waited = blocking.then_some(id.0);
+            }
+        } else if let Some(function) = function.filter(|f| f.name == "clFinish") {
+            waited = call
+                .arguments(function)
+                .find(|a| a.argument.name == "command_queue")
+                .and_then(|a| u32::try_from(a.value).ok())
+                .and_then(|queue| self.last.get(&(call.process.0, queue)).copied());
+        }
+        let enqueues = matches!(call.kept, Kept::Enqueue(_));
+        let waits = blocking || function.is_some_and(|f| f.group == "wait" && f.name != "clFlush");
+        let wanted = match document.options.host_calls {
+            HostCalls::All => true,
+            HostCalls::Enqueue => enqueues,
+            HostCalls::Wait => waits,
+            HostCalls::None => false,
+        };
+        if !wanted || !self.shows(call.span) {
+            return Ok(());
+        }
+        self.summary.calls += 1;
+        let track = self.thread(call.process, call.thread.0)?;
+        let name = definitions.function_name(call.function);
+        let group = function.map_or("host", |f| f.group.as_str());
+        let category = if call.result == 0 { group } else { "error" };
+        self.at(call.span.begin, TYPE_BEGIN, track, &name, category, |to| {
+            if let Kept::Enqueue(enqueued) = &call.kept {
+                let site = document.by.sites.get(call.process, enqueued.record.site);
+                // Its frames are a call stack here.
+                arguments::of_command(enqueued, definitions, None, to);
+                arguments::of_enqueue(enqueued, to);
+                if let Some(site) = site {
+                    callstack(site, to.event);
+                }
+            } else {
+                arguments::of_call(call, definitions, to);
+            }
+            arguments::of_result(call, to);
+            let submitted = call.command().map(|id| event_id(call.process, id.0));
+            let waited = waited.map(|id| event_id(call.process, id));
+            if document.options.plain {
+                if let Some(id) = submitted {
+                    to.event.fixed(EVENT_FLOWS, id);
+                }
+            } else if submitted.or(waited).is_some() {
+                to.event.nested(EVENT_CORRELATION, |m| {
+                    submitted.iter().for_each(|id| m.uint(CORRELATION_SUBMITTED, *id));
+                    waited.iter().for_each(|id| m.uint(CORRELATION_WAITED, *id));
+                });
+                to.event.uint(EVENT_API, API_OPEN_CL);
+            }
+        })?;
+        self.end(call.span.end, track)
+    }
+
+    fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
+        self.document.by.sites.get(command.process, command.enqueued.record.site)
+    }
+
+    fn command(&mut self, command: &Command<'_>) -> io::Result<()> {
+        match &command.outcome {
+            Outcome::Timed(times) => match &times.placed {
+                Some(placed) => {
+                    if !self.shows(placed.span()) {
+                        return Ok(());
+                    }
+                    self.summary.device_spans += 1;
+                    let raw = times.raw.map(|s| s.0);
+                    if self.document.options.plain {
+                        self.plain_span(command, placed, raw, times.observed)
+                    } else {
+                        self.stage(command, placed, raw, times.observed)
+                    }
+                }
+                None => self.without_time(command, "it could not be placed on the timeline", 0),
+            },
+            // The report says it once for all; the call itself is there.
+            Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
+                self.summary.not_sampled += 1;
+                Ok(())
+            }
+            Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
+            Outcome::Untimed { reason, detail } => {
+                self.without_time(command, reason.text(), *detail)
+            }
+            Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
+        }
+    }
+
+    /// A device command as a GPU render stage.
+    fn stage(
+        &mut self,
+        command: &Command<'_>,
+        placed: &Placed,
+        raw: [u64; 4],
+        observed: HostNs,
+    ) -> io::Result<()> {
+        let document = self.document;
+        let definitions = &document.trace.process(command.process).definitions;
+        let (enqueued, span) = (&command.enqueued, placed.span());
+        let kind = enqueued.record.kind;
+        let name = command_name(enqueued, definitions);
+        let Place { gpu, track, .. } = self.layout.place(document.trace, command, &name, span);
+        let site = self.site(command);
+        let process = command.process;
+        self.packet(|m, names| {
+            m.uint(PACKET_TIMESTAMP, span.begin.0.max(0) as u64);
+            let compute = |m: &mut crate::proto::Message| m.uint(STAGE_CATEGORY, CATEGORY_COMPUTE);
+            let queue = names.with(INTERNED_STAGES, &track, compute);
+            let stage = match kind {
+                _ if kind.is_kernel() => "Kernel",
+                _ if kind.direction().is_some() => "Transfer",
+                _ => "Command",
+            };
+            let stage = names.with(INTERNED_STAGES, stage, compute);
+            let label = names.of(INTERNED_EVENT_NAMES, &name);
+            let kernel = kind.is_kernel().then(|| names.of(INTERNED_KERNELS, &name));
+            m.nested(PACKET_STAGE, |m| {
+                m.uint(STAGE_EVENT, event_id(process, enqueued.record.id));
+                m.uint(STAGE_DURATION, span.duration());
+                m.uint(STAGE_CONTEXT, u64::from(process.0) + 1);
+                m.uint(STAGE_GPU, gpu as u64);
+                m.uint(STAGE_QUEUE, queue);
+                m.uint(STAGE_STAGE, stage);
+                m.uint(STAGE_NAME, label);
+                for id in enqueued.waits().flatten() {
+                    m.uint(STAGE_WAITS, event_id(process, id.0));
+                }
+                if let Some(kernel) = kernel {
+                    m.uint(STAGE_KERNEL, kernel);
+                }
+                m.nested(STAGE_LAUNCH, |launch| {
+                    let geometry = definitions.geometries.get(&enqueued.record.geometry);
+                    let mut sized = false;
+                    if let Some((g, local)) = geometry.and_then(|g| Some((g, g.local?))) {
+                        // In work-groups; the last one may be a part of one.
+                        let dimensions = (g.dimensions as usize).min(3);
+                        let mut groups = [1; 3];
+                        let mut sizes = [1; 3];
+                        sized = true;
+                        for d in 0..dimensions {
+                            sizes[d] = local[d].max(1);
+                            groups[d] = g.global[d].div_ceil(sizes[d]);
+                            sized &= g.global[d] == groups[d] * sizes[d];
+                        }
+                        for (field, sizes) in [(LAUNCH_GRID, groups), (LAUNCH_GROUP, sizes)] {
+                            launch.nested(field, |m| {
+                                (1..).zip(sizes).for_each(|(d, n)| m.uint(d, n));
+                            });
+                        }
+                    }
+                    let mut to = LaunchArguments { launch, names, sized };
+                    arguments::of_command(enqueued, definitions, site, &mut to);
+                    let length = span.duration();
+                    document.power.describe(document.trace, command, document.by, length, &mut to);
+                    arguments::of_span(enqueued, placed, raw, observed, &mut to);
+                });
+            });
+        })
+    }
+
+    /// A device command as an event of an ordinary track of its process.
+    fn plain_span(
+        &mut self,
+        command: &Command<'_>,
+        placed: &Placed,
+        raw: [u64; 4],
+        observed: HostNs,
+    ) -> io::Result<()> {
+        let document = self.document;
+        let definitions = &document.trace.process(command.process).definitions;
+        let (enqueued, span) = (&command.enqueued, placed.span());
+        let name = command_name(enqueued, definitions);
+        let place = self.layout.place(document.trace, command, &name, span);
+        let device = &self.layout.devices[place.gpu].name;
+        let track = self.child(command.process, &format!("{device}: {}", place.track))?;
+        let site = self.site(command);
+        let id = event_id(command.process, enqueued.record.id);
+        self.at(span.begin, TYPE_BEGIN, track, &name, "device", |to| {
+            arguments::of_command(enqueued, definitions, site, to);
+            arguments::of_enqueue(enqueued, to);
+            let length = span.duration();
+            document.power.describe(document.trace, command, document.by, length, to);
+            arguments::of_span(enqueued, placed, raw, observed, to);
+            to.event.fixed(EVENT_LAST_FLOWS, id);
+        })?;
+        self.end(span.end, track)
+    }
+
+    fn without_time(
+        &mut self,
+        command: &Command<'_>,
+        reason: &str,
+        detail: i32,
+    ) -> io::Result<()> {
+        let moment = command.call.end;
+        if !self.shows(Span { begin: moment, end: moment }) {
+            return Ok(());
+        }
+        let definitions = &self.document.trace.process(command.process).definitions;
+        let queue = command.enqueued.record.queue;
+        let track = self.child(command.process, &format!("queue {queue}: no device time"))?;
+        let name = command_name(&command.enqueued, definitions);
+        let site = self.site(command);
+        self.at(moment, TYPE_INSTANT, track, &name, "no device time", |to| {
+            arguments::of_command(&command.enqueued, definitions, site, to);
+            to.put("reason", Argument::Text(reason));
+            if detail != 0 {
+                to.put("status", Argument::Text(&error_text(detail)));
+            }
+        })
+    }
+
+    /// One instant on a track of its own: how the trace came to be, and what is wrong with it.
+    fn about(&mut self, summary: &Summary, at: HostNs) -> io::Result<()> {
+        let uuid = self.layout.unique();
+        self.packet(|m, _| {
+            m.nested(PACKET_TRACK, |m| {
+                m.uint(TRACK_UUID, uuid);
+                m.text(TRACK_NAME, "clscope");
+            });
+        })?;
+        let told: Vec<String> = summary
+            .issues
+            .iter()
+            .filter(|issue| issue.kind.severity() >= Severity::Warning)
+            .map(|issue| match issue.kind.remedy() {
+                Some(remedy) => format!("{issue}; {remedy}"),
+                None => issue.to_string(),
+            })
+            .collect();
+        let document = self.document;
+        let name = format!("clscope {}", env!("CARGO_PKG_VERSION"));
+        self.at(at.max(self.window.begin), TYPE_INSTANT, uuid, &name, "recording", |to| {
+            let sources: Vec<&str> = document.sources.iter().map(String::as_str).collect();
+            to.put("traces", Argument::Lines(&sources));
+            to.put("energy", Argument::Text(&document.power.told.to_string()));
+            to.put("not_sampled", Argument::Uint(summary.not_sampled));
+            let told: Vec<&str> = told.iter().map(String::as_str).collect();
+            to.put("warnings", Argument::Lines(&told));
+        })
+    }
+}
+
+/// The frames of a call site, the outermost first.
+fn callstack(site: &Site, event: &mut crate::proto::Message) {
+    event.nested(EVENT_CALLSTACK, |m| {
+        for frame in site.frames.iter().rev() {
+            m.nested(CALLSTACK_FRAMES, |m| {
+                m.text(FRAME_FUNCTION, frame.function.as_deref().unwrap_or(&frame.text));
+                if let Some(file) = &frame.file {
+                    m.text(FRAME_FILE, file);
+                }
+                if let Some(line) = frame.line {
+                    m.uint(FRAME_LINE, line.into());
+                }
+            });
+        }
+    });
+}
