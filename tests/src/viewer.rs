@@ -15,7 +15,10 @@ pub fn processor() -> Option<PathBuf> {
         .map(PathBuf::from)
         .filter(|p| p.join("trace_processor.wasm").is_file());
     if found.is_none() {
-        skip("CLSCOPE_TEST_TRACE_PROCESSOR names no trace processor: tools/setup/test.sh sets it", true);
+        skip(
+            "CLSCOPE_TEST_TRACE_PROCESSOR names no trace processor: tools/setup/test.sh sets it",
+            true,
+        );
     } else if !installed("node") {
         skip("node is not installed: it runs the trace processor", true);
         return None;
@@ -39,11 +42,7 @@ pub fn ask(processor: &Path, timeline: &Path, queries: &[&str]) -> Vec<Vec<Value
     node.arg(script).args([processor, timeline]);
     node.stdin(std::fs::File::open(&file).expect("the queries")).stderr(Stdio::piped());
     let output = node.ended();
-    assert!(
-        output.status.success(),
-        "{timeline:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{timeline:?}: {}", String::from_utf8_lossy(&output.stderr));
     let answers: Vec<Vec<Value>> = String::from_utf8_lossy(&output.stdout)
         .lines()
         // The glue says on stdout, too, what it does.

@@ -28,4 +28,5 @@ mod switching;
 mod symbols;
 mod threads;
 mod transparency;
+mod views;
 mod ways_in;

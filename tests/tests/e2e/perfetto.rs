@@ -33,7 +33,8 @@ fn number(value: &Value) -> i64 {
     value.as_i64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value}"))
 }
 
-const WARNINGS: &str = "select name, severity, value from stats where value > 0 and severity != 'info'";
+const WARNINGS: &str =
+    "select name, severity, value from stats where value > 0 and severity != 'info'";
 const SPANS: &str = "select ts, dur, name from gpu_slice order by ts, dur, name";
 const CALLS: &str = "select s.ts ts, s.dur dur, s.name name, t.tid tid, p.pid pid from slice s join thread_track k on s.track_id = k.id join thread t using (utid) join process p using (upid) where s.dur >= 0 and s.category != 'recording'";
 /// Which host call leads to which command, by the ids that both hold.
@@ -85,7 +86,9 @@ fn assert_all_found(process: &Process, answers: &[Vec<Value>]) {
     let (pid, threads) = (process.definitions.process.pid, &process.definitions.threads);
     let tids: BTreeSet<i64> = threads.values().map(|t| i64::from(t.tid)).collect();
     assert!(
-        calls.iter().all(|c| number(&c["pid"]) == i64::from(pid) && tids.contains(&number(&c["tid"]))),
+        calls
+            .iter()
+            .all(|c| number(&c["pid"]) == i64::from(pid) && tids.contains(&number(&c["tid"]))),
         "real ids"
     );
     // An arrow from each enqueue to its command.
@@ -194,10 +197,15 @@ fn a_timeline_may_show_a_part() {
     let shown = |options: &[&str]| -> (Vec<Vec<Value>>, usize, usize) {
         let run = stage.clscope(["export", "perfetto", "t.clscope", "-o", "p.pftrace"]);
         run.args(options).run().success();
-        let tracks = "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id";
+        let tracks =
+            "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id";
         let plain = "select s.name name, s.dur dur, extract_arg(s.arg_set_id, 'debug.kind') kind from slice s where s.category = 'device'";
         let flows = "select count(*) n from flow";
-        let answers = ask(&processor, &stage.join("p.pftrace"), &[WARNINGS, SPANS, CALLS, tracks, plain, flows]);
+        let answers = ask(
+            &processor,
+            &stage.join("p.pftrace"),
+            &[WARNINGS, SPANS, CALLS, tracks, plain, flows],
+        );
         assert!(answers[0].is_empty(), "{options:?}: {:?}", answers[0]);
         let (spans, calls) = (answers[1].len(), answers[2].len());
         (answers, spans, calls)
@@ -233,8 +241,13 @@ fn a_timeline_may_show_a_part() {
     let (answers, ..) = shown(&["--from", &from]);
     let begins = answers[1].iter().chain(&answers[2]).map(|s| number(&s["ts"]) + number(&s["dur"]));
     assert!(begins.min().unwrap() >= origin + middle - 1_000);
-    let wrong = stage.clscope(["export", "perfetto", "t.clscope", "--from", "2", "--to", "1"]).run();
-    assert!(!wrong.status.success() && wrong.stderr.contains("--from 2 and --to 1"), "{}", wrong.stderr);
+    let wrong =
+        stage.clscope(["export", "perfetto", "t.clscope", "--from", "2", "--to", "1"]).run();
+    assert!(
+        !wrong.status.success() && wrong.stderr.contains("--from 2 and --to 1"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 /// Joules and watts come along: of each launch as arguments, of sensors as counters.

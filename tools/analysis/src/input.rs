@@ -58,6 +58,8 @@ pub struct Definitions {
     pub queues: HashMap<u32, Queue>,
     /// Programs by id.
     pub programs: HashMap<u32, Program>,
+    /// Options of the newest build of each program, by the program's id.
+    pub build_options: HashMap<u32, String>,
     /// Kernels by id.
     pub kernels: HashMap<u32, Kernel>,
     /// Geometries by id.
@@ -100,8 +102,7 @@ impl Definitions {
             Def::Context(d) => drop(self.contexts.insert(d.id, d)),
             Def::Queue(d) => drop(self.queues.insert(d.id, d)),
             Def::Program(d) => drop(self.programs.insert(d.id, d)),
-            // For those who print definitions: no figure rests on them.
-            Def::Build(_) => {}
+            Def::Build(d) => drop(self.build_options.insert(d.program, d.options)),
             Def::Kernel(d) => drop(self.kernels.insert(d.id, d)),
             Def::Geometry(d) => drop(self.geometries.insert(d.id, d)),
             Def::Exit(d) => self.exit = Some(d),

@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod ctl;
+mod diff;
 mod doctor;
 mod dump;
 mod export;
@@ -31,7 +32,8 @@ use std::process::ExitCode;
     before_help = "Examples:
   clscope record -- ./app --its --arguments   run the application, leave a trace directory
   clscope report                              kernels, transfers and API calls of the newest trace
-  clscope export chrome -o timeline.json      timeline for Perfetto, chrome://tracing and speedscope
+  clscope export perfetto                     timeline for Perfetto's viewer
+  clscope diff before after                   what became slower or costs more joules
   clscope doctor                              what works here, what does not, and how to fix it",
     after_help = "The recorder works without this command too: `clscope settings` lists its environment variables.",
     arg_required_else_help = true,
@@ -53,8 +55,10 @@ enum Command {
     Dump(dump::Args),
     /// Put several traces into one directory
     Merge(merge::Args),
-    /// Write a timeline for a viewer
+    /// Write a timeline or a flame graph for a viewer
     Export(export::Args),
+    /// Compare runs: what became slower or costs more joules, beyond noise
+    Diff(Box<diff::Args>),
     /// Pause and resume recording in running processes
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
         Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),

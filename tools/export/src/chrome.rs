@@ -423,12 +423,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         let mut entry = Entry::new("i", track, &name, "device,no device time");
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
-        arguments::of_command(
-            &command.enqueued,
-            definitions,
-            self.site(command),
-            &mut entry.args,
-        );
+        arguments::of_command(&command.enqueued, definitions, self.site(command), &mut entry.args);
         entry.args.insert("reason".into(), reason.into());
         if detail != 0 {
             entry.args.insert("status".into(), error(detail).into());

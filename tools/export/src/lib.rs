@@ -1,4 +1,5 @@
-//! Profiles as files for other programs: Perfetto's own format, Chrome's trace events, CSV. Refuses to compute figures, to print and to decide where a
+//! Profiles as files for other programs: Perfetto's own format, Chrome's trace
+//! events, flame graphs, CSV. Refuses to compute figures, to print and to decide where a
 //! file goes: writers take any `Write`.
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ pub mod perfetto;
 pub mod power;
 mod proto;
 pub mod rows;
+pub mod stacks;
 
 use clscope_analysis::issue::Issue;
 use std::io::Write;

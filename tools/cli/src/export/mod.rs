@@ -2,6 +2,8 @@
 //! Refuses to know any format: each has its own module of the library.
 #![forbid(unsafe_code)]
 
+mod stacks;
+
 use crate::output::{self, say};
 use crate::report::{Finding, refuse_unreadable};
 use anyhow::{Context, Result, bail};
@@ -19,7 +21,8 @@ const EXAMPLES: &str = "Examples:
   clscope export perfetto --from 10 --to 12     two seconds of it
   clscope export perfetto run -o run.pftrace.gz compressed
   clscope export chrome run1.clscope -o t.json  another trace, another file
-  clscope export chrome rank*.clscope -o -      several as one timeline, to stdout";
+  clscope export chrome rank*.clscope -o -      several as one timeline, to stdout
+  clscope export speedscope --weight energy     a flame graph of joules";
 
 /// Options of `clscope export`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +38,12 @@ enum Format {
     Perfetto(Perfetto),
     /// Chrome's trace-event JSON, for chrome://tracing, speedscope and older viewers
     Chrome(Chrome),
+    /// Folded stacks, for flame-graph scripts: PLACE;KERNEL WEIGHT
+    Folded(stacks::Args),
+    /// speedscope's own format: flame graphs by time, joules, commands and bytes
+    Speedscope(stacks::Args),
+    /// pprof's format, for `go tool pprof` and what reads it
+    Pprof(stacks::Args),
 }
 
 /// What every timeline is made of.
@@ -167,19 +176,25 @@ impl Common {
 /// Writes the timeline.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.format {
+        Format::Folded(args) => stacks::run(args, stacks::Format::Folded)?,
+        Format::Speedscope(args) => stacks::run(args, stacks::Format::Speedscope)?,
+        Format::Pprof(args) => stacks::run(args, stacks::Format::Pprof)?,
         Format::Chrome(args) => {
-            let told = timeline(&args.common, args.output.as_deref(), "json", true, |opened, out| {
-                let document = chrome::Document {
-                    trace: opened.view.trace(),
-                    alignment: opened.view.alignment(),
-                    power: opened.power,
-                    by: opened.view.energy_grouping(),
-                    sources: opened.names,
-                    with_args: !args.no_args,
-                };
-                document.write(out)
-            })?;
-            told.say("open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`");
+            let told =
+                timeline(&args.common, args.output.as_deref(), "json", true, |opened, out| {
+                    let document = chrome::Document {
+                        trace: opened.view.trace(),
+                        alignment: opened.view.alignment(),
+                        power: opened.power,
+                        by: opened.view.energy_grouping(),
+                        sources: opened.names,
+                        with_args: !args.no_args,
+                    };
+                    document.write(out)
+                })?;
+            told.say(
+                "open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`",
+            );
         }
         Format::Perfetto(args) => {
             let options = args.options()?;

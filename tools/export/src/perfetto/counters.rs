@@ -32,7 +32,8 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
     };
     let of: Vec<Option<usize>> = power.counters.iter().map(gpu).collect();
     let typed = !pen.document.options.plain;
-    let described = (1u32..).zip(&power.counters).zip(&of).filter(|(_, gpu)| typed && gpu.is_some());
+    let described =
+        (1u32..).zip(&power.counters).zip(&of).filter(|(_, gpu)| typed && gpu.is_some());
     let specs: Vec<(u32, &Counter)> = described.map(|(counter, _)| counter).collect();
     if !specs.is_empty() {
         pen.names.numbered(INTERNED_COUNTERS, 1, |m| {

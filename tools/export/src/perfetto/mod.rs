@@ -215,10 +215,8 @@ impl<'t, W: Write> Pen<'t, '_, W> {
             });
         }
         let devices = &self.layout.devices;
-        let shown: Vec<_> = devices
-            .iter()
-            .map(|d| (d.name.clone(), d.vendor.clone(), d.pci.clone()))
-            .collect();
+        let shown: Vec<_> =
+            devices.iter().map(|d| (d.name.clone(), d.vendor.clone(), d.pci.clone())).collect();
         if self.document.options.plain || shown.is_empty() {
             return Ok(());
         }
@@ -250,7 +248,8 @@ impl<'t, W: Write> Pen<'t, '_, W> {
                     m.nested(TRACK_THREAD, |m| {
                         m.uint(THREAD_PID, pid.into());
                         // One that was never defined still needs an id of its own.
-                        let tid = if tid == 0 { crate::layout::FIRST_MADE_UP + thread } else { tid };
+                        let tid =
+                            if tid == 0 { crate::layout::FIRST_MADE_UP + thread } else { tid };
                         m.uint(THREAD_TID, tid.into());
                         if !name.is_empty() {
                             m.text(THREAD_NAME, name);
@@ -544,12 +543,7 @@ impl<'t, W: Write> Pen<'t, '_, W> {
         self.end(span.end, track)
     }
 
-    fn without_time(
-        &mut self,
-        command: &Command<'_>,
-        reason: &str,
-        detail: i32,
-    ) -> io::Result<()> {
+    fn without_time(&mut self, command: &Command<'_>, reason: &str, detail: i32) -> io::Result<()> {
         let moment = command.call.end;
         if !self.shows(Span { begin: moment, end: moment }) {
             return Ok(());

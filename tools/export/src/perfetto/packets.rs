@@ -134,9 +134,9 @@ impl Sink for Annotations<'_> {
                 Argument::Sizes(x) => x
                     .iter()
                     .for_each(|x| m.nested(ANNOTATION_ARRAY, |m| m.uint(ANNOTATION_UINT, *x))),
-                Argument::Lines(x) => x
-                    .iter()
-                    .for_each(|x| m.nested(ANNOTATION_ARRAY, |m| Self::text(m, names, x))),
+                Argument::Lines(x) => {
+                    x.iter().for_each(|x| m.nested(ANNOTATION_ARRAY, |m| Self::text(m, names, x)))
+                }
                 Argument::Commands(x) => x.iter().for_each(|x| {
                     m.nested(ANNOTATION_ARRAY, |m| match x {
                         Some(id) => m.uint(ANNOTATION_UINT, *id),

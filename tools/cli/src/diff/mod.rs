@@ -1,0 +1,169 @@
+//! `clscope diff`: what changed between runs, and whether it is more than noise. Owns the options,
+//! the choice of format and the exit code: 3 where a limit is broken. Refuses to compare: the
+//! library does.
+#![forbid(unsafe_code)]
+
+mod render;
+
+use crate::output::{self, say};
+use anyhow::{Context, Result, bail};
+use clscope_compare::diff::{Diff, Limit, Metric};
+use clscope_compare::run::Run;
+use clscope_profile::profile::{Options, Profile};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code of a regression.
+const REGRESSION: u8 = 3;
+
+/// Options of `clscope diff`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope diff before.clscope after.clscope
+  clscope diff before after --fail-on time:+5%,energy:+5%     exit code 3 on a regression
+  clscope diff b1 n1 --base b2 --base b3 --new n2 --new n3    three runs a side: noise is measured
+  clscope diff before after --format markdown >> summary.md")]
+pub struct Args {
+    /// Trace that is compared with
+    #[arg(value_name = "BASE")]
+    before: PathBuf,
+    /// Trace that is judged
+    #[arg(value_name = "NEW")]
+    after: PathBuf,
+    /// A further run of the base (repeat for several)
+    #[arg(long, value_name = "TRACE")]
+    base: Vec<PathBuf>,
+    /// A further run of the new side (repeat for several)
+    #[arg(long, value_name = "TRACE")]
+    new: Vec<PathBuf>,
+    /// Largest rise of a metric, as time:+5%; time, energy, count or bytes (comma-separated). It is
+    /// broken where a figure surely rose, and may have risen by so much
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = limit)]
+    fail_on: Vec<Limit>,
+    /// Give verdicts although devices or timing methods differ
+    #[arg(long)]
+    anyway: bool,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// File to write instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Rows of each kind, 0 for all [default: 15 for people, all for programs]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    energy: crate::args::EnergyArgs,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Aligned tables
+    Table,
+    /// Tables for a pull request
+    Markdown,
+    /// One JSON object
+    Json,
+    /// One page
+    Html,
+    /// A test for each row, for CI systems
+    Junit,
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let wrong = || "expected a metric and a rise in percent, as time:+5%".to_owned();
+    let (metric, rise) = text.split_once(':').ok_or_else(wrong)?;
+    let metric = match metric.trim() {
+        "time" => Metric::Time,
+        "energy" => Metric::Energy,
+        "count" => Metric::Count,
+        "bytes" => Metric::Bytes,
+        other => return Err(format!("{other} is none of time, energy, count and bytes")),
+    };
+    let rise = rise.trim().trim_start_matches('+').strip_suffix('%').ok_or_else(wrong)?;
+    match rise.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => {
+            Ok(Limit { metric, rise: percent / 100.0 })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If a trace cannot be read, or a limit was set and the runs cannot be compared.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Run>> {
+        std::iter::once(first).chain(more).map(|path| open(path, args)).collect()
+    };
+    let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
+    let diff = Diff::new(&base, &new, &args.fail_on, args.anyway);
+    let most = args.limit.or(match args.format {
+        Format::Table | Format::Markdown => Some(15),
+        Format::Json | Format::Html | Format::Junit => None,
+    });
+    let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
+    let write = |out: &mut dyn Write| -> Result<()> {
+        match args.format {
+            Format::Table => out.write_all(render::table(&diff, most).as_bytes())?,
+            Format::Markdown => out.write_all(render::markdown(&diff, most).as_bytes())?,
+            Format::Html => out.write_all(render::html(&diff, most).as_bytes())?,
+            Format::Junit => out.write_all(render::junit(&diff).as_bytes())?,
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &diff)?;
+                out.write_all(b"\n")?;
+            }
+        }
+        Ok(out.flush()?)
+    };
+    match &args.output {
+        Some(path) => output::write_whole(path, |out| write(out))?,
+        None if args.format == Format::Json => {
+            write(&mut output::json()).context("could not write the differences")?;
+        }
+        None => write(&mut output::screen()).context("could not write the differences")?,
+    }
+    if !diff.comparable && !args.fail_on.is_empty() {
+        let what: Vec<&str> = diff.differences.iter().map(|d| d.what.as_str()).collect();
+        bail!(
+            "cannot judge --fail-on: {} differ; record both sides alike, or give --anyway",
+            what.join(", ")
+        );
+    }
+    let broken = diff.broken().count();
+    if broken == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(format_args!(
+        "{} over the limits of --fail-on",
+        output::count(broken as u64, "figure is", "figures are")
+    ));
+    Ok(ExitCode::from(REGRESSION))
+}
+
+fn open(path: &PathBuf, args: &Args) -> Result<Run> {
+    let profile = Profile::open(std::slice::from_ref(path))?;
+    let view = profile.view(Options { energy: args.energy.options(), ..Options::default() });
+    let run = Run::of(&view)?;
+    if run.report.duration_ns.is_none() {
+        bail!("{} holds nothing that could be compared: `clscope report` says why", path.display());
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_checked() {
+        assert_eq!(limit("time:+5%"), Ok(Limit { metric: Metric::Time, rise: 0.05 }));
+        assert_eq!(limit("energy:2.5%"), Ok(Limit { metric: Metric::Energy, rise: 0.025 }));
+        for wrong in ["time", "time:5", "watts:+5%", "time:-5%", "time:nan%", "time:%"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+    }
+}

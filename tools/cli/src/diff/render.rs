@@ -1,0 +1,298 @@
+//! Owns how differences are shown: tables, Markdown, a page, JUnit's XML. Names come from
+//! applications, and are escaped for each. Refuses to judge.
+#![forbid(unsafe_code)]
+
+use clscope_compare::diff::{Diff, Metric, Row};
+use clscope_compare::verdict::Verdict;
+use std::fmt::Write as _;
+
+const SECTIONS: [(&str, &str); 4] = [
+    ("total", "Totals"),
+    ("kernel", "Kernels"),
+    ("transfer", "Transfers"),
+    ("function", "Functions"),
+];
+
+/// A figure in its unit.
+fn figure(metric: Metric, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    let scaled = |units: &[(f64, &str)]| {
+        let (scale, unit) = units
+            .iter()
+            .find(|(scale, _)| value.abs() >= *scale)
+            .or(units.last())
+            .copied()
+            .unwrap_or((1.0, ""));
+        let shown = value / scale;
+        let decimals = if shown.abs() >= 100.0 {
+            0
+        } else if shown.abs() >= 10.0 {
+            1
+        } else {
+            2
+        };
+        format!("{shown:.decimals$} {unit}")
+    };
+    match metric {
+        Metric::Time => scaled(&[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
+        Metric::Energy => scaled(&[(1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ")]),
+        Metric::Bytes => scaled(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
+        Metric::Count => format!("{}", (value * 10.0).round() / 10.0),
+    }
+}
+
+fn metric(row: &Row) -> &'static str {
+    match (row.section, row.metric) {
+        ("kernel", Metric::Time) => "time of a launch",
+        ("kernel", Metric::Energy) => "joules of a launch",
+        ("kernel", Metric::Count) => "launches",
+        (_, Metric::Time) => "time",
+        (_, Metric::Energy) => "energy",
+        (_, Metric::Count) => "count",
+        (_, Metric::Bytes) => "bytes",
+    }
+}
+
+fn change(row: &Row) -> String {
+    let Some(c) = row.change else { return "-".to_owned() };
+    if c.low == c.high {
+        return format!("{:+.1} %", 100.0 * c.value);
+    }
+    format!("{:+.1} % ({:+.1} to {:+.1})", 100.0 * c.value, 100.0 * c.low, 100.0 * c.high)
+}
+
+fn verdict(row: &Row) -> String {
+    let word = match row.verdict {
+        Verdict::More if row.metric == Metric::Time => "slower",
+        Verdict::Less if row.metric == Metric::Time => "faster",
+        Verdict::More => "more",
+        Verdict::Less => "less",
+        Verdict::Same => "same",
+        Verdict::Unclear => "unclear: too much noise",
+        Verdict::Gone => "only in the base",
+        Verdict::Added => "new",
+        Verdict::NotJudged => "not judged",
+    };
+    let limit = if row.breaks { ", OVER THE LIMIT" } else { "" };
+    match &row.why {
+        Some(why) => format!("{word}: {why}{limit}"),
+        None => format!("{word}{limit}"),
+    }
+}
+
+fn name(row: &Row) -> String {
+    if row.of.is_empty() { row.name.clone() } else { format!("{} ({})", row.name, row.of) }
+}
+
+/// Rows of a section: those with a change first, and `most` of them. Counts that are the same say
+/// nothing.
+fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize) {
+    let dull =
+        |r: &&Row| matches!(r.metric, Metric::Count | Metric::Bytes) && r.verdict == Verdict::Same;
+    let mut all: Vec<&Row> =
+        diff.rows.iter().filter(|r| r.section == section).filter(|r| !dull(r)).collect();
+    let rank = |r: &&Row| match r.verdict {
+        _ if r.breaks => 0,
+        Verdict::More | Verdict::Less | Verdict::Gone | Verdict::Added => 1,
+        Verdict::Same | Verdict::Unclear | Verdict::NotJudged => 2,
+    };
+    all.sort_by_key(rank);
+    let left = all.len().saturating_sub(most);
+    all.truncate(most);
+    (all, left)
+}
+
+fn head(diff: &Diff) -> Vec<String> {
+    let mut out =
+        vec![format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))];
+    for d in &diff.differences {
+        let so = if diff.comparable { "compared anyway" } else { "not comparable" };
+        out.push(format!("{so}: {} differ: {} | {}", d.what, d.base, d.new));
+    }
+    out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
+    out
+}
+
+/// For a terminal.
+pub fn table(diff: &Diff, most: usize) -> String {
+    let mut out = head(diff).join("\n");
+    out.push('\n');
+    for (section, title) in SECTIONS {
+        let (shown, left) = rows(diff, section, most);
+        if shown.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n{title}: mean of a side, change with its interval");
+        let cells: Vec<[String; 6]> = shown
+            .iter()
+            .map(|r| {
+                let figures = [figure(r.metric, r.base), figure(r.metric, r.new)];
+                let [base, new] = figures;
+                [base, new, change(r), metric(r).to_owned(), name(r), verdict(r)]
+            })
+            .collect();
+        let wide = |i: usize| cells.iter().map(|c| c[i].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(wide);
+        for [base, new, change, metric, name, verdict] in &cells {
+            let _ = writeln!(
+                out,
+                "  {base:>w0$}  {new:>w1$}  {change:>w2$}  {metric:w3$}  {name:w4$}  {verdict}",
+                w0 = widths[0],
+                w1 = widths[1],
+                w2 = widths[2],
+                w3 = widths[3],
+                w4 = widths[4].min(60),
+            );
+        }
+        if left > 0 {
+            let _ = writeln!(out, "  and {left} more rows: --limit 0 shows all");
+        }
+    }
+    out
+}
+
+/// Text in a cell of a Markdown table: no markup of an application's making.
+fn markdown_cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '#' | '!' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// For a pull request.
+pub fn markdown(diff: &Diff, most: usize) -> String {
+    let broken = diff.broken().count();
+    let mut out = match (diff.comparable, broken) {
+        (false, _) => "**The runs cannot be compared.**\n\n".to_owned(),
+        (true, 0) => String::new(),
+        (true, n) => format!("**{n} over the limit.**\n\n"),
+    };
+    for line in head(diff) {
+        let _ = writeln!(out, "- {}", markdown_cell(&line));
+    }
+    for (section, title) in SECTIONS {
+        let (shown, left) = rows(diff, section, most);
+        if shown.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "\n#### {title}\n\n| | what | base | new | change | verdict |\n|---|---|---:|---:|---:|---|"
+        );
+        for r in shown {
+            let cells = [
+                name(r),
+                metric(r).to_owned(),
+                figure(r.metric, r.base),
+                figure(r.metric, r.new),
+                change(r),
+                verdict(r),
+            ];
+            let _ = writeln!(out, "| {} |", cells.map(|c| markdown_cell(&c)).join(" | "));
+        }
+        if left > 0 {
+            let _ = writeln!(out, "\nAnd {left} more rows.");
+        }
+    }
+    out
+}
+
+/// Text in HTML or XML, in an attribute too. Control characters are in neither.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\u{fffe}' | '\u{ffff}' => out.push(' '),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// One page.
+pub fn html(diff: &Diff, most: usize) -> String {
+    let mut out = String::from(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">
+<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">
+<title>clscope diff</title><style>:root{color-scheme:light dark}body{font:15px/1.4 system-ui,sans-serif;margin:1em auto;max-width:80em;padding:0 1em}
+table{border-collapse:collapse;display:block;overflow-x:auto}td,th{padding:.2em .6em;text-align:left;border-bottom:1px solid #8884}td.n{text-align:right;white-space:nowrap}
+tr.broken{background:#d332}tr.broken td:last-child{font-weight:600}p{margin:.2em 0}</style>\n<h1>Differences</h1>\n",
+    );
+    for line in head(diff) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&line));
+    }
+    for (section, title) in SECTIONS {
+        let (shown, _) = rows(diff, section, most);
+        if shown.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "<h2>{title}</h2><table><tr><th><th>what<th>base<th>new<th>change<th>verdict"
+        );
+        for r in shown {
+            let class = if r.breaks { " class=broken" } else { "" };
+            let _ = writeln!(
+                out,
+                "<tr{class}><td>{}<td>{}<td class=n>{}<td class=n>{}<td class=n>{}<td>{}",
+                escaped(&name(r)),
+                metric(r),
+                figure(r.metric, r.base),
+                figure(r.metric, r.new),
+                change(r),
+                escaped(&verdict(r))
+            );
+        }
+        out.push_str("</table>\n");
+    }
+    out
+}
+
+/// A test for each row that is judged; one that breaks a limit fails.
+pub fn junit(diff: &Diff) -> String {
+    let broken = diff.broken().count();
+    let skipped = diff.rows.iter().filter(|r| r.verdict == Verdict::NotJudged).count();
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff\" tests=\"{}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
+        diff.rows.len()
+    );
+    for r in &diff.rows {
+        let told = format!(
+            "{} to {}: {}, {}",
+            figure(r.metric, r.base),
+            figure(r.metric, r.new),
+            change(r),
+            verdict(r)
+        );
+        let told = escaped(&told);
+        let _ = write!(
+            out,
+            "<testcase classname=\"{}\" name=\"{}: {}\">",
+            r.section,
+            escaped(&name(r)),
+            metric(r)
+        );
+        let _ = match r.verdict {
+            _ if r.breaks => write!(out, "<failure message=\"{told}\"/>"),
+            Verdict::NotJudged => write!(out, "<skipped message=\"{told}\"/>"),
+            _ => write!(out, "<system-out>{told}</system-out>"),
+        };
+        out.push_str("</testcase>\n");
+    }
+    out.push_str("</testsuite></testsuites>\n");
+    out
+}

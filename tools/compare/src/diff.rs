@@ -1,0 +1,411 @@
+//! Owns the document of a difference: rows, what differs between the sides, and which rows break
+//! the limits that the user set. Times are nanoseconds, energies joules, changes ratios less one;
+//! what is not known is null.
+
+use crate::run::{Key, Run};
+use crate::verdict::{Change, Sample, Verdict, change};
+use clscope_profile::report::data::{Commands, Report};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Version of the document's schema.
+pub const SCHEMA: u32 = 1;
+/// Kernels below this share of the time of all are listed and not judged: there are many, and none
+/// of them matters.
+const MINOR: f64 = 0.005;
+
+/// What is compared of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Mean time, ns.
+    Time,
+    /// Joules of a launch.
+    Energy,
+    /// Commands or calls.
+    Count,
+    /// Bytes moved.
+    Bytes,
+}
+
+/// A limit: the metric may rise by this share.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Limit {
+    /// Of what.
+    pub metric: Metric,
+    /// 0.05 for 5 %.
+    pub rise: f64,
+}
+
+/// A figure on both sides.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// `total`, `kernel`, `transfer` or `function`.
+    pub section: &'static str,
+    /// Kernel, kind of transfer or function.
+    pub name: String,
+    /// Device, or direction of a transfer.
+    pub of: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// Mean over the runs of the base.
+    pub base: Option<f64>,
+    /// Mean over the new runs.
+    pub new: Option<f64>,
+    /// The change with its interval.
+    pub change: Option<Change>,
+    /// What it is.
+    pub verdict: Verdict,
+    /// Why it is not judged.
+    pub why: Option<String>,
+    /// Whether it breaks a limit.
+    pub breaks: bool,
+}
+
+/// What differs between the sides besides figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Difference {
+    /// Of what: `devices`, `device timing`, ...
+    pub what: String,
+    /// In the base.
+    pub base: String,
+    /// On the new side.
+    pub new: String,
+}
+
+/// The whole document.
+#[derive(Debug, Clone, Serialize)]
+pub struct Diff {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Traces of the base.
+    pub base: Vec<String>,
+    /// Traces of the new side.
+    pub new: Vec<String>,
+    /// Whether the sides can be compared; if not, no row has a verdict.
+    pub comparable: bool,
+    /// What differs, each of which forbids a verdict.
+    pub differences: Vec<Difference>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// Limits that the user set.
+    pub limits: Vec<Limit>,
+    /// Totals, then kernels, transfers and functions; by time in the base.
+    pub rows: Vec<Row>,
+}
+
+impl Diff {
+    /// Rows that break a limit.
+    pub fn broken(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|r| r.breaks)
+    }
+
+    /// Compares two sides of at least one run each. `anyway`: differences are told, and verdicts
+    /// given all the same.
+    #[must_use]
+    pub fn new(base: &[Run], new: &[Run], limits: &[Limit], anyway: bool) -> Self {
+        let names = |side: &[Run]| side.iter().flat_map(|r| r.report.traces.clone()).collect();
+        let differences = differences(base, new);
+        let comparable = anyway || differences.is_empty();
+        let mut notes = Vec::new();
+        if base.len() < 2 || new.len() < 2 {
+            notes.push(
+                "one run does not show how much runs differ: 0.75 % is assumed; name several for each side (--base, --new)"
+                    .to_owned(),
+            );
+        }
+        let mut out = Self {
+            schema: SCHEMA,
+            base: names(base),
+            new: names(new),
+            comparable,
+            differences,
+            notes,
+            limits: limits.to_vec(),
+            rows: Vec::new(),
+        };
+        out.kernels(base, new);
+        out.transfers(base, new);
+        out.functions(base, new);
+        out.totals(base, new);
+        for row in &mut out.rows {
+            let limit = limits.iter().find(|l| l.metric == row.metric);
+            row.breaks = limit.is_some_and(|l| match (row.metric, row.change) {
+                // Counts have no noise.
+                (Metric::Count | Metric::Bytes, Some(c)) => {
+                    row.verdict != Verdict::NotJudged && c.value >= l.rise
+                }
+                // It surely rose, and the limit is within what is known of it.
+                (_, Some(c)) => row.verdict == Verdict::More && c.high >= l.rise,
+                (_, None) => false,
+            });
+        }
+        out
+    }
+
+    fn row(
+        &mut self,
+        (section, key, metric): (&'static str, &Key, Metric),
+        (base, new): (&[Option<Sample>], &[Option<Sample>]),
+        judged: Result<usize, String>,
+    ) {
+        let known = |side: &[Option<Sample>]| side.iter().copied().collect::<Option<Vec<_>>>();
+        let mean = |side: &Option<Vec<Sample>>| {
+            let side = side.as_ref().filter(|s| !s.is_empty())?;
+            Some(side.iter().map(|s| s.value).sum::<f64>() / side.len() as f64)
+        };
+        let (base, new) = (known(base), known(new));
+        let found = base
+            .as_deref()
+            .zip(new.as_deref())
+            .and_then(|(a, b)| change(a, b, judged.as_ref().copied().unwrap_or(1)));
+        let (verdict, why) = match (&found, &base, &new) {
+            (None, None, None) => return,
+            (None, Some(_), None) => (Verdict::Gone, None),
+            (None, None, Some(_)) => (Verdict::Added, None),
+            (None, ..) => (Verdict::NotJudged, Some("a figure is 0".to_owned())),
+            (Some(_), ..) if !self.comparable => {
+                (Verdict::NotJudged, Some("the runs cannot be compared".to_owned()))
+            }
+            (Some(change), ..) => match judged {
+                Ok(_) => (change.verdict(), None),
+                Err(why) => (Verdict::NotJudged, Some(why)),
+            },
+        };
+        self.rows.push(Row {
+            section,
+            name: key.0.clone(),
+            of: key.1.clone(),
+            metric,
+            base: mean(&base),
+            new: mean(&new),
+            change: found,
+            verdict,
+            why,
+            breaks: false,
+        });
+    }
+
+    /// A row of exact numbers.
+    fn count(&mut self, section: &'static str, key: &Key, metric: Metric, base: f64, new: f64) {
+        let value = new / base - 1.0;
+        let change = (base > 0.0).then_some(Change { value, low: value, high: value });
+        let verdict = match () {
+            () if base == 0.0 && new == 0.0 => return,
+            () if base == 0.0 => Verdict::Added,
+            () if new == 0.0 => Verdict::Gone,
+            () if new > base => Verdict::More,
+            () if new < base => Verdict::Less,
+            () => Verdict::Same,
+        };
+        let (key, why) = (key.clone(), None);
+        let (name, of) = key;
+        let (base, new) = (Some(base), Some(new));
+        self.rows.push(Row {
+            section,
+            name,
+            of,
+            metric,
+            base,
+            new,
+            change,
+            verdict,
+            why,
+            breaks: false,
+        });
+    }
+
+    fn kernels(&mut self, base: &[Run], new: &[Run]) {
+        let rows = |r: &Report| -> Vec<(Key, f64)> {
+            let key = |k: &Commands| (k.name.clone(), k.device.clone().unwrap_or_default());
+            r.kernels.iter().map(|k| (key(k), k.total())).collect()
+        };
+        let order = ordered(base, new, rows);
+        let whole: f64 = order.iter().map(|(_, total)| total).sum();
+        let judged = order.iter().filter(|(_, t)| *t >= MINOR * whole).count();
+        for (key, total) in &order {
+            let find = |run: &Run| -> Option<usize> {
+                run.report.kernels.iter().position(|k| {
+                    k.name == key.0 && k.device.as_deref().unwrap_or_default() == key.1
+                })
+            };
+            let time = |run: &Run| find(run).and_then(|i| run.time(&run.report.kernels[i], key));
+            let verdict = match apart(base, new, key) {
+                Some(why) => Err(why),
+                None if *total < MINOR * whole => {
+                    Err("less than 0.5 % of the time of all kernels".to_owned())
+                }
+                // Time and joules are two rows.
+                None => Ok(2 * judged),
+            };
+            let sides = |of: &dyn Fn(&Run) -> Option<Sample>| -> (Vec<_>, Vec<_>) {
+                (base.iter().map(of).collect(), new.iter().map(of).collect())
+            };
+            let (a, b) = sides(&time);
+            self.row(("kernel", key, Metric::Time), (&a, &b), verdict.clone());
+            let (a, b) = sides(&|run| run.energy(key));
+            self.row(("kernel", key, Metric::Energy), (&a, &b), verdict);
+            let launches = |side: &[Run]| {
+                let n = side.iter().filter_map(|r| Some(r.report.kernels[find(r)?].count as f64));
+                n.sum::<f64>() / side.len() as f64
+            };
+            self.count("kernel", key, Metric::Count, launches(base), launches(new));
+        }
+    }
+
+    fn transfers(&mut self, base: &[Run], new: &[Run]) {
+        let rows = |r: &Report| -> Vec<(Key, f64)> {
+            let key = |t: &Commands| (t.name.clone(), t.direction.unwrap_or_default().to_owned());
+            r.transfers.iter().map(|t| (key(t), t.total())).collect()
+        };
+        let order = ordered(base, new, rows);
+        for (key, _) in &order {
+            let find = |run: &Run| -> Option<usize> {
+                run.report
+                    .transfers
+                    .iter()
+                    .position(|t| t.name == key.0 && t.direction.unwrap_or_default() == key.1)
+            };
+            let time = |run: &Run| find(run).and_then(|i| run.time(&run.report.transfers[i], key));
+            let (a, b): (Vec<_>, Vec<_>) =
+                (base.iter().map(time).collect(), new.iter().map(time).collect());
+            let bytes = |side: &[Run]| {
+                let n = side.iter().filter_map(|r| Some(r.report.transfers[find(r)?].bytes as f64));
+                n.sum::<f64>() / side.len() as f64
+            };
+            let (before, after) = (bytes(base), bytes(new));
+            let verdict = if before == after {
+                Ok(order.len())
+            } else {
+                Err("the bytes moved differ".to_owned())
+            };
+            self.row(("transfer", key, Metric::Time), (&a, &b), verdict);
+            self.count("transfer", key, Metric::Bytes, before, after);
+        }
+    }
+
+    fn functions(&mut self, base: &[Run], new: &[Run]) {
+        let rows = |r: &Report| -> Vec<(Key, f64)> {
+            let key = |name: &str| (name.to_owned(), String::new());
+            r.functions.iter().map(|f| (key(&f.name), f.time_ns.total as f64)).collect()
+        };
+        let order = ordered(base, new, rows);
+        let judged = if base.len() > 1 && new.len() > 1 {
+            Ok(order.len())
+        } else {
+            // Host times of single runs differ for reasons that no run shows by itself.
+            Err("host times need several runs on each side".to_owned())
+        };
+        for (key, _) in &order {
+            let mean = |run: &Run| {
+                let row = run.report.functions.iter().find(|f| f.name == key.0)?;
+                Some(Sample { value: row.time_ns.mean?, error: 0.0 })
+            };
+            let (a, b): (Vec<_>, Vec<_>) =
+                (base.iter().map(mean).collect(), new.iter().map(mean).collect());
+            self.row(("function", key, Metric::Time), (&a, &b), judged.clone());
+        }
+    }
+
+    fn totals(&mut self, base: &[Run], new: &[Run]) {
+        let several = base.len() > 1 && new.len() > 1;
+        let why = || "totals need several runs on each side".to_owned();
+        let joules = |r: &Report| {
+            let devices = &r.energy.as_ref()?.devices;
+            (!devices.is_empty()).then(|| devices.iter().map(|d| d.measured_joules).sum())
+        };
+        let time = |r: &Report| r.duration_ns.map(|ns| ns as f64);
+        let kernels = |r: &Report| Some(r.kernels.iter().map(Commands::total).sum());
+        type Figure<'f> = &'f dyn Fn(&Report) -> Option<f64>;
+        let figures: [(&str, Metric, Figure<'_>); 3] = [
+            ("first begin to last end", Metric::Time, &time),
+            ("all kernels", Metric::Time, &kernels),
+            ("energy of all devices", Metric::Energy, &joules),
+        ];
+        let from = self.rows.len();
+        for (name, metric, of) in figures {
+            let side = |runs: &[Run]| -> Vec<Option<Sample>> {
+                let sample = |value| Sample { value, error: 0.0 };
+                runs.iter().map(|r| of(&r.report).map(sample)).collect()
+            };
+            let judged = if several { Ok(figures.len()) } else { Err(why()) };
+            let key = (name.to_owned(), String::new());
+            self.row(("total", &key, metric), (&side(base), &side(new)), judged);
+        }
+        // They are read first.
+        let totals = self.rows.split_off(from);
+        self.rows.splice(0..0, totals);
+    }
+}
+
+/// Keys of both sides, with their largest total, by it.
+fn ordered(
+    base: &[Run],
+    new: &[Run],
+    rows: impl Fn(&Report) -> Vec<(Key, f64)>,
+) -> Vec<(Key, f64)> {
+    let mut all: std::collections::BTreeMap<Key, f64> = std::collections::BTreeMap::new();
+    for (key, total) in base.iter().chain(new).flat_map(|r| rows(&r.report)) {
+        let most = all.entry(key).or_default();
+        *most = total.max(*most);
+    }
+    let mut out: Vec<_> = all.into_iter().collect();
+    out.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    out
+}
+
+/// Why a kernel's launches cannot be compared.
+fn apart(base: &[Run], new: &[Run], key: &Key) -> Option<String> {
+    let of = |side: &[Run]| {
+        let mut sizes = BTreeSet::new();
+        let mut options = BTreeSet::new();
+        for with in side.iter().filter_map(|r| r.kernels.get(key)) {
+            sizes.extend(with.sizes.iter().cloned());
+            options.extend(with.options.iter().cloned());
+        }
+        (sizes, options)
+    };
+    let ((sizes_a, options_a), (sizes_b, options_b)) = (of(base), of(new));
+    let shown = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join("; ");
+    if sizes_a.is_empty() || sizes_b.is_empty() {
+        return None;
+    }
+    match () {
+        () if sizes_a != sizes_b => {
+            Some(format!("sizes differ: {} and {}", shown(&sizes_a), shown(&sizes_b)))
+        }
+        () if options_a != options_b => Some(format!(
+            "build options differ: `{}` and `{}`",
+            shown(&options_a),
+            shown(&options_b)
+        )),
+        () => None,
+    }
+}
+
+/// What forbids comparing the sides at all.
+fn differences(base: &[Run], new: &[Run]) -> Vec<Difference> {
+    let of = |side: &[Run], figure: &dyn Fn(&Report) -> Vec<String>| -> String {
+        let all: BTreeSet<String> = side.iter().flat_map(|r| figure(&r.report)).collect();
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    };
+    let devices = |r: &Report| -> Vec<String> {
+        r.devices.iter().map(|d| format!("{} (driver {})", d.name, d.driver)).collect()
+    };
+    let timing = |r: &Report| -> Vec<String> {
+        r.processes.iter().map(|p| p.device_timing.clone()).collect()
+    };
+    let bias = |r: &Report| vec![r.bias_corrected.to_string()];
+    type Figure<'f> = (&'static str, &'f dyn Fn(&Report) -> Vec<String>);
+    let figures: [Figure<'_>; 3] =
+        [("devices", &devices), ("device timing", &timing), ("span bias taken off", &bias)];
+    figures
+        .iter()
+        .map(|(what, figure)| Difference {
+            what: (*what).to_owned(),
+            base: of(base, figure),
+            new: of(new, figure),
+        })
+        .filter(|d| d.base != d.new)
+        .collect()
+}

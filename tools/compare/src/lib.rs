@@ -1,0 +1,14 @@
+//! Differences between recorded runs: kernels, transfers, functions and totals of a base and a new
+//! side, each change with its interval and a verdict. Refuses to read files, to print, and to judge
+//! what cannot be compared.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`run`] | what is taken from one run |
+//! | [`verdict`] | whether a change is more than noise |
+//! | [`diff`] | the document |
+#![forbid(unsafe_code)]
+
+pub mod diff;
+pub mod run;
+pub mod verdict;

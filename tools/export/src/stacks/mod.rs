@@ -1,0 +1,230 @@
+//! Owns stacks: what devices did, by where in the application it was enqueued, weighted by time,
+//! joules, launches or bytes; for flame graphs. Times are those of the report: where launches were
+//! left out by sampling, a kernel's estimated total is shared by its timed launches. Joules of a
+//! class are shared by its time; floors, and what could be attributed to no kernel, are stacks of
+//! their own, so that the sum is what was measured. Refuses to write a format: its parts do.
+#![forbid(unsafe_code)]
+
+mod folded;
+mod pprof;
+mod speedscope;
+
+pub use folded::write as folded;
+pub use pprof::write as pprof;
+pub use speedscope::write as speedscope;
+
+use crate::arguments::command_name;
+use crate::layout;
+use anyhow::Result;
+use clscope_analysis::event::{Event, Outcome};
+use clscope_analysis::time::ProcessIndex;
+use clscope_profile::energy::activity::class_name;
+use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::profile::View;
+use clscope_profile::report::Report;
+use clscope_profile::sites::Place;
+use std::collections::BTreeMap;
+
+/// What the width of a frame stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Device time.
+    Time,
+    /// Joules.
+    Energy,
+    /// Commands.
+    Count,
+    /// Bytes moved.
+    Bytes,
+}
+
+impl Weight {
+    /// All, in the order of their values in formats that hold several.
+    pub const ALL: [Self; 4] = [Self::Time, Self::Energy, Self::Count, Self::Bytes];
+
+    /// Name and unit.
+    #[must_use]
+    pub const fn named(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Time => ("device_time", "nanoseconds"),
+            Self::Energy => ("energy", "microjoules"),
+            Self::Count => ("commands", "count"),
+            Self::Bytes => ("bytes", "bytes"),
+        }
+    }
+}
+
+/// A stack with its weights.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stack {
+    /// The outermost first.
+    pub frames: Vec<Frame>,
+    /// Device time, ns.
+    pub time_ns: f64,
+    /// Microjoules; `None` where they are not known.
+    pub microjoules: Option<f64>,
+    /// Commands.
+    pub count: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+/// One level of a stack.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Frame {
+    /// As it is shown.
+    pub name: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line in it.
+    pub line: Option<u32>,
+}
+
+impl Frame {
+    fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    fn of(place: &Place) -> Self {
+        let name = place.function.as_ref().unwrap_or(&place.text).clone();
+        Self { name, file: place.file.clone(), line: place.line }
+    }
+}
+
+impl Stack {
+    /// Its weight as a whole number of the unit; `None` where it is not known.
+    #[must_use]
+    pub fn weight(&self, by: Weight) -> Option<u64> {
+        match by {
+            Weight::Time => Some(self.time_ns.round() as u64),
+            Weight::Energy => self.microjoules.map(|uj| uj.round().max(0.0) as u64),
+            Weight::Count => Some(self.count),
+            Weight::Bytes => Some(self.bytes),
+        }
+    }
+}
+
+/// A class of the energy's, and what is shared by it.
+#[derive(Default)]
+struct Class {
+    time_ns: f64,
+    members: Vec<usize>,
+}
+
+/// The stacks of a trace, in order of their names. `by_site`: places in the application are frames,
+/// where they were recorded.
+///
+/// # Errors
+/// If a file of readings that the user named cannot be read.
+pub fn of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>> {
+    let trace = view.trace();
+    let by = view.energy_grouping();
+    let report = view.times();
+    // Process, place, name, class, device.
+    type Key = (u32, u32, String, Option<(String, bool)>, u32);
+    let mut found: BTreeMap<Key, (f64, u64, u64)> = BTreeMap::new();
+    for event in trace.events(Some(view.alignment())) {
+        let Event::Command(command) = event else { continue };
+        let record = &command.enqueued.record;
+        let definitions = &trace.process(command.process).definitions;
+        let site = if by_site { record.site } else { 0 };
+        let name = command_name(&command.enqueued, definitions).into_owned();
+        let device = definitions.clock_device(record.queue).unwrap_or(0);
+        let key = (command.process.0, site, name, class_name(trace, &command, by), device);
+        let sums = found.entry(key).or_default();
+        if let Outcome::Timed(times) = &command.outcome {
+            sums.0 += times.duration() as f64;
+        }
+        sums.1 += 1;
+        sums.2 += record.bytes;
+    }
+    let mut stacks = Vec::with_capacity(found.len());
+    let mut classes: BTreeMap<(u32, u32, (String, bool)), Class> = BTreeMap::new();
+    let mut kernels: BTreeMap<(String, String), Class> = BTreeMap::new();
+    for ((process, site, name, class, device), (time_ns, count, bytes)) in found {
+        let mut frames = vec![Frame::new(layout::process_name(trace, process))];
+        if let Some(site) = view.sites().get(ProcessIndex(process), site).filter(|_| by_site) {
+            frames.extend(site.frames.iter().rev().map(Frame::of));
+        }
+        frames.push(Frame::new(&name));
+        let at = stacks.len();
+        if let Some(class) = class {
+            if class.1 {
+                let of = trace.process(ProcessIndex(process)).definitions.device_name(device);
+                let kernel = kernels.entry((name, of.into_owned())).or_default();
+                kernel.time_ns += time_ns;
+                kernel.members.push(at);
+            }
+            classes.entry((process, device, class)).or_default().members.push(at);
+        }
+        stacks.push(Stack { frames, time_ns, microjoules: None, count, bytes });
+    }
+    estimate(&mut stacks, &kernels, &report);
+    for device in &view.energy()?.devices {
+        attribute(&mut stacks, &classes, device);
+    }
+    Ok(stacks)
+}
+
+/// Brings kernels of which launches were left out to their estimated totals.
+fn estimate(stacks: &mut [Stack], kernels: &BTreeMap<(String, String), Class>, report: &Report) {
+    for row in report.kernels.iter().filter(|k| k.left_out > 0) {
+        let key = (row.name.clone(), row.device.clone().unwrap_or_default());
+        let Some(kernel) = kernels.get(&key).filter(|k| k.time_ns > 0.0) else { continue };
+        for at in &kernel.members {
+            stacks[*at].time_ns *= row.total() / kernel.time_ns;
+        }
+    }
+}
+
+/// Shares the joules of a device's classes among their stacks by time, and adds stacks for what
+/// belongs to none.
+fn attribute(
+    stacks: &mut Vec<Stack>,
+    classes: &BTreeMap<(u32, u32, (String, bool)), Class>,
+    device: &DeviceEnergy,
+) {
+    let members = |name: &str, kernel: bool| -> Vec<usize> {
+        let of = |(process, id): &(ProcessIndex, u32)| {
+            classes.get(&(process.0, *id, (name.to_owned(), kernel)))
+        };
+        device.members.iter().filter_map(of).flat_map(|c| c.members.iter().copied()).collect()
+    };
+    let alone = |stacks: &mut Vec<Stack>, name: String, joules: f64| {
+        stacks.push(Stack {
+            frames: vec![Frame::new(&device.device), Frame::new(name)],
+            microjoules: Some(joules * 1e6),
+            ..Stack::default()
+        });
+    };
+    for group in &device.groups {
+        let known: Vec<_> = group
+            .names
+            .iter()
+            .filter_map(|name| device.classes.iter().find(|c| c.name == *name))
+            .collect();
+        let [class] = known[..] else {
+            // Together they have one figure, and no part of it is known.
+            alone(
+                stacks,
+                format!("only as a sum: {}", group.names.join(" + ")),
+                group.joules.value,
+            );
+            continue;
+        };
+        let members = members(&class.name, class.kind == "kernel");
+        let time: f64 = members.iter().map(|at| stacks[*at].time_ns).sum();
+        if members.is_empty() || time <= 0.0 {
+            alone(stacks, class.name.clone(), group.joules.value);
+            continue;
+        }
+        for at in members {
+            let share = stacks[at].time_ns / time;
+            *stacks[at].microjoules.get_or_insert(0.0) += group.joules.value * 1e6 * share;
+        }
+    }
+    for floor in &device.floors {
+        alone(stacks, format!("floor: {}", floor.name), floor.joules);
+    }
+    alone(stacks, "not attributed".to_owned(), device.unattributed_joules);
+}
