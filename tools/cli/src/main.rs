@@ -16,6 +16,7 @@ mod overhead;
 mod record;
 mod report;
 mod sensord;
+mod view;
 
 use crate::output::say;
 use anyhow::Context;
@@ -57,6 +58,8 @@ enum Command {
     Merge(merge::Args),
     /// Write a timeline or a flame graph for a viewer
     Export(export::Args),
+    /// Show the report, or the timeline, in the browser
+    View(view::Args),
     /// Compare runs: what became slower or costs more joules, beyond noise
     Diff(Box<diff::Args>),
     /// Pause and resume recording in running processes
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Diff(args) => diff::run(&args),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
         Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),

@@ -315,7 +315,9 @@ impl Diff {
             (!devices.is_empty()).then(|| devices.iter().map(|d| d.measured_joules).sum())
         };
         let time = |r: &Report| r.duration_ns.map(|ns| ns as f64);
-        let kernels = |r: &Report| Some(r.kernels.iter().map(Commands::total).sum());
+        let kernels = |r: &Report| {
+            (!r.kernels.is_empty()).then(|| r.kernels.iter().map(Commands::total).sum())
+        };
         type Figure<'f> = &'f dyn Fn(&Report) -> Option<f64>;
         let figures: [(&str, Metric, Figure<'_>); 3] = [
             ("first begin to last end", Metric::Time, &time),

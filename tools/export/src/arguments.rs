@@ -152,6 +152,19 @@ pub fn of_call(call: &Call<'_>, definitions: &Definitions, to: &mut impl Sink) {
     }
 }
 
+/// What identical calls in a row took, where the span is of several.
+pub fn of_run(call: &Call<'_>, to: &mut impl Sink) {
+    let Some(run) = &call.run else { return };
+    to.put("calls", Argument::Uint(run.count));
+    for (name, ns) in [
+        ("total_ns", run.total_ns),
+        ("shortest_ns", run.shortest_ns),
+        ("longest_ns", run.longest_ns),
+    ] {
+        to.put(name, Argument::Uint(ns));
+    }
+}
+
 /// The error of a call that failed.
 pub fn of_result(call: &Call<'_>, to: &mut impl Sink) {
     if call.result != 0 {

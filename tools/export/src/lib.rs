@@ -1,5 +1,5 @@
 //! Profiles as files for other programs: Perfetto's own format, Chrome's trace
-//! events, flame graphs, CSV. Refuses to compute figures, to print and to decide where a
+//! events, flame graphs, the report as a page, CSV. Refuses to compute figures, to print and to decide where a
 //! file goes: writers take any `Write`.
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod arguments;
 pub mod chrome;
 mod lanes;
 mod layout;
+pub mod page;
 pub mod perfetto;
 pub mod power;
 mod proto;

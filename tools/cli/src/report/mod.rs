@@ -11,13 +11,13 @@ mod text;
 use crate::args::{By, EnergyArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use clscope_export::rows;
+use clscope_export::{page, rows};
 use clscope_profile::profile::{Options, Profile};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::data::{Commands, Function};
 use clscope_profile::report::{Report, correct};
 use clscope_trace::pattern;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 /// Options of `clscope report`.
@@ -29,14 +29,24 @@ use std::path::PathBuf;
   clscope report --format json | jq '.kernels[0]'
   clscope report --correct-bias           kernels without the runtime's own work
   clscope report --by call-site           kernels by where they are launched from
+  clscope report --format html -o r.html  one page with a timeline, for a browser
   clscope report --format csv --section functions")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
     #[arg(value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// Tables for people, or JSON or CSV for programs
+    /// Tables or a page for people, or JSON or CSV for programs
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// File to write instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Heading of the page
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Largest size of the page, 0 for any: above it, its timeline is less fine
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = page_size)]
+    pub max_size: u64,
     /// Sections to show [default: all; for csv: kernels]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     pub section: Vec<Section>,
@@ -77,6 +87,19 @@ pub enum Format {
     Json,
     /// Comma-separated values.
     Csv,
+    /// One self-contained page.
+    Html,
+}
+
+fn page_size(text: &str) -> std::result::Result<u64, String> {
+    if text.trim() == "0" {
+        return Ok(0);
+    }
+    match clscope_trace::values::size(text) {
+        Ok(n) if n >= 1 << 20 => Ok(n),
+        Ok(_) => Err("a page needs 1MiB at least".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Part of the report.
@@ -215,7 +238,8 @@ pub fn run(args: &Args) -> Result<()> {
         by: args.by.into(),
         energy: args.energy.options(),
         counter_device: args.counter_device.clone(),
-        ..Options::default()
+        // A page's rows open to the places of their launches.
+        name_sites: args.format == Format::Html,
     });
     let mut report = view.times();
     if args.correct_bias {
@@ -240,7 +264,16 @@ pub fn run(args: &Args) -> Result<()> {
             ));
         }
     }
-    print(&mut report, &shown, args.format).context("could not write the report")?;
+    let write = |out: &mut dyn Write| match args.format {
+        Format::Html => {
+            let most = (args.max_size > 0).then_some(args.max_size);
+            let options = page::Options { title: args.title.clone(), most };
+            narrow(&mut report, &shown);
+            page::write(&view, &report, &options, out)
+        }
+        format => print(&mut report, &shown, format, out),
+    };
+    to_output(args, write).context("could not write the report")?;
     if report.counters.is_none()
         && (args.section.contains(&Section::Counters) || !args.counters.is_empty())
     {
@@ -260,11 +293,29 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
-    let mut out = match format {
-        Format::Json => crate::output::json(),
-        Format::Table | Format::Csv => crate::output::screen(),
+/// Hands `write` the file that was named, or stdout.
+fn to_output(args: &Args, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    if let Some(path) = &args.output {
+        return crate::output::write_whole(path, |out| write(out));
+    }
+    if args.format == Format::Html && std::io::stdout().is_terminal() {
+        bail!("a page is nothing to read on a terminal: name a file with -o, or redirect stdout");
+    }
+    let mut out: Box<dyn Write> = match args.format {
+        Format::Json => Box::new(crate::output::json()),
+        Format::Table | Format::Csv => Box::new(crate::output::screen()),
+        Format::Html => crate::output::file_to_stdout(false),
     };
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+fn print(
+    report: &mut Report,
+    shown: &Shown,
+    format: Format,
+    mut out: &mut dyn Write,
+) -> Result<()> {
     match format {
         Format::Table => out.write_all(text::render(report, shown).as_bytes())?,
         Format::Json => {
@@ -273,8 +324,10 @@ fn print(report: &mut Report, shown: &Shown, format: Format) -> Result<()> {
             out.write_all(b"\n")?;
         }
         Format::Csv => csv(report, shown, &mut out)?,
+        // It needs more than the report, and is written by the caller.
+        Format::Html => {}
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<()> {

@@ -65,6 +65,9 @@ fn shown(format: Format) -> Shown {
     let args = Args {
         traces: vec![],
         format,
+        output: None,
+        title: None,
+        max_size: 16 << 20,
         section: vec![],
         sort: Sort::Total,
         limit: None,

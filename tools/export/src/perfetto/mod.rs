@@ -374,7 +374,7 @@ impl<'t, W: Write> Pen<'t, '_, W> {
         if !wanted || !self.shows(call.span) {
             return Ok(());
         }
-        self.summary.calls += 1;
+        self.summary.calls += call.count();
         let track = self.thread(call.process, call.thread.0)?;
         let name = definitions.function_name(call.function);
         let group = function.map_or("host", |f| f.group.as_str());
@@ -391,6 +391,7 @@ impl<'t, W: Write> Pen<'t, '_, W> {
             } else {
                 arguments::of_call(call, definitions, to);
             }
+            arguments::of_run(call, to);
             arguments::of_result(call, to);
             let submitted = call.command().map(|id| event_id(call.process, id.0));
             let waited = waited.map(|id| event_id(call.process, id));

@@ -121,6 +121,10 @@ impl Annotations<'_> {
 
 impl Sink for Annotations<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
+        // Nearly no call is blocking: what is not said is not so.
+        if value == Argument::Bool(false) {
+            return;
+        }
         let Self { event, names } = self;
         let id = names.of(INTERNED_ANNOTATION_NAMES, name);
         event.nested(EVENT_ANNOTATIONS, |m| {

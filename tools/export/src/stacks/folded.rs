@@ -41,7 +41,7 @@ mod tests {
             ..Stack::default()
         };
         let mut out = Vec::new();
-        write(&[stack.clone()], Weight::Count, &mut out).unwrap();
+        write(std::slice::from_ref(&stack), Weight::Count, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a,b;k 1 2 [0m 7\n");
         let mut out = Vec::new();
         write(&[stack], Weight::Energy, &mut out).unwrap();

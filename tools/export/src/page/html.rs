@@ -1,0 +1,147 @@
+//! Owns the making of HTML: markup comes from this program's own literals alone, everything else is
+//! escaped. Refuses to write a control character.
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+
+/// Most characters of a name: longer ones are cut, and whole in the document's JSON.
+const NAME: usize = 160;
+
+/// A page being made.
+#[derive(Debug, Default)]
+pub struct Html {
+    text: String,
+}
+
+impl Html {
+    /// Markup, from a literal.
+    pub fn raw(&mut self, markup: &'static str) -> &mut Self {
+        self.text.push_str(markup);
+        self
+    }
+
+    /// Text, in an element or in an attribute between double quotes.
+    pub fn put(&mut self, text: impl Display) -> &mut Self {
+        for c in text.to_string().chars() {
+            match c {
+                '&' => self.text.push_str("&amp;"),
+                '<' => self.text.push_str("&lt;"),
+                '>' => self.text.push_str("&gt;"),
+                '"' => self.text.push_str("&quot;"),
+                '\'' => self.text.push_str("&#39;"),
+                // Also what turns the direction of what follows.
+                c if c.is_control()
+                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+                {
+                    self.text.push('\u{fffd}');
+                }
+                c => self.text.push(c),
+            }
+        }
+        self
+    }
+
+    /// A name that an application chose.
+    pub fn name(&mut self, name: &str) -> &mut Self {
+        self.put(cut(name))
+    }
+
+    /// What was made.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Text that the caller has made safe where it stands.
+    pub(super) fn verbatim(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Text that needs no escape: of the alphabet of base64 and the like.
+    pub fn base64(&mut self, bytes: &[u8]) -> &mut Self {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode_string(bytes, &mut self.text);
+        self
+    }
+}
+
+/// A name, cut where it is very long.
+pub fn cut(name: &str) -> String {
+    match name.char_indices().nth(NAME) {
+        Some((at, _)) => format!("{}… ({} bytes)", &name[..at], name.len()),
+        None => name.to_owned(),
+    }
+}
+
+/// Nanoseconds for people.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        x if x >= 1e9 => (ns * 1e-9, "s"),
+        x if x >= 1e6 => (ns * 1e-6, "ms"),
+        x if x >= 1e3 => (ns * 1e-3, "µs"),
+        _ => (ns, "ns"),
+    };
+    digits(value, unit)
+}
+
+/// Joules for people.
+pub fn joules(j: f64) -> String {
+    let (value, unit) = match j.abs() {
+        x if x >= 1e3 => (j * 1e-3, "kJ"),
+        x if x >= 1.0 || x == 0.0 => (j, "J"),
+        x if x >= 1e-3 => (j * 1e3, "mJ"),
+        x if x >= 1e-6 => (j * 1e6, "µJ"),
+        _ => (j * 1e9, "nJ"),
+    };
+    digits(value, unit)
+}
+
+/// Bytes for people.
+pub fn bytes(n: f64) -> String {
+    let (value, unit) = match n {
+        x if x >= 1e9 => (n * 1e-9, "GB"),
+        x if x >= 1e6 => (n * 1e-6, "MB"),
+        x if x >= 1e3 => (n * 1e-3, "kB"),
+        _ => (n, "B"),
+    };
+    digits(value, unit)
+}
+
+/// Three digits.
+fn digits(value: f64, unit: &str) -> String {
+    let decimals = match value.abs() {
+        x if x >= 99.95 || x == 0.0 => 0,
+        x if x >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_name_is_markup() {
+        let mut html = Html::default();
+        html.raw("<p title=\"").put("\"onload='x'").raw("\">").name("</script>\u{1b}[0m&\u{202e}");
+        assert_eq!(
+            html.finish(),
+            "<p title=\"&quot;onload=&#39;x&#39;\">&lt;/script&gt;\u{fffd}[0m&amp;\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let name = "ä".repeat(1 << 19);
+        assert!(cut(&name).chars().count() < 200 && cut(&name).ends_with("(1048576 bytes)"));
+        assert_eq!(
+            (time(1234.0), joules(0.0), bytes(5e6)),
+            ("1.23 µs".into(), "0 J".into(), "5.00 MB".into())
+        );
+    }
+}

@@ -1,0 +1,364 @@
+//! Owns the report as one page: self-contained, readable without scripts, with a timeline that
+//! zooms where they run. Every figure is the report's; behind each cell is the exact number that
+//! the JSON has. Refuses to load anything, and to let an application's names be markup: a policy
+//! in the page allows its own script and style alone.
+//!
+//! Bounded: spans are joined at the finest resolution that fits, tables end after [`ROWS`] rows,
+//! and the JSON is left out where there is no room for it; the page says so each time.
+#![forbid(unsafe_code)]
+
+mod charts;
+mod details;
+mod html;
+mod spans;
+mod tables;
+
+use crate::stacks;
+use anyhow::Result;
+use clscope_profile::profile::View;
+use clscope_profile::report::Report;
+use html::{Html, bytes, joules, time};
+use serde::Serialize;
+use spans::Timeline;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+const SCRIPT: &str = include_str!("page.js");
+const STYLE: &str = include_str!("page.css");
+/// SHA-256 of them, in base64, for the policy.
+const SCRIPT_HASH: &str = "59SLoKr3QAfy8GLf7huGW5gaf1tEO9SVPoqhQUZr2JU=";
+const STYLE_HASH: &str = "23duO/LB1T/3m9AVq73INJf3a7LyEZTP4QdqhnxHGt8=";
+
+/// Rows of a table.
+pub const ROWS: usize = 300;
+/// Kernels whose rows open to details.
+const OPEN: usize = 40;
+/// Bytes of a span after compression, at most; measured on face detections, streams of launches and
+/// synthetic traces: 3 to 10.
+const SPAN_BYTES: u64 = 12;
+/// Stretches of the overview.
+const BINS: usize = 240;
+/// Points of a sensor's curve.
+const POINTS: usize = 1_500;
+
+/// What a caller may choose.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Heading; the executable's name where there is none.
+    pub title: Option<String>,
+    /// Largest size of the page, bytes; `None` for any.
+    pub most: Option<u64>,
+}
+
+/// What the script draws from.
+#[derive(Serialize)]
+struct Facts<'f> {
+    length: u64,
+    lanes: &'f [spans::Lane],
+    classes: &'f [String],
+    #[serde(rename = "ofDevice")]
+    of_device: &'f [bool],
+    /// Watts of each kernel, where they are known.
+    watts: BTreeMap<String, f64>,
+    power: Vec<Curve>,
+    /// Busy part of all devices by stretch.
+    busy: Vec<f64>,
+    /// Whether that is of a part of the commands, since others were not timed.
+    partial: bool,
+    /// Median clock bound, ns.
+    bound: Option<f64>,
+}
+
+/// A sensor's curve.
+#[derive(Serialize)]
+struct Curve {
+    name: String,
+    unit: &'static str,
+    points: Vec<(i64, f64)>,
+}
+
+/// Writes the page of a report. It must be the view's.
+///
+/// # Errors
+/// If a file of readings that the user named cannot be read, or `out` cannot be written.
+pub fn write(
+    view: &View<'_>,
+    report: &Report,
+    options: &Options,
+    mut out: impl Write,
+) -> Result<()> {
+    let bounds = spans::bounds(view);
+    let (origin, length) = (bounds.begin.0, bounds.duration());
+    // Half of the room for spans, the rest for tables and the JSON.
+    let room = options.most.map_or(usize::MAX, |most| (most / 2 / SPAN_BYTES) as usize);
+    let timeline = Timeline::of(view, origin, room);
+    let busy = timeline.busy(length, BINS);
+    let power = curves(view, origin, length)?;
+    let wanted = report.kernels.iter().take(OPEN);
+    let key = |k: &clscope_profile::report::data::Commands| {
+        (k.name.clone(), k.device.clone().unwrap_or_default())
+    };
+    let details = details::of(view, origin, &wanted.map(key).collect());
+    let stacks = stacks::of(view, true)?;
+    let mut page = Html::default();
+    page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'sha256-")
+        .put(SCRIPT_HASH)
+        .raw("'; style-src 'sha256-")
+        .put(STYLE_HASH)
+        .raw("'\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>")
+        .name(&title(report, options))
+        .raw(" – clscope</title>\n<style>")
+        .raw(STYLE)
+        .raw("</style>\n</head>\n<body>\n");
+    head(&mut page, report, options);
+    figures(&mut page, report);
+    tables::findings(&mut page, report);
+    picture(&mut page, &timeline, (&busy, report.sampling.is_some()), &power, length);
+    tables::kernels(&mut page, report, &details, length);
+    tables::energy(&mut page, report);
+    tables::rest(&mut page, report);
+    page.raw("<section id=\"flame\"><h2>Flame graph</h2>\n");
+    charts::flames(&mut page, &stacks);
+    page.raw("</section>\n");
+    tables::recording(&mut page, report);
+    let facts = Facts {
+        length,
+        lanes: &timeline.lanes,
+        classes: &timeline.classes,
+        of_device: &timeline.of_device,
+        watts: watts(report),
+        power,
+        busy: mean(busy.values(), BINS),
+        partial: report.sampling.is_some(),
+        bound: report.devices.iter().filter_map(|d| d.clock_bound_ns.median).reduce(f64::max),
+    };
+    let json = serde_json::to_string(&facts)?;
+    page.raw("<script type=\"application/json\" id=\"facts\">");
+    script_text(&mut page, &json);
+    page.raw("</script>\n<script type=\"application/octet-stream\" id=\"spans\">")
+        .base64(&timeline.columns()?)
+        .raw("</script>\n");
+    let mut packed = crate::compressed(Vec::new());
+    serde_json::to_writer_pretty(&mut packed, report)?;
+    let packed = packed.finish()?;
+    let left = options.most.unwrap_or(u64::MAX).saturating_sub(page.len() as u64);
+    if (packed.len() as u64) * 4 / 3 + (SCRIPT.len() as u64) + 1_000 < left {
+        page.raw("<script type=\"application/octet-stream\" id=\"report\">")
+            .base64(&packed)
+            .raw("</script>\n");
+    } else {
+        page.raw("<p class=\"soft\">The report as JSON is too long for this page: <code>clscope report --format json</code> prints it.</p>\n");
+    }
+    page.raw("<script>").raw(SCRIPT).raw("</script>\n</body>\n</html>\n");
+    out.write_all(page.finish().as_bytes())?;
+    Ok(())
+}
+
+/// JSON inside a script element: no text in it may end the element, or begin a comment.
+fn script_text(page: &mut Html, json: &str) {
+    let told = |c: char| matches!(c, '<' | '>' | '&' | '\'' | '\u{7f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut rest = json;
+    while let Some(c) = rest.chars().find(|c| told(*c)) {
+        let at = rest.find(c).unwrap_or(0);
+        page.verbatim(&rest[..at]);
+        page.verbatim(&format!("\\u{:04x}", u32::from(c)));
+        rest = &rest[at + c.len_utf8()..];
+    }
+    page.verbatim(rest);
+}
+
+fn title(report: &Report, options: &Options) -> String {
+    let program = report.processes.iter().find(|p| !p.executable.is_empty()).map(|p| {
+        let name = p.executable.rsplit('/').next().unwrap_or(&p.executable);
+        match report.processes.len() {
+            1 => name.to_owned(),
+            n => format!("{name}, {n} processes"),
+        }
+    });
+    let title = options.title.clone().filter(|t| !t.is_empty());
+    title.or(program).unwrap_or_else(|| report.traces.join(", "))
+}
+
+fn head(page: &mut Html, report: &Report, options: &Options) {
+    page.raw("<header><h1>").name(&title(report, options)).raw("</h1><span class=\"soft\">");
+    let devices: Vec<&str> = report.devices.iter().map(|d| d.name.as_str()).collect();
+    let hosts: Vec<&str> =
+        report.hosts.iter().map(|h| h.name.as_str()).filter(|h| !h.is_empty()).collect();
+    page.name(&devices.join(", "));
+    if !hosts.is_empty() {
+        page.raw(" · on ").name(&hosts.join(", "));
+    }
+    page.raw(" · clscope ").put(env!("CARGO_PKG_VERSION")).raw("</span><span class=\"tools\"><button id=\"json\" hidden>JSON</button><button id=\"theme\">Light/dark</button></span></header>\n");
+    page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a><a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
+}
+
+/// The five that matter.
+fn figures(page: &mut Html, report: &Report) {
+    page.raw("<div class=\"figures\">");
+    let mut figure = |name: &'static str, value: &str, exact: Option<f64>, more: &str| {
+        page.raw("<div class=\"figure\"><span>").raw(name).raw("</span><b");
+        if let Some(exact) = exact {
+            page.raw(" data-v=\"").put(exact).raw("\"");
+        }
+        page.raw(">").name(value).raw("</b><span>").name(more).raw("</span></div>");
+    };
+    each_figure(&mut figure, report);
+    page.raw("</div>\n");
+}
+
+type Figure<'f> = dyn FnMut(&'static str, &str, Option<f64>, &str) + 'f;
+
+fn each_figure(figure: &mut Figure<'_>, report: &Report) {
+    let wall = report.duration_ns.map(|ns| ns as f64);
+    let processes = match report.processes.len() {
+        1 => "first begin to last end".to_owned(),
+        n => format!("first begin to last end of {n} processes"),
+    };
+    figure("Recorded", &wall.map_or("nothing".into(), time), wall, &processes);
+    let busy: Option<u64> = report.devices.iter().map(|d| d.busy_ns).sum();
+    let used = report.devices.iter().filter(|d| d.extent_ns > 0).count();
+    match (busy, wall) {
+        (Some(busy), Some(wall)) if used > 0 => {
+            let share = busy as f64 / wall / used as f64;
+            let more = format!(
+                "{} of {used} device{}",
+                time(busy as f64),
+                if used == 1 { "" } else { "s" }
+            );
+            figure("Device busy", &format!("{:.1} %", 100.0 * share), Some(busy as f64), &more);
+        }
+        (None, _) => {
+            figure("Device busy", "not known", None, "only a part of the launches was timed")
+        }
+        _ => figure("Device busy", "nothing ran", None, "no command has a device time"),
+    }
+    let measured: Vec<_> = report.energy.iter().flat_map(|e| &e.devices).collect();
+    if measured.is_empty() {
+        let why = report.energy.as_ref().and_then(|e| e.absent.clone());
+        figure("Energy", "not measured", None, &why.unwrap_or_else(|| "no sensor".into()));
+    } else {
+        let all: f64 = measured.iter().map(|d| d.measured_joules).sum();
+        let groups = measured.iter().flat_map(|d| &d.groups);
+        let (low, high) =
+            groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
+        let more = format!("kernels and transfers: {} to {}", joules(low), joules(high));
+        figure("Energy", &joules(all), Some(all), &more);
+    }
+    match report.kernels.first() {
+        Some(kernel) => {
+            let share = kernel
+                .share
+                .map_or(String::new(), |s| format!("{:.1} % of kernel time, ", 100.0 * s));
+            let more = format!("{share}{} launches", kernel.count);
+            figure("Longest kernel", &kernel.name, kernel.share, &more);
+        }
+        None => figure("Longest kernel", "none", None, "no kernel was launched"),
+    }
+    let of = |severity: &str| report.issues.iter().filter(|i| i.severity == severity).count();
+    let (warnings, errors) = (of("warning") + of("error"), report.totals.errors);
+    let more = format!("{errors} API call{} failed", if errors == 1 { "" } else { "s" });
+    figure("Warnings", &warnings.to_string(), Some(warnings as f64), &more);
+}
+
+/// The timeline: a picture for all, and what the script draws on.
+fn picture(
+    page: &mut Html,
+    timeline: &Timeline,
+    busy: (&BTreeMap<String, Vec<f64>>, bool),
+    power: &[Curve],
+    length: u64,
+) {
+    page.raw("<section id=\"time\"><h2>Timeline</h2>\n<div class=\"unscripted\">");
+    charts::overview(page, busy, power, length);
+    page.raw("</div>\n<div id=\"timeline\"><canvas id=\"overview\"></canvas><canvas id=\"lanes\" tabindex=\"0\"></canvas><p class=\"soft\"><button id=\"in\">+</button> <button id=\"out\">−</button> <button id=\"all\">All</button> drag to move; wheel (after a click, or with Ctrl), pinch or W and S to zoom; A and D to move; drag over the upper strip to choose a part</p><p id=\"detail\" aria-live=\"polite\"></p></div>\n<p id=\"told\" class=\"soft\">");
+    if timeline.resolution > 0 {
+        page.put(format!(
+            "{} spans are drawn of {}: neighbours within {} are one. Larger pages show more (--max-size), and `clscope export perfetto` each.",
+            timeline.lanes.iter().map(|l| l.spans).sum::<usize>(),
+            timeline.all,
+            time(timeline.resolution as f64)
+        ));
+    }
+    page.raw("</p></section>\n");
+}
+
+fn mean<'b>(of: impl ExactSizeIterator<Item = &'b Vec<f64>>, bins: usize) -> Vec<f64> {
+    let n = of.len().max(1) as f64;
+    let mut out = vec![0.0; bins];
+    of.for_each(|busy| out.iter_mut().zip(busy).for_each(|(sum, x)| *sum += x / n));
+    // Three digits are more than a picture shows.
+    out.iter_mut().for_each(|x| *x = (*x * 1000.0).round() / 1000.0);
+    out
+}
+
+fn watts(report: &Report) -> BTreeMap<String, f64> {
+    let classes = report.energy.iter().flat_map(|e| &e.devices).flat_map(|d| &d.classes);
+    let known = classes.filter(|c| c.kind == "kernel");
+    known.filter_map(|c| Some((html::cut(&c.name), c.watts?.value))).collect()
+}
+
+/// Curves of sensors within the run.
+fn curves(view: &View<'_>, origin: i64, length: u64) -> Result<Vec<Curve>> {
+    let power = crate::power::Power::new(view.readings()?, view.energy()?);
+    let curve = |c: crate::power::Counter| {
+        let inside: Vec<_> = c
+            .points
+            .iter()
+            .map(|(at, value)| (at.0 - origin, *value))
+            .filter(|(at, value)| *at >= 0 && *at <= length as i64 && value.is_finite())
+            .collect();
+        let step = inside.len().div_ceil(POINTS).max(1);
+        // Of each few the highest: a peak is what one looks for.
+        let points: Vec<(i64, f64)> = inside
+            .chunks(step)
+            .filter_map(|few| few.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
+            .collect();
+        (points.len() > 1).then(|| Curve { name: html::cut(&c.name), unit: c.unit, points })
+    };
+    let mut out: Vec<Curve> = power.counters.into_iter().filter_map(curve).collect();
+    // Watts first: there may be many sensors.
+    out.sort_by_key(|c| c.unit != "W");
+    out.truncate(12);
+    Ok(out)
+}
+
+/// Shown beside a transfer's bytes.
+fn rate(bytes_per_ns: Option<f64>) -> String {
+    bytes_per_ns.map_or_else(|| "-".to_owned(), |r| format!("{r:.2} GB/s"))
+}
+
+/// Bytes, or nothing.
+fn size(n: u64) -> String {
+    if n == 0 { "-".to_owned() } else { bytes(n as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The policy names the script and the style that are in the page, and no others.
+    #[test]
+    fn the_policy_allows_the_pages_own_script_and_style() {
+        use base64::Engine as _;
+        use clscope_testing::Limited;
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/page");
+        for (file, hash) in [("page.js", SCRIPT_HASH), ("page.css", STYLE_HASH)] {
+            let output = std::process::Command::new("sha256sum").arg(folder.join(file)).ended();
+            let hex = String::from_utf8(output.stdout).unwrap();
+            let digest: Vec<u8> =
+                (0..32).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
+            let wanted = base64::engine::general_purpose::STANDARD.encode(digest);
+            assert_eq!(hash, wanted, "{file} was changed: its constant must be, too");
+        }
+    }
+
+    #[test]
+    fn no_text_ends_a_script() {
+        let mut page = Html::default();
+        script_text(&mut page, r#"{"n":"</script><!--'&x"}"#);
+        let text = page.finish();
+        assert!(!text.contains(['<', '>', '&', '\'']), "{text}");
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["n"], "</script><!--'&x");
+    }
+}

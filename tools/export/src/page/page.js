@@ -1,0 +1,390 @@
+'use strict';
+(() => {
+  const root = document.documentElement;
+  const $ = id => document.getElementById(id);
+  const read = id => JSON.parse($(id).textContent);
+
+  // Light or dark, as the reader likes it.
+  $('theme').addEventListener('click', () => {
+    const dark = root.classList.contains('dark') || (!root.classList.contains('light') && matchMedia('(prefers-color-scheme: dark)').matches);
+    root.classList.toggle('dark', !dark);
+    root.classList.toggle('light', dark);
+    draw();
+  });
+
+  // Tables: a click on a head sorts by the exact figures behind the cells.
+  for (const table of document.querySelectorAll('table.sort')) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      head.classList.add('sortable');
+      head.addEventListener('click', () => {
+        const down = head.getAttribute('aria-sort') !== 'descending';
+        heads.forEach(other => other.removeAttribute('aria-sort'));
+        head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+        const key = row => {
+          const value = row.cells[column].dataset.v;
+          return value === undefined ? row.cells[column].textContent : value === '' ? -Infinity : Number(value);
+        };
+        const rows = [...table.tBodies[0].rows].map(row => [key(row), row]);
+        rows.sort(([a], [b]) => (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b))) * (down ? -1 : 1));
+        table.tBodies[0].append(...rows.map(([, row]) => row));
+      });
+    });
+  }
+  const filter = $('filter');
+  if (filter) {
+    filter.hidden = false;
+    filter.addEventListener('input', () => {
+      const wanted = filter.value.toLowerCase();
+      for (const row of document.querySelectorAll('#kernels tbody tr, #kernels details.kernel')) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    });
+  }
+
+  const bytesOf = id => {
+    const text = $(id).textContent;
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+    return Uint8Array.from(atob(text), c => c.charCodeAt(0));
+  };
+  const unpack = async id => new Uint8Array(await new Response(new Blob([bytesOf(id)]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer());
+  const save = $('json');
+  if ($('report') && typeof DecompressionStream !== 'undefined') {
+    save.hidden = false;
+    save.addEventListener('click', async () => {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(new Blob([await unpack('report')], { type: 'application/json' }));
+      link.download = 'report.json';
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+  }
+
+  let draw = () => {};
+  if (typeof DecompressionStream === 'undefined') {
+    $('told').textContent = 'This browser cannot unpack compressed data (DecompressionStream), so that there is no timeline that zooms: the picture and all tables are here.';
+    return;
+  }
+
+  const time = ns => {
+    const a = Math.abs(ns);
+    const [scale, unit] = a >= 1e9 ? [1e9, 's'] : a >= 1e6 ? [1e6, 'ms'] : a >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
+    return `${(ns / scale).toPrecision(4).replace(/\.?0+$/, '')} ${unit}`;
+  };
+  const colour = (index, device) => device ? `hsl(${(index * 137.5 + 20) % 360} 62% 58%)` : `hsl(${(index * 137.5 + 200) % 360} 22% 62%)`;
+
+  (async () => {
+    const facts = read('facts');
+    const raw = await unpack('spans');
+    const total = facts.lanes.reduce((sum, lane) => sum + lane.spans, 0);
+    const column = index => {
+      const at = byte => raw.subarray((index * 4 + byte) * total, (index * 4 + byte + 1) * total);
+      const [a, b, c, d] = [at(0), at(1), at(2), at(3)];
+      const out = new Uint32Array(total);
+      for (let i = 0; i < total; i++) out[i] = a[i] | b[i] << 8 | c[i] << 16 | d[i] << 24;
+      return out;
+    };
+    const [gap, gapHigh, length, lengthHigh, kind, since, from, joined] = [0, 1, 2, 3, 4, 5, 6, 7].map(column);
+    const begin = new Float64Array(total);
+    const end = new Float64Array(total);
+    const lanes = [];
+    let next = 0;
+    for (const lane of facts.lanes) {
+      let at = 0;
+      let longest = 0;
+      const first = next;
+      for (; next < first + lane.spans; next++) {
+        at += gap[next] + gapHigh[next] * 4294967296;
+        begin[next] = at;
+        const ns = length[next] + lengthHigh[next] * 4294967296;
+        end[next] = at + ns;
+        if (ns > longest) longest = ns;
+      }
+      lanes.push({ ...lane, first, last: next, longest });
+    }
+    const whole = Math.max(facts.length, 1);
+    const colours = facts.classes.map((_, index) => colour(index, facts.ofDevice[index]));
+    const rows = [];
+    let group = '';
+    for (const lane of lanes) {
+      if (lane.group !== group) rows.push({ title: group = lane.group });
+      rows.push({ lane });
+    }
+    const watts = facts.classes.map((name, index) => (facts.ofDevice[index] ? facts.watts[name] ?? 0 : 0));
+    const attributed = watts.some(w => w > 0);
+    for (const series of facts.power) rows.push({ series });
+    if (attributed) rows.push({ attributed: true });
+    const HEIGHT = { lane: 20, title: 18, series: 48, attributed: 60 };
+    const height = row => row.lane ? HEIGHT.lane : row.title !== undefined ? HEIGHT.title : row.series ? HEIGHT.series : HEIGHT.attributed;
+    let view = [0, whole];
+    let chosen = -1;
+    const canvas = $('lanes');
+    const overview = $('overview');
+    const label = () => Math.min(190, canvas.clientWidth * .3);
+    canvas.style.height = `${rows.reduce((sum, row) => sum + height(row), 22)}px`;
+    const pen = surface => {
+      const scale = devicePixelRatio || 1;
+      const [w, h] = [surface.clientWidth, surface.clientHeight];
+      if (surface.width !== Math.round(w * scale)) surface.width = Math.round(w * scale);
+      if (surface.height !== Math.round(h * scale)) surface.height = Math.round(h * scale);
+      const context = surface.getContext('2d');
+      context.setTransform(scale, 0, 0, scale, 0, 0);
+      context.clearRect(0, 0, w, h);
+      return [context, w, h];
+    };
+    // First span of a lane that may reach `at`.
+    const seek = (lane, at) => {
+      let [low, high] = [lane.first, lane.last];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (begin[middle] < at - lane.longest) low = middle + 1;
+        else high = middle;
+      }
+      return low;
+    };
+    // Busy share and dominant class of each pixel. Where pixels are coarse the spans are sampled evenly, so that a picture takes
+    // the same time whatever it shows.
+    const LIMIT = 400000;
+    const laneY = new Map();
+    draw = () => {
+      const style = getComputedStyle(root);
+      const [fg, soft, line, accent, warm] = ['--fg', '--soft', '--line', '--accent', '--warm'].map(name => style.getPropertyValue(name));
+      const [c, w] = pen(canvas);
+      const left = label();
+      const span = view[1] - view[0];
+      const x = at => left + (at - view[0]) / span * (w - left);
+      c.font = '12px system-ui, sans-serif';
+      c.textBaseline = 'middle';
+      const fit = (text, room) => {
+        if (c.measureText(text).width <= room) return text;
+        let n = Math.max(0, Math.floor(text.length * room / c.measureText(text).width) - 1);
+        return n > 2 ? `${text.slice(0, n)}…` : '';
+      };
+      const step = 10 ** Math.floor(Math.log10(span / 4)) || 1;
+      const tick = [1, 2, 5, 10].map(n => n * step).find(n => span / n <= Math.max(2, w / 130)) || step * 10;
+      for (let at = Math.ceil(view[0] / tick) * tick; at <= view[1]; at += tick) {
+        c.fillStyle = line;
+        c.fillRect(x(at), 0, 1, canvas.clientHeight);
+        c.fillStyle = soft;
+        c.fillText(time(at), x(at) + 3, 10);
+      }
+      let y = 22;
+      for (const row of rows) {
+        const h = height(row);
+        c.fillStyle = row.title !== undefined ? soft : fg;
+        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? 'attributed (W)', left - 10), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
+        c.save();
+        c.beginPath();
+        c.rect(left, y, w - left, h);
+        c.clip();
+        if (row.lane) {
+          const lane = row.lane;
+          laneY.set(lane, y);
+          const [low, high] = [seek(lane, view[0]), seek(lane, view[1] + lane.longest)];
+          const stride = Math.max(1, Math.ceil((high - low) / LIMIT));
+          let drawn = left - 1;
+          for (let i = low; i < high; i += stride) {
+            if (end[i] < view[0] || begin[i] > view[1]) continue;
+            const a = x(begin[i]);
+            const b = x(end[i]);
+            if (b <= drawn) continue;
+            const from = Math.max(a, drawn);
+            const width = Math.max(b - from, .7);
+            c.fillStyle = colours[kind[i]];
+            c.fillRect(from, y + 2, width, h - 4);
+            drawn = from + Math.min(width, .7);
+            if (b - a > 40) {
+              c.fillStyle = '#14171a';
+              c.fillText(fit(facts.classes[kind[i]], b - Math.max(a, left) - 6), Math.max(a, left) + 3, y + h / 2);
+            }
+          }
+          if (chosen >= lane.first && chosen < lane.last) {
+            c.strokeStyle = fg;
+            c.lineWidth = 2;
+            c.strokeRect(x(begin[chosen]), y + 1, Math.max(2, x(end[chosen]) - x(begin[chosen])), h - 2);
+            if (lane.device && facts.bound) {
+              c.fillStyle = fg;
+              c.globalAlpha = .35;
+              for (const at of [begin[chosen], end[chosen]]) c.fillRect(x(at - facts.bound), y + h - 5, Math.max(1, x(at + facts.bound) - x(at - facts.bound)), 4);
+              c.globalAlpha = 1;
+            }
+          }
+        } else if (row.series) {
+          const points = row.series.points;
+          const top = Math.max(...points.map(p => p[1]), 1e-9);
+          c.strokeStyle = warm;
+          c.lineWidth = 1.5;
+          c.beginPath();
+          let last;
+          for (const [at, value] of points) {
+            const py = y + h - 3 - value / top * (h - 8);
+            if (last === undefined) c.moveTo(x(at), py);
+            else { c.lineTo(x(at), last); c.lineTo(x(at), py); }
+            last = py;
+          }
+          c.stroke();
+          c.fillStyle = soft;
+          c.fillText(`${top.toPrecision(3)} ${row.series.unit}`, left + 3, y + 9);
+        } else if (row.attributed) {
+          const pixels = Math.max(1, Math.floor(w - left));
+          const sums = Array.from({ length: facts.classes.length }, () => null);
+          for (const lane of lanes.filter(l => l.device)) {
+            const [low, high] = [seek(lane, view[0]), seek(lane, view[1] + lane.longest)];
+            const stride = Math.max(1, Math.ceil((high - low) / LIMIT));
+            for (let i = low; i < high; i += stride) {
+              if (!watts[kind[i]]) continue;
+              const sum = sums[kind[i]] ??= new Float64Array(pixels);
+              let [a, b] = [(begin[i] - view[0]) / span * pixels, (end[i] - view[0]) / span * pixels];
+              a = Math.max(a, 0);
+              b = Math.min(b, pixels);
+              for (let p = Math.floor(a); p < b && p < pixels; p++) sum[p] += Math.max(0, Math.min(b, p + 1) - Math.max(a, p)) * stride * watts[kind[i]];
+            }
+          }
+          const stack = new Float64Array(pixels);
+          const all = new Float64Array(pixels);
+          for (const sum of sums) if (sum) sum.forEach((v, p) => { all[p] += v; });
+          const top = Math.max(1e-9, ...all);
+          sums.forEach((sum, index) => {
+            if (!sum) return;
+            c.fillStyle = colours[index];
+            for (let p = 0; p < pixels; p++) {
+              if (!sum[p]) continue;
+              const hh = sum[p] / top * (h - 8);
+              c.fillRect(left + p, y + h - 3 - stack[p] - hh, 1, hh);
+              stack[p] += hh;
+            }
+          });
+          c.fillStyle = soft;
+          c.fillText(`${top.toPrecision(3)} W`, left + 3, y + 9);
+        }
+        c.restore();
+        y += h;
+      }
+      // From the enqueue to the command that is chosen.
+      const lane = lanes.find(l => chosen >= l.first && chosen < l.last);
+      if (lane?.device && since[chosen]) {
+        const caller = lanes.find(l => !l.device && l.thread === from[chosen] && l.process === lane.process);
+        if (caller) {
+          c.strokeStyle = accent;
+          c.lineWidth = 1.5;
+          c.beginPath();
+          c.moveTo(x(begin[chosen] - since[chosen]), laneY.get(caller) + 18);
+          c.lineTo(x(begin[chosen]), laneY.get(lane) + 3);
+          c.stroke();
+        }
+      }
+      const [o, ow, oh] = pen(overview);
+      const busy = facts.busy;
+      busy.forEach((share, bin) => {
+        o.fillStyle = style.getPropertyValue('--bar');
+        const bar = share * (oh - 4);
+        o.fillRect(left + bin / busy.length * (ow - left), oh - bar, (ow - left) / busy.length + .5, bar);
+      });
+      o.fillStyle = soft;
+      o.font = '12px system-ui, sans-serif';
+      o.fillText(fit(facts.partial ? 'timed commands' : 'devices busy', left - 10), 2, 14);
+      if (span < whole) {
+        o.fillStyle = accent;
+        o.globalAlpha = .25;
+        o.fillRect(left + view[0] / whole * (ow - left), 0, Math.max(2, span / whole * (ow - left)), oh);
+        o.globalAlpha = 1;
+      }
+    };
+    let waiting = false;
+    const redraw = () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => { waiting = false; draw(); });
+    };
+    const set = (a, b) => {
+      const span = Math.min(Math.max(b - a, 10), whole);
+      a = Math.min(Math.max(a, 0), whole - span);
+      view = [a, a + span];
+      redraw();
+    };
+    const at = event => {
+      const box = canvas.getBoundingClientRect();
+      return view[0] + (event.clientX - box.left - label()) / (box.width - label()) * (view[1] - view[0]);
+    };
+    const zoom = (middle, factor) => set(middle - (middle - view[0]) * factor, middle + (view[1] - middle) * factor);
+    canvas.addEventListener('wheel', event => {
+      if (!event.ctrlKey && !event.metaKey && !canvas.classList.contains('held')) return;
+      event.preventDefault();
+      zoom(at(event), event.deltaY > 0 ? 1.25 : .8);
+    }, { passive: false });
+    const touches = new Map();
+    let moved = 0;
+    canvas.addEventListener('pointerdown', event => { touches.set(event.pointerId, event); canvas.setPointerCapture(event.pointerId); canvas.classList.add('held'); canvas.focus(); moved = 0; });
+    canvas.addEventListener('pointermove', event => {
+      const last = touches.get(event.pointerId);
+      if (!last) return;
+      const perPixel = (view[1] - view[0]) / (canvas.clientWidth - label());
+      if (touches.size === 1) set(view[0] - (event.clientX - last.clientX) * perPixel, view[1] - (event.clientX - last.clientX) * perPixel);
+      else {
+        const other = [...touches].find(([id]) => id !== event.pointerId)[1];
+        const [before, after] = [Math.abs(last.clientX - other.clientX), Math.abs(event.clientX - other.clientX)];
+        if (before > 8 && after > 8) zoom((at(event) + at(other)) / 2, before / after);
+      }
+      moved += Math.abs(event.clientX - last.clientX);
+      touches.set(event.pointerId, event);
+    });
+    const told = index => {
+      chosen = index;
+      const detail = $('detail');
+      if (index < 0) {
+        detail.textContent = 'Click a span for its times.';
+        return redraw();
+      }
+      const lane = lanes.find(l => index >= l.first && index < l.last);
+      const parts = [facts.classes[kind[index]], `${lane.group}, ${lane.name}`, `begin ${time(begin[index])}`, `length ${time(end[index] - begin[index])}`];
+      if (joined[index] > 1) parts.push(`${joined[index]} spans, drawn as one`);
+      else if (lane.device) {
+        parts.push(`${time(since[index])} after its call began`);
+        if (watts[kind[index]]) parts.push(`${((end[index] - begin[index]) * 1e-9 * watts[kind[index]]).toPrecision(3)} J at ${watts[kind[index]].toPrecision(3)} W`);
+        if (facts.bound) parts.push(`clock bound ±${time(facts.bound)}`);
+      }
+      detail.textContent = parts.join(' · ');
+      redraw();
+    };
+    canvas.addEventListener('pointerup', event => {
+      touches.delete(event.pointerId);
+      if (moved > 4) return;
+      const box = canvas.getBoundingClientRect();
+      const slack = (view[1] - view[0]) / box.width * 3;
+      let y = 22;
+      for (const row of rows) {
+        const h = height(row);
+        if (row.lane && event.clientY - box.top >= y && event.clientY - box.top < y + h) {
+          const t = at(event);
+          let best = -1;
+          for (let i = seek(row.lane, t - slack); i < row.lane.last && begin[i] <= t + slack; i++) if (end[i] >= t - slack && (best < 0 || end[i] - begin[i] < end[best] - begin[best])) best = i;
+          return told(best);
+        }
+        y += h;
+      }
+      told(-1);
+    });
+    canvas.addEventListener('pointercancel', event => touches.delete(event.pointerId));
+    canvas.addEventListener('blur', () => canvas.classList.remove('held'));
+    canvas.addEventListener('keydown', event => {
+      const span = view[1] - view[0];
+      const middle = (view[0] + view[1]) / 2;
+      const keys = { w: () => zoom(middle, .6), s: () => zoom(middle, 1 / .6), a: () => set(view[0] - span / 4, view[1] - span / 4), d: () => set(view[0] + span / 4, view[1] + span / 4), '+': () => zoom(middle, .6), '-': () => zoom(middle, 1 / .6), ArrowLeft: () => set(view[0] - span / 4, view[1] - span / 4), ArrowRight: () => set(view[0] + span / 4, view[1] + span / 4), 0: () => set(0, whole) };
+      if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
+    });
+    let dragged;
+    const over = event => {
+      const box = overview.getBoundingClientRect();
+      return (event.clientX - box.left - label()) / (box.width - label()) * whole;
+    };
+    overview.addEventListener('pointerdown', event => { dragged = over(event); overview.setPointerCapture(event.pointerId); });
+    overview.addEventListener('pointermove', event => { if (dragged !== undefined) set(Math.min(dragged, over(event)), Math.max(dragged, over(event))); });
+    overview.addEventListener('pointerup', () => { dragged = undefined; });
+    $('all').addEventListener('click', () => set(0, whole));
+    $('in').addEventListener('click', () => zoom((view[0] + view[1]) / 2, .5));
+    $('out').addEventListener('click', () => zoom((view[0] + view[1]) / 2, 2));
+    addEventListener('resize', redraw);
+    root.classList.add('scripted');
+    draw();
+    told(-1);
+    root.dataset.drawn = String(performance.now());
+  })().catch(error => { $('told').textContent = `The timeline could not be drawn: ${error}`; });
+})();

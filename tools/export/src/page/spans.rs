@@ -1,0 +1,281 @@
+//! Owns what the page's timeline is drawn from: spans by lane, in columns that a compressor finds
+//! much in. Bounded: where there are too many, neighbours are joined at the finest resolution that
+//! fits. Refuses to draw.
+#![forbid(unsafe_code)]
+
+use super::html::cut;
+use crate::arguments::command_name;
+use crate::lanes::Lanes;
+use crate::layout;
+use clscope_analysis::event::{Event, Outcome};
+use clscope_analysis::time::Span;
+use clscope_profile::profile::View;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+/// One span.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct One {
+    begin: i64,
+    length: u64,
+    class: u32,
+    /// From the begin of the call that enqueued it, ns, and that call's lane; 0 for calls.
+    enqueued: u32,
+    from: u32,
+    /// How many were joined into it.
+    joined: u32,
+}
+
+/// What a lane is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// Its name.
+    pub name: String,
+    /// The process, or the device.
+    pub group: String,
+    /// Whether device commands are on it.
+    pub device: bool,
+    /// Number of its spans.
+    pub spans: usize,
+    /// Index of its process.
+    pub process: u32,
+    /// Thread of a host lane; queue of another.
+    pub thread: u32,
+}
+
+/// Whether it is a device's, process, thread or queue, number among the queue's lanes: the order in
+/// which lanes are drawn.
+type LaneKey = (bool, u32, u32, usize);
+
+/// The lanes of a timeline.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// Lanes in the order in which they are drawn.
+    pub lanes: Vec<Lane>,
+    spans: Vec<Vec<One>>,
+    /// Names of what is drawn: kernels, commands, functions; the first so many are the device's.
+    pub classes: Vec<String>,
+    /// Whether each class is one of device commands.
+    pub of_device: Vec<bool>,
+    /// Spans before any were joined.
+    pub all: usize,
+    /// Neighbours closer than this were joined, ns; 0 where each is drawn.
+    pub resolution: u64,
+}
+
+impl Timeline {
+    /// Of a trace, from `origin` on, with at most `most` spans.
+    pub fn of(view: &View<'_>, origin: i64, most: usize) -> Self {
+        let trace = view.trace();
+        let mut out = Self::default();
+        let mut classes: HashMap<(bool, String), u32> = HashMap::new();
+        let mut lanes: BTreeMap<LaneKey, (Lane, Vec<One>)> = BTreeMap::new();
+        let mut queues: HashMap<(u32, u32), Lanes> = HashMap::new();
+        let mut class = |out: &mut Self, device: bool, name: &str| {
+            *classes.entry((device, name.to_owned())).or_insert_with(|| {
+                out.classes.push(cut(name));
+                out.of_device.push(device);
+                (out.classes.len() - 1) as u32
+            })
+        };
+        for event in trace.events(Some(view.alignment())) {
+            match event {
+                Event::Call(call) => {
+                    let definitions = &trace.process(call.process).definitions;
+                    let name = definitions.function_name(call.function);
+                    let class = class(&mut out, false, &name);
+                    let key = (false, call.process.0, call.thread.0, 0);
+                    let lane = lanes.entry(key).or_insert_with(|| {
+                        let known = definitions.threads.get(&call.thread.0);
+                        let name = match known {
+                            Some(t) if !t.name.is_empty() => format!("{} ({})", t.name, t.tid),
+                            Some(t) => format!("thread {}", t.tid),
+                            None => format!("thread {}", call.thread.0),
+                        };
+                        let group = layout::process_name(trace, call.process.0);
+                        let (process, thread) = (call.process.0, call.thread.0);
+                        (Lane { name, group, device: false, spans: 0, process, thread }, Vec::new())
+                    });
+                    lane.1.push(One {
+                        begin: call.span.begin.0 - origin,
+                        length: call.span.duration(),
+                        class,
+                        enqueued: 0,
+                        from: 0,
+                        joined: 1,
+                    });
+                }
+                Event::Command(command) => {
+                    let Outcome::Timed(times) = &command.outcome else { continue };
+                    let Some(placed) = &times.placed else { continue };
+                    let definitions = &trace.process(command.process).definitions;
+                    let class =
+                        class(&mut out, true, &command_name(&command.enqueued, definitions));
+                    let (span, queue) = (placed.span(), command.enqueued.record.queue);
+                    let number = queues.entry((command.process.0, queue)).or_default().place(span);
+                    let key = (true, command.process.0, queue, number);
+                    let lane = lanes.entry(key).or_insert_with(|| {
+                        let device = definitions.queues.get(&queue).map_or(0, |q| q.device);
+                        let name = match number {
+                            0 => format!("queue {queue}"),
+                            n => format!("queue {queue} lane {}", n + 1),
+                        };
+                        let group = definitions.device_name(device).into_owned();
+                        let (process, thread) = (command.process.0, queue);
+                        (Lane { name, group, device: true, spans: 0, process, thread }, Vec::new())
+                    });
+                    let since = span.begin.since(command.call.begin);
+                    lane.1.push(One {
+                        begin: span.begin.0 - origin,
+                        length: span.duration(),
+                        class,
+                        enqueued: u32::try_from(since).unwrap_or(u32::MAX),
+                        from: command.thread.0,
+                        joined: 1,
+                    });
+                }
+                _ => {}
+            }
+        }
+        for (lane, mut spans) in lanes.into_values() {
+            spans.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.length)));
+            out.all += spans.len();
+            out.lanes.push(Lane { name: cut(&lane.name), group: cut(&lane.group), ..lane });
+            out.spans.push(spans);
+        }
+        out.join(most);
+        for (lane, spans) in out.lanes.iter_mut().zip(&out.spans) {
+            lane.spans = spans.len();
+        }
+        out
+    }
+
+    /// Joins neighbours until at most `most` spans are left.
+    fn join(&mut self, most: usize) {
+        let mut cell = 1_000;
+        while self.spans.iter().map(Vec::len).sum::<usize>() > most.max(self.spans.len()) {
+            cell *= 2;
+            for lane in &mut self.spans {
+                lane.dedup_by(|next, last| {
+                    let near = next.begin.div_euclid(cell) == last.begin.div_euclid(cell);
+                    if near {
+                        let end =
+                            (last.begin + last.length as i64).max(next.begin + next.length as i64);
+                        // What is seen is the longer one.
+                        if next.length > last.length {
+                            last.class = next.class;
+                        }
+                        last.length = (end - last.begin) as u64;
+                        last.joined = last.joined.saturating_add(next.joined);
+                    }
+                    near
+                });
+            }
+            self.resolution = cell as u64;
+        }
+    }
+
+    /// Part of each of `bins` equal stretches in which a device's lanes were busy, by device.
+    pub fn busy(&self, length: u64, bins: usize) -> BTreeMap<String, Vec<f64>> {
+        let mut out: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let width = (length as f64 / bins as f64).max(1.0);
+        for (lane, spans) in self.lanes.iter().zip(&self.spans).filter(|(l, _)| l.device) {
+            let of = out.entry(lane.group.clone()).or_insert_with(|| vec![0.0; bins]);
+            for span in spans {
+                let (mut at, end) = (span.begin as f64, (span.begin + span.length as i64) as f64);
+                while at < end {
+                    let bin = ((at / width).max(0.0) as usize).min(bins - 1);
+                    let to = if bin + 1 == bins { end } else { end.min((bin + 1) as f64 * width) };
+                    of[bin] += (to - at).max(0.0) / width;
+                    if to <= at {
+                        break;
+                    }
+                    at = to;
+                }
+            }
+        }
+        // Several lanes may be busy at once.
+        out.values_mut().flatten().for_each(|x| *x = x.min(1.0));
+        out
+    }
+
+    /// The spans as columns, lane after lane: gap from the last begin, length, class, time since
+    /// the enqueue, lane of the enqueue, joined spans; each column's bytes by significance, all
+    /// compressed.
+    pub fn columns(&self) -> std::io::Result<Vec<u8>> {
+        let mut columns: [Vec<u32>; 8] = Default::default();
+        for lane in &self.spans {
+            let mut last = 0;
+            for span in lane {
+                let gap = u64::try_from(span.begin - last).unwrap_or(0);
+                last = span.begin;
+                let low = |x: u64| (x & 0xffff_ffff) as u32;
+                let high = |x: u64| (x >> 32) as u32;
+                let values = [
+                    low(gap),
+                    high(gap),
+                    low(span.length),
+                    high(span.length),
+                    span.class,
+                    span.enqueued,
+                    span.from,
+                    span.joined,
+                ];
+                columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+            }
+        }
+        let mut out = crate::compressed(Vec::new());
+        for column in &columns {
+            for byte in 0..4 {
+                let bytes: Vec<u8> = column.iter().map(|x| x.to_le_bytes()[byte]).collect();
+                out.write_all(&bytes)?;
+            }
+        }
+        out.finish()
+    }
+
+    /// Where everything lies, for tests.
+    #[cfg(test)]
+    fn count(&self) -> (usize, u32) {
+        let spans = self.spans.iter().flatten();
+        (self.spans.iter().map(Vec::len).sum(), spans.map(|s| s.joined).sum())
+    }
+}
+
+/// First begin to last end of anything, as the report counts it.
+pub fn bounds(view: &View<'_>) -> Span {
+    view.stats().span.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_spans_are_counted_and_keep_their_extent() {
+        let one = |i: i64| One {
+            begin: i * 1_000,
+            length: 600,
+            class: (i % 3) as u32,
+            enqueued: 5,
+            from: 0,
+            joined: 1,
+        };
+        let (name, group) = ("q".into(), "d".into());
+        let lane = Lane { name, group, device: true, spans: 0, process: 0, thread: 0 };
+        let mut timeline = Timeline {
+            lanes: vec![lane],
+            spans: vec![(0..10_000).map(one).collect()],
+            ..Timeline::default()
+        };
+        let busy = timeline.busy(10_000_000, 10)["d"].clone();
+        assert!(busy.iter().all(|b| (b - 0.6).abs() < 0.01), "{busy:?}");
+        timeline.join(500);
+        let (spans, joined) = timeline.count();
+        assert!(spans <= 500 && spans > 100 && joined == 10_000, "{spans} {joined}");
+        assert!(timeline.resolution >= 16_000);
+        let last = timeline.spans[0].last().unwrap();
+        assert_eq!(last.begin + last.length as i64, 9_999_600);
+    }
+}
