@@ -29,8 +29,7 @@ const MOST_PIECES: usize = 256;
 
 /// What all fits of a trace may take together, in points looked at: each is a nanosecond or two.
 /// Bounds that no clock explains would have every stretch tried with ever more of them left out,
-/// which is quadratic in their number and again in that of the stretches. A hundred thousand
-/// bounds with a dozen steps take a twentieth of it.
+/// which is quadratic in their number and again in that of the stretches.
 #[derive(Debug)]
 pub struct Effort(Cell<u64>);
 
