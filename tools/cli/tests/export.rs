@@ -8,21 +8,9 @@ use clscope_testing::{Limited, Stream};
 use clscope_trace::Untimed;
 use clscope_trace::defs::{Def, Queue};
 use clscope_trace::record::{CommandKind, DropReason, flag};
-use common::{Stage, stderr, stdout};
+use common::{Stage, save, stderr, stdout};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
-
-fn save(builder: &ProcessBuilder, directory: &Path) {
-    let bytes = builder.build();
-    std::fs::create_dir_all(directory).unwrap();
-    let file = |ending: &str| directory.join(format!("{}-0.{ending}", builder.pid));
-    std::fs::write(file("defs"), bytes.defs).unwrap();
-    std::fs::write(file("0.clt"), bytes.segment).unwrap();
-    if !bytes.ring.is_empty() {
-        std::fs::write(file("ring"), bytes.ring).unwrap();
-    }
-}
 
 fn export(stage: &Stage, arguments: &[&str]) -> Value {
     let output = stage.clscope().args(["export", "chrome", "-o", "-"]).args(arguments).ended();

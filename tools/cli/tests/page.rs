@@ -6,19 +6,7 @@ mod common;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_testing::Limited;
 use clscope_trace::defs::{Def, Kernel};
-use common::{Stage, stderr};
-use std::path::Path;
-
-fn save(builder: &ProcessBuilder, directory: &Path) {
-    let bytes = builder.build();
-    std::fs::create_dir_all(directory).unwrap();
-    let file = |ending: &str| directory.join(format!("{}-0.{ending}", builder.pid));
-    std::fs::write(file("defs"), bytes.defs).unwrap();
-    std::fs::write(file("0.clt"), bytes.segment).unwrap();
-    if !bytes.ring.is_empty() {
-        std::fs::write(file("ring"), bytes.ring).unwrap();
-    }
-}
+use common::{Stage, save, stderr};
 
 fn page(stage: &Stage, arguments: &[&str]) -> String {
     let output = stage

@@ -3,9 +3,22 @@
 //! `clscope`, not about what is recorded.
 #![allow(dead_code)] // each test file uses its own part
 
+use clscope_analysis::testing::ProcessBuilder;
 use clscope_testing::Limited;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// Writes a synthetic process as the recorder leaves it.
+pub fn save(builder: &ProcessBuilder, directory: &Path) {
+    let bytes = builder.build();
+    std::fs::create_dir_all(directory).unwrap();
+    let file = |ending: &str| directory.join(format!("{}-0.{ending}", builder.pid));
+    std::fs::write(file("defs"), bytes.defs).unwrap();
+    std::fs::write(file("0.clt"), bytes.segment).unwrap();
+    if !bytes.ring.is_empty() {
+        std::fs::write(file("ring"), bytes.ring).unwrap();
+    }
+}
 
 /// A folder with a stand-in recorder in it.
 pub struct Stage {

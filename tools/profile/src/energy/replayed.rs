@@ -55,7 +55,7 @@ pub fn of(device: &Device, power: &Power) -> Vec<Found> {
             found.failed = Some(too_slow(power));
         }
         found.launches += launches;
-        // Their place in the run for now.
+        // Their places in the run, of which `weigh` makes shares when all are known.
         repetitions.iter_mut().for_each(|r| r.weight = repeated.before as f64);
         found.repetitions.extend(repetitions);
     }
