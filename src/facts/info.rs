@@ -4,6 +4,7 @@
 use crate::abi::entry::{H, P};
 use crate::abi::signatures as f;
 use crate::recording::guard;
+use crate::runtime::functions as api;
 
 /// clGetPlatformInfo and its kin, which have one signature.
 pub type Info = f::clGetPlatformInfo;
@@ -40,6 +41,17 @@ pub fn number(info: Option<Info>, object: H, name: u32) -> Option<u64> {
     let mut word = [0u8; 8];
     word.get_mut(..bytes.len())?.copy_from_slice(&bytes);
     Some(u64::from_le_bytes(word))
+}
+
+/// Facts of a kernel on a device: up to three words, those that are not given 0.
+pub fn work_group(slot: usize, kernel: H, device: H, name: u32) -> Option<[u64; 3]> {
+    let ask = api::clGetKernelWorkGroupInfo.own(slot)?;
+    let mut out = [0u64; 3];
+    let (size, to) = (size_of_val(&out), out.as_mut_ptr().cast());
+    // SAFETY: a live kernel and device, and room for as much as is said.
+    let code =
+        guard::unseen(|| unsafe { ask(kernel, device, name, size, to, std::ptr::null_mut()) });
+    (code == 0).then_some(out)
 }
 
 /// A list of handles.

@@ -10,12 +10,15 @@ use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::{defs, values};
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a filter on kernel names is in force.
 static FILTERING: AtomicBool = AtomicBool::new(false);
 /// Handles of kernels that the filter leaves out.
 static LEFT_OUT: ForkSafe<HashSet<usize>> = ForkSafe::new();
+/// Kernels whose resources are told, by [`number`].
+static DESCRIBED: ForkSafe<HashSet<u64>> = ForkSafe::new();
 
 /// Whether launches of this kernel are passed on untouched.
 #[inline]
@@ -40,6 +43,43 @@ pub fn named(site: Site, kernel: H, program: u32) -> u32 {
             FILTERING.store(true, Ordering::Relaxed);
         }
     }
+    let number = number(program, &name);
     recording::define(&defs::Kernel { id: kernel_id, program, name }.into());
+    if program != 0 && DESCRIBED.with(|known| known.insert(number)) == Some(true) {
+        resources(site, kernel, kernel_id);
+    }
     kernel_id
+}
+
+/// A number for a kernel of a program: equal ones have equal resources. Ids are of one process.
+fn number(program: u32, name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (std::process::id(), program, name).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Tells what a kernel takes of each device of its program.
+fn resources(site: Site, kernel: H, id: u32) {
+    let program = info::number(api::clGetKernelInfo.own(site.slot), kernel, cl::CL_KERNEL_PROGRAM);
+    let about = api::clGetProgramInfo.own(site.slot);
+    let devices = info::handles(about, program.unwrap_or(0) as H, cl::CL_PROGRAM_DEVICES);
+    for device in devices {
+        let ask = |what| info::work_group(site.slot, kernel, device, what);
+        let number = |what| ask(what).map(|[first, ..]| first);
+        let required = ask(cl::CL_KERNEL_COMPILE_WORK_GROUP_SIZE).filter(|sizes| *sizes != [0; 3]);
+        let found = defs::Resources {
+            kernel: id,
+            device: objects::id(device),
+            work_group: number(cl::CL_KERNEL_WORK_GROUP_SIZE),
+            multiple: number(cl::CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE),
+            local: number(cl::CL_KERNEL_LOCAL_MEM_SIZE),
+            private: number(cl::CL_KERNEL_PRIVATE_MEM_SIZE),
+            required,
+            ..defs::Resources::default()
+        };
+        // A program that was not built for the device answers nothing.
+        if found.work_group.is_some() || found.local.is_some() {
+            recording::define(&found.into());
+        }
+    }
 }

@@ -9,18 +9,31 @@ use crate::facts::objects;
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
+use crate::recording::programs;
 use crate::runtime::functions as api;
-use clscope_trace::{checksum, defs};
+use clscope_trace::defs;
 use std::ffi::CStr;
 
 /// Longest build log kept, in bytes.
 const LONGEST_LOG: usize = 64 * 1024;
 
-/// Two independent checksums make a name that does not collide by chance.
-fn hash(parts: &[&[u8]]) -> String {
-    let all = parts.concat();
-    let backwards: Vec<u8> = all.iter().rev().copied().collect();
-    format!("{:016x}{:016x}", checksum(&all), checksum(&backwards))
+/// Keeps what a program was made of. Binaries are kept one by one: each is of one device, and those
+/// of equal devices are equal.
+fn keep(program: u32, origin: &str, parts: &[Vec<u8>]) {
+    match origin {
+        "source" => drop(programs::keep(program, 0, "cl", &parts.concat())),
+        "il" => drop(programs::keep(program, 0, "spv", &parts.concat())),
+        "binary" => {
+            for (at, part) in parts.iter().enumerate() {
+                if parts.iter().take(at).all(|before| before != part) {
+                    let language = if clscope_mix::ptx::is_ptx(part) { "ptx" } else { "bin" };
+                    programs::keep(program, 0, language, part);
+                }
+            }
+        }
+        // Names of built-in kernels; a linked program has no bytes of its own.
+        _ => {}
+    }
 }
 
 /// Ends the creation of a program.
@@ -45,15 +58,15 @@ fn made(
             guard::protect((), || {
                 program_id = objects::created(program, 0);
                 let parts = content();
-                let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
                 let bytes = parts.iter().map(|p| p.len() as u64).sum();
                 define(defs::Program {
                     id: program_id,
                     context: objects::id(context),
                     origin: origin.to_owned(),
-                    hash: if bytes == 0 { String::new() } else { hash(&parts) },
+                    hash: if bytes == 0 { String::new() } else { programs::hash(&parts.concat()) },
                     bytes,
                 });
+                keep(program_id, origin, &parts);
             });
         });
     }

@@ -90,6 +90,42 @@ impl Folder {
         Ok(Arc::new(Self { path: path.to_owned(), held: Held::new(directory)? }))
     }
 
+    /// A directory in another, made where it is missing; ours, and no link. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// What is there instead, or the system's.
+    pub fn inside(outer: &Self, name: &str) -> io::Result<Self> {
+        let held = outer.with(|directory| {
+            let (at, name) = (directory.as_raw_fd(), CString::new(name)?);
+            // SAFETY: a descriptor that is open during the call, and a C string.
+            if unsafe { libc::mkdirat(at, name.as_ptr(), access().directory()) } != 0 {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::AlreadyExists {
+                    return Err(error);
+                }
+            }
+            let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            // SAFETY: as above.
+            let opened = unsafe { libc::openat(at, name.as_ptr(), flags) };
+            if opened < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: just made, with no other owner.
+            Ok(unsafe { File::from_raw_fd(opened) })
+        })?;
+        // SAFETY: no preconditions.
+        if held.metadata()?.uid() != unsafe { libc::geteuid() } {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Self { path: outer.path.join(name), held: Held::new(held)? })
+    }
+
+    /// Gives the descriptor back, if it is still the directory's.
+    pub fn close(self) {
+        self.held.close();
+    }
+
     fn directory(path: &Path) -> io::Result<File> {
         // With a slash behind it, a link would be looked through.
         let bare: PathBuf = path.components().collect();

@@ -11,6 +11,7 @@ mod frames;
 pub mod guard;
 mod kept;
 pub mod meta;
+pub mod programs;
 mod protocol;
 pub mod ring;
 mod runs;

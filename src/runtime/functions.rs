@@ -48,8 +48,9 @@ own_calls! {
     clGetDeviceInfo When::Always => "Describes a device when it is first seen, and tells which runtime a queue is of.";
     clGetContextInfo When::Always => "Names the devices of a context when it is first seen.";
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
-    clGetKernelInfo When::Always => "Names a new kernel.";
-    clGetProgramInfo When::Always => "Names the devices of a program whose build failed.";
+    clGetKernelInfo When::Always => "Names a new kernel, and its program.";
+    clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
+    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed.";
     clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed.";
     clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";

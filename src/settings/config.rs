@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_trace::settings as s;
-use clscope_trace::values::{self, BadValue, Counters, DeviceTiming, Replay};
+use clscope_trace::values::{self, BadValue, Counters, DeviceTiming, Mix, Replay};
 use once_cell::sync::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +32,11 @@ pub struct Config {
     pub arguments: bool,
     /// Identical calls in a row share a record.
     pub collapse: bool,
+    /// Texts and binaries of programs are kept.
+    pub programs: bool,
+    /// Launches whose instructions are counted.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the feature follows"))]
+    pub mix: Option<Mix>,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
@@ -105,6 +110,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let shared = flag(s::SHARED, false);
     let arguments = flag(s::ARGUMENTS, true);
     let collapse = flag(s::COLLAPSE, true);
+    let programs = flag(s::PROGRAMS, true);
     let mut understood = Understood { complaints, text: &text };
     let device_timing =
         understood.parsed(s::DEVICE_TIMING, "using auto", str::parse).unwrap_or(DeviceTiming::Auto);
@@ -117,6 +123,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let max_size = understood.parsed(s::MAX_SIZE, "no limit is set", values::size);
     let budget = understood.parsed(s::BUDGET, "using 1", values::percent).unwrap_or(0.01);
     let replay = understood.parsed(s::REPLAY, "nothing is repeated", str::parse);
+    let mix = understood.parsed(s::MIX, "nothing is counted", str::parse);
     let call_sites = match understood.given(s::CALL_SITES, values::frames) {
         None => 0,
         Some(Ok(frames)) => frames,
@@ -167,6 +174,8 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         shared,
         arguments,
         collapse,
+        programs,
+        mix,
         snapshot,
         counters,
         sensors,
@@ -229,6 +238,7 @@ mod tests {
         assert!(!config.start_paused && !config.quiet && !config.snapshot);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
+        assert!(config.programs && config.mix.is_none());
         assert!(config.complaints.is_empty() && config.given.is_empty());
     }
 
@@ -243,14 +253,17 @@ mod tests {
             (s::KERNELS, "a*, b,,"),
             (s::SNAPSHOT, "1"),
             (s::COUNTERS, "perf,intel-queue:2"),
+            (s::PROGRAMS, "0"),
+            (s::MIX, "every:9"),
         ]);
+        assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
         assert_eq!(config.max_size, Some(3 << 20));
         assert_eq!(config.replay, Some(Replay::Batches { batches: 6, milliseconds: 20 }));
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);
-        assert_eq!(config.given.len(), 8);
+        assert_eq!(config.given.len(), 10);
     }
 
     #[test]

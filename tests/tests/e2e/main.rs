@@ -21,6 +21,7 @@ mod perfetto;
 mod polling;
 mod privacy;
 mod processes;
+mod programs;
 mod real_apps;
 mod sampling;
 mod snapshots;

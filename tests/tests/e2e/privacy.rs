@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 const SECRET: &str = "--password=hunter2";
 
+/// The files of a trace, those of its folder of programs with them.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect()
+    let entries = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 fn mode(path: &Path) -> u32 {
@@ -22,6 +24,7 @@ fn traces_are_their_owners_alone_unless_shared() {
         stage.app(way, "t", "linked").env("CLSCOPE_SENSORS", "off").run().success();
         let trace = stage.trace("t");
         assert_eq!(mode(&trace), 0o700, "{way:?}");
+        assert_eq!(mode(&trace.join("programs")), 0o700, "{way:?}");
         let all = files(&trace);
         assert!(all.len() >= 3, "{way:?}: {all:?}");
         for file in all {

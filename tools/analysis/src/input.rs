@@ -5,9 +5,9 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Calibration, CallSite, ClockMarkers, Context, Def, Defs, Device, Exit, Function,
-    Geometry, Kernel, Module, Platform, Process as ProcessDef, Program, Queue, Replay, Thread,
-    Warning,
+    Anchor, Calibration, CallSite, ClockMarkers, Code, Context, Def, Defs, Device, Exit, Function,
+    Geometry, Kernel, Mix, Module, Platform, Process as ProcessDef, Program, Queue, Replay,
+    Resources, Thread, Warning,
 };
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
@@ -80,6 +80,12 @@ pub struct Definitions {
     pub modules: HashMap<u32, Module>,
     /// Places that enqueues were called from, by id.
     pub call_sites: BTreeMap<u32, CallSite>,
+    /// Texts and binaries of programs, in order.
+    pub codes: Vec<Code>,
+    /// What kernels take of devices, in order: later ones add to earlier ones.
+    pub resources: Vec<Resources>,
+    /// Launches whose instructions were counted, or why not.
+    pub mixes: Vec<Mix>,
     /// Definitions of unknown kinds.
     pub unknown: u64,
 }
@@ -112,6 +118,9 @@ impl Definitions {
             Def::Replay(d) => self.replays.push(d),
             Def::Module(d) => drop(self.modules.insert(d.id, d)),
             Def::CallSite(d) => drop(self.call_sites.insert(d.id, d)),
+            Def::Code(d) => self.codes.push(d),
+            Def::Resources(d) => self.resources.push(d),
+            Def::Mix(d) => self.mixes.push(d),
             Def::Unknown { .. } => self.unknown += 1,
         }
     }

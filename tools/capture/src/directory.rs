@@ -5,7 +5,7 @@
 use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
-use clscope_trace::directory::with_ending;
+use clscope_trace::directory::{PROGRAMS, is_program_file, with_ending};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -154,6 +154,28 @@ fn is_ours(name: &OsStr) -> bool {
         || [".defs", ".clt", ".ring"].iter().any(|end| name.ends_with(end))
 }
 
+/// The texts and binaries of programs in a trace; other files in their folder are a reason to
+/// leave all as it is.
+fn programs(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
+    let shown = folder.display();
+    own_directory(folder).attempt(|| format!("cannot use {shown} for programs"))?;
+    let entries = std::fs::read_dir(folder).attempt(|| format!("cannot list {shown}"))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.attempt(|| format!("cannot read the directory {shown}"))?;
+        // A process that was killed leaves a hidden one.
+        let ours = |name: &str| is_program_file(name) || name.starts_with('.');
+        if !entry.file_name().to_str().is_some_and(ours) {
+            return Err(CaptureError::Refused(format!(
+                "{} is no part of a trace; choose another name with -o",
+                entry.path().display()
+            )));
+        }
+        files.push(entry.path());
+    }
+    Ok(files)
+}
+
 fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     let shown = path.display();
     // What somebody else prepared would be theirs to change and to read.
@@ -163,6 +185,10 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.attempt(|| format!("cannot read the directory {shown}"))?;
+        if entry.file_name() == PROGRAMS {
+            files.extend(programs(&entry.path())?);
+            continue;
+        }
         if !is_ours(&entry.file_name()) {
             return Err(CaptureError::Refused(format!(
                 "{shown} exists and holds {}, which is no part of a trace; choose another name with -o",

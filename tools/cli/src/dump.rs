@@ -15,7 +15,7 @@ use clscope_io::text::Shown;
 use clscope_profile::counters::snapshots;
 use clscope_profile::sites::{Named, Sites};
 use clscope_profile::trace_files::TraceFiles;
-use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs};
+use clscope_trace::defs::{ArgumentKind, ClockMarker, Def, Defs, Mix};
 use clscope_trace::record::{error_text as error, flag};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -545,8 +545,60 @@ fn definition(def: &Def) -> Value {
             let one = |m: &ClockMarker| json!({ "before": m.before, "after": m.after, "queued": m.queued, "submit": m.submit });
             json!({ "kind": "ClockMarkers", "queue": d.queue, "markers": d.markers.iter().map(one).collect::<Vec<_>>() })
         }
+        Def::Code(d) => fields!("Code", d, program, device, language, hash, bytes, missing),
+        Def::Resources(d) => fields!(
+            "Resources",
+            d,
+            kernel,
+            device,
+            work_group,
+            multiple,
+            local,
+            private,
+            required,
+            registers,
+            spill_stores,
+            spill_loads
+        ),
+        Def::Mix(d) => mix(d),
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }
+}
+
+fn mix(d: &Mix) -> Value {
+    let arguments = d
+        .arguments
+        .iter()
+        .map(|a| json!({ "index": a.index, "kind": a.kind, "size": a.size, "value": a.value }));
+    let classes = d.classes.iter().map(|c| {
+        json!({ "class": c.class, "threads": c.threads, "warps": c.warps, "flop": c.flop, "bytes": c.bytes, "predicated": c.predicated })
+    });
+    let blocks = d
+        .blocks
+        .iter()
+        .map(|b| json!({ "block": b.block, "threads": b.threads, "warps": b.warps }));
+    json!({
+        "kind": "Mix",
+        "kernel": d.kernel,
+        "queue": d.queue,
+        "device": d.device,
+        "offset": d.offset,
+        "global": d.global,
+        "local": d.local,
+        "before": d.before,
+        "refused": d.refused,
+        "arguments": arguments.collect::<Vec<_>>(),
+        "language": d.language,
+        "code": d.code,
+        "entered": d.entered,
+        "classes": classes.collect::<Vec<_>>(),
+        "blocks": blocks.collect::<Vec<_>>(),
+        "unknown": d.unknown,
+        "took": d.took,
+        "counted_ns": d.counted_ns,
+        "saved": d.saved,
+        "loops": d.loops,
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod merge;
 mod oa;
 mod output;
 mod overhead;
+mod programs;
 mod record;
 mod report;
 mod sensord;
@@ -54,6 +55,8 @@ enum Command {
     Report(report::Args),
     /// Print every record of a trace, one line each
     Dump(dump::Args),
+    /// List or write out the sources and binaries of programs that a trace keeps
+    Programs(programs::Args),
     /// Put several traces into one directory
     Merge(merge::Args),
     /// Write a timeline or a flame graph for a viewer
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
         Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),

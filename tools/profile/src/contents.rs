@@ -54,6 +54,9 @@ pub fn contents(directory: &Path) -> Contents {
             }
         }
     }
+    let programs = crate::programs::files(directory).unwrap_or_default();
+    let bytes = |(_, path): &(String, PathBuf)| std::fs::metadata(path).map_or(0, |m| m.len());
+    found.bytes += programs.iter().map(bytes).sum::<u64>();
     files.sort();
     let small =
         files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>()

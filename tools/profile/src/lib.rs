@@ -8,6 +8,8 @@
 //! | [`trace_files`], [`live_ring`], [`contents`] | the files of traces, and what is in them |
 //! | [`merge`] | several traces as one directory |
 //! | [`calibration`] | what was measured of devices and sensors before a run |
+//! | [`programs`] | texts and binaries of programs that a trace keeps |
+//! | [`mixes`] | what kernels executed, by class of instruction, and what they take of a device |
 //! | [`sites`] | names of the places that commands were enqueued from |
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
 //! | [`counters`] | hardware counters per kernel |
@@ -23,7 +25,9 @@ pub mod interval;
 pub mod live_ring;
 mod map;
 pub mod merge;
+pub mod mixes;
 pub mod profile;
+pub mod programs;
 pub mod report;
 pub mod sites;
 pub mod trace_files;

@@ -8,7 +8,7 @@ use crate::error::MergeError;
 use clscope_io::input;
 use clscope_io::output::{Access, create_dir, create_new};
 use clscope_trace::FileHeader;
-use clscope_trace::directory::{Role, as_recorded, list, with_ending};
+use clscope_trace::directory::{PROGRAMS, Role, as_recorded, list, with_ending};
 use clscope_trace::file::HEADER_LEN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,6 +67,8 @@ type Files = Vec<(Role, PathBuf)>;
 
 struct Source {
     name: String,
+    /// Texts and binaries of programs: names, which tell their content, and paths.
+    programs: Vec<(String, PathBuf)>,
     meta: Option<serde_json::Value>,
     processes: BTreeMap<String, Files>,
     sensors: Vec<PathBuf>,
@@ -76,6 +78,8 @@ fn read_source(path: &Path) -> Result<Source, MergeError> {
     let shown = path.display();
     let mut out = Source {
         name: shown.to_string(),
+        programs: crate::programs::files(path)
+            .attempt(|| format!("could not list the programs of {shown}"))?,
         meta: None,
         processes: BTreeMap::new(),
         sensors: Vec::new(),
@@ -191,6 +195,7 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
     let (mut names, mut known) = (BTreeSet::new(), BTreeSet::new());
     let (mut processes, mut doubles) = (0u64, Vec::new());
     let mut series: Vec<&Path> = Vec::new();
+    let mut code: BTreeSet<String> = BTreeSet::new();
     for source in &sources {
         for (stem, files) in &source.processes {
             let who = files.iter().find_map(|(_, path)| identity(path));
@@ -204,6 +209,16 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
             }
             names.insert(own);
             processes += 1;
+        }
+        for (name, path) in &source.programs {
+            let folder = temporary.join(PROGRAMS);
+            if code.is_empty() {
+                create_dir(&folder, Access::Private)
+                    .attempt(|| format!("could not make {}", folder.display()))?;
+            }
+            if code.insert(name.clone()) {
+                bring(path, &folder.join(name))?;
+            }
         }
         for path in &source.sensors {
             // Ranks of one host that were recorded together bring the same series.
@@ -257,6 +272,9 @@ mod tests {
         fs::write(path.join("9-0.0.clt"), &bytes.segment).unwrap();
         fs::write(path.join("sensors.clt"), [boot / 2]).unwrap();
         fs::write(path.join("meta.json"), r#"{"a":1}"#).unwrap();
+        let programs = path.join(PROGRAMS);
+        fs::create_dir(&programs).unwrap();
+        fs::write(programs.join(format!("{:032x}.cl", boot / 2)), "kernel").unwrap();
         path
     }
 
@@ -282,6 +300,8 @@ mod tests {
         assert_eq!(opened.events(None).count(), 3);
         assert_eq!(files.sensors().count(), 2, "the same series once");
         assert_eq!(files.directories[0].meta.as_ref().unwrap()["merged"][3]["meta"]["a"], 1);
+        let programs = fs::read_dir(output.join(PROGRAMS)).unwrap().count();
+        assert_eq!(programs, 2, "equal texts once");
         assert!(merge(&traces, &output).unwrap_err().to_string().contains("exists already"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing temporary is left");
     }

@@ -9,6 +9,8 @@ use crate::energy::readings::Readings;
 use crate::energy::result::Energy;
 use crate::energy::{self, attribute};
 use crate::error::{OpenError, ReadingsError};
+use crate::mixes::KernelMix;
+use crate::programs::Code;
 use crate::report::Report;
 use crate::sites::Sites;
 use crate::trace_files::TraceFiles;
@@ -64,6 +66,7 @@ impl Profile {
             readings: OnceCell::new(),
             energy: OnceCell::new(),
             counters: OnceCell::new(),
+            mixes: OnceCell::new(),
         }
     }
 }
@@ -79,6 +82,7 @@ pub struct View<'p> {
     readings: OnceCell<Readings>,
     energy: OnceCell<Energy>,
     counters: OnceCell<Option<Counters>>,
+    mixes: OnceCell<Vec<KernelMix>>,
 }
 
 impl<'p> View<'p> {
@@ -99,6 +103,18 @@ impl<'p> View<'p> {
             let wanted = by_site || self.options.name_sites;
             if wanted { Sites::of(&self.trace) } else { Sites::default() }
         })
+    }
+
+    /// What kernels executed, by class of instruction (`record --mix`), and what they take of their
+    /// devices: a row for each kernel, device and geometry that was launched. Reads all records.
+    pub fn mixes(&self) -> &[KernelMix] {
+        self.mixes.get_or_init(|| crate::mixes::of(&self.trace))
+    }
+
+    /// Texts and binaries of the programs.
+    #[must_use]
+    pub fn programs(&self) -> Vec<Code> {
+        crate::programs::of(self.files, &self.trace)
     }
 
     fn energy_by(&self) -> By {

@@ -16,10 +16,9 @@ pub const FRAME_LEN: usize = 16;
 pub const MAX_PAYLOAD: usize = 1 << 26;
 
 /// Kinds that no writer uses: 15 was to be the pairs of clGetDeviceAndHostTimer, which stand with
-/// the counters instead, and 16 forks, which the files of the child tell; 22 is kept for captured
-/// programs; 23 was to be bursts of replays, which `Replay` tells; 24 and 25 are kept for what is
-/// defined next. A reader takes them for unknown kinds.
-pub const RESERVED: [u16; 6] = [15, 16, 22, 23, 24, 25];
+/// the counters instead, and 16 forks, which the files of the child tell; 23 was to be bursts of
+/// replays, which `Replay` tells. A reader takes them for unknown kinds.
+pub const RESERVED: [u16; 3] = [15, 16, 23];
 
 /// How a field is written and read.
 pub(crate) trait Field: Sized {
@@ -425,6 +424,137 @@ definitions! {
         /// What was read of each, in order.
         markers: Vec<ClockMarker>,
     }
+    /// A text or binary of a program, and whether the trace keeps it, in
+    /// `programs/HASH.LANGUAGE` ([`directory`](crate::directory::program_file)).
+    22 Code {
+        /// Program id.
+        program: u32,
+        /// Device id; 0 for what is of all devices of the program.
+        device: u32,
+        /// Its ending: `cl` source, `spv` SPIR-V, `ptx`, `bin` any other binary.
+        language: String,
+        /// 128-bit hash of its bytes as hex.
+        hash: String,
+        /// Bytes it has.
+        bytes: u64,
+        /// Why it is not kept; empty where it is.
+        missing: String,
+    }
+    /// What a kernel takes of a device. A later definition of the same kernel and device adds what
+    /// an earlier one leaves open.
+    24 Resources {
+        /// Kernel id; it holds for kernels of the same program and name.
+        kernel: u32,
+        /// Device id.
+        device: u32,
+        /// CL_KERNEL_WORK_GROUP_SIZE: most work-items of a work-group.
+        work_group: Option<u64>,
+        /// CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, in work-items.
+        multiple: Option<u64>,
+        /// CL_KERNEL_LOCAL_MEM_SIZE in bytes, without local arguments that were not set yet.
+        local: Option<u64>,
+        /// CL_KERNEL_PRIVATE_MEM_SIZE in bytes a work-item.
+        private: Option<u64>,
+        /// CL_KERNEL_COMPILE_WORK_GROUP_SIZE, where the source requires one.
+        required: Option<[u64; 3]>,
+        /// Registers of 32 bits a work-item.
+        registers: Option<u64>,
+        /// Bytes of registers spilled, written, a work-item; of Intel's runtime, all bytes spilled.
+        spill_stores: Option<u64>,
+        /// Bytes of them read again.
+        spill_loads: Option<u64>,
+    }
+    /// Instructions of one launch, counted by the recorder (`CLSCOPE_MIX`) beside the
+    /// application's own, or why they were not.
+    25 Mix {
+        /// Kernel id.
+        kernel: u32,
+        /// Id of the application's queue.
+        queue: u32,
+        /// Device id.
+        device: u32,
+        /// Global offset, one number per dimension; empty where the application gave none.
+        offset: Vec<u64>,
+        /// Global size, one number per dimension.
+        global: Vec<u64>,
+        /// Local size, one number per dimension; empty where the application gave none.
+        local: Vec<u64>,
+        /// The application's own command has this id or a later one.
+        before: u64,
+        /// Why the launch was not counted; empty where it was.
+        refused: String,
+        /// Arguments of the launch, in order.
+        arguments: Vec<KernelArgument>,
+        /// Language that was counted, as in [`Code`].
+        language: String,
+        /// Hash of the code that was counted, as in [`Code`]: blocks are of its text.
+        code: String,
+        /// Work-items that entered the kernel.
+        entered: u64,
+        /// What was executed, by class of instruction.
+        classes: Vec<ClassCount>,
+        /// How often each block was entered; those that never were are left out.
+        blocks: Vec<BlockCount>,
+        /// Instructions that are not known, by name; counted in the class `unknown`.
+        unknown: Vec<String>,
+        /// Host time that counting took, buffers saved and restored included, in ticks.
+        took: u64,
+        /// Device time of the launch that counted, in ns, where it was stamped.
+        counted_ns: Option<u64>,
+        /// Bytes of buffers that were saved before and restored after.
+        saved: u64,
+        /// Blocks at which loops begin.
+        loops: Vec<u32>,
+    }
+}
+
+/// Defines a plain part of a definition, written field by field.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $t:ty,)* })*) => {
+        $($(#[$doc])* #[derive(Debug, Clone, Default, PartialEq, Eq)] pub struct $name { $($(#[$fdoc])* pub $field: $t,)* }
+        impl Field for $name {
+            fn put(&self, out: &mut Vec<u8>) { $(self.$field.put(out);)* }
+            fn get(from: &mut &[u8]) -> Option<Self> { Some(Self { $($field: Field::get(from)?,)* }) }
+        })*
+    };
+}
+
+parts! {
+    /// An argument of a launch.
+    KernelArgument {
+        /// Its index.
+        index: u32,
+        /// What it is: `value`, `local`, `buffer`, `image`, `sampler`, `pipe`, `shared`.
+        kind: String,
+        /// Its size in bytes: of a buffer or image its memory's, of local memory what was asked for.
+        size: Option<u64>,
+        /// What a value of up to 8 bytes says, little end first, the bytes behind it 0.
+        value: Option<u64>,
+    }
+    /// What was executed of a class of instruction.
+    ClassCount {
+        /// Name of the class, as `clscope-mix` gives it.
+        class: String,
+        /// Instructions, one for each work-item.
+        threads: u64,
+        /// Instructions, one for each warp, where warps were counted.
+        warps: Option<u64>,
+        /// Floating-point operations.
+        flop: u64,
+        /// Bytes of memory asked for.
+        bytes: u64,
+        /// Of the instructions of work-items, those under a predicate.
+        predicated: u64,
+    }
+    /// How often a block was entered.
+    BlockCount {
+        /// Index of the block in the code.
+        block: u32,
+        /// By work-items.
+        threads: u64,
+        /// By warps, where they were counted.
+        warps: Option<u64>,
+    }
 }
 
 /// A marker of the recorder's own.
@@ -691,6 +821,26 @@ mod tests {
                     ClockMarker { before: 1, after: 9, queued: 2, submit: 5 },
                     ClockMarker::default(),
                 ],
+            }
+            .into(),
+            Code { program: 1, language: "spv".into(), bytes: 9, ..Default::default() }.into(),
+            Resources {
+                kernel: 3,
+                local: Some(64),
+                required: Some([8, 1, 1]),
+                ..Default::default()
+            }
+            .into(),
+            Mix {
+                kernel: 3,
+                arguments: vec![KernelArgument { value: Some(7), ..Default::default() }],
+                classes: vec![ClassCount {
+                    class: "int-mul".into(),
+                    threads: 5,
+                    ..Default::default()
+                }],
+                blocks: vec![BlockCount { block: 2, threads: 5, warps: Some(1) }],
+                ..Default::default()
             }
             .into(),
         ]

@@ -9,6 +9,25 @@ use std::{fs, io};
 /// Ending of a trace directory's name.
 pub const EXTENSION: &str = "clscope";
 
+/// Folder of a trace directory that keeps texts and binaries of programs.
+pub const PROGRAMS: &str = "programs";
+
+/// Name in [`PROGRAMS`] of a program's text or binary, by its hash and language (see
+/// [`defs::Code`](crate::defs::Code)); `None` for what the recorder never writes, since a trace may
+/// come from anywhere.
+#[must_use]
+pub fn program_file(hash: &str, language: &str) -> Option<String> {
+    let hash_is_one = hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    let known = ["cl", "spv", "ptx", "bin"].contains(&language);
+    (hash_is_one && known).then(|| format!("{hash}.{language}"))
+}
+
+/// Whether a file name is one of [`program_file`].
+#[must_use]
+pub fn is_program_file(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(hash, language)| program_file(hash, language).is_some())
+}
+
 /// What role a file of a trace has by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
@@ -117,6 +136,18 @@ mod tests {
         assert_eq!(Role::of("meta.json"), Some(Role::Meta));
         for other in ["12.defs", "a-b.defs", "12-0.txt", "12-0.x.clt", "-.ring", "notes.md", ""] {
             assert_eq!(Role::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn programs_have_no_names_that_lead_elsewhere() {
+        let hash = "0123456789abcdef0123456789abcdef";
+        assert_eq!(program_file(hash, "cl").as_deref(), Some(&*format!("{hash}.cl")));
+        assert!(is_program_file(&format!("{hash}.ptx")) && !is_program_file(hash));
+        for (hash, language) in
+            [("../../etc/passwd", "cl"), (hash, "sh"), (hash, "/cl"), ("", "cl")]
+        {
+            assert_eq!(program_file(hash, language), None, "{hash}.{language}");
         }
     }
 

@@ -50,6 +50,10 @@ pub const SHARED: &str = "CLSCOPE_SHARED";
 pub const ARGUMENTS: &str = "CLSCOPE_ARGUMENTS";
 /// Whether identical calls in a row are one record.
 pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
+/// Whether texts and binaries of programs are kept.
+pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
+/// Launches whose instructions are counted.
+pub const MIX: &str = "CLSCOPE_MIX";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
@@ -175,6 +179,18 @@ pub const SETTINGS: &[Setting] = &[
         values: "1 | 0",
         default: "1",
         help: "0 records each of identical calls in a row; else, from the fifth on, they share a record: how many, total, shortest, longest, first and last",
+    },
+    Setting {
+        name: PROGRAMS,
+        values: "1 | 0",
+        default: "1",
+        help: "0 leaves sources and binaries of programs out of the trace; else they are kept in its folder programs, once for equal bytes, up to 16 MiB of each process",
+    },
+    Setting {
+        name: MIX,
+        values: "first | every:N",
+        default: "nothing is counted",
+        help: "Counts the instructions of the first launch of each kernel, geometry and local sizes, or of every Nth: a copy of the program that counts its basic blocks runs beside the application's launch, buffers saved and restored",
     },
     Setting {
         name: SYSFS_ROOT,

@@ -32,6 +32,9 @@ pub enum BadValue {
     /// Of a source of counters.
     #[error("expected perf, oa, oa:UUID, intel-queue or intel-queue:NUMBER")]
     Counters,
+    /// Of launches that are counted.
+    #[error("expected first, or every:N with a number of launches: every:100")]
+    Mix,
     /// Of a number of frames.
     #[error("expected a number of frames up to {MOST_FRAMES}")]
     Frames,
@@ -164,6 +167,30 @@ impl FromStr for Replay {
             }
             (Ok(_), Ok(1u64..)) => Err(BadValue::FewBatches),
             _ => Err(BadValue::Replay),
+        }
+    }
+}
+
+/// Launches whose instructions are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mix {
+    /// The first of each kernel, geometry and local sizes.
+    First,
+    /// The first, and each so many launches later.
+    Every(u64),
+}
+
+impl FromStr for Mix {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim().split_once(':') {
+            None if text.trim() == "first" => Ok(Self::First),
+            Some(("every", n)) => match n.trim().parse() {
+                Ok(n @ 1..) => Ok(Self::Every(n)),
+                _ => Err(BadValue::Mix),
+            },
+            _ => Err(BadValue::Mix),
         }
     }
 }
@@ -330,6 +357,15 @@ mod tests {
         assert_eq!("5".parse::<Replay>(), Err(BadValue::FewBatches));
         for bad in ["", "8:0", "8:", ":300", "x", "-8", "8:300:1", "s", "-1s", "0%", "nans"] {
             assert_eq!(bad.parse::<Replay>(), Err(BadValue::Replay), "{bad}");
+        }
+    }
+
+    #[test]
+    fn mixes() {
+        assert_eq!("first".parse(), Ok(Mix::First));
+        assert_eq!("every:100".parse(), Ok(Mix::Every(100)));
+        for bad in ["", "every", "every:0", "every:-1", "every:x", "last", "first:1"] {
+            assert_eq!(bad.parse::<Mix>(), Err(BadValue::Mix), "{bad}");
         }
     }
 

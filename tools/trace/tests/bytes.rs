@@ -698,6 +698,107 @@ fn definitions() {
     );
 }
 
+#[test]
+fn definitions_of_programs() {
+    let p = Payload::default;
+    let t = |s: &str| s.to_owned();
+    defines(
+        Code { program: 1, device: 2, language: t("l"), hash: t("h"), bytes: 3, missing: t("m") },
+        22,
+        p().n(4, 1).n(4, 2).s("l").s("h").n(8, 3).s("m"),
+    );
+    let nothing = Resources { kernel: 1, device: 2, ..Resources::default() };
+    defines(
+        Resources { required: Some([3, 4, 5]), spill_loads: Some(6), ..nothing },
+        24,
+        p().n(4, 1)
+            .n(4, 2)
+            .none()
+            .none()
+            .none()
+            .none()
+            .some()
+            .n(8, 3)
+            .n(8, 4)
+            .n(8, 5)
+            .none()
+            .none()
+            .some()
+            .n(8, 6),
+    );
+    defines(
+        Mix {
+            kernel: 1,
+            queue: 2,
+            device: 3,
+            offset: vec![],
+            global: vec![4],
+            local: vec![5, 6],
+            before: 7,
+            refused: t("r"),
+            arguments: vec![KernelArgument { index: 8, kind: t("k"), size: Some(9), value: None }],
+            language: t("l"),
+            code: t("c"),
+            entered: 10,
+            classes: vec![ClassCount {
+                class: t("x"),
+                threads: 11,
+                warps: Some(12),
+                flop: 13,
+                bytes: 14,
+                predicated: 15,
+            }],
+            blocks: vec![BlockCount { block: 16, threads: 17, warps: None }],
+            unknown: vec![t("u")],
+            took: 18,
+            counted_ns: Some(19),
+            saved: 20,
+            loops: vec![21],
+        },
+        25,
+        p().n(4, 1)
+            .n(4, 2)
+            .n(4, 3)
+            .n(4, 0)
+            .n(4, 1)
+            .n(8, 4)
+            .n(4, 2)
+            .n(8, 5)
+            .n(8, 6)
+            .n(8, 7)
+            .s("r")
+            .n(4, 1)
+            .n(4, 8)
+            .s("k")
+            .some()
+            .n(8, 9)
+            .none()
+            .s("l")
+            .s("c")
+            .n(8, 10)
+            .n(4, 1)
+            .s("x")
+            .n(8, 11)
+            .some()
+            .n(8, 12)
+            .n(8, 13)
+            .n(8, 14)
+            .n(8, 15)
+            .n(4, 1)
+            .n(4, 16)
+            .n(8, 17)
+            .none()
+            .n(4, 1)
+            .s("u")
+            .n(8, 18)
+            .some()
+            .n(8, 19)
+            .n(8, 20)
+            .n(4, 1)
+            .n(4, 21),
+    );
+}
+
 #[track_caller]
 fn senses(record: impl Into<sensors::Record<'static>>, number: u16, content: Payload) {
     let record = record.into();

@@ -130,6 +130,9 @@ pub struct Args {
     /// Leave APP's arguments out of the trace: they may hold passwords
     #[arg(long)]
     no_arguments: bool,
+    /// Leave sources and binaries of APP's programs out of the trace
+    #[arg(long)]
+    no_programs: bool,
     /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
     /// how many, total, shortest, longest, first and last
     #[arg(long)]
@@ -247,6 +250,9 @@ impl Args {
         }
         if self.no_arguments {
             set.insert(settings::ARGUMENTS, "0".into());
+        }
+        if self.no_programs {
+            set.insert(settings::PROGRAMS, "0".into());
         }
         if self.every_call {
             set.insert(settings::COLLAPSE, "0".into());

@@ -1,0 +1,363 @@
+//! What kernels executed, by class of instruction, as the recorder counted it beside the
+//! application's launches (`record --mix`), and what kernels take of their devices. Owns the sums;
+//! refuses to estimate: what was not counted has a reason.
+#![forbid(unsafe_code)]
+
+use clscope_analysis::Trace;
+use clscope_analysis::event::Event;
+use clscope_analysis::input::Definitions;
+use clscope_mix::{Class, Mix, Tally};
+use clscope_trace::defs;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What a kernel takes of a device. `None`: the runtime did not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Resources {
+    /// Most work-items of a work-group (CL_KERNEL_WORK_GROUP_SIZE).
+    pub work_group_limit: Option<u64>,
+    /// Preferred multiple of a work-group's size, in work-items: the width of a warp or vector.
+    pub multiple: Option<u64>,
+    /// Bytes of local memory a work-group, as the runtime said when the kernel was made: without
+    /// local arguments.
+    pub local_bytes: Option<u64>,
+    /// Bytes of private memory a work-item.
+    pub private_bytes: Option<u64>,
+    /// The work-group size that the source requires.
+    pub required: Option<[u64; 3]>,
+    /// Registers of 32 bits a work-item.
+    pub registers: Option<u64>,
+    /// Bytes of spilled registers that are written, a work-item.
+    pub spill_store_bytes: Option<u64>,
+    /// Bytes of spilled registers that are read.
+    pub spill_load_bytes: Option<u64>,
+}
+
+impl Resources {
+    /// Takes over what another one knows.
+    fn add(&mut self, from: &defs::Resources) {
+        self.work_group_limit = from.work_group.or(self.work_group_limit);
+        self.multiple = from.multiple.or(self.multiple);
+        self.local_bytes = from.local.or(self.local_bytes);
+        self.private_bytes = from.private.or(self.private_bytes);
+        self.required = from.required.or(self.required);
+        self.registers = from.registers.or(self.registers);
+        self.spill_store_bytes = from.spill_stores.or(self.spill_store_bytes);
+        self.spill_load_bytes = from.spill_loads.or(self.spill_load_bytes);
+    }
+}
+
+/// An argument of a counted launch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Argument {
+    /// Its index.
+    pub index: u32,
+    /// `value`, `local`, `buffer`, `image`, `sampler`, `pipe` or `shared`.
+    pub kind: String,
+    /// Its size in bytes: of a buffer or image its memory's.
+    pub size: Option<u64>,
+    /// What a value of up to 8 bytes says, little end first.
+    pub value: Option<u64>,
+}
+
+/// A loop of a kernel, or of a function that it calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Loop {
+    /// Block at which it begins, in the code.
+    pub block: u32,
+    /// Times that work-items came to its beginning, of all counted launches.
+    pub threads: u64,
+    /// Times that warps did.
+    pub warps: Option<u64>,
+}
+
+/// A kernel at one geometry on one device.
+#[derive(Debug, Clone, Default)]
+pub struct KernelMix {
+    /// Its name.
+    pub kernel: String,
+    /// The device's name.
+    pub device: String,
+    /// Global offset, one number per dimension; empty where none was given.
+    pub offset: Vec<u64>,
+    /// Global size, one number per dimension.
+    pub global: Vec<u64>,
+    /// Local size, one number per dimension; empty where the runtime chose it.
+    pub local: Vec<u64>,
+    /// Launches of it in the trace.
+    pub launches: u64,
+    /// Launches that were counted.
+    pub counted: u64,
+    /// Why launches were not counted, each reason once.
+    pub refused: BTreeSet<String>,
+    /// Instructions of all counted launches: divide by `counted` for those of one.
+    pub mix: Mix,
+    /// Least and most instructions of work-items in a counted launch.
+    pub spread: Option<(u64, u64)>,
+    /// Work-items that entered the kernel, in all counted launches.
+    pub entered: u64,
+    /// `ptx` or `spv`: the language whose instructions were counted.
+    pub language: String,
+    /// Hash of the code that was counted; see [`crate::programs`].
+    pub code: String,
+    /// How often each block of that code was entered, in all counted launches of it: work-items,
+    /// warps.
+    pub blocks: BTreeMap<u32, (u64, Option<u64>)>,
+    /// Its loops that were entered.
+    pub loops: Vec<Loop>,
+    /// Instructions that this version's classes do not know.
+    pub unknown: BTreeSet<String>,
+    /// Arguments of the last counted launch.
+    pub arguments: Vec<Argument>,
+    /// What it takes of the device.
+    pub resources: Resources,
+}
+
+impl KernelMix {
+    /// Work-items of a launch.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.global.iter().fold(1, |all, n| all.saturating_mul(*n))
+    }
+
+    /// Work-groups of a launch; `None` where the runtime chose their size.
+    #[must_use]
+    pub fn groups(&self) -> Option<u64> {
+        let sizes = self.global.iter().zip(&self.local);
+        let groups = sizes.fold(1u64, |all, (global, local)| {
+            all.saturating_mul(global.div_ceil((*local).max(1)))
+        });
+        (!self.local.is_empty()).then_some(groups)
+    }
+
+    /// Work-items of a work-group; `None` where the runtime chose its size.
+    #[must_use]
+    pub fn group_items(&self) -> Option<u64> {
+        let items = self.local.iter().fold(1u64, |all, n| all.saturating_mul(*n));
+        (!self.local.is_empty()).then_some(items)
+    }
+
+    /// Bytes of local memory that arguments of the last counted launch asked for, beside those of
+    /// [`Resources::local_bytes`].
+    #[must_use]
+    pub fn local_argument_bytes(&self) -> u64 {
+        self.arguments.iter().filter(|a| a.kind == "local").filter_map(|a| a.size).sum()
+    }
+
+    /// A figure of one launch, the mean of those counted; `None` where none was.
+    #[must_use]
+    pub fn per_launch(&self, figure: u64) -> Option<f64> {
+        (self.counted > 0).then(|| figure as f64 / self.counted as f64)
+    }
+
+    /// Share of lanes at work, of warps as wide as the kernel's multiple says.
+    #[must_use]
+    pub fn lanes_busy(&self) -> Option<f64> {
+        let lanes = u32::try_from(self.resources.multiple?).ok()?;
+        self.mix.lanes_busy(lanes)
+    }
+}
+
+/// What makes a row: kernel, device, offset, global and local size.
+type Key = (String, String, Vec<u64>, Vec<u64>, Vec<u64>);
+
+/// All kernels of a trace, those with the most launches first.
+pub fn of(trace: &Trace<'_>) -> Vec<KernelMix> {
+    let mut rows: BTreeMap<Key, KernelMix> = BTreeMap::new();
+    let resources: Vec<_> = trace.processes.iter().map(|p| Told::of(&p.definitions)).collect();
+    let mut seen: HashMap<(u32, u32, u32, u32), u64> = HashMap::new();
+    for event in trace.events(None) {
+        if let Event::Command(command) = &event {
+            let record = &command.enqueued.record;
+            if record.kind.is_kernel() {
+                let at = (command.process.0, record.object, record.geometry, record.queue);
+                *seen.entry(at).or_default() += 1;
+            }
+        }
+    }
+    for ((process, kernel, geometry, queue), launches) in seen {
+        let definitions = &trace.processes[process as usize].definitions;
+        let device = definitions.queues.get(&queue).map_or(0, |q| q.device);
+        let shape = definitions.geometries.get(&geometry).map(shape).unwrap_or_default();
+        let row = row(&mut rows, definitions, kernel, device, shape);
+        row.launches += launches;
+        resources[process as usize].add(definitions, kernel, device, &mut row.resources);
+    }
+    for (process, told) in trace.processes.iter().zip(&resources) {
+        for mix in &process.definitions.mixes {
+            let shape = (mix.offset.clone(), mix.global.clone(), mix.local.clone());
+            let row = row(&mut rows, &process.definitions, mix.kernel, mix.device, shape);
+            told.add(&process.definitions, mix.kernel, mix.device, &mut row.resources);
+            add(row, mix);
+        }
+    }
+    let mut out: Vec<KernelMix> = rows.into_values().collect();
+    out.sort_by_key(|row| std::cmp::Reverse(row.launches));
+    out
+}
+
+/// Offset, global and local size by their dimensions.
+fn shape(of: &defs::Geometry) -> (Vec<u64>, Vec<u64>, Vec<u64>) {
+    let dimensions = of.dimensions.clamp(1, 3) as usize;
+    let sizes = |given: [u64; 3]| given.into_iter().take(dimensions).collect::<Vec<_>>();
+    (
+        of.offset.map(sizes).unwrap_or_default(),
+        sizes(of.global),
+        of.local.map(sizes).unwrap_or_default(),
+    )
+}
+
+fn row<'r>(
+    rows: &'r mut BTreeMap<Key, KernelMix>,
+    definitions: &Definitions,
+    kernel: u32,
+    device: u32,
+    (offset, global, local): (Vec<u64>, Vec<u64>, Vec<u64>),
+) -> &'r mut KernelMix {
+    let name = definitions.kernel_name(kernel).into_owned();
+    let device = definitions.device_name(device).into_owned();
+    let key = (name.clone(), device.clone(), offset.clone(), global.clone(), local.clone());
+    rows.entry(key).or_insert_with(|| KernelMix {
+        kernel: name,
+        device,
+        offset,
+        global,
+        local,
+        ..KernelMix::default()
+    })
+}
+
+fn add(row: &mut KernelMix, from: &defs::Mix) {
+    if !from.refused.is_empty() {
+        row.refused.insert(from.refused.clone());
+        return;
+    }
+    let mut mix = Mix::default();
+    for count in &from.classes {
+        // A class of a newer recorder is known by no name here.
+        let class = Class::of(&count.class).unwrap_or(Class::Unknown);
+        if class == Class::Unknown && count.class != class.name() {
+            row.unknown.insert(format!("class {}", count.class));
+        }
+        mix.classes.entry(class).or_default().add(&Tally {
+            threads: count.threads,
+            warps: count.warps,
+            flop: count.flop,
+            bytes: count.bytes,
+            predicated: count.predicated,
+        });
+    }
+    let all = mix.total().threads;
+    row.spread =
+        Some(row.spread.map_or((all, all), |(least, most)| (least.min(all), most.max(all))));
+    row.mix.add(&mix);
+    row.counted += 1;
+    row.entered = row.entered.saturating_add(from.entered);
+    row.unknown.extend(from.unknown.iter().cloned());
+    row.arguments = from
+        .arguments
+        .iter()
+        .map(|a| Argument { index: a.index, kind: a.kind.clone(), size: a.size, value: a.value })
+        .collect();
+    // Blocks of another text are other blocks.
+    if row.code != from.code {
+        row.blocks.clear();
+        row.loops.clear();
+        row.code.clone_from(&from.code);
+        row.language.clone_from(&from.language);
+    }
+    for block in &from.blocks {
+        let known = row.blocks.entry(block.block).or_insert((0, None));
+        known.0 = known.0.saturating_add(block.threads);
+        known.1 = match (known.1, block.warps) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    let heads: BTreeSet<u32> =
+        from.loops.iter().copied().chain(row.loops.iter().map(|l| l.block)).collect();
+    row.loops = heads
+        .into_iter()
+        .filter_map(|block| {
+            let (threads, warps) = *row.blocks.get(&block)?;
+            Some(Loop { block, threads, warps })
+        })
+        .collect();
+}
+
+/// Resources of a process's kernels by program, name and device.
+struct Told<'d>(HashMap<(u32, &'d str, u32), Resources>);
+
+impl<'d> Told<'d> {
+    fn of(definitions: &'d Definitions) -> Self {
+        let mut out: HashMap<_, Resources> = HashMap::new();
+        for told in &definitions.resources {
+            if let Some(kernel) = definitions.kernels.get(&told.kernel) {
+                let key = (kernel.program, kernel.name.as_str(), told.device);
+                out.entry(key).or_default().add(told);
+            }
+        }
+        Self(out)
+    }
+
+    /// Adds what is known of a kernel to a row. The row's kernels are of one name, and of one text as
+    /// a rule.
+    fn add(&self, definitions: &Definitions, kernel: u32, device: u32, to: &mut Resources) {
+        let Some(kernel) = definitions.kernels.get(&kernel) else { return };
+        if let Some(known) = self.0.get(&(kernel.program, kernel.name.as_str(), device)) {
+            to.clone_from(known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(threads: u64, code: &str) -> defs::Mix {
+        defs::Mix {
+            code: code.to_owned(),
+            entered: 64,
+            classes: vec![
+                defs::ClassCount {
+                    class: "fp32-fma".to_owned(),
+                    threads,
+                    warps: Some(threads / 32),
+                    flop: 2 * threads,
+                    ..defs::ClassCount::default()
+                },
+                defs::ClassCount {
+                    class: "of-tomorrow".to_owned(),
+                    threads: 1,
+                    ..Default::default()
+                },
+            ],
+            blocks: vec![defs::BlockCount { block: 2, threads, warps: Some(threads / 32) }],
+            loops: vec![2, 7],
+            ..defs::Mix::default()
+        }
+    }
+
+    #[test]
+    fn launches_add_up_and_reasons_stay() {
+        let mut row = KernelMix { global: vec![64, 3], local: vec![16, 2], ..KernelMix::default() };
+        add(&mut row, &counted(640, "a"));
+        add(&mut row, &counted(64, "a"));
+        add(&mut row, &defs::Mix { refused: "no".to_owned(), ..defs::Mix::default() });
+        assert_eq!((row.counted, row.spread, row.entered), (2, Some((65, 641)), 128));
+        let fma = row.mix.classes[&Class::SingleFma];
+        assert_eq!((fma.threads, fma.warps, fma.flop), (704, Some(22), 1408));
+        assert_eq!(row.mix.classes[&Class::Unknown].threads, 2);
+        assert_eq!(row.unknown.iter().collect::<Vec<_>>(), ["class of-tomorrow"]);
+        assert_eq!(row.refused.iter().collect::<Vec<_>>(), ["no"]);
+        // Block 7 was never entered.
+        assert_eq!(row.loops, [Loop { block: 2, threads: 704, warps: Some(22) }]);
+        assert_eq!((row.items(), row.groups(), row.group_items()), (192, Some(8), Some(32)));
+        assert_eq!(row.per_launch(fma.flop), Some(704.0));
+        add(&mut row, &counted(32, "b"));
+        assert_eq!(row.blocks, BTreeMap::from([(2, (32, Some(1)))]), "blocks of another text");
+    }
+}

@@ -1,0 +1,122 @@
+//! Texts and binaries of programs that a trace keeps in its folder `programs`: which they are, whose
+//! they are, and where they lie. Refuses to read what is no regular file, and to believe a name from
+//! a trace.
+#![forbid(unsafe_code)]
+
+use crate::trace_files::TraceFiles;
+use clscope_analysis::Trace;
+use clscope_io::input;
+use clscope_trace::directory::{PROGRAMS, is_program_file, program_file};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of one that are read: more than a recorder keeps.
+pub const MOST_BYTES: u64 = 64 << 20;
+
+/// A text or binary of programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Code {
+    /// 128-bit hash of its bytes, as hex.
+    pub hash: String,
+    /// `cl` source, `spv` SPIR-V, `ptx`, `bin` any other binary.
+    pub language: String,
+    /// Bytes it has.
+    pub bytes: u64,
+    /// Where it lies; `None` where the trace does not keep it.
+    pub path: Option<PathBuf>,
+    /// Why it is not kept; empty where it is.
+    pub missing: String,
+    /// Program objects that were made of it.
+    pub programs: u64,
+    /// Kernels of these programs, by name.
+    pub kernels: BTreeSet<String>,
+    /// Options that they were built with.
+    pub options: BTreeSet<String>,
+}
+
+impl Code {
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// The system's, and `InvalidData` where it is no regular file or too large.
+    pub fn read(&self) -> io::Result<Vec<u8>> {
+        let path = self.path.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        input::read_inside(path, MOST_BYTES)
+    }
+}
+
+/// The files in the folder of programs of a trace directory, by name. None where there is no folder.
+///
+/// # Errors
+/// If the folder is there and cannot be listed.
+pub fn files(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let folder = trace.join(PROGRAMS);
+    match std::fs::symlink_metadata(&folder) {
+        Ok(found) if found.is_dir() => {}
+        // A link might lead anywhere.
+        Ok(_) => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    }
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if is_program_file(&name) && entry.file_type()?.is_file() {
+            out.push((name, entry.path()));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// The programs of all processes: equal bytes once, the first that was made first.
+pub fn of(files: &TraceFiles, trace: &Trace<'_>) -> Vec<Code> {
+    let mut out: Vec<Code> = Vec::new();
+    let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for process in &trace.processes {
+        let definitions = &process.definitions;
+        let mut kernels: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+        for kernel in definitions.kernels.values() {
+            kernels.entry(kernel.program).or_default().insert(kernel.name.clone());
+        }
+        for code in &definitions.codes {
+            let at = *known.entry((code.hash.clone(), code.language.clone())).or_insert(out.len());
+            if at == out.len() {
+                out.push(Code {
+                    hash: code.hash.clone(),
+                    language: code.language.clone(),
+                    bytes: code.bytes,
+                    path: kept(files, &code.hash, &code.language),
+                    missing: code.missing.clone(),
+                    ..Code::default()
+                });
+            }
+            let Some(entry) = out.get_mut(at) else { continue };
+            entry.programs += 1;
+            entry.kernels.extend(kernels.get(&code.program).into_iter().flatten().cloned());
+            entry.options.extend(
+                definitions.build_options.get(&code.program).filter(|o| !o.is_empty()).cloned(),
+            );
+        }
+    }
+    for code in &mut out {
+        match (&code.path, code.missing.is_empty()) {
+            (Some(_), _) => code.missing.clear(),
+            (None, true) => code.missing = "its file is not in the trace directory".to_owned(),
+            (None, false) => {}
+        }
+    }
+    out
+}
+
+/// Where a program's file lies, in the first trace that has it.
+fn kept(files: &TraceFiles, hash: &str, language: &str) -> Option<PathBuf> {
+    let name = program_file(hash, language)?;
+    files
+        .directories
+        .iter()
+        .map(|d| d.path.join(PROGRAMS).join(&name))
+        .find(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file()))
+}
