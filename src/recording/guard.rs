@@ -106,10 +106,10 @@ fn left_behind(t: &Thread, site: Site, at: u32) -> bool {
     if t.writing.get() {
         recording::ring::mend(t);
     }
-    recording::ring::count_dropped(t, 1);
+    t.writing.set(false);
+    protect((), || recording::ring::left(t));
     // SAFETY: the thread's header, see `enter`.
     unsafe { cell(t.header.get(), ring::CALL) }.store(0, Ordering::Relaxed);
-    t.writing.set(false);
     t.depth.set(if t.ring.get().is_null() { FRESH } else { 0 });
     true
 }

@@ -148,6 +148,22 @@ pub unsafe fn begin(header: *mut u8, new: &Beginning) {
     overwriting();
 }
 
+/// Says how many of the drops that the header counts are for want of room in the trace.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own ring.
+pub unsafe fn tell_failed(header: *mut u8, failed: u64) {
+    // The upper half of the word that begins with the thread's number.
+    const _: () = assert!(ring::FAILED == ring::THREAD + 4);
+    let told = failed.saturating_add(1).min(u64::from(u32::MAX)) << 32;
+    // SAFETY: the caller's promise: nobody else writes this word.
+    unsafe {
+        let word = cell(header, ring::THREAD);
+        let thread = word.load(Ordering::Relaxed) & u64::from(u32::MAX);
+        word.store(told | thread, Ordering::Release);
+    }
+}
+
 /// Marks a region free for the next thread.
 ///
 /// # Safety

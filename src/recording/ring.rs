@@ -65,6 +65,17 @@ impl Owned {
     fn header(&self) -> *mut u8 {
         self.region.header()
     }
+
+    /// Takes note of records that could not be written, which the header's count of drops has.
+    fn lost(&mut self, records: u64) {
+        self.failed += records;
+        self.tell_failed();
+    }
+
+    fn tell_failed(&self) {
+        // SAFETY: the header of a region that this thread has.
+        unsafe { protocol::tell_failed(self.header(), self.failed) };
+    }
 }
 
 /// Delta of a record at `time`, and `time` itself moved forward where the clock stood still or a
@@ -111,7 +122,7 @@ fn append(t: &Thread, time: u64, duration: u64, fixed: impl FnOnce(u32) -> Words
         // SAFETY: set by `acquire` to a leaked box that only this thread uses; nobody holds a
         // reference to it here.
         if let Some(owned) = unsafe { t.ring.get().as_mut() } {
-            owned.failed += 1;
+            owned.lost(1);
         }
         count_dropped(t, 1);
         return;
@@ -289,6 +300,14 @@ pub fn count_dropped(t: &Thread, records: u64) {
     unsafe { cell(t.header.get(), ring::DROPPED) }.fetch_add(records, Ordering::Relaxed);
 }
 
+/// The call that the thread was in was left, and has no record.
+pub fn left(t: &Thread) {
+    if t.ring.get().is_null() {
+        return count_dropped(t, 1);
+    }
+    write_long(t, now(), 0, |d| Words::of(&record::dropped(1, DropReason::Left, d)), &[]);
+}
+
 /// Takes a ring for a thread that has none, before its first call. Whether the thread is in a call
 /// all the same: its state was wiped in the middle of one.
 pub fn begin(t: &Thread) -> bool {
@@ -389,7 +408,9 @@ fn acquire(
     // SAFETY: a leaked box that only this thread uses, or NULL.
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
-    t.ring.set(Box::into_raw(Box::new(Owned { recording, region, thread, failed })));
+    let owned = Box::new(Owned { recording, region, thread, failed });
+    owned.tell_failed();
+    t.ring.set(Box::into_raw(owned));
     on_exit(t.ring.get());
     if old.is_null() {
         name_thread(recording, thread);
@@ -461,6 +482,7 @@ fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bo
     let (sequence, used) = protocol::parts(position);
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
+    owned.tell_failed();
     // SAFETY: the header of the region before. The call in progress is in the new one.
     unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
     recording.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
@@ -526,7 +548,7 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
             Err(error) => {
                 let (failed, others) = lost_with(framed);
                 count_dropped(t, failed + others);
-                owned.failed += failed;
+                owned.lost(failed);
                 diag::warn(
                     "disk-full",
                     &format!(
@@ -569,6 +591,7 @@ fn tell_drops(t: &Thread) {
     // SAFETY: the thread's header.
     let total = unsafe { cell(owned.header(), ring::DROPPED) }.swap(0, Ordering::Relaxed);
     let failed = std::mem::take(&mut owned.failed).min(total);
+    owned.tell_failed();
     for (count, reason) in
         [(failed, DropReason::WriteFailed), (total - failed, DropReason::Reentered)]
     {

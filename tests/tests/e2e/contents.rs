@@ -378,6 +378,34 @@ fn no_timing_method_waits_for_commands_behind_a_user_event() {
     }
 }
 
+/// Intel's runtime says that a command behind a failed wait list is complete, without a START.
+#[test]
+fn a_command_behind_a_failed_wait_list_says_that_it_never_started() {
+    let Some(intel) = Runtime::intel() else { return };
+    let stage = Stage::new(intel);
+    let line = "user_event_gate 5 -1";
+    let bare = stage.app(Mode::Bare, "bare", line).run().success();
+    for method in ["event", "callback", "sync", "sample"] {
+        for mode in Mode::RECORDING {
+            stage.forget("t");
+            let with = stage.app(mode, "t", line).env("CLSCOPE_DEVICE_TIMING", method).run();
+            assert_eq!(with.seen(), bare.seen(), "{mode:?} {method}: {}", with.stderr);
+            let recorded = Recorded::read(&[&stage.trace("t")]);
+            let ends: Vec<_> = recorded.only().commands.iter().map(|c| &c.end_state).collect();
+            assert_eq!(*ends[0], End::Untimed(Untimed::NeverStarted, 0), "{mode:?} {method}");
+            assert_eq!(ends.len(), 5, "{mode:?} {method}");
+            assert!(ends[1..].iter().all(|end| matches!(end, End::Timed { .. })), "{ends:?}");
+            let warnings: Vec<_> = recorded
+                .issues
+                .iter()
+                .filter(|i| i.kind.severity() == clscope_analysis::issue::Severity::Warning)
+                .map(|i| i.kind.code())
+                .collect();
+            assert!(warnings.is_empty(), "{mode:?} {method}: {warnings:?}");
+        }
+    }
+}
+
 #[test]
 fn filters_leave_out_what_they_name() {
     let stage = Stage::new(Runtime::Pocl);
@@ -401,7 +429,9 @@ fn commands_without_an_event_and_those_at_exit_say_why_they_have_no_time() {
         let stage = Stage::new(runtime);
         let bare = stage.app(Mode::Bare, "bare", line).run().success();
         for method in ["event", "sync", "off"] {
-            for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
+            // The fake library in a loader's place knows no layers.
+            let modes = Mode::RECORDING.into_iter().filter(|mode| !fake || *mode != Mode::Layer);
+            for mode in modes {
                 stage.forget("t");
                 let with = stage.app(mode, "t", line).env("CLSCOPE_DEVICE_TIMING", method).run();
                 assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);

@@ -57,6 +57,9 @@ pub fn record(stage: &Stage, driver: &str, options: &[&str], app: &str, seconds:
         .arg(stage.join("root"))
         .args(options);
     let run = run.arg("--").arg(a.fixture(app)).arg(seconds);
+    // How long the fake library's kernels run.
+    let fake = stage.join("fake.script");
+    let run = if fake.is_file() { run.env("FAKE_CL_SCRIPT", fake) } else { run };
     stage
         .runtime
         .select(run)

@@ -107,6 +107,10 @@ fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
                 // A call that was left, or three pairs of calls in the middle of one.
                 let lost = if how == "inside" { 20 * 6 } else { 20 };
                 assert_eq!(process.dropped, lost, "{mode:?} {how}");
+                let trace = stage.trace("t").display().to_string();
+                let told = stage.clscope(["report", &trace]).run().success().stderr;
+                let reason = if how == "inside" { "signal handler" } else { "siglongjmp" };
+                assert!(told.contains(reason), "{mode:?} {how}: {told}");
             }
         }
     }
@@ -188,19 +192,85 @@ fn applications_in_a_directory_that_takes_no_files_are_recorded_elsewhere() {
     }
 }
 
+/// The closing line is on a line of its own whatever the application wrote before it, to a file or to
+/// a pipe that both streams lead to. A pipe does not show its last byte: an empty line may be added
+/// there.
 #[test]
 fn the_closing_line_of_a_recording_begins_a_line() {
     let stage = Stage::new(Runtime::Pocl);
     let command = clscope_tests::artifacts().clscope();
-    for (words, before) in [("partial", "partial\n"), ("whole\\n", "whole\n")] {
+    let said = |words: &str, streams: &str| {
         stage.forget("t");
-        let script = format!(
-            "'{}' record -f -o t -- sh -c \"printf '{words}' >&2\" 2>said",
-            command.display()
-        );
+        let script =
+            format!("{{ '{}' record -f -o t -- sh -c \"{words}\" {streams}", command.display());
         stage.program(Mode::Bare, "t", "sh").args(["-c", &script]).run().success();
-        let said = std::fs::read_to_string(stage.join("said")).unwrap();
-        let rest = said.strip_prefix(before).unwrap_or_else(|| panic!("{said:?}"));
-        assert!(rest.starts_with("clscope: ") && !rest.contains("\n\n"), "{said:?}");
+        std::fs::read_to_string(stage.join("said")).unwrap()
+    };
+    for (words, before) in
+        [("printf partial >&2", "partial\n"), ("echo whole >&2", "whole\n"), ("true", "")]
+    {
+        let text = said(words, "; } 2>said");
+        let rest = text.strip_prefix(before).unwrap_or_else(|| panic!("{text:?}"));
+        assert!(rest.starts_with("clscope: ") && !rest.contains("\n\n"), "{text:?}");
+    }
+    for words in ["printf partial >&2", "printf partial", "echo whole", "true"] {
+        for streams in ["2>&1; } | cat >said", "2>&1 >&2; } 2>&1 | cat >said"] {
+            let text = said(words, streams);
+            let own: Vec<&str> = text.lines().filter(|l| l.contains("clscope: ")).collect();
+            assert!(!own.is_empty(), "{words}: {text:?}");
+            assert!(own.iter().all(|l| l.starts_with("clscope: ")), "{words}: {text:?}");
+            assert!(!text.contains("\n\n\n"), "{words}: {text:?}");
+        }
+    }
+}
+
+/// A container or chroot may lack /proc: the application runs there, and so does its recording.
+#[test]
+fn applications_in_a_world_without_proc_are_recorded() {
+    use clscope_tests::{Limited, skip};
+    let allowed = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", "umount -l /proc && test ! -e /proc/self"])
+        .ended()
+        .status
+        .success();
+    if !allowed {
+        return skip("unshare may not take /proc away here (it needs CAP_SYS_ADMIN)", false);
+    }
+    let app = clscope_tests::artifacts().fixture("linked");
+    let script = r#"umount -l /proc && exec "$0" "$@""#;
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        // Compiled before: a runtime's compiler may need /proc for itself.
+        stage.app(Mode::Bare, "bare", "linked 3").run().success();
+        let without = |mode: Mode| {
+            stage.program(mode, "t", "unshare").args(["-m", "sh", "-c", script]).arg(&app).arg("3")
+        };
+        let bare = without(Mode::Bare).run();
+        // Intel's runtime finds no device without it.
+        let runs = bare.status.success();
+        assert!(runs || runtime != Runtime::Pocl, "{}", bare.stderr);
+        let launches = if runs { 3 } else { 0 };
+        for mode in [Mode::Preload, Mode::Layer, Mode::Audit] {
+            stage.forget("t");
+            let with = without(mode).run();
+            assert_eq!(with.seen(), bare.seen(), "{mode:?}: {}", with.stderr);
+            let recorded = Recorded::read(&[&stage.trace("t")]);
+            assert_eq!(recorded.only().launches(None), launches, "{mode:?} {runtime:?}");
+        }
+        stage.forget("t");
+        let command = clscope_tests::artifacts().clscope();
+        let with = stage
+            .program(Mode::Bare, "t", "unshare")
+            .args(["-m", "sh", "-c", script])
+            .arg(&command)
+            .args(["record", "-q", "-f", "-o"])
+            .arg(stage.trace("t"))
+            .arg("--")
+            .arg(&app)
+            .arg("3")
+            .run();
+        assert_eq!(with.seen(), bare.seen(), "record: {}", with.stderr);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        assert_eq!(recorded.only().launches(None), launches, "record {runtime:?}");
     }
 }

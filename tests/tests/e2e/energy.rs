@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A plane of an emulated package: its zone, its name, its watts.
+pub type Plane = (&'static str, &'static str, f64);
 /// Watts of the emulated package; its cores, its graphics plane and its memory.
-const WATTS: [(&str, &str, f64); 4] = [
+const WATTS: [Plane; 4] = [
     ("intel-rapl:0", "package-0", 20.0),
     ("intel-rapl:0:0", "core", 12.0),
     ("intel-rapl:0:1", "uncore", 3.0),
@@ -22,17 +24,17 @@ const RANGE: u64 = 262_143_328_850;
 /// What the counters show first: all wrap once, some joules later; or never in a test, with much
 /// behind them to lose.
 const SOON: u64 = RANGE - 4_000_000;
-const LATE: u64 = 5_000_000_000;
+pub const LATE: u64 = 5_000_000_000;
 
 /// An emulated powercap tree whose counters rise while it lives.
-struct Tree {
-    root: PathBuf,
+pub struct Tree {
+    pub root: PathBuf,
     counters: Vec<(File, f64)>,
     start: u64,
 }
 
 /// What a tree did while something ran.
-struct Shown {
+pub struct Shown {
     /// Longest time in which the counters stood still, in seconds: a busy machine may keep us from
     /// raising them.
     still: f64,
@@ -41,17 +43,22 @@ struct Shown {
 impl Shown {
     /// How far a mean over `seconds` may be off, as a share: the counters are late by up to that
     /// time at either end, and so is the sampler's reading of its clock by some milliseconds.
-    fn tolerance(&self, seconds: f64) -> f64 {
+    pub fn tolerance(&self, seconds: f64) -> f64 {
         2.0 * (self.still + 0.01) / seconds
     }
 }
 
 impl Tree {
     fn new(root: &Path, start: u64) -> Self {
+        Self::of(root, start, &WATTS)
+    }
+
+    /// A package with these planes.
+    pub fn of(root: &Path, start: u64, planes: &[Plane]) -> Self {
         // Built before the counters' time begins.
         clscope_tests::artifacts();
         let mut counters = Vec::new();
-        for (zone, name, watts) in WATTS {
+        for &(zone, name, watts) in planes {
             let folder = root.join("sys/class/powercap").join(zone);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("name"), format!("{name}\n")).unwrap();
@@ -76,7 +83,7 @@ impl Tree {
     /// Records two_powers with options while the counters rise. The application goes on until the
     /// sampler has stored readings of its work in `lost.len()` goes; with the nth go so many microjoules are
     /// lost to the counters, as on a reset.
-    fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
+    pub fn record(&self, stage: &Stage, options: &[&str], lost: &[u64]) -> Shown {
         let (goes_on, stop) = (AtomicBool::new(false), stage.join("stop"));
         let begun = stage.join("stop.begun");
         let readings = stage.trace("t").join("sensors.clt");
@@ -116,7 +123,7 @@ impl Tree {
     }
 }
 
-fn energy(stage: &Stage, arguments: &[&str]) -> Value {
+pub fn energy(stage: &Stage, arguments: &[&str]) -> Value {
     let trace = stage.trace("t").display().to_string();
     let finished =
         stage.clscope(["report", &trace, "--format", "json"]).args(arguments).run().success();
@@ -138,7 +145,11 @@ fn record(stage: &Stage, options: &[&str], arguments: &[&str]) {
     let app = clscope_tests::artifacts().fixture("two_powers").display().to_string();
     let trace = stage.trace("t").display().to_string();
     let all = ["record", "-q", "-f", "-o", &trace, "--device-timing", "event"];
-    stage.clscope(all.iter().chain(options)).args(["--", &app]).args(arguments).run().success();
+    let run = stage.clscope(all.iter().chain(options)).args(["--", &app]).args(arguments);
+    // How long the fake library's kernels run.
+    let script = stage.join("fake.script");
+    let run = if script.is_file() { run.env("FAKE_CL_SCRIPT", script) } else { run };
+    run.run().success();
 }
 
 /// A trace `t.clscope` with joules: two_powers beside an emulated package.
@@ -148,7 +159,7 @@ pub fn emulated(stage: &Stage) {
     tree.record(stage, &["--sysfs-root", &root, "--idle-window", "0.3"], &[0, 0, 0]);
 }
 
-fn number(of: &Value) -> f64 {
+pub fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("a number is missing: {of}"))
 }
 

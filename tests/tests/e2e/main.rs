@@ -13,6 +13,7 @@ mod energy;
 mod faults;
 mod goldens;
 mod hostile_traces;
+mod integrated_gpu;
 mod loading;
 mod markers;
 mod merging;

@@ -9,6 +9,7 @@ use clscope_trace::defs::{
     Geometry, Kernel, Mix, Module, Platform, Process as ProcessDef, Program, Queue, Replay,
     Resources, Thread, Warning,
 };
+use clscope_trace::record::DropReason;
 use clscope_trace::stream::{Block, Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
@@ -260,6 +261,7 @@ impl<'a> Process<'a> {
         }
         let (mut in_calls, mut dropped_untold, mut next_blocks) =
             (Vec::new(), 0u64, HashMap::new());
+        let mut untold: BTreeMap<Option<DropReason>, u64> = BTreeMap::new();
         if let Some(file) = &ring
             && let Some(found) = check(file, FileKind::Ring, &header, &mut issues)
         {
@@ -267,6 +269,16 @@ impl<'a> Process<'a> {
             let mut rings = Rings::new(file.bytes);
             for ring in rings.by_ref() {
                 dropped_untold = dropped_untold.saturating_add(ring.dropped);
+                let failed = ring.failed.map(|failed| failed.min(ring.dropped));
+                let (reason, others) = match failed {
+                    Some(failed) => (Some(DropReason::Reentered), ring.dropped - failed),
+                    None => (None, ring.dropped),
+                };
+                let failed = (Some(DropReason::WriteFailed), failed.unwrap_or(0));
+                for (reason, records) in [failed, (reason, others)] {
+                    let all = untold.entry(reason).or_default();
+                    *all = all.saturating_add(records);
+                }
                 let thread = ThreadIndex(ring.block.thread);
                 in_calls.extend(ring.in_call.map(|(function, begin)| InCall {
                     thread,
@@ -317,8 +329,8 @@ impl<'a> Process<'a> {
         if missing > 0 {
             issues.push(IssueKind::MissingBlocks { threads, blocks: missing });
         }
-        if dropped_untold > 0 {
-            issues.push(IssueKind::Dropped { records: dropped_untold, reason: None });
+        for (reason, records) in untold.into_iter().filter(|(_, records)| *records > 0) {
+            issues.push(IssueKind::Dropped { records, reason });
         }
         if read_defs && definitions.exit.is_none() {
             issues.push(IssueKind::NotEnded);

@@ -211,7 +211,7 @@ impl IssueKind {
             Self::Untimed { reason: Untimed::NotAvailable | Untimed::QueryFailed, .. } => {
                 "record with --device-timing sync for host-side times"
             }
-            Self::Untimed { reason: Untimed::Failed, .. } => {
+            Self::Untimed { reason: Untimed::Failed | Untimed::NeverStarted, .. } => {
                 "the application's commands failed: see the API errors"
             }
             Self::OrphanTimings { .. } => {

@@ -41,8 +41,9 @@ pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "clscope: {}", line(&text.to_string()));
 }
 
-/// Moves on to a line of our own where an application that shares stderr ended in the middle of
-/// one. A pipe shows neither.
+/// Moves on to a line of our own where an application that shares stderr may have ended in the
+/// middle of one. A pipe does not say what was written to it last: there an empty line may come of
+/// it.
 pub fn own_line() {
     use std::io::IsTerminal;
     let mut stderr = std::io::stderr();
@@ -53,25 +54,29 @@ pub fn own_line() {
             let blanks = " ".repeat(usize::from(columns).saturating_sub(1));
             let _ = write!(stderr, "{blanks}\r");
         }
-    } else if ends_in_a_line(Path::new("/proc/self/fd/2")) {
+    } else if !at_a_lines_beginning(Path::new("/proc/self/fd/2")).unwrap_or(false) {
         let _ = writeln!(stderr);
     }
 }
 
-/// Whether a path is of a regular file whose last line has no end.
-fn ends_in_a_line(path: &Path) -> bool {
-    let last = || -> std::io::Result<u8> {
-        use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(Error::from(ErrorKind::Unsupported));
-        }
-        let mut file = std::fs::File::open(path)?;
-        let mut last = [0];
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        Ok(last[0])
-    };
-    last().is_ok_and(|byte| byte != b'\n')
+/// Whether what is written next to a path begins a line.
+///
+/// # Errors
+/// If that cannot be known: it is no regular file, or may not be read.
+fn at_a_lines_beginning(path: &Path) -> std::io::Result<bool> {
+    use std::io::{Error, ErrorKind, Read, Seek, SeekFrom};
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(Error::from(ErrorKind::Unsupported));
+    }
+    if found.len() == 0 {
+        return Ok(true);
+    }
+    let mut file = std::fs::File::open(path)?;
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 /// Writes a file under a temporary name beside it and renames it, so that no reader ever sees half

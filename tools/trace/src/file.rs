@@ -45,6 +45,8 @@ pub mod ring {
     pub const SIZE: usize = 4;
     /// u32 thread index + 1.
     pub const THREAD: usize = 8;
+    /// u32 1 + how many of [`DROPPED`] are for want of room in the trace; 0 where that is not told.
+    pub const FAILED: usize = 12;
     /// u64 base time of the block being filled.
     pub const BASE: usize = 16;
     /// u64 sequence number and bytes published.

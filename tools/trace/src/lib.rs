@@ -67,7 +67,7 @@
 //! | 0 | u32 | magic `0x31474e52` (`RNG1`) |
 //! | 4 | u32 | size of the region in bytes, a multiple of 4096 |
 //! | 8 | u32 | thread index + 1, 0 when the region is free |
-//! | 12 | u32 | reserved |
+//! | 12 | u32 | 1 + how many of the records counted at 40 were dropped because the trace could not be written (at most 2^32 - 2); the others came in the middle of another call. 0 where that is not told (before 1.2) |
 //! | 16 | u64 | base of the block being filled, as in a block header |
 //! | 24 | u64 | position: sequence number (high 32 bits) and bytes published (low 32 bits) of the block being filled |
 //! | 32 | u64 | drained: blocks of this thread with a smaller sequence number are in segments |

@@ -223,6 +223,7 @@ reasons! {
         ProfilingSwitchedOff = 10, "the application switched profiling off on its queue";
         NoEvent = 11, "its function gives no event, so that nobody can time it";
         Exiting = 12, "the process was ending when it was enqueued";
+        NeverStarted = 13, "the runtime never started it: a command that it waits for had failed";
     }
 }
 
@@ -232,6 +233,7 @@ reasons! {
         Unknown = 0, "for a reason this version does not know";
         WriteFailed = 1, "the trace could not be written (disk full or a limit)";
         Reentered = 2, "the call came from a signal handler in the middle of another call";
+        Left = 4, "the call was left by siglongjmp and never returned";
     }
 }
 

@@ -108,6 +108,9 @@ pub struct Ring<'a> {
     pub block: Block<'a>,
     /// Records dropped that no `Dropped` record reports.
     pub dropped: u64,
+    /// How many of these could not be written; the others came in the middle of another call. `None`
+    /// where that is not told.
+    pub failed: Option<u64>,
     /// The call the thread was in: function and host time of its beginning.
     pub in_call: Option<(u16, u64)>,
 }
@@ -172,6 +175,7 @@ impl<'a> Iterator for Rings<'a> {
                     payload: if drained { &[] } else { payload },
                 },
                 dropped: wide(ring::DROPPED),
+                failed: field(ring::FAILED).checked_sub(1).map(u64::from),
                 in_call: (call & 0xffff)
                     .checked_sub(1)
                     .map(|function| (function as u16, wide(ring::CALL_BEGIN))),

@@ -112,6 +112,7 @@ fn ring_and_control_page() {
             ring::MAGIC,
             ring::SIZE,
             ring::THREAD,
+            ring::FAILED,
             ring::BASE,
             ring::POSITION,
             ring::DRAINED,
@@ -119,7 +120,7 @@ fn ring_and_control_page() {
             ring::CALL,
             ring::CALL_BEGIN,
         ],
-        [0, 4, 8, 16, 24, 32, 40, 48, 56]
+        [0, 4, 8, 12, 16, 24, 32, 40, 48, 56]
     );
     // The sequence number is the upper half of the position, the bytes published the lower.
     let region = at(
@@ -128,6 +129,7 @@ fn ring_and_control_page() {
             (4096, 4, 0x3147_4e52),
             (4100, 4, 4096),
             (4104, 4, 8),
+            (4108, 4, 3),
             (4112, 8, 1000),
             (4120, 4, 16),
             (4124, 4, 5),
@@ -142,6 +144,7 @@ fn ring_and_control_page() {
     assert_eq!(read.len(), 1);
     assert_eq!((read[0].block.thread, read[0].block.sequence, read[0].block.base), (7, 5, 1000));
     assert_eq!((read[0].block.payload.len(), read[0].dropped), (16, 6));
+    assert_eq!(read[0].failed, Some(2));
     assert_eq!(read[0].in_call, Some((96, 44)));
 }
 
@@ -407,11 +410,14 @@ fn numbers_of_reasons_and_kinds() {
         Untimed::ProfilingSwitchedOff,
         Untimed::NoEvent,
         Untimed::Exiting,
+        Untimed::NeverStarted,
     ];
     for (number, reason) in reasons.into_iter().enumerate() {
         assert_eq!((reason as usize, Untimed::from_u32(number as u32)), (number, reason));
     }
     assert_eq!(DropReason::from_u64(3), DropReason::Unknown, "reserved: it was never written");
+    let drops = [DropReason::WriteFailed, DropReason::Reentered, DropReason::Left];
+    assert_eq!(drops.map(|reason| reason as u64), [1, 2, 4]);
     let kinds = [
         K::Other,
         K::NdRange,
