@@ -29,6 +29,10 @@ const QUEUE_SHIFT: u32 = 44;
 const HELD: u64 = 1 << 62;
 /// The queue was given the profiling bit by us.
 const UNPROFILED: u64 = 1 << 61;
+/// The application is expected to query its time, which is not recorded yet.
+const AWAITED: u64 = 1 << 60;
+/// Awaited, and chosen for timing: if the application does not query it, the recorder does.
+const CHOSEN: u64 = 1 << 63;
 
 impl Tables {
     fn new() -> Self {
@@ -135,14 +139,38 @@ pub struct EventFacts {
     pub held: bool,
     /// Whether the application created its queue without profiling and we added it.
     pub unprofiled: bool,
+    /// Whether the application is expected to query its time.
+    pub awaited: bool,
+    /// Awaited, and chosen for timing.
+    pub chosen: bool,
     /// Index of its queue, 0 if it has none or an unknown one.
     pub queue: u16,
 }
 
+/// Who records the time of a command with an event of the application's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// Nobody.
+    Nobody,
+    /// The recorder, which holds a reference.
+    Held,
+    /// The application queries it.
+    Awaited {
+        /// If it does not, the recorder does.
+        chosen: bool,
+    },
+}
+
 /// Remembers the event of a command.
-pub fn event_created(event: H, command: u64, queue: u16, held: bool, unprofiled: bool) {
+pub fn event_created(event: H, command: u64, queue: u16, timing: Timing, unprofiled: bool) {
     if let Some(t) = tables() {
-        let flags = if held { HELD } else { 0 } | if unprofiled { UNPROFILED } else { 0 };
+        let timing = match timing {
+            Timing::Nobody => 0,
+            Timing::Held => HELD,
+            Timing::Awaited { chosen: false } => AWAITED,
+            Timing::Awaited { chosen: true } => AWAITED | CHOSEN,
+        };
+        let flags = timing | if unprofiled { UNPROFILED } else { 0 };
         t.events.set(
             event as u64,
             (command & COMMAND_MASK) | (u64::from(queue) << QUEUE_SHIFT) | flags,
@@ -160,6 +188,20 @@ pub fn event_let_go(event: H, command: u64) {
     }
 }
 
+/// The time of an awaited command is recorded, or will not be by the application. `false` where
+/// another thread was first, or the handle is another command's by now. `held`: the recorder has
+/// taken a reference, and will record it.
+pub fn event_answered(event: H, command: u64, held: bool) -> bool {
+    let Some(t) = tables() else { return false };
+    let now = t.events.get(event as u64);
+    if now & COMMAND_MASK != command || now & AWAITED == 0 {
+        return false;
+    }
+    let next = now & !(AWAITED | CHOSEN) | if held { HELD } else { 0 };
+    t.events.set(event as u64, next);
+    true
+}
+
 /// What is known of an event.
 pub fn event(event: H) -> Option<EventFacts> {
     let value = tables()?.events.get(event as u64);
@@ -167,6 +209,8 @@ pub fn event(event: H) -> Option<EventFacts> {
         command: value & COMMAND_MASK,
         held: value & HELD != 0,
         unprofiled: value & UNPROFILED != 0,
+        awaited: value & AWAITED != 0,
+        chosen: value & CHOSEN != 0,
         queue: (value >> QUEUE_SHIFT) as u16,
     })
 }

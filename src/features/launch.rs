@@ -7,6 +7,7 @@ use crate::abi::entry::{H, Site};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
 use crate::facts::geometry::Geometry;
+use crate::facts::objects::Timing;
 use crate::facts::{objects, platforms};
 use crate::recording::guard::{self, Thread};
 use crate::recording::ring;
@@ -27,6 +28,8 @@ pub struct Plan {
     timed: bool,
     /// Left out by the sampling method.
     left_out: bool,
+    /// The application is expected to query its time.
+    awaited: bool,
     /// Left out, and a transfer: NVIDIA's driver gives it an event of its own, and times that where
     /// the queue profiles.
     own_event: bool,
@@ -104,6 +107,8 @@ pub fn plan<'a>(
         };
         (plan.timed, plan.left_out, plan.probability) = (timed, !timed, probability);
         plan.own_event = !timed && !kind.is_kernel();
+        plan.awaited =
+            sampler.leaves_out() && known.is_some_and(|q| q.index != 0 && q.reads.expected());
         if !timed {
             plan.why = None;
         }
@@ -136,6 +141,7 @@ impl Plan {
         slot_allowed: false,
         timed: false,
         left_out: false,
+        awaited: false,
         own_event: false,
         probability: 0.0,
         repeated: false,
@@ -160,6 +166,7 @@ impl Plan {
     /// The event slot to pass: the application's, or ours where it passed NULL.
     #[inline(always)]
     pub fn slot(&mut self, asked: *mut H) -> *mut H {
+        self.awaited &= !asked.is_null();
         if let (Some(queue), true) = (self.queue, self.timed || !asked.is_null() || self.own_event)
         {
             queue.switch.turn(queue, self.timed);
@@ -259,6 +266,7 @@ pub unsafe fn record<'a>(
             | bit(what.blocking, flag::BLOCKING)
             | bit(plan.timed, flag::TIMED)
             | bit(plan.left_out, flag::NOT_SAMPLED)
+            | bit(plan.awaited, flag::READ)
             | bit(app_profiling, flag::APP_PROFILING)
             | bit(plan.repeated, flag::REPEATED);
         let (count, list) = what.waits;
@@ -300,16 +308,24 @@ pub unsafe fn record<'a>(
     {
         // The duration of a transfer's call does not show the price of its event.
         let ticks = if transfer { u64::MAX } else { end.wrapping_sub(begin) };
-        sampler.launched(local(), plan.timed, ticks, end);
+        sampler.launched(local(), plan.timed && !plan.awaited, ticks, end);
     }
     let event = if plan.ours { plan.event } else { theirs };
     if event.is_null() {
         return command;
     }
-    let timed = plan.timed && (plan.ours || held(what.site, event));
+    let timed = plan.timed && !plan.awaited && (plan.ours || held(what.site, event));
     if !plan.ours {
         let unprofiled = queue.is_some_and(|q| q.profiling_added) && !app_profiling;
-        objects::event_created(event, command, queue.map_or(0, |q| q.index), timed, unprofiled);
+        let timing = match timed {
+            _ if plan.awaited => {
+                queue.inspect(|q| q.reads.marked());
+                Timing::Awaited { chosen: plan.timed }
+            }
+            true => Timing::Held,
+            false => Timing::Nobody,
+        };
+        objects::event_created(event, command, queue.map_or(0, |q| q.index), timing, unprofiled);
     }
     if let (true, Some(queue)) = (timed, queue) {
         // Asked before the event is handed over: afterwards any thread may harvest and release it.

@@ -53,7 +53,7 @@ fn make(t: &Thread) {
 
 /// The calling thread's counts for sampling.
 #[inline(always)]
-fn sampling(t: &Thread) -> &Local {
+pub fn sampling(t: &Thread) -> &Local {
     // SAFETY: this thread's own, live as long as the thread's reference; shared references only are
     // made of this part.
     unsafe { &(*launches(t)).sampling }

@@ -8,7 +8,7 @@ use crate::facts::info;
 use crate::facts::objects;
 use crate::facts::user_events;
 use crate::features::device_time;
-use crate::hooks::callbacks;
+use crate::hooks::{callbacks, enqueue};
 use crate::recording;
 use crate::recording::guard;
 use crate::runtime::functions as api;
@@ -188,14 +188,27 @@ pub unsafe fn clGetEventProfilingInfo(
         // SAFETY: as above.
         guard::real_call(&entered, || unsafe { real(event, param_name, size, value, size_ret) })
     };
+    let end = recording::now();
+    let thread = entered.thread;
     let small = (param_name < 1 << 16).then_some(param_name);
-    entered.plain(
+    entered.plain_at(
         site.function,
         code,
         || objects::event_id(event),
         small,
         || [objects::event_word(event), u64::from(param_name)],
+        end,
     );
+    if let (0, false, Some(facts), true) = (code, unprofiled, known, size >= 8 && !value.is_null())
+        && facts.queue != 0
+        && device_time::current().is_some_and(|d| d.sampler.is_some())
+    {
+        // SAFETY: the runtime has just written a cl_ulong there, wherever that is.
+        let value = unsafe { value.cast::<u64>().read_unaligned() };
+        let local = || enqueue::sampling(thread);
+        let told = || device_time::queried(thread, local, (event, facts), (param_name, value), end);
+        guard::unseen(|| guard::protect((), told));
+    }
     code
 }
 
@@ -230,6 +243,10 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     let Some(entered) = guard::enter(site) else { return unsafe { real(event) } };
     // The handle may be another event's by the time the record is written.
     let command = objects::event_word(event);
+    if let Some(facts) = objects::event(event).filter(|facts| facts.awaited) {
+        let thread = entered.thread;
+        guard::unseen(|| guard::protect((), || device_time::released(thread, event, facts)));
+    }
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event) });
     entered.plain(site.function, code, || command as u32, Some(0), || [command]);

@@ -56,7 +56,7 @@ pub fn outermost_unrecorded() -> bool {
 /// wait lists can name it.
 pub fn foreign_event(event: H) -> u64 {
     let command = objects::new_command();
-    objects::event_created(event, command, 0, false, false);
+    objects::event_created(event, command, 0, objects::Timing::Nobody, false);
     command
 }
 

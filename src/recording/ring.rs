@@ -284,6 +284,11 @@ pub fn timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
     );
 }
 
+/// The stamps of a command that the application has queried.
+pub fn read_timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::read_timing(command, stamps, d)), &[]);
+}
+
 /// A command has no time.
 pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, time: u64) {
     write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);

@@ -5,6 +5,7 @@
 
 mod markers;
 mod pending;
+mod read;
 mod reaper;
 mod sampling;
 mod switch;
@@ -23,6 +24,7 @@ use clscope_trace::record::Untimed;
 use clscope_trace::values::DeviceTiming;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
+pub use read::{queried, released};
 pub use sampling::Local;
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -62,6 +64,8 @@ pub struct Queue {
     pub app_profiling: AtomicBool,
     /// Whether we added the profiling bit.
     pub profiling_added: bool,
+    /// Times that the application queries itself.
+    pub reads: read::Reads,
     /// Switches our profiling off for what is not timed.
     pub switch: switch::Switch,
     /// Ties the device's clock to the host's.
@@ -200,6 +204,7 @@ pub fn queue_created(device: &Device, new: NewQueue) -> &'static Queue {
         ),
         app_profiling: AtomicBool::new(new.properties & cl::CL_QUEUE_PROFILING_ENABLE != 0),
         profiling_added: new.profiling_added,
+        reads: read::Reads::default(),
         switch: switch::Switch::new(new.switches),
         markers: markers::Markers::new(new.markers && device.timing != DeviceTiming::Off),
         counted: AtomicBool::new(false),

@@ -11,6 +11,7 @@
 //! launches plus what harvesting takes, so that all together stays below the budget.
 #![forbid(unsafe_code)]
 
+use super::read::Asked;
 use crate::recording;
 use clscope_trace::record::{CommandKind, size_class};
 use std::cell::Cell;
@@ -98,6 +99,8 @@ pub struct Local {
     /// Launches and ticks, as in the sampler: timed, untimed.
     timed: Cell<(u64, u64)>,
     untimed: Cell<(u64, u64)>,
+    /// What the application queried last.
+    pub(super) asked: Cell<Asked>,
 }
 
 impl Local {
@@ -109,6 +112,7 @@ impl Local {
             launches: Cell::new(0),
             timed: Cell::new((0, 0)),
             untimed: Cell::new((0, 0)),
+            asked: Cell::new(Asked::NOTHING),
         }
     }
 
@@ -149,6 +153,12 @@ impl Sampler {
             until: AtomicU64::new(0),
             setting: AtomicBool::new(false),
         }
+    }
+
+    /// Whether commands are left out.
+    #[inline]
+    pub fn leaves_out(&self) -> bool {
+        self.sampling.load(Ordering::Relaxed)
     }
 
     /// Whether to time the launch number `nth` (from 0) of its kernel, and the probability that

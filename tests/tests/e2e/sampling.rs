@@ -128,3 +128,44 @@ fn transfers_that_are_left_out_are_not_timed_by_the_runtime_either() {
     let [left_out, timed] = own("Some other");
     assert!(left_out > 1600 && timed == left_out, "{timed} of {left_out}");
 }
+
+/// What an application queries of itself needs no sampling: its sum is the report's, to the nanosecond,
+/// and what it does not query is estimated as ever.
+#[test]
+fn times_that_the_application_queries_are_taken_from_it() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        for mode in [Mode::Preload, Mode::Layer] {
+            for (line, every) in [
+                ("times_itself 3000 1", 1),
+                ("times_itself 3000 1 64", 1),
+                ("times_itself 3000 3", 3),
+                ("times_itself 3000 0", 0),
+            ] {
+                stage.forget("t");
+                let app = stage.app(mode, "t", line).env("CLSCOPE_DEVICE_TIMING", "sample");
+                let printed = app.run().success().stdout;
+                let words: Vec<u64> = printed.split(' ').filter_map(|w| w.parse().ok()).collect();
+                let [told, sum] = words[..] else { panic!("{printed}") };
+                let report = stage.clscope(["report", "--format", "json", "t.clscope"]).run();
+                let report: Value = serde_json::from_str(&report.success().stdout).unwrap();
+                let kernel = &report["kernels"][0];
+                let of = |what: &str| kernel[what].as_u64().unwrap();
+                let timed = kernel["time_ns"]["count"].as_u64().unwrap();
+                assert_eq!((of("count"), of("left_out") + timed), (3000, 3000), "{line}: {kernel}");
+                if every == 1 {
+                    // What was enqueued before it first queried anything may be left out.
+                    let before = if line.ends_with("64") { 64 } else { 0 };
+                    assert_eq!(told, 3000);
+                    assert!(of("left_out") <= before, "{line}: {kernel}");
+                    let total = kernel["time_ns"]["total"].as_f64().unwrap();
+                    let exact = of("left_out") > 0 || (total - sum as f64).abs() < 1.0;
+                    assert!(exact, "{line}: {total} {sum}");
+                } else {
+                    // Those queried, the first sixteen, and some of the others by chance.
+                    assert!(timed > told && of("left_out") > 0, "{line}: {timed} of {told}");
+                }
+            }
+        }
+    }
+}

@@ -20,6 +20,10 @@ use std::collections::{BinaryHeap, VecDeque};
 /// harvest may be recorded first). More than these wait in vain: their commands' records are lost.
 const EARLY_OUTCOMES: usize = 1 << 14;
 
+/// Commands that the application may still query the time of, kept for each process. The recorder
+/// marks 8,192 for each queue at most; of more than these, the oldest stay without a time.
+const AWAITED_READS: usize = 1 << 16;
+
 /// What the merge found besides events, per process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -89,17 +93,34 @@ struct Pending<'a> {
     enqueued: Enqueued<'a>,
 }
 
+impl<'a> Pending<'a> {
+    /// Left out by sampling, and not queried by the application.
+    fn without_time(self, process: ProcessIndex) -> Event<'a> {
+        Event::Command(Command {
+            process,
+            thread: self.thread,
+            call: self.call,
+            enqueued: self.enqueued,
+            outcome: Outcome::Untimed { reason: Untimed::NotSampled, detail: 0 },
+        })
+    }
+}
+
 /// What is known of the commands of one process.
 #[derive(Default)]
 struct InFlight<'a> {
     pending: IdMap<Pending<'a>>,
     early: IdMap<(HostNs, Early)>,
     early_order: VecDeque<u64>,
+    /// Commands of `pending` that were left out, whose time the application may query; in order.
+    reads: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy)]
 enum Early {
     Timing([u64; 4]),
+    /// Queried by the application: known for certain, whatever the sampling decided.
+    Read([u64; 4]),
     Untimed(Untimed, i32),
 }
 
@@ -239,6 +260,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 Taken::Nothing
             }
             Record::Timing { command, stamps } => Taken::Outcome(command, Early::Timing(stamps)),
+            Record::ReadTiming { command, stamps } => Taken::Outcome(command, Early::Read(stamps)),
             Record::Untimed { command, reason, detail } => {
                 Taken::Outcome(command, Early::Untimed(reason, detail))
             }
@@ -344,6 +366,15 @@ impl<'t, 'a> Merge<'t, 'a> {
         if let Some((at, outcome)) = early {
             let event = self.done(process, pending, at, outcome);
             self.ready.push_back(event);
+        } else if command.flags & (flag::TIMED | flag::READ) == flag::READ {
+            in_flight.pending.insert(command.id, pending);
+            in_flight.reads.push_back(command.id);
+            if in_flight.reads.len() > AWAITED_READS
+                && let Some(oldest) = in_flight.reads.pop_front()
+                && let Some(unread) = in_flight.pending.remove(&oldest)
+            {
+                self.ready.push_back(unread.without_time(process));
+            }
         } else if command.flags & flag::TIMED == 0 {
             // Without a record of its own the reason is the process's method.
             let unsaid = if command.flags & flag::NOT_SAMPLED != 0 {
@@ -371,17 +402,20 @@ impl<'t, 'a> Merge<'t, 'a> {
     fn done(
         &mut self,
         process: ProcessIndex,
-        pending: Pending<'a>,
+        mut pending: Pending<'a>,
         at: HostNs,
         outcome: Early,
     ) -> Event<'a> {
+        if let Early::Read(_) = outcome {
+            pending.enqueued.record.certain();
+        }
         let outcome = match outcome {
             Early::Untimed(reason, detail) => Outcome::Untimed { reason, detail },
-            Early::Timing(stamps) if !crate::align::possible(stamps) => {
+            Early::Timing(stamps) | Early::Read(stamps) if !crate::align::possible(stamps) => {
                 self.tally[process.0 as usize].impossible_stamps += 1;
                 Outcome::Untimed { reason: Untimed::NotAvailable, detail: 0 }
             }
-            Early::Timing(stamps) => {
+            Early::Timing(stamps) | Early::Read(stamps) => {
                 let queue = pending.enqueued.record.queue;
                 let placed = self.alignment.and_then(|a| {
                     a.place(process, queue, stamps, pending.call.begin, at, &mut self.device_hints)
@@ -414,6 +448,9 @@ impl<'t, 'a> Merge<'t, 'a> {
             pending.sort_unstable_by_key(|(id, _)| *id);
             let process_index = ProcessIndex(index as u32);
             self.ready.extend(pending.into_iter().map(|(_, p)| {
+                if p.enqueued.record.flags & flag::TIMED == 0 {
+                    return p.without_time(process_index);
+                }
                 let outcome = Outcome::Unfinished(reason);
                 Event::Command(Command {
                     process: process_index,

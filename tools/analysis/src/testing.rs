@@ -185,6 +185,12 @@ impl ThreadBuilder {
         self
     }
 
+    /// Stamps of a command that the application queried.
+    pub fn read_timing(&mut self, at: u64, command: u64, stamps: [u64; 4]) -> &mut Self {
+        self.put(at, 0, |out, delta, _| words(out, &record::read_timing(command, stamps, delta)));
+        self
+    }
+
     /// A command without time.
     pub fn untimed(&mut self, at: u64, command: u64, reason: Untimed) -> &mut Self {
         self.put(at, 0, |out, delta, _| words(out, &record::untimed(command, reason, 0, delta)));

@@ -182,6 +182,56 @@ fn commands_without_an_outcome_of_their_own_take_the_methods_reason() {
     }
 }
 
+/// What the application queried is known for certain, chosen or not; what it did not query keeps what
+/// sampling decided.
+#[test]
+fn times_that_the_application_queried_are_certain() {
+    let mut p = ProcessBuilder::standard(HostModel::default(), 7, 1);
+    let awaited = |id, timed| {
+        let of = CommandSpec::sampled(id, 1, 1, 0.25, timed);
+        CommandSpec { flags: of.flags | flag::READ, ..of }
+    };
+    let stamps = |id: u64| [1_100, 1_200, 1_300, 1_400].map(|t| 5_000_000_000 + 1_000 * id + t);
+    for (id, timed) in [(1, false), (2, true), (3, false), (4, true), (5, false)] {
+        p.thread(0).enqueue(1_000 * id, 1_000 * id + 50, &awaited(id, timed));
+    }
+    p.thread(0).read_timing(7_000, 1, stamps(1));
+    p.thread(0).read_timing(7_100, 2, stamps(2));
+    // Chosen, and not queried.
+    p.thread(0).timing(7_200, 4, stamps(4));
+    p.thread(0).read_timing(7_300, 5, stamps(5));
+    p.exit(9_000, 0);
+    let bytes = [p.build()];
+    let trace = open(&bytes);
+    let mut events = trace.events(None);
+    let mut seen = Vec::new();
+    for event in events.by_ref() {
+        if let Event::Command(c) = event {
+            let timed = matches!(c.outcome, Outcome::Timed(_));
+            let record = &c.enqueued.record;
+            seen.push((record.id, timed, record.probability(), c.enqueued.has(flag::NOT_SAMPLED)));
+        }
+    }
+    assert!(events.tally().iter().all(|t| t.orphan_timings == 0));
+    assert_eq!(
+        seen,
+        [
+            (1, true, Some(1.0), false),
+            (2, true, Some(1.0), false),
+            (4, true, Some(0.25), false),
+            (5, true, Some(1.0), false),
+            (3, false, Some(0.25), true),
+        ]
+    );
+    // The sum knows those three, and the one that was chosen stands for itself and the others that
+    // were not queried.
+    let alignment = trace.align();
+    let stats = clscope_analysis::stats::Stats::of(&trace, &alignment);
+    let kernels = stats.kernels(&trace);
+    let sums = kernels.values().next().expect("a kernel");
+    assert_eq!((sums.count, sums.time.count(), sums.left_out()), (5, 4, 1));
+}
+
 #[test]
 fn long_wait_lists_are_whole_and_ids_are_resolved() {
     let waits: Vec<u32> = (0..1_000).collect();

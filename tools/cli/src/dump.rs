@@ -189,13 +189,14 @@ fn result(code: i32) -> String {
     if code == 0 { "0".to_owned() } else { error(code) }
 }
 
-const FLAGS: [(u8, &str); 6] = [
+const FLAGS: [(u8, &str); 7] = [
     (flag::APP_EVENT, "event"),
     (flag::BLOCKING, "blocking"),
     (flag::TIMED, "timed"),
     (flag::APP_PROFILING, "app-profiling"),
     (flag::NOT_SAMPLED, "not-sampled"),
     (flag::REPEATED, "repeated"),
+    (flag::READ, "read-by-application"),
 ];
 
 fn flags(bits: u8) -> Vec<&'static str> {

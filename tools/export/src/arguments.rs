@@ -130,7 +130,7 @@ pub fn of_command(
 /// What the enqueue call of a command tells besides the command.
 pub fn of_enqueue(enqueued: &Enqueued<'_>, to: &mut impl Sink) {
     to.put("blocking", Argument::Bool(enqueued.has(flag::BLOCKING)));
-    if enqueued.has(flag::NOT_SAMPLED) {
+    if enqueued.has(flag::NOT_SAMPLED) && !enqueued.has(flag::READ) {
         // There is no span for it: the call is all that is drawn.
         let text = "not sampled: the launch was counted, not timed";
         to.put("device_time", Argument::Text(text));

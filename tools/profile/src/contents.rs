@@ -153,7 +153,7 @@ impl Contents {
                 // A call that failed enqueued nothing.
                 self.commands += u64::from(c.result == 0);
             }
-            Record::Timing { .. } => self.timed += 1,
+            Record::Timing { .. } | Record::ReadTiming { .. } => self.timed += 1,
             Record::Dropped { count, .. } => self.dropped = self.dropped.saturating_add(*count),
             _ => {}
         }

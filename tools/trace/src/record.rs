@@ -20,7 +20,8 @@
 //! | 8 `Dropped` | count of records; reason |
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 12 `Run` (since 1.1) | `small arguments \| id << 32`; state A: `total \| span << 32`, `shortest \| longest << 32`; state B: the same; `count \| first << 32` |
-//! | 9, 13 to 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
+//! | 13 `ReadTiming` (since 1.2) | command id; QUEUED; SUBMIT; START; END |
+//! | 9, 14, 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
 //!
 //! A `Run` stands for `count` successful calls of one function with the same object and the same
 //! small arguments, one after the other on a thread with nothing recorded between them. `first` is
@@ -41,6 +42,10 @@
 //! `Untimed`; [`flag::NOT_SAMPLED`] means that there is none. A command with neither may have an
 //! `Untimed` right behind it that says why; where it has not, timing was off for the whole process
 //! (its definition names the method).
+//!
+//! With [`flag::READ`] the application is expected to query the time of the command itself. Where it
+//! does, the outcome is a `ReadTiming`, chosen or not, and the probability says nothing any more: a
+//! `Timing` behind such a command tells that it was chosen and *not* queried.
 //!
 //! Wait-list entries are the low 32 bits of a command id (0: an event we never saw). Ids are never
 //! reused, and an entry means the newest such id not after the waiting command. A record's time is
@@ -69,10 +74,11 @@ pub mod kind {
     pub const PAUSED: u8 = 10;
     pub const RESUMED: u8 = 11;
     pub const RUN: u8 = 12;
+    pub const READ_TIMING: u8 = 13;
     /// Numbers that no writer uses. 9 was to be a probability of sampling, which stands with each
-    /// command instead; 13 to 15 are kept for what threads record next; 32 to 35 were kept for what
+    /// command instead; 14 and 15 are kept for what threads record next; 32 to 35 were kept for what
     /// now are definitions and the sampler's records.
-    pub const RESERVED: [u8; 8] = [9, 13, 14, 15, 32, 33, 34, 35];
+    pub const RESERVED: [u8; 7] = [9, 14, 15, 32, 33, 34, 35];
 }
 
 /// Flags of a `Command`.
@@ -92,6 +98,9 @@ pub mod flag {
     pub const REPEATED: u8 = 32;
     /// The word behind the wait list is the call site.
     pub const CALL_SITE: u8 = 64;
+    /// The application queries the times of such commands itself: a `ReadTiming` may follow,
+    /// whether or not the command was chosen for timing. (Since 1.2.)
+    pub const READ: u8 = 128;
 }
 
 macro_rules! command_kinds {
@@ -279,6 +288,14 @@ pub enum Record<'a> {
         /// QUEUED, SUBMIT, START, END.
         stamps: [u64; 4],
     },
+    /// The four stamps of a command that the application queried itself, in device nanoseconds. The
+    /// record's time is that of its query.
+    ReadTiming {
+        /// Command id.
+        command: u64,
+        /// QUEUED, SUBMIT, START, END.
+        stamps: [u64; 4],
+    },
     /// A command has no time.
     Untimed {
         /// Command id.
@@ -419,6 +436,17 @@ impl Command<'_> {
     }
 }
 
+impl Command<'_> {
+    /// What its enqueue recorded where its time turned out to be known for certain
+    /// ([`Record::ReadTiming`]).
+    pub fn certain(&mut self) {
+        self.flags = (self.flags | flag::TIMED) & !flag::NOT_SAMPLED;
+        if self.kind.is_sampled() {
+            self.extra = 0;
+        }
+    }
+}
+
 /// Classes of transfers that take about as long: the binary logarithm of their bytes, 0 for none.
 #[must_use]
 pub const fn size_class(bytes: u64) -> u32 {
@@ -539,6 +567,15 @@ pub fn timing(command: u64, stamps: [u64; 4], delta: u32) -> ([u64; 6], usize) {
         }
         None => ([head(kind::TIMING_WIDE, 6, 0, delta), command, queued, submit, start, end], 6),
     }
+}
+
+/// A `ReadTiming`.
+pub const fn read_timing(
+    command: u64,
+    [queued, submit, start, end]: [u64; 4],
+    delta: u32,
+) -> [u64; 6] {
+    [head(kind::READ_TIMING, 6, 0, delta), command, queued, submit, start, end]
 }
 
 /// An `Untimed`.
@@ -666,6 +703,11 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
         kind::TIMING_WIDE => {
             need(6)?;
             Record::Timing { command: word(1)?, stamps: [word(2)?, word(3)?, word(4)?, word(5)?] }
+        }
+        kind::READ_TIMING => {
+            need(6)?;
+            let stamps = [word(2)?, word(3)?, word(4)?, word(5)?];
+            Record::ReadTiming { command: word(1)?, stamps }
         }
         kind::UNTIMED => {
             need(3)?;

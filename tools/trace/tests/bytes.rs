@@ -361,6 +361,20 @@ fn outcomes() {
         &Record::Timing { command: 8, stamps: [1, 2, 3, 1 << 40] },
     );
     holds(
+        &record::read_timing(8, [1, 2, 3, 1 << 40], 9),
+        &[
+            (2, 1, 6),
+            (3, 1, 13),
+            (4, 4, 9),
+            (8, 8, 8),
+            (16, 8, 1),
+            (24, 8, 2),
+            (32, 8, 3),
+            (40, 8, 1 << 40),
+        ],
+        &Record::ReadTiming { command: 8, stamps: [1, 2, 3, 1 << 40] },
+    );
+    holds(
         &record::untimed(8, Untimed::QueryFailed, -7, 9),
         &[(2, 1, 3), (3, 1, 7), (4, 4, 9), (8, 8, 8), (16, 4, 9), (20, 4, -7i32 as u32 as u64)],
         &Record::Untimed { command: 8, reason: Untimed::QueryFailed, detail: -7 },

@@ -17,6 +17,7 @@ enum Said {
     Call(u16, i32, u64, Vec<u64>),
     Command(u64, u64, Vec<u32>),
     Timing(u64, [u64; 4]),
+    ReadTiming(u64, [u64; 4]),
     Untimed(u64, i32),
     Dropped(u64),
 }
@@ -38,6 +39,7 @@ fn said() -> impl Strategy<Value = Said> {
             ]
         )
             .prop_map(|(c, s)| Said::Timing(c, s)),
+        (any::<u64>(), any::<[u64; 4]>()).prop_map(|(c, s)| Said::ReadTiming(c, s)),
         (any::<u64>(), any::<i32>()).prop_map(|(c, d)| Said::Untimed(c, d)),
         any::<u64>().prop_map(Said::Dropped),
     ]
@@ -75,6 +77,7 @@ fn write(out: &mut Vec<u8>, said: &Said, delta: u64) {
             let (words, n) = record::timing(*c, *s, low);
             put(out, &words[..n]);
         }
+        Said::ReadTiming(c, s) => put(out, &record::read_timing(*c, *s, low)),
         Said::Untimed(c, d) => put(out, &record::untimed(*c, Untimed::Failed, *d, low)),
         Said::Dropped(n) => put(out, &record::dropped(*n, DropReason::WriteFailed, low)),
     }
@@ -128,6 +131,9 @@ fn matches(record: &Record<'_>, said: &Said) -> bool {
         }
         Said::Timing(command, stamps) => {
             *record == Record::Timing { command: *command, stamps: *stamps }
+        }
+        Said::ReadTiming(command, stamps) => {
+            *record == Record::ReadTiming { command: *command, stamps: *stamps }
         }
         Said::Untimed(command, detail) => {
             *record

@@ -362,7 +362,10 @@ impl Stats {
                         },
                     };
                     let sampled = e.record.kind.is_sampled();
-                    let what = if e.has(flag::TIMED) {
+                    let what = if e.has(flag::READ) {
+                        // Whether the application will query it is not known yet.
+                        What::Unknown
+                    } else if e.has(flag::TIMED) {
                         What::Timed(
                             e.record.id,
                             sampled.then(|| (launch(), e.record.probability().unwrap_or(1.0))),
@@ -405,6 +408,7 @@ impl Stats {
         self.timed += u64::from(time.is_some());
         let duration = time.map(|t| t.duration());
         if command.enqueued.has(flag::TIMED)
+            && !command.enqueued.has(flag::READ)
             && let Some(windows) = pass.windows.get_mut(&key(process, queue))
         {
             let timed = time.and_then(|t| {

@@ -81,6 +81,9 @@ fn payload(base: u64, records: &[Timed<'_>]) -> Vec<u8> {
                 let (words, count) = record::timing(*command, *stamps, delta);
                 put(&mut out, &words[..count]);
             }
+            Record::ReadTiming { command, stamps } => {
+                put(&mut out, &record::read_timing(*command, *stamps, delta));
+            }
             Record::Untimed { command, reason, detail } => {
                 put(&mut out, &record::untimed(*command, *reason, *detail, delta));
             }

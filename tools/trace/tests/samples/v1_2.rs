@@ -1,8 +1,10 @@
-//! The content of the sample trace of version 1.2: that of 1.1, and programs, resources of kernels and
-//! instruction mixes.
+//! The content of the sample trace of version 1.2: that of 1.1, programs, resources of kernels,
+//! instruction mixes, and a command whose time the application queried itself.
 
-use super::{v1_0, v1_1};
+use super::v1_0::{self, BASE, Timed};
+use super::v1_1;
 use clscope_trace::defs::{BlockCount, ClassCount, Code, Def, KernelArgument, Mix, Resources};
+use clscope_trace::record::{Command, CommandKind, Record, Waits, flag, probability_bits};
 use clscope_trace::{FileHeader, FileKind};
 
 /// Name of the folder.
@@ -90,6 +92,30 @@ pub fn definitions() -> Vec<Def> {
 }
 
 /// What thread 0 recorded: see [`v1_0::records`].
-pub fn records<'a>(arguments: &'a [u8], short: &'a [u8], long: &'a [u8]) -> Vec<v1_0::Timed<'a>> {
-    v1_1::records(arguments, short, long)
+pub fn records<'a>(arguments: &'a [u8], short: &'a [u8], long: &'a [u8]) -> Vec<Timed<'a>> {
+    let command = Command {
+        function: 7,
+        duration: 12,
+        result: 0,
+        id: 90,
+        queue: 4,
+        object: 5,
+        object2: 0,
+        geometry: 6,
+        kind: CommandKind::NdRange,
+        flags: flag::APP_EVENT | flag::APP_PROFILING | flag::NOT_SAMPLED | flag::READ,
+        extra: probability_bits(0.125),
+        bytes: 0,
+        waits: Waits(&[]),
+        site: 0,
+    };
+    let mut out = v1_1::records(arguments, short, long);
+    out.extend([
+        (BASE + 1100 + (5 << 32), Record::Command(command)),
+        (
+            BASE + 1150 + (5 << 32),
+            Record::ReadTiming { command: 90, stamps: [1000, 1010, 1500, 1 << 41] },
+        ),
+    ]);
+    out
 }
