@@ -4,6 +4,7 @@
 
 pub mod figures;
 pub mod means;
+mod repeated;
 pub mod result;
 pub mod snapshots;
 pub mod windows;
@@ -36,8 +37,10 @@ pub fn of(
     }
     let mut out = Counters::default();
     for device in devices {
-        out.sources.extend(means::of(trace, device, devices, readings));
-        out.sources.extend(windows::of(trace, device, devices, &recorded, named));
+        let mut sources = means::of(trace, device, devices, readings);
+        sources.extend(windows::of(trace, device, devices, &recorded, named));
+        sources.iter_mut().for_each(|source| repeated::fold(source, device));
+        out.sources.extend(sources);
     }
     let (read_around, commands) = snapshots::of(trace, alignment, devices, &around, named, by);
     out.sources.extend(read_around);

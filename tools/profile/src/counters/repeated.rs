@@ -1,0 +1,171 @@
+//! Owns what repetitions (`record --replay`) say of counters: where a kernel always runs beside others
+//! and only a common mean is known, its mean is that of the batches in which it ran alone. Refuses
+//! batches between whose launches buffers were restored: the restoring is in their counts.
+
+use super::result::{Source, Value};
+use crate::energy::activity::Device;
+use crate::interval::Interval;
+use std::collections::BTreeMap;
+
+/// Between two launches of a batch the device rests; a mean over the batch is less than the kernel's
+/// by that share. Beyond this one, the rest would be most of the figure.
+const MOST_GAPS: f64 = 3.0;
+
+/// Gives each of the application's classes one row: values that the run does not tell apart come
+/// from repetitions, whose own rows go.
+pub fn fold(out: &mut Source, device: &Device) {
+    if !device.classes.iter().any(|class| class.repetition) {
+        return;
+    }
+    let (own, repeated): (Vec<_>, Vec<_>) = std::mem::take(&mut out.classes)
+        .into_iter()
+        .zip(&device.classes)
+        .partition(|(_, class)| !class.repetition);
+    let repeated: BTreeMap<&str, _> =
+        repeated.iter().map(|(row, class)| (class.name.as_str(), row)).collect();
+    let mut told = false;
+    out.classes = own
+        .into_iter()
+        .map(|(mut row, class)| {
+            let name = format!("{} (repeated)", class.name);
+            let alone = repeated.get(name.as_str()).zip(stretch(device, &class.name));
+            let Some((alone, stretch)) = alone else { return row };
+            for (name, value) in row.values.iter_mut().filter(|(_, v)| v.mean.is_none()) {
+                let Some(of) = alone.values.get(name).and_then(|v| v.mean) else { continue };
+                let column = out.columns.iter().find(|c| c.name == *name);
+                let (rest, full) = column.map_or((0.0, f64::INFINITY), |c| {
+                    let full = if c.unit == "%" { 100.0 } else { f64::INFINITY };
+                    (c.idle.map_or(0.0, |i| i.value), full)
+                });
+                // What it reads at rest it reads in the gaps.
+                let kernel = |mean: f64| (rest + (mean - rest) * stretch).clamp(0.0, full);
+                let mean = Interval::estimated(kernel(of.value), kernel(of.low), kernel(of.high));
+                *value =
+                    Value { mean: Some(mean), by: Some("repeated"), only_with: None, why: None };
+                told = true;
+            }
+            row
+        })
+        .collect();
+    if told {
+        out.notes.push(
+            "kernels that always run beside others have the counters of their repetitions"
+                .to_owned(),
+        );
+    }
+}
+
+/// Time of a launch with the gap behind it over the launch's own, by the stamps of repetitions;
+/// `None` where buffers were restored between, or no stamps tell.
+fn stretch(device: &Device, class: &str) -> Option<f64> {
+    let (mut whole, mut own) = (0.0, 0.0);
+    for repeated in device.replays.iter().filter(|r| r.name == class && r.refused.is_empty()) {
+        if repeated.batches.iter().any(|b| b.3) {
+            return None;
+        }
+        let stamped = repeated.stamped?;
+        for (begin, end, count, _) in &repeated.batches {
+            whole += (end.0 - begin.0) as f64 * 1e-9;
+            own += *count as f64 * stamped;
+        }
+    }
+    let stretch = (whole / own).max(1.0);
+    (own > 0.0 && stretch <= MOST_GAPS).then_some(stretch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::result::{Class, Column, Together};
+    use crate::energy::activity::{self, Kind};
+    use crate::energy::shapes::{Repeated, Shape};
+    use clscope_analysis::energy::HostNs;
+
+    fn row(name: &str, value: Value) -> Class {
+        Class {
+            name: name.into(),
+            kind: "kernel",
+            launches: 1.0,
+            busy_seconds: 1.0,
+            covered_seconds: 1.0,
+            values: BTreeMap::from([("sm".to_owned(), value)]),
+            clocks: None,
+        }
+    }
+
+    fn known(value: f64) -> Value {
+        let mean = Some(Interval::estimated(value, value - 1.0, value + 1.0));
+        Value { mean, by: Some("regressed"), only_with: None, why: None }
+    }
+
+    fn sum(value: f64) -> Value {
+        let classes = vec!["a".to_owned(), "b".to_owned()];
+        let mean = Interval::estimated(value, value, value);
+        let only_with = Some(Together { classes, mean, with_idle: false });
+        Value { mean: None, by: None, only_with, why: None }
+    }
+
+    /// A device on which `a` and `b` run in turn; `a` was repeated for a second, 100 launches of so
+    /// many milliseconds.
+    fn folded(stamped_ms: f64, restores: bool, own: Value) -> Source {
+        let mut device = Device::named("gpu", "", Kind::Gpu);
+        for (name, repetition) in [("a", false), ("b", false), ("a (repeated)", true)] {
+            let class = activity::Class { name: name.into(), kernel: true, repetition };
+            device.classes.push(class);
+        }
+        let batch = |restores| (HostNs(0), HostNs(1_000_000_000), 100, restores);
+        let mut batches = vec![batch(false)];
+        batches.extend(restores.then(|| batch(true)));
+        device.replays.push(Repeated {
+            name: "a".into(),
+            shape: Shape { name: "a".into(), sizes: vec![64] },
+            stamped: Some(stamped_ms * 1e-3),
+            per_restoration: 1,
+            before: 1,
+            refused: String::new(),
+            saved: 0,
+            batches,
+        });
+        let mut out = Source {
+            device: "gpu".into(),
+            host: String::new(),
+            pci: None,
+            members: Vec::new(),
+            source: "gpm".into(),
+            set: None,
+            matched: String::new(),
+            windows: 10,
+            window_seconds: 0.1,
+            left_out: 0,
+            delay_seconds: None,
+            failed: None,
+            columns: vec![Column::new("sm".into(), "%".into())],
+            classes: vec![row("a", own), row("b", sum(50.0)), row("a (repeated)", known(40.0))],
+            notes: Vec::new(),
+        };
+        fold(&mut out, &device);
+        out
+    }
+
+    #[test]
+    fn a_kernel_that_only_a_sum_is_known_of_has_its_repetitions_counters() {
+        // Launches of 8 ms, every 10 ms: while they ran the counter read a quarter more.
+        let out = folded(8.0, false, sum(50.0));
+        let names: Vec<&str> = out.classes.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let of = &out.classes[0].values["sm"];
+        assert_eq!((of.by, of.mean.map(|m| m.value)), (Some("repeated"), Some(50.0)));
+        assert!(of.only_with.is_none() && out.notes.len() == 1);
+        assert!(out.classes[1].values["sm"].mean.is_none());
+    }
+
+    #[test]
+    fn what_the_run_knows_stays_and_restoring_is_no_kernel() {
+        let out = folded(8.0, false, known(47.0));
+        assert_eq!(out.classes[0].values["sm"].by, Some("regressed"));
+        for (stamped, restores) in [(8.0, true), (2.0, false)] {
+            let out = folded(stamped, restores, sum(50.0));
+            assert_eq!((out.classes[0].values["sm"].mean, out.classes.len()), (None, 2));
+        }
+    }
+}
