@@ -20,6 +20,7 @@ pub fn breaches(text: &str) -> Vec<String> {
         Value::String(name) => match name.split('/').next() {
             Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
             Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
+            Some("clscope-stat") => "tools/compare/stat.schema.json",
             Some("clscope-bench") => "tools/microbench/bench.schema.json",
             _ => panic!("there is no committed schema {name}"),
         },

@@ -48,6 +48,21 @@ pub fn credentials() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
+/// CPU time of ended children and theirs, in user mode and in the kernel (getrusage(2)).
+#[must_use]
+pub fn children_cpu() -> (Duration, Duration) {
+    // SAFETY: zeros are a valid rusage, which the call writes; it cannot fail with these arguments.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut used);
+        used
+    };
+    let time = |t: libc::timeval| {
+        Duration::from_secs(t.tv_sec.max(0) as u64) + Duration::from_micros(t.tv_usec.max(0) as u64)
+    };
+    (time(used.ru_utime), time(used.ru_stime))
+}
+
 /// Becomes another user with one group, for good: no capability is left and none can be gained by
 /// executing a file.
 pub fn become_user(user: u32, group: u32) -> io::Result<()> {

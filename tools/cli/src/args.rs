@@ -59,6 +59,10 @@ pub struct EnergyArgs {
     /// trace's
     #[arg(long, value_name = "FILE")]
     pub readings: Option<std::path::PathBuf>,
+    /// Where this run repeated nothing, take the repetitions of this trace: the same application on
+    /// the same device, recorded with `record --replay` (repeat for several)
+    #[arg(long, value_name = "TRACE")]
+    pub with: Vec<std::path::PathBuf>,
 }
 
 impl EnergyArgs {
@@ -72,6 +76,7 @@ impl EnergyArgs {
             energy_window: self.energy_window,
             energy_sensor: self.energy_sensor.clone(),
             readings: self.readings.clone(),
+            with: self.with.clone(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod programs;
 mod record;
 mod report;
 mod sensord;
+mod stat;
 mod view;
 
 use crate::output::say;
@@ -51,6 +52,8 @@ struct Cli {
 enum Command {
     /// Run an application and record its OpenCL calls and device commands
     Record(Box<record::Args>),
+    /// Run an application several times: time and joules of it and its kernels, each with its spread
+    Stat(Box<stat::Args>),
     /// Summarise a trace: kernels, energy, transfers, queues, idle causes, API calls
     Report(report::Args),
     /// Print every record of a trace, one line each
@@ -102,11 +105,12 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // `record` outlives a closed stderr, since the application's exit code must come through.
-    if !matches!(cli.command, Command::Record(_)) {
+    if !matches!(cli.command, Command::Record(_) | Command::Stat(_)) {
         system::end_at_closed_pipe();
     }
     let result = match cli.command {
         Command::Record(args) => record::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),

@@ -7,8 +7,10 @@
 //! | [`run`] | what is taken from one run |
 //! | [`verdict`] | whether a change is more than noise |
 //! | [`diff`] | the document |
+//! | [`repeat`] | figures of one application that was run several times |
 #![forbid(unsafe_code)]
 
 pub mod diff;
+pub mod repeat;
 pub mod run;
 pub mod verdict;

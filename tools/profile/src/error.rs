@@ -57,14 +57,35 @@ pub enum OpenError {
     },
 }
 
-/// A file of readings that the caller named cannot be used.
+/// What the caller named for figures of energy cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take readings from {}", path.display())]
-pub struct ReadingsError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    pub source: clscope_sensors::SensorError,
+#[non_exhaustive]
+pub enum ReadingsError {
+    /// A file of readings.
+    #[error("cannot take readings from {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: clscope_sensors::SensorError,
+    },
+    /// A trace whose repetitions were wanted.
+    #[error("cannot take repetitions from {} (--with)", path.display())]
+    With {
+        /// The trace.
+        path: PathBuf,
+        /// Why.
+        source: OpenError,
+    },
+    /// A trace that has none.
+    #[error(
+        "nothing was repeated in {} that its sensors followed: record it with `clscope record --replay`",
+        path.display()
+    )]
+    NothingRepeated {
+        /// The trace.
+        path: PathBuf,
+    },
 }
 
 /// The span bias of a kernel's device was not measured, so that its times cannot be corrected.

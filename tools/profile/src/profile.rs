@@ -169,12 +169,20 @@ impl<'p> View<'p> {
     /// # Errors
     /// As for [`readings`](Self::readings).
     pub fn energy(&self) -> Result<&Energy, ReadingsError> {
+        if let Some(energy) = self.energy.get() {
+            return Ok(energy);
+        }
         let readings = self.readings()?;
+        let mut lenders = Vec::new();
+        for path in &self.options.energy.with {
+            lenders.extend(energy::borrowed::lenders(path, &self.options)?);
+        }
         Ok(self.energy.get_or_init(|| {
             let recorded = energy::recorded_formula(self.files);
             let options = &self.options.energy;
+            let devices = self.devices();
             let mut energy =
-                attribute::of(&self.trace, self.devices(), readings, recorded, options);
+                attribute::of(&self.trace, devices, readings, recorded, &lenders, options);
             energy::advise(self.files, &mut energy);
             energy
         }))

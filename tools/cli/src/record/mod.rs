@@ -21,7 +21,7 @@ use clscope_sensors::gpu_power::Choice;
 use clscope_trace::{settings, values};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ impl From<Way> for environment::Way {
 }
 
 /// Options of `clscope record`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(
     override_usage = "clscope record [OPTIONS] [--] APP [ARGS]...",
     before_help = "Examples:
@@ -227,6 +227,23 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
+    /// The same for one run of several: its trace has a place of its own, and messages are those of
+    /// failures.
+    pub fn for_one_run(&self, output: OsString) -> Self {
+        Self { output: Some(output), quiet: true, verbose: false, ..self.clone() }
+    }
+
+    /// Where the trace is to be, if the user said.
+    pub fn output(&self) -> Option<&OsString> {
+        self.output.as_ref()
+    }
+
+    /// APP and its arguments, as far as they may be told.
+    pub fn shown_command(&self) -> Vec<String> {
+        let told = self.command.iter().take(self.words());
+        told.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
     /// The recorder's variables, in exactly the terms of the table of settings.
     fn settings(&self, trace: &Path) -> BTreeMap<&'static str, OsString> {
         use clap::ValueEnum;
@@ -296,9 +313,46 @@ impl Args {
     }
 }
 
+/// What became of one recording.
+pub enum Ran {
+    /// The application ran.
+    Ended {
+        /// Its trace.
+        trace: PathBuf,
+        /// How it ended.
+        end: End,
+        /// From its start to its end.
+        wall: Duration,
+        /// Signals that were held back meanwhile.
+        held: Held,
+    },
+    /// It could not be started; that was reported.
+    NotRunnable(ExitCode),
+}
+
 /// Runs the application and reports what was recorded. The exit code is the application's; where a
 /// signal ended it, this process ends by the same.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    match record(args)? {
+        Ran::Ended { end, held, .. } => Ok(end_alike(end, held)),
+        Ran::NotRunnable(code) => Ok(code),
+    }
+}
+
+/// Ends as the application did.
+pub fn end_alike(end: End, held: Held) -> ExitCode {
+    match end {
+        End::Code(code) => ExitCode::from(code),
+        End::Signal(signal, _) => {
+            drop(held);
+            system::die_by(signal);
+            ExitCode::from(128u8.wrapping_add(signal as u8))
+        }
+    }
+}
+
+/// Records the application once.
+pub fn record(args: &Args) -> Result<Ran> {
     let Some(name) = args.command.first() else {
         bail!("name the application: clscope record -- APP")
     };
@@ -311,7 +365,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         match Program::find(name, std::env::var_os("PATH").as_deref(), Credentials { user, group })
         {
             Ok(program) => program,
-            Err(error) => return Ok(not_runnable(&error)),
+            Err(error) => return Ok(Ran::NotRunnable(not_runnable(&error))),
         };
     let libraries = crate::surroundings(|here| Ok(here.libraries()?))?;
     let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
@@ -351,12 +405,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut meta = Meta {
         format: clscope_trace::VERSION,
         clscope: env!("CARGO_PKG_VERSION"),
-        command: args
-            .command
-            .iter()
-            .take(args.words())
-            .map(|a| a.to_string_lossy().into_owned())
-            .collect(),
+        command: args.shown_command(),
         program: program.path.display().to_string(),
         directory: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         injection: plan.ways.iter().map(|way| way.name()).collect(),
@@ -413,6 +462,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(sampler) = &sampler {
         sampler.application_starts();
     }
+    let started = Instant::now();
     let running = match launch::start(&program, &args.command, &set)? {
         Ok(running) => running,
         Err(error) => {
@@ -426,7 +476,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 let _ = std::fs::remove_file(trace.join(counter_sampler::FILE));
             }
             meta_file.discard();
-            return Ok(not_runnable(&error));
+            return Ok(Ran::NotRunnable(not_runnable(&error)));
         }
     };
     if let Some(counters) = &counters {
@@ -438,7 +488,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             say(format_args!("recording could not be stopped as --duration asked: {error:#}"))
         }
     })?;
-    let end = End::of(status);
+    let (end, wall) = (End::of(status), started.elapsed());
     let contents = settle(&trace, args, &held, &mut meta);
     if let Some(sampler) = sampler {
         sampler.application_ended();
@@ -459,14 +509,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         say(format_args!("{error:#}"));
     }
     conclude(args, &trace, &contents, &program, end);
-    match end {
-        End::Code(code) => Ok(ExitCode::from(code)),
-        End::Signal(signal, _) => {
-            drop(held);
-            system::die_by(signal);
-            Ok(ExitCode::from(128u8.wrapping_add(signal as u8)))
-        }
-    }
+    Ok(Ran::Ended { trace, end, wall, held })
 }
 
 /// What was calibrated on this host. A file that cannot be read costs the corrected figures, not

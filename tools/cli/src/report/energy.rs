@@ -9,7 +9,7 @@ use clscope_profile::interval::Interval;
 use std::fmt::Write;
 
 /// Three significant digits with an SI prefix.
-fn si(value: f64, unit: &str) -> String {
+pub fn si(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
         0.0 => (0.0, ""),
         x if x < 1e-6 => (value * 1e9, "n"),
@@ -31,12 +31,12 @@ fn plus_minus(of: &Interval) -> String {
     if of.value > 0.0 { format!("{:.1}%", of.half() / of.value * 100.0) } else { "-".to_owned() }
 }
 
-fn dash(of: Option<String>) -> String {
+pub fn dash(of: Option<String>) -> String {
     of.unwrap_or_else(|| "-".to_owned())
 }
 
 /// The section.
-pub fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
+pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
     if let Some(why) = &energy.absent {
         let _ = writeln!(out, "\nEnergy: absent: {why}");
     }
@@ -98,6 +98,7 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
     if let Some(why) = &d.failed {
         let _ = writeln!(out, "  not attributed: {why}");
+        alone(d, shown, out);
         notes(d, out);
         return;
     }
@@ -227,17 +228,41 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     }
 }
 
+/// Repetitions of a run that is itself too short for its sensor.
+fn alone(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
+    let known: Vec<_> = d.replays.iter().filter_map(|r| Some((r, r.joules_per_launch?))).collect();
+    if known.is_empty() {
+        return;
+    }
+    out.push_str("  repetitions tell of single launches, floor included:\n");
+    let mut table = Table::new(&["J/launch", "+-", "power", "batches", "kernel or transfer"]);
+    for (r, joules) in known {
+        table.row(vec![
+            si(joules.value, "J"),
+            plus_minus(&joules),
+            dash(r.watts.map(|w| si(w.value, "W"))),
+            r.batches.to_string(),
+            r.name.clone(),
+        ]);
+    }
+    out.push_str(&table.render(shown.width));
+}
+
 /// What was repeated, whether the run agrees, and what could not be.
 fn repetitions(d: &DeviceEnergy, out: &mut Page) {
     if let Some(r) = &d.repetitions {
-        let from = r.from.as_ref().map_or_else(String::new, |from| format!(" (from {from})"));
         let batches: usize = d.replays.iter().map(|r| r.batches).sum();
-        let _ = writeln!(
-            out,
-            "  repeated{from}: {batches} batches in {}, {}, which are no part of the rows above",
-            time(r.seconds * 1e9),
-            si(r.joules, "J")
-        );
+        if let Some(from) = &r.from {
+            let _ = writeln!(out, "  repeated in another run: {batches} batches, from {from}");
+        }
+        if r.seconds > 0.0 {
+            let _ = writeln!(
+                out,
+                "  repeated: {batches} batches in {}, {}, which are no part of the rows above",
+                time(r.seconds * 1e9),
+                si(r.joules, "J")
+            );
+        }
         for a in &r.agreement {
             let verdict = if a.agrees {
                 "within what both leave open"

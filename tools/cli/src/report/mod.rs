@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod counters;
-mod energy;
-mod table;
+pub mod energy;
+pub mod table;
 mod text;
 
 use crate::args::{By, EnergyArgs};
@@ -197,7 +197,7 @@ impl Shown {
     }
 }
 
-fn terminal_width() -> usize {
+pub fn terminal_width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout())
         .map_or(usize::MAX, |(width, _)| usize::from(width.0).max(80))
 }

@@ -2,6 +2,7 @@
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
 
 use super::activity::{By, Device};
+use super::borrowed::{self, Lender};
 use super::power::{self, Power};
 use super::readings::Readings;
 use super::result::{self, DeviceEnergy, Energy};
@@ -35,6 +36,9 @@ pub struct Options {
     /// Take readings from this file, stamped in CLOCK_MONOTONIC_RAW of the run, instead of the
     /// trace's
     pub readings: Option<std::path::PathBuf>,
+    /// Traces of the same application, recorded with `--replay`, whose repetitions are used where
+    /// this one has none
+    pub with: Vec<std::path::PathBuf>,
 }
 
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
@@ -50,6 +54,7 @@ pub fn of(
     devices: &[Device],
     readings: &Readings,
     recorded: Option<Choice>,
+    lenders: &[Lender],
     options: &Options,
 ) -> Energy {
     let mut out = Energy { notes: notes(readings), ..Energy::default() };
@@ -72,7 +77,9 @@ pub fn of(
     let choice = options.gpu_power.or(recorded).unwrap_or_default();
     for device in devices {
         match power::of(device, devices, readings, choice, options.energy_sensor.as_deref()) {
-            Ok(power) => out.devices.push(measure(trace, device, &power, readings, options)),
+            Ok(power) => {
+                out.devices.push(measure(trace, device, &power, readings, lenders, options));
+            }
             Err(why) => out
                 .unmeasured
                 .push(result::Unmeasured { device: device.name.clone(), why: why.to_string() }),
@@ -90,6 +97,13 @@ pub fn of(
             )
         });
     }
+    for lender in lenders.iter().filter(|l| !devices.iter().any(|d| d.name == l.device)) {
+        out.notes.push(format!(
+            "{} repeats what ran on {}, where nothing of this run did",
+            lender.path.display(),
+            lender.device
+        ));
+    }
     let (counters, still) = application(readings);
     out.application = counters;
     out.notes.extend(still);
@@ -104,12 +118,13 @@ fn absent(readings: &Readings) -> String {
         return format!("the readings of sensors cannot be used: {why}");
     }
     let remedy = readings.findings.iter().find(|f| f.state == "refused" && !f.remedy.is_empty());
-    let names: Vec<&str> = readings
-        .findings
-        .iter()
-        .filter(|f| f.state != "skipped")
-        .map(|f| f.name.as_str())
-        .collect();
+    let mut names: Vec<&str> = Vec::new();
+    for finding in readings.findings.iter().filter(|f| f.state != "skipped") {
+        // Several traces looked for the same.
+        if !names.contains(&finding.name.as_str()) {
+            names.push(&finding.name);
+        }
+    }
     match remedy {
         Some(f) => format!("{}: {}; to fix: {}", f.name, f.why, f.remedy),
         None if names.is_empty() => "no sensor was opened".to_owned(),
@@ -250,6 +265,7 @@ fn measure(
     device: &Device,
     power: &Power,
     readings: &Readings,
+    lenders: &[Lender],
     options: &Options,
 ) -> DeviceEnergy {
     let classes = device.classes.len();
@@ -334,15 +350,22 @@ fn measure(
     match fit::attribute(&problem) {
         Ok(result) => {
             fill(&mut out, device, power, &activity, &series, &result, options);
-            let found = super::replayed::of(device, power);
-            out.replays = super::replayed::rows(&found, super::evidence::floor(&result));
+            let floor = super::evidence::floor(&result);
+            let mut found = super::replayed::of(device, power);
+            let own = !found.is_empty();
+            let from = borrowed::borrow(&mut found, device, lenders, floor.0);
+            out.replays = super::replayed::rows(&found, floor);
             if !found.is_empty() {
-                super::evidence::apply(&mut out, device, &result, &found, None);
-                super::evidence::not_repeated(&mut out, device, &found);
+                super::evidence::apply(&mut out, device, &result, &found, &from);
+                super::evidence::not_repeated(&mut out, device, &found, own);
             }
             operations(&mut out, options);
         }
         Err(error) => {
+            // A floor is not known, and part of their figures.
+            let mut found = super::replayed::of(device, power);
+            borrowed::borrow(&mut found, device, lenders, 0.0);
+            out.replays = super::replayed::rows(&found, (0.0, 0.0));
             out.failed = Some(error.to_string());
             out.notes.push(format!(
                 "at {} readings a second, some {:.0} s of work are needed for a first figure",

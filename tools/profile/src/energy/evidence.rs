@@ -9,6 +9,7 @@ use super::shapes::Tally;
 use crate::interval::Interval;
 use clscope_analysis::energy::evidence::{self, Belief, Member, Shape, reconcile};
 use clscope_analysis::energy::{Attribution, ClassId, GroupEnergy};
+use std::path::Path;
 
 /// Half-width of a 95 % interval over its standard error; a little more than the normal
 /// distribution's, since errors are estimated.
@@ -69,6 +70,12 @@ fn belief(
     evidence::belief(&shapes, floor)
 }
 
+/// Whether what is known of a class is partly another run's.
+fn borrowed(device: &Device, class: ClassId, found: &[Found]) -> bool {
+    let lent = |shape: &super::shapes::Shape| found.iter().any(|f| f.borrowed && f.shape == *shape);
+    device.shapes.keys().any(|(of, shape)| *of == class && lent(shape))
+}
+
 /// Energy above the floor of what the recorder itself repeated, while the sensor was read.
 fn repetition(group: &GroupEnergy, result: &Attribution, class: ClassId) -> (f64, f64) {
     let of = |c: ClassId| result.classes.get(c.0 as usize).map_or(0.0, |c| c.covered.0);
@@ -79,14 +86,14 @@ fn repetition(group: &GroupEnergy, result: &Attribution, class: ClassId) -> (f64
     (joules, own.max(OWN_BATCH * joules))
 }
 
-/// Gives each class its figure from all that is known. `other`: the repetitions are another
-/// trace's.
+/// Gives each class its figure from all that is known. `from`: the other traces that repetitions were
+/// taken from.
 pub fn apply(
     out: &mut DeviceEnergy,
     device: &Device,
     result: &Attribution,
     found: &[Found],
-    other: Option<&str>,
+    from: &[&Path],
 ) {
     let floor = floor(result);
     let own = |c: ClassId| device.classes.get(c.0 as usize).is_some_and(|c| !c.repetition);
@@ -111,7 +118,8 @@ pub fn apply(
                 let covered = row.covered.0 / row.busy.0.max(f64::MIN_POSITIVE);
                 let known = match belief {
                     Some(b) => {
-                        let more = other.map_or(0.0, |_| OTHER_RUN * b.dynamic);
+                        let more = if borrowed(device, c, found) { OTHER_RUN } else { 0.0 };
+                        let more = more * b.dynamic;
                         Some((b.dynamic * covered, b.sd.hypot(more) * covered))
                     }
                     None if own(c) => None,
@@ -211,7 +219,7 @@ pub fn apply(
             rest(out, device, group, &left, idle_left, &mut groups);
         }
     }
-    if seconds > 0.0 || other.is_some() && !agreement.is_empty() {
+    if seconds > 0.0 || !from.is_empty() {
         let half = NORMAL * spread.sqrt();
         if seconds > 0.0 {
             let figure = Interval::estimated(joules, (joules - half).max(0.0), joules + half);
@@ -223,8 +231,8 @@ pub fn apply(
                 with_floor: false,
             });
         }
-        out.repetitions =
-            Some(Repetitions { seconds, joules, from: other.map(str::to_owned), agreement });
+        let from = from.iter().map(|path| path.display().to_string()).reduce(|a, b| a + ", " + &b);
+        out.repetitions = Some(Repetitions { seconds, joules, from, agreement });
     }
     if let Some(first) = out.floors.first_mut() {
         // More than there was cannot be taken off; the rest is unattributed.
@@ -246,8 +254,13 @@ pub fn apply(
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
 }
 
-/// Classes that matter and had no turn get a row that says so.
-pub fn not_repeated(out: &mut DeviceEnergy, device: &Device, found: &[Found]) {
+/// Classes that matter and had no turn get a row that says so. `own`: this run repeated something
+/// itself.
+pub fn not_repeated(out: &mut DeviceEnergy, device: &Device, found: &[Found], own: bool) {
+    let why = match own {
+        true => "its turn did not come within the added time",
+        false => "no trace of --with repeats it",
+    };
     let busy: f64 = out.classes.iter().map(|c| c.busy_seconds).sum();
     for (class, of) in out.classes.iter().zip(0..) {
         let mut shapes = device.shapes.keys().filter(|(class, _)| class.0 == of);
@@ -261,7 +274,7 @@ pub fn not_repeated(out: &mut DeviceEnergy, device: &Device, found: &[Found]) {
                 launches: 0,
                 saved_bytes: 0,
                 restored_joules: None,
-                failed: Some("its turn did not come within the added time".to_owned()),
+                failed: Some(why.to_owned()),
             });
         }
     }

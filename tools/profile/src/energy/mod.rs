@@ -5,6 +5,7 @@
 
 pub mod activity;
 pub mod attribute;
+pub mod borrowed;
 mod evidence;
 mod planes;
 pub mod power;
@@ -31,7 +32,7 @@ pub fn readings_of(
     let mut readings = match &options.readings {
         Some(path) => Replay::open(path, Pacing::AtOnce)
             .and_then(readings::Readings::replay)
-            .map_err(|source| ReadingsError { path: path.clone(), source })?,
+            .map_err(|source| ReadingsError::File { path: path.clone(), source })?,
         None => readings::Readings::of(trace, files.sensors()),
     };
     files.directories.iter().for_each(|directory| readings.calibrate(&directory.calibrations()));

@@ -25,11 +25,22 @@ pub struct Found {
     pub name: String,
     /// Batches that the sensor followed.
     pub repetitions: Vec<Repetition>,
+    /// It is another run's.
+    pub borrowed: bool,
     /// Launches in them.
     launches: u64,
     saved: u64,
     /// Why there is nothing.
     failed: Option<String>,
+}
+
+#[cfg(test)]
+impl Found {
+    pub fn of_repetitions(shape: Shape, repetitions: Vec<Repetition>) -> Self {
+        let name = shape.name.clone();
+        let (launches, saved, failed) = (repetitions.len() as u64, 0, None);
+        Self { shape, name, repetitions, borrowed: false, launches, saved, failed }
+    }
 }
 
 /// Everything that was repeated on a device, by shape.
@@ -41,6 +52,7 @@ pub fn of(device: &Device, power: &Power) -> Vec<Found> {
                 shape: repeated.shape.clone(),
                 name: repeated.name.clone(),
                 repetitions: Vec::new(),
+                borrowed: false,
                 launches: 0,
                 saved: 0,
                 failed: None,

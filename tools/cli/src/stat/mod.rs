@@ -1,0 +1,168 @@
+//! Owns `clscope stat`: an application recorded several times, and its figures over all runs, in the
+//! habit of `perf stat`. Refuses to touch the application's streams: figures go to stderr or a file.
+#![forbid(unsafe_code)]
+
+mod text;
+
+use crate::output::{self, say};
+use crate::record::{self, Ran, end_alike};
+use anyhow::{Context, Result, bail};
+use clscope_capture::launch::End;
+use clscope_capture::system;
+use clscope_compare::repeat::{Measured, Repeated, repeated};
+use clscope_profile::profile::{Options, Profile};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `clscope stat`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "clscope stat [-r N] [OPTIONS OF RECORD] [--] APP [ARGS]...",
+    before_help = "Examples:
+  clscope stat -- ./app --size 512             five runs
+  clscope stat -r 10 --warm-up 1 -- ./app      ten, after one that is not counted
+  clscope stat -r 3 --replay -- ./app          joules of kernels that always run in proportion, too
+  clscope stat -o run -- ./app                 keeps run-1.clscope to run-5.clscope
+  clscope stat --format json --to stat.json -- ./app
+
+All options of `clscope record` are taken as well. Figures go to stderr, or to --to FILE."
+)]
+pub struct Args {
+    /// Runs that are measured
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Runs before them that are not
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    warm_up: u32,
+    /// How figures are written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// File to write figures to instead of stderr
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Rows of kernels and transfers, 0 for all [default: 15 for people, all for programs]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    record: record::Args,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Aligned tables
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Runs the command. The exit code is that of the run that ended badly, if one did.
+///
+/// # Errors
+/// If the application cannot be recorded, or the figures cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let temporary;
+    let base: PathBuf = match args.record.output() {
+        Some(name) => without_extension(name),
+        None => {
+            temporary = tempfile::Builder::new()
+                .prefix("clscope-stat-")
+                .tempdir()
+                .context("cannot make a directory for traces; name one with -o")?;
+            temporary.path().join("run")
+        }
+    };
+    let mut runs = Vec::new();
+    let mut traces = Vec::new();
+    let mut bad = None;
+    for nth in 0..args.warm_up + args.repeat {
+        let counted = nth.checked_sub(args.warm_up);
+        let name = match counted {
+            Some(counted) => format!("-{}", counted + 1),
+            None => format!("-warm-up-{}", nth + 1),
+        };
+        let mut output = base.clone().into_os_string();
+        output.push(name);
+        let before = system::children_cpu();
+        let (trace, end, wall, held) = match record::record(&args.record.for_one_run(output))? {
+            Ran::Ended { trace, end, wall, held } => (trace, end, wall, held),
+            Ran::NotRunnable(code) => return Ok(code),
+        };
+        if end != End::Code(0) {
+            bad = Some((end, held));
+            break;
+        }
+        drop(held);
+        if counted.is_none() {
+            std::fs::remove_dir_all(&trace)
+                .with_context(|| format!("cannot remove {}", trace.display()))?;
+            continue;
+        }
+        let after = system::children_cpu();
+        let cpu = ((after.0 - before.0).as_secs_f64(), (after.1 - before.1).as_secs_f64());
+        runs.push(measured(&trace, wall.as_secs_f64(), cpu)?);
+        traces.push(trace);
+    }
+    if let Some((end, _)) = &bad {
+        say(format_args!(
+            "run {} of {} {}; figures are of the {} before it",
+            runs.len() + 1,
+            args.repeat,
+            match end {
+                End::Code(code) => format!("ended with exit code {code}"),
+                End::Signal(number, _) => format!("was ended by {}", system::signal_name(*number)),
+            },
+            runs.len()
+        ));
+    }
+    let all = match &runs[..] {
+        [] | [_] => None,
+        _ => Some(Profile::open(&traces)?),
+    };
+    let all = all.as_ref().map(|all| all.view(Options::default()).report()).transpose()?;
+    // The report of all traces together is that of the only one.
+    let all = all.as_ref().or(runs.first().map(|run| &run.report));
+    match repeated(args.record.shown_command(), &runs, all) {
+        Some(figures) => write(args, &figures)?,
+        None if bad.is_none() => bail!("nothing was measured"),
+        None => {}
+    }
+    Ok(bad.map_or(ExitCode::SUCCESS, |(end, held)| end_alike(end, held)))
+}
+
+/// `run.clscope` names the same traces as `run` does.
+fn without_extension(name: &OsString) -> PathBuf {
+    let path = Path::new(name);
+    match path.extension() {
+        Some(extension) if extension == "clscope" => path.with_extension(""),
+        _ => path.to_owned(),
+    }
+}
+
+fn measured(trace: &Path, wall: f64, cpu: (f64, f64)) -> Result<Measured> {
+    let profile = Profile::open(&[trace.to_owned()])?;
+    let report = profile.view(Options::default()).report()?;
+    Ok(Measured { wall, cpu, report })
+}
+
+fn write(args: &Args, figures: &Repeated) -> Result<()> {
+    let most = args.limit.or((args.format == Format::Table).then_some(15));
+    let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
+    let text = match args.format {
+        Format::Table => text::render(figures, most),
+        Format::Json => {
+            let mut figures = figures.clone();
+            figures.rows.truncate(most);
+            format!("{}\n", serde_json::to_string_pretty(&figures)?)
+        }
+    };
+    match &args.to {
+        Some(path) => output::write_whole(path, |out| Ok(out.write_all(text.as_bytes())?)),
+        None => {
+            output::own_line();
+            std::io::stderr().write_all(text.as_bytes()).context("cannot write the figures")
+        }
+    }
+}

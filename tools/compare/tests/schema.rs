@@ -1,0 +1,60 @@
+//! The committed schema is what the types say, and documents keep to it. Refuses to look at figures.
+//! `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its meaning or goes.
+
+use clscope_compare::repeat::{Energy, Repeated, Row, SCHEMA, Spread};
+use clscope_profile::interval::Interval;
+use clscope_testing::schema;
+use std::path::{Path, PathBuf};
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("stat.schema.json")
+}
+
+#[test]
+fn the_committed_schema_is_that_of_the_types() {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<Repeated>();
+    made.insert("$id".to_owned(), SCHEMA.into());
+    schema::committed(&path(), &made);
+}
+
+#[test]
+fn documents_keep_to_the_schema_and_changed_ones_do_not() {
+    let (one, several) = (Spread::of(&[1.0]).unwrap(), Spread::of(&[1.0, 2.0]).unwrap());
+    let row = Row {
+        name: "k".into(),
+        kind: "kernel",
+        device: Some("d".into()),
+        launches: several,
+        launch_ns: Some(several),
+        total_ns: None,
+        joules_per_launch: Some(Interval::estimated(1.0, 0.5, 1.5)),
+        method: Some("repeated"),
+    };
+    let energy = Energy {
+        sensor: "nvml energy".into(),
+        joules: several,
+        mean_watts: several,
+        within_joules: 0.1,
+    };
+    let figures = Repeated {
+        schema: SCHEMA,
+        command: vec!["app".into()],
+        runs: 2,
+        wall_ns: one,
+        user_ns: several,
+        system_ns: several,
+        kernel_ns: Some(several),
+        transfer_ns: None,
+        energy: vec![energy],
+        no_energy: None,
+        rows: vec![row],
+        next: None,
+    };
+    let mut document = serde_json::to_value(figures).unwrap();
+    let breaches = schema::breaches(&path(), &document);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    assert!(document["wall_ns"]["mean"]["low"].is_null(), "one run has no interval");
+    document.as_object_mut().unwrap().remove("wall_ns").unwrap();
+    assert!(!schema::breaches(&path(), &document).is_empty());
+}
