@@ -206,7 +206,8 @@ pub unsafe fn clGetEventProfilingInfo(
         // SAFETY: the runtime has just written a cl_ulong there, wherever that is.
         let value = unsafe { value.cast::<u64>().read_unaligned() };
         let local = || enqueue::sampling(thread);
-        let told = || device_time::queried(thread, local, (event, facts), (param_name, value), end);
+        let told =
+            || device_time::read::queried(thread, local, (event, facts), (param_name, value), end);
         guard::unseen(|| guard::protect((), told));
     }
     code
@@ -245,7 +246,7 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     let command = objects::event_word(event);
     if let Some(facts) = objects::event(event).filter(|facts| facts.awaited) {
         let thread = entered.thread;
-        guard::unseen(|| guard::protect((), || device_time::released(thread, event, facts)));
+        guard::unseen(|| guard::protect((), || device_time::read::released(thread, event, facts)));
     }
     // SAFETY: as above.
     let code = guard::real_call(&entered, || unsafe { real(event) });

@@ -5,7 +5,7 @@
 
 mod markers;
 mod pending;
-mod read;
+pub mod read;
 mod reaper;
 mod sampling;
 mod switch;
@@ -24,8 +24,6 @@ use clscope_trace::record::Untimed;
 use clscope_trace::values::DeviceTiming;
 use parking_lot::{Mutex, MutexGuard};
 use pending::{Entry, Pending};
-#[cfg(not(test))] // the hooks that call them are left out of unit tests
-pub use read::{queried, released};
 pub use sampling::Local;
 use std::collections::VecDeque;
 use std::ffi::c_void;

@@ -91,7 +91,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
     assert!(!device["failed"].is_null(), "{device}");
     let words = ["report", &short, "--readings", &readings, "--with", &lent];
     let text = stage.clscope(words).run().success().stdout;
-    assert!(text.contains("single launches") && text.contains("assign"), "{text}");
+    assert!(text.contains("single launches") && text.contains("accumulate"), "{text}");
     assert!(device["replays"][0]["joules_per_launch"]["value"].as_f64() > Some(0.0), "{device}");
     // What cannot be lent is an error that says what to do.
     assert!(record(&other, &[]) == bare);

@@ -324,7 +324,7 @@ pub enum Ran {
         /// From its start to its end.
         wall: Duration,
         /// Signals that were held back meanwhile.
-        held: Held,
+        held: Box<Held>,
     },
     /// It could not be started; that was reported.
     NotRunnable(ExitCode),
@@ -340,7 +340,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Ends as the application did.
-pub fn end_alike(end: End, held: Held) -> ExitCode {
+pub fn end_alike(end: End, held: Box<Held>) -> ExitCode {
     match end {
         End::Code(code) => ExitCode::from(code),
         End::Signal(signal, _) => {
@@ -509,7 +509,7 @@ pub fn record(args: &Args) -> Result<Ran> {
         say(format_args!("{error:#}"));
     }
     conclude(args, &trace, &contents, &program, end);
-    Ok(Ran::Ended { trace, end, wall, held })
+    Ok(Ran::Ended { trace, end, wall, held: Box::new(held) })
 }
 
 /// What was calibrated on this host. A file that cannot be read costs the corrected figures, not
