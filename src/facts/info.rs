@@ -11,13 +11,18 @@ pub type Info = f::clGetPlatformInfo;
 
 /// Bytes of one info of an object.
 pub fn bytes(info: Option<Info>, object: H, name: u32) -> Option<Vec<u8>> {
+    bytes_up_to(info, object, name, 1 << 20)
+}
+
+/// Bytes of one info of an object, if they are no more than `most`.
+pub fn bytes_up_to(info: Option<Info>, object: H, name: u32, most: usize) -> Option<Vec<u8>> {
     let info = info.filter(|_| !object.is_null())?;
     let mut size = 0usize;
     let length: P = (&raw mut size).cast();
     // SAFETY: a live object of the application; only the size is asked.
     if guard::unseen(|| unsafe { info(object, name, 0, std::ptr::null_mut(), length) }) != 0
         || size == 0
-        || size > 1 << 20
+        || size > most
     {
         return None;
     }

@@ -1,5 +1,6 @@
 //! What is known of the application's objects: ids, names and properties, and NDRanges.
 
+pub mod arguments;
 pub mod contexts;
 pub mod geometry;
 pub mod info;

@@ -1,9 +1,11 @@
 //! What the recorder measures beside the calls themselves: one file or folder for each.
 
+pub mod beside;
 pub mod call_sites;
 pub mod counters;
 pub mod device_time;
 pub mod intel_queue;
 pub mod launch;
+pub mod mix;
 pub mod replay;
 pub mod sampler;

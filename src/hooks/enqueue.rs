@@ -8,7 +8,7 @@ use crate::facts::kernels;
 use crate::features::call_sites::{self, Stacks};
 use crate::features::device_time::{self, Local};
 pub use crate::features::launch::{Enqueue, Plan, What, tells_size};
-use crate::features::{launch, replay};
+use crate::features::{beside, launch};
 use crate::recording;
 use crate::recording::guard::{self, Entered, Thread};
 use crate::recording::thread::Kept;
@@ -116,7 +116,7 @@ fn here(entered: &Entered, sites: &call_sites::Sites, site: Site) -> u32 {
 #[inline(never)]
 pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
     let end = recording::now();
-    let begin = replay::without(entered.begin(), end);
+    let begin = beside::without(entered.begin(), end);
     launch::ahead(entered.thread, plan);
     entered.with(|t| {
         let geometry = || match what.geometry.is_some() {

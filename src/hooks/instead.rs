@@ -1,6 +1,6 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
-//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_SNAPSHOT`), so that all other runs pay
-//! nothing. A stand-in makes the application's call exactly once; what else it does is listed in
+//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_SNAPSHOT`), so that all other
+//! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is listed in
 //! `changes`. They cover every way into the recorder: exported symbols, layers, and functions that
 //! were bound to or handed out as extension pointers. Refuses to decide what is repeated.
 
@@ -8,8 +8,9 @@ use super::snapshot;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
+use crate::facts::arguments::{self, Memory};
 use crate::facts::objects;
-use crate::features::{device_time, replay};
+use crate::features::{beside, device_time, mix, replay};
 use crate::hooks::region_bytes;
 use crate::recording::guard;
 use crate::runtime::real::Function;
@@ -23,7 +24,7 @@ use std::ptr::null;
 pub fn of(slot: usize, function: u16) -> Option<*mut c_void> {
     let wanted = config::get();
     match slot {
-        _ if wanted.replay.is_none() && !wanted.snapshot => None,
+        _ if wanted.replay.is_none() && wanted.mix.is_none() && !wanted.snapshot => None,
         0 => stand_in::<0>(function),
         1 => stand_in::<1>(function),
         2 => stand_in::<2>(function),
@@ -46,9 +47,11 @@ fn recorded(slot: usize) -> bool {
     outermost(slot) && !guard::thread().outside()
 }
 
-/// Functions that are looked at after they returned, by `replay`; enqueues, by both.
+/// Functions that are looked at before they are called, or after they returned, for what runs beside
+/// the application; enqueues, for snapshots, too.
 macro_rules! stand_ins {
     (
+        before { $($ends:ident($object:ident) $ending:expr;)* }
         after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty |$returned:ident| $after:expr;)* }
         enqueue { $($enqueue:ident($($given:ident: $type:ty),*) |$queue:ident, $real:ident| $before:expr;)* }
     ) => {
@@ -69,6 +72,20 @@ macro_rules! stand_ins {
         )*
         $(
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
+            unsafe extern "C-unwind" fn $ends<const S: usize>($object: H) -> i32 {
+                // Stored before the stand-in was handed out.
+                // SAFETY: id and type are of one function.
+                let function = unsafe { Function::<f::$ends>::new(id::$ends) };
+                let Some(real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
+                if outermost(S) {
+                    guard::unseen(|| guard::protect((), || $ending));
+                }
+                // SAFETY: the application's own call, argument untouched.
+                unsafe { real($object) }
+            }
+        )*
+        $(
+            #[expect(non_snake_case, reason = "the name of the function it stands for")]
             unsafe extern "C-unwind" fn $enqueue<const S: usize>($queue: H, $($given: $type,)* event: *mut H) -> i32 {
                 // Stored before the stand-in was handed out.
                 // SAFETY: id and type are of one function.
@@ -79,9 +96,12 @@ macro_rules! stand_ins {
                     return unsafe { $real($queue, $($given,)* event) };
                 }
                 guard::unseen(|| guard::protect((), || {
-                    if let Some(command) = $before {
+                    if let Some(command) = $before && beside::arrived(S, &command) {
                         // SAFETY: the application's own arguments, live during its call.
-                        unsafe { replay::command(S, &command) };
+                        unsafe {
+                            replay::command(S, &command);
+                            mix::command(S, &command);
+                        }
                     }
                     snapshot::before(S, $queue);
                 }));
@@ -100,6 +120,7 @@ macro_rules! stand_ins {
         fn stand_in<const S: usize>(function: u16) -> Option<P> {
             Some(match function {
                 $(id::$name => $name::<S> as P,)*
+                $(id::$ends => $ends::<S> as P,)*
                 $(id::$enqueue => $enqueue::<S> as P,)*
                 _ => return None,
             })
@@ -107,36 +128,40 @@ macro_rules! stand_ins {
     };
 }
 
-use known::Memory::{Buffer, Image, Pipe, Sampler};
-use replay::{Command, What, known};
+use Memory::{Buffer, Image, Pipe, Sampler};
+use beside::{Command, What};
 
 stand_ins! {
+    before {
+    clReleaseProgram(program) mix::program_ends(program);
+    clReleaseContext(context) mix::context_ends(context);
+    }
     after {
-    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| known::made(made, Buffer);
-    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| known::made(made, Buffer);
-    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| known::made(made, Buffer);
-    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| known::made(made, Image);
-    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| known::made(made, Image);
-    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| known::made(made, Image);
-    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| known::made(made, Image);
-    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| known::made(made, Pipe);
-    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| known::made(made, Sampler);
-    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| known::made(made, Sampler);
+    clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
+    clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
+    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
+    clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreateImage3D(c: H, flags: u64, format: P, w: usize, h: usize, d: usize, row: usize, slice: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
+    clCreatePipe(c: H, flags: u64, packet: u32, most: u32, p: P, error: *mut i32) -> H |made| arguments::made(made, Pipe);
+    clCreateSampler(c: H, normalized: u32, addressing: u32, filter: u32, error: *mut i32) -> H |made| arguments::made(made, Sampler);
+    clCreateSamplerWithProperties(c: H, p: P, error: *mut i32) -> H |made| arguments::made(made, Sampler);
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the argument where it took it.
-            unsafe { known::argument(kernel, index, size, value, code) }
+            unsafe { arguments::argument(kernel, index, size, value, code) }
         };
-    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| known::shared(kernel, index, code);
-    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| known::shared(kernel, index as u32, code);
-    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| known::shared(kernel, index as u32, code);
-    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| known::shared(kernel, index as u32, code);
-    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| known::shared(kernel, u32::MAX, code);
-    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| known::forget(made);
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| arguments::shared(kernel, index, code);
+    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, code);
+    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, code);
+    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| arguments::shared(kernel, index as u32, code);
+    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| arguments::shared(kernel, u32::MAX, code);
+    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| arguments::forget(made);
     clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32 |code| {
             // SAFETY: the call has written as many as it says.
-            unsafe { known::forget_all(kernels, room, made.cast(), code) }
+            unsafe { arguments::forget_all(kernels, room, made.cast(), code) }
         };
-    clCloneKernel(source: H, error: *mut i32) -> H |made| known::cloned(source, made);
+    clCloneKernel(source: H, error: *mut i32) -> H |made| arguments::cloned(source, made);
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)

@@ -11,8 +11,8 @@ use crate::abi::{functions::id, signatures as f};
 pub enum When {
     /// In any recorded run, or in those that take device times.
     Always,
-    /// With this setting only.
-    Setting(&'static str),
+    /// With one of these settings only.
+    Settings(&'static [&'static str]),
 }
 
 /// A call that the recorder makes by itself.
@@ -39,9 +39,11 @@ macro_rules! own_calls {
     };
 }
 
-const TIMING: When = When::Setting("CLSCOPE_DEVICE_TIMING=callback");
-const REPLAY: When = When::Setting("CLSCOPE_REPLAY");
-const SNAPSHOT: When = When::Setting("CLSCOPE_SNAPSHOT");
+const TIMING: When = When::Settings(&["CLSCOPE_DEVICE_TIMING=callback"]);
+const BESIDE: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX"]);
+const REPLAY: When = When::Settings(&["CLSCOPE_REPLAY"]);
+const MIX: When = When::Settings(&["CLSCOPE_MIX"]);
+const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
     clGetPlatformInfo When::Always => "Names a platform when it is first seen.";
@@ -50,20 +52,20 @@ own_calls! {
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
     clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
-    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed.";
+    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX asks for options and the log of the recorder's own.";
     clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clWaitForEvents When::Always => "After a blocking call whose event is not complete yet; on the event of a command that has ended and whose times are not all there; after each command with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT and CLSCOPE_REPLAY.";
+    clWaitForEvents When::Always => "After a blocking call whose event is not complete yet; on the event of a command that has ended and whose times are not all there; after each command with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT, CLSCOPE_REPLAY and CLSCOPE_MIX.";
     clSetCommandQueueProperty When::Always => "Switches profiling for commands that are not timed, on queues whose profiling is the recorder's alone, where the platform is known to do so command by command (NVIDIA's).";
-    clEnqueueMarkerWithWaitList When::Setting("CLSCOPE_CLOCK_MARKERS") => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
-    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY.";
+    clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
+    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY and CLSCOPE_MIX.";
     clCreateCommandQueueWithProperties When::Always => "As clCreateCommandQueue, for queues made by this function.";
     clReleaseCommandQueue When::Always => "Gives back a queue that the recorder made.";
     clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling.";
-    clFinish When::Always => "Waits for a queue of the recorder's own; before a replay, for the application's.";
+    clFinish When::Always => "Waits for a queue of the recorder's own; before a replay or a counted launch, for the application's.";
     clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers, and with CLSCOPE_COUNTERS Intel's queue with counters.";
     clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
@@ -71,11 +73,20 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clGetMemObjectInfo REPLAY => "Asks for size and flags of a buffer that a kernel may write.";
-    clCreateBuffer REPLAY => "Makes room for a copy of such a buffer.";
-    clReleaseMemObject REPLAY => "Gives that copy back.";
-    clEnqueueCopyBuffer REPLAY => "Saves and restores such a buffer.";
-    clEnqueueReadBuffer REPLAY => "Compares what two launches left: samples of up to 16 MiB of each buffer.";
+    clGetMemObjectInfo BESIDE => "Asks for size and flags of a buffer that a kernel may write.";
+    clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters.";
+    clReleaseMemObject BESIDE => "Gives them back.";
+    clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer.";
+    clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions.";
+    clEnqueueWriteBuffer MIX => "Sets counters of instructions to 0.";
+    clCreateProgramWithBinary MIX => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log.";
+    clCreateProgramWithIL MIX => "Such a copy of a program's SPIR-V.";
+    clBuildProgram MIX => "Builds such a copy.";
+    clReleaseProgram MIX => "Gives it back, at the latest before the application gives back its program or context.";
+    clCreateKernel MIX => "A kernel of such a copy.";
+    clReleaseKernel MIX => "Gives it back.";
+    clSetKernelArg MIX => "Gives it the arguments of the application's kernel.";
+    clEnqueueNDRangeKernel MIX => "Launches it, on a queue of the recorder's.";
     clFlush REPLAY => "Starts repeated commands, which are the application's own launches and transfers on a queue of the recorder's.";
 }
 
@@ -103,7 +114,10 @@ mod tests {
         for call in OWN_CALLS {
             let when = match call.when {
                 When::Always => "every run".to_owned(),
-                When::Setting(name) => format!("`{name}`"),
+                When::Settings(names) => {
+                    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+                    names.join(", ")
+                }
             };
             let _ = writeln!(out, "| `{}` | {when} | {} |", call.function, call.why);
         }
@@ -125,7 +139,8 @@ mod tests {
     #[test]
     fn settings_of_own_calls_exist() {
         for call in OWN_CALLS {
-            if let When::Setting(named) = call.when {
+            let When::Settings(all) = call.when else { continue };
+            for named in all {
                 let name = named.split('=').next().unwrap();
                 let known = clscope_trace::settings::SETTINGS.iter().any(|s| s.name == name);
                 assert!(known, "{}: {name}", call.function);

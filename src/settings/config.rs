@@ -35,7 +35,6 @@ pub struct Config {
     /// Texts and binaries of programs are kept.
     pub programs: bool,
     /// Launches whose instructions are counted.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the feature follows"))]
     pub mix: Option<Mix>,
     /// Sensors are read around each command.
     pub snapshot: bool,

@@ -7,60 +7,16 @@
 //! first did is written without regard to what was there. Batches of restorations alone tell what
 //! restoring takes.
 
-use super::known::ask;
-use crate::abi::constants as cl;
+use super::super::beside::{Aside, Calls, Saved, said};
 use crate::abi::entry::H;
-use crate::abi::signatures as f;
 use crate::os::threads;
 use crate::recording;
-use crate::runtime::functions as api;
 use clscope_trace::defs::ReplayBatch;
 use std::ptr::{null, null_mut};
 
-/// The functions that a repetition calls.
+/// What is to be done about a saved buffer.
 #[derive(Clone, Copy)]
-pub struct Calls {
-    copy: f::clEnqueueCopyBuffer,
-    read: f::clEnqueueReadBuffer,
-    pub finish: f::clFinish,
-    flush: f::clFlush,
-    pub wait: f::clWaitForEvents,
-    release_event: f::clReleaseEvent,
-    release_queue: f::clReleaseCommandQueue,
-    release_memory: f::clReleaseMemObject,
-    create_queue: f::clCreateCommandQueue,
-    create_buffer: f::clCreateBuffer,
-    profiling: f::clGetEventProfilingInfo,
-}
-
-impl Calls {
-    pub fn of(slot: usize) -> Option<Self> {
-        Some(Self {
-            copy: api::clEnqueueCopyBuffer.behind(slot)?,
-            read: api::clEnqueueReadBuffer.behind(slot)?,
-            finish: api::clFinish.behind(slot)?,
-            flush: api::clFlush.behind(slot)?,
-            wait: api::clWaitForEvents.behind(slot)?,
-            release_event: api::clReleaseEvent.behind(slot)?,
-            release_queue: api::clReleaseCommandQueue.behind(slot)?,
-            release_memory: api::clReleaseMemObject.behind(slot)?,
-            create_queue: api::clCreateCommandQueue.behind(slot)?,
-            create_buffer: api::clCreateBuffer.behind(slot)?,
-            profiling: api::clGetEventProfilingInfo.behind(slot)?,
-        })
-    }
-}
-
-/// The outcome of a call as a sentence.
-pub fn said(what: &str, code: i32) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
-}
-
-/// A buffer that a kernel may write.
-struct Saved {
-    buffer: H,
-    copy: H,
-    bytes: usize,
+struct Need {
     /// Whether it is restored between launches.
     restored: bool,
     /// Whether the first launch changed it and the second left it so: written whatever was there,
@@ -70,9 +26,9 @@ struct Saved {
 
 /// What exists for the length of one repetition.
 pub struct Stage<'a> {
-    calls: Calls,
-    queue: H,
-    saved: Vec<Saved>,
+    aside: Aside,
+    /// Of each saved buffer.
+    needs: Vec<Need>,
     /// Sum of the lengths by stamps of some repetitions, in ns, and how many.
     stamped: (u64, u64),
     /// What they held before the first launch and after, where that is known.
@@ -89,8 +45,6 @@ const PIECE: usize = 512 << 10;
 const PIECES: usize = 32;
 /// Buffers beyond are restored without a comparison.
 const MOST_BUFFERS: usize = 64;
-/// Bytes that are saved at most.
-const MOST_SAVED: u64 = 8 << 30;
 /// Buffers below this may hold counts that a kernel goes by: it is never launched again and again
 /// without restoring them.
 const SMALL: usize = 64 << 10;
@@ -102,19 +56,6 @@ const MOST_PER_RESTORATION: u64 = 8;
 /// one.
 const RESTORING: f64 = 0.15;
 
-impl Drop for Stage<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by us, released once; nothing is in flight behind the last clFinish.
-        unsafe {
-            (self.calls.finish)(self.queue);
-            for saved in &self.saved {
-                (self.calls.release_memory)(saved.copy);
-            }
-            (self.calls.release_queue)(self.queue);
-        }
-    }
-}
-
 impl<'a> Stage<'a> {
     /// A queue beside the application's.
     pub fn new(
@@ -122,104 +63,47 @@ impl<'a> Stage<'a> {
         calls: Calls,
         theirs: H,
         command: &'a dyn Fn(H, *mut H) -> i32,
-    ) -> Result<(Self, H), String> {
-        let about = api::clGetCommandQueueInfo.behind(slot);
-        let context = ask::<usize>(about, theirs, cl::CL_QUEUE_CONTEXT)
-            .ok_or("the queue's context is not known")? as H;
-        let device = ask::<usize>(about, theirs, cl::CL_QUEUE_DEVICE)
-            .ok_or("the queue's device is not known")? as H;
-        let mut code = 0;
-        // SAFETY: a live context and device of it.
-        let mut queue = unsafe {
-            (calls.create_queue)(context, device, cl::CL_QUEUE_PROFILING_ENABLE, &mut code)
-        };
-        if code != 0 {
-            // SAFETY: as above.
-            queue = unsafe { (calls.create_queue)(context, device, 0, &mut code) };
-        }
-        said("making a queue", code)?;
-        Ok((
-            Self {
-                calls,
-                queue,
-                saved: Vec::new(),
-                stamped: (0, 0),
-                before: None,
-                after: None,
-                command,
-            },
-            context,
-        ))
+    ) -> Result<Self, String> {
+        Ok(Self {
+            aside: Aside::new(slot, calls, theirs)?,
+            needs: Vec::new(),
+            stamped: (0, 0),
+            before: None,
+            after: None,
+            command,
+        })
     }
 
     /// Saves buffers: how many bytes.
-    pub fn save(&mut self, context: H, buffers: &[(H, usize)]) -> Result<u64, String> {
-        let whole: u64 = buffers.iter().map(|b| b.1 as u64).sum();
-        if whole > MOST_SAVED {
-            return Err(format!("{whole} bytes that it may write are too many to save"));
-        }
-        let mut code = 0;
-        for &(buffer, bytes) in buffers {
-            // SAFETY: a live context.
-            let copy = unsafe {
-                (self.calls.create_buffer)(
-                    context,
-                    cl::CL_MEM_READ_WRITE,
-                    bytes,
-                    null_mut(),
-                    &mut code,
-                )
-            };
-            said(&format!("making room for a copy of {bytes} bytes"), code)?;
-            self.saved.push(Saved { buffer, copy, bytes, restored: true, settled: false });
-            // SAFETY: live buffers of that size.
-            said("saving a buffer", unsafe {
-                (self.calls.copy)(self.queue, buffer, copy, 0, 0, bytes, 0, null(), null_mut())
-            })?;
-        }
-        self.finish()?;
-        Ok(whole)
+    pub fn save(&mut self, buffers: &[(H, usize)]) -> Result<u64, String> {
+        self.needs = vec![Need { restored: true, settled: false }; buffers.len()];
+        self.aside.save(buffers)
     }
 
     fn finish(&self) -> Result<(), String> {
-        // SAFETY: a live queue.
-        said("waiting for what was repeated", unsafe { (self.calls.finish)(self.queue) })
+        self.aside.finish()
     }
 
     /// Puts every buffer back, whatever was tried.
     pub fn put_back(&self) -> Result<(), String> {
-        let restored = self.restore(true, null_mut());
-        let finished = self.finish();
-        said("restoring the buffers", restored)?;
-        finished
+        self.aside.put_back()
     }
 
-    /// Enqueues the copies back; the last one gives its event.
-    fn restore(&self, all: bool, event: *mut H) -> i32 {
-        let last = self.saved.iter().rposition(|s| all || s.restored);
-        for (i, s) in self.saved.iter().enumerate().filter(|(_, s)| all || s.restored) {
-            let event = if Some(i) == last { event } else { null_mut() };
-            // SAFETY: live buffers of that size.
-            let code = unsafe {
-                (self.calls.copy)(self.queue, s.copy, s.buffer, 0, 0, s.bytes, 0, null(), event)
-            };
-            if code != 0 {
-                return code;
-            }
-        }
-        0
+    /// Enqueues those back that need it; the last one gives its event.
+    fn restore(&self, event: *mut H) -> i32 {
+        self.aside.restore(|at| self.needs.get(at).is_none_or(|need| need.restored), event)
     }
 
     /// What each buffer holds, in a number: equal contents give equal numbers, others hardly ever.
     /// `None` where that cannot be told.
     fn contents(&self) -> Option<Vec<u64>> {
-        if self.saved.len() > MOST_BUFFERS {
+        if self.aside.saved.len() > MOST_BUFFERS {
             return None;
         }
         let mut words: Vec<u64> = Vec::new();
         words.try_reserve_exact(PIECE / 8).ok()?;
         words.resize(PIECE / 8, 0);
-        self.saved.iter().map(|s| self.sum(s, &mut words)).collect()
+        self.aside.saved.iter().map(|s| self.sum(s, &mut words)).collect()
     }
 
     fn sum(&self, of: &Saved, words: &mut [u64]) -> Option<u64> {
@@ -234,8 +118,8 @@ impl<'a> Stage<'a> {
             // SAFETY: a live buffer of that size and room for a piece; a blocking call, so that
             // nothing is written after it.
             let code = unsafe {
-                (self.calls.read)(
-                    self.queue,
+                (self.aside.calls.read)(
+                    self.aside.queue,
                     of.buffer,
                     1,
                     offset,
@@ -257,7 +141,7 @@ impl<'a> Stage<'a> {
     }
 
     fn once(&self) -> Result<(), String> {
-        said("the repeated command", (self.command)(self.queue, null_mut()))?;
+        said("the repeated command", (self.command)(self.aside.queue, null_mut()))?;
         self.finish()
     }
 
@@ -275,7 +159,7 @@ impl<'a> Stage<'a> {
     /// Launches again and finds which buffers have to be restored between launches. This warms up,
     /// too: compilers, caches, clocks.
     pub fn compare(&mut self) -> Result<(), String> {
-        if self.saved.is_empty() {
+        if self.aside.saved.is_empty() {
             return Ok(());
         }
         self.once()?;
@@ -285,41 +169,29 @@ impl<'a> Stage<'a> {
         else {
             return Ok(());
         };
-        for (i, saved) in self.saved.iter_mut().enumerate() {
+        for (i, (need, saved)) in self.needs.iter_mut().zip(&self.aside.saved).enumerate() {
             let (a, b, c) = (before.get(i), first.get(i), second.get(i));
             // What is only read, or written without regard to what was there, is left alone; but
             // where another buffer changes each time, a small one may be what that goes by.
-            saved.restored = b != c || (a != b && saved.bytes <= SMALL && first != second);
-            saved.settled = a != b && !saved.restored;
+            need.restored = b != c || (a != b && saved.bytes <= SMALL && first != second);
+            need.settled = a != b && !need.restored;
         }
         Ok(())
     }
 
     /// Whether a launch changed a buffer in a way that the next one repeated.
     pub fn settles(&self) -> bool {
-        self.saved.iter().any(|s| s.settled)
+        self.needs.iter().any(|need| need.settled)
     }
 
     /// Restores what settles before each launch, too.
     pub fn unsettle(&mut self) {
-        self.saved.iter_mut().for_each(|s| s.restored |= s.settled);
+        self.needs.iter_mut().for_each(|need| need.restored |= need.settled);
     }
 
     /// Whether buffers are restored between launches.
     pub fn restores(&self) -> bool {
-        self.saved.iter().any(|s| s.restored)
-    }
-
-    fn stamps(&self, event: H) -> Option<u64> {
-        let stamp = |what: u32| {
-            let mut value = 0u64;
-            // SAFETY: a complete event and room for the answer.
-            let code = unsafe {
-                (self.calls.profiling)(event, what, 8, (&raw mut value).cast(), null_mut())
-            };
-            (code == 0).then_some(value)
-        };
-        stamp(cl::CL_PROFILING_COMMAND_END)?.checked_sub(stamp(cl::CL_PROFILING_COMMAND_START)?)
+        self.needs.iter().any(|need| need.restored)
     }
 
     /// Device time of one with nothing before or behind it, the median of three, and host time of
@@ -329,21 +201,21 @@ impl<'a> Stage<'a> {
         for _ in 0..3 {
             if self.restores() {
                 let begin = recording::now();
-                said("restoring the buffers", self.restore(false, null_mut()))?;
+                said("restoring the buffers", self.restore(null_mut()))?;
                 self.finish()?;
                 let took = nanoseconds(recording::now().wrapping_sub(begin));
                 host = if host == 0 { took } else { took.min(host) };
             }
             let mut event: H = null_mut();
-            said("the repeated command", (self.command)(self.queue, &mut event))?;
+            said("the repeated command", (self.command)(self.aside.queue, &mut event))?;
             if event.is_null() {
                 return Err("the runtime gave no event".to_owned());
             }
             // SAFETY: an event of ours, released once.
-            let code = unsafe { (self.calls.wait)(1, &event) };
-            let took = self.stamps(event).unwrap_or(0);
+            let code = unsafe { (self.aside.calls.wait)(1, &event) };
+            let took = self.aside.length(event).unwrap_or(0);
             // SAFETY: as above.
-            unsafe { (self.calls.release_event)(event) };
+            unsafe { (self.aside.calls.release_event)(event) };
             said("waiting for what was repeated", code)?;
             lengths.push(took);
             if took > LONG_NS {
@@ -357,7 +229,8 @@ impl<'a> Stage<'a> {
     /// Launches behind one restoration: more where that takes long, so that it takes little of the
     /// time in the end.
     pub fn per_restoration(&self, alone: u64, restoring: u64) -> u64 {
-        if self.saved.iter().any(|s| s.restored && (s.settled || s.bytes <= SMALL)) || alone == 0 {
+        let mut all = self.needs.iter().zip(&self.aside.saved);
+        if all.any(|(need, s)| need.restored && (need.settled || s.bytes <= SMALL)) || alone == 0 {
             return 1;
         }
         let wanted = restoring as f64 / (RESTORING * alone as f64);
@@ -396,14 +269,14 @@ impl<'a> Stage<'a> {
             for i in 0..stretch {
                 let event = if i + 1 == stretch { &raw mut *mark } else { null_mut() };
                 failed = match each {
-                    None => self.restore(false, event),
+                    None => self.restore(event),
                     Some(each) => {
                         let first = if count.is_multiple_of(each.max(1)) && self.restores() {
-                            self.restore(false, null_mut())
+                            self.restore(null_mut())
                         } else {
                             0
                         };
-                        if first == 0 { (self.command)(self.queue, event) } else { first }
+                        if first == 0 { (self.command)(self.aside.queue, event) } else { first }
                     }
                 };
                 if failed != 0 {
@@ -413,10 +286,10 @@ impl<'a> Stage<'a> {
                 *behind += 1;
             }
             // SAFETY: a live queue.
-            unsafe { (self.calls.flush)(self.queue) };
+            unsafe { (self.aside.calls.flush)(self.aside.queue) };
         }
         // SAFETY: a live queue.
-        let finished = unsafe { (self.calls.finish)(self.queue) };
+        let finished = unsafe { (self.aside.calls.finish)(self.aside.queue) };
         let end = recording::now();
         for mark in &mut marks {
             self.await_mark(mark, each.is_some());
@@ -431,12 +304,12 @@ impl<'a> Stage<'a> {
             return 0;
         }
         // SAFETY: an event of ours.
-        let code = unsafe { (self.calls.wait)(1, mark) };
-        if let (true, 0, Some(length)) = (repetition, code, self.stamps(*mark)) {
+        let code = unsafe { (self.aside.calls.wait)(1, mark) };
+        if let (true, 0, Some(length)) = (repetition, code, self.aside.length(*mark)) {
             self.stamped = (self.stamped.0.saturating_add(length), self.stamped.1 + 1);
         }
         // SAFETY: as above, released once.
-        unsafe { (self.calls.release_event)(*mark) };
+        unsafe { (self.aside.calls.release_event)(*mark) };
         *mark = null_mut();
         code
     }

@@ -17,6 +17,7 @@ mod integrated_gpu;
 mod loading;
 mod markers;
 mod merging;
+mod mix;
 mod overhead;
 mod perfetto;
 mod polling;

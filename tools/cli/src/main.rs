@@ -10,6 +10,7 @@ mod dump;
 mod export;
 mod list_counters;
 mod merge;
+mod mix;
 mod oa;
 mod output;
 mod overhead;
@@ -58,6 +59,8 @@ enum Command {
     Report(report::Args),
     /// Print every record of a trace, one line each
     Dump(dump::Args),
+    /// Show what kernels executed, by class of instruction (`record --mix`)
+    Mix(mix::Args),
     /// List or write out the sources and binaries of programs that a trace keeps
     Programs(programs::Args),
     /// Put several traces into one directory
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Stat(args) => stat::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Mix(args) => mix::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),

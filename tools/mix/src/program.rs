@@ -3,7 +3,7 @@
 
 use crate::class::{Class, Instruction, Precision, Space};
 use crate::{Error, MOST_BLOCKS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Instructions that run one after the other, entered at the first and left at the last.
@@ -31,6 +31,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Of all functions, in the order of the text.
     pub blocks: Vec<Block>,
+    /// Blocks at which loops begin: a branch behind leads back to them.
+    pub loops: Vec<usize>,
     /// Names of instructions that are not known, sorted.
     pub unknown: Vec<String>,
     /// Version of the language, `9.0`.
@@ -140,6 +142,41 @@ pub struct Mix {
     pub classes: BTreeMap<Class, Tally>,
 }
 
+/// Blocks at which loops begin: those that a way from the entry leads back to while it is on its way.
+/// A loop with several entries may be told by another one of its blocks.
+pub(crate) fn loop_heads(
+    entry: usize,
+    edges: impl Iterator<Item = (usize, usize)>,
+) -> BTreeSet<usize> {
+    let mut successors: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (from, to) in edges {
+        successors.entry(from).or_default().push(to);
+    }
+    let (mut heads, mut seen, mut on_the_way) =
+        (BTreeSet::new(), BTreeSet::from([entry]), BTreeSet::from([entry]));
+    // Blocks on the way, each with the number of its next successor.
+    let mut way = vec![(entry, 0)];
+    while let Some((block, next)) = way.last_mut() {
+        let to = successors.get(block).and_then(|all| all.get(*next)).copied();
+        *next += 1;
+        match to {
+            None => {
+                on_the_way.remove(block);
+                way.pop();
+            }
+            Some(to) if on_the_way.contains(&to) => {
+                heads.insert(to);
+            }
+            Some(to) if seen.insert(to) => {
+                on_the_way.insert(to);
+                way.push((to, 0));
+            }
+            Some(_) => {}
+        }
+    }
+    heads
+}
+
 impl Program {
     /// Checks that it can be counted.
     pub(crate) fn within_limits(self) -> Result<Self, Error> {
@@ -156,10 +193,13 @@ impl Program {
         self.functions.iter().find(|f| f.kernel && f.name == name)
     }
 
-    /// Work-items that entered a kernel, by its first block.
+    /// Work-items that entered a kernel, by its first block. Compilers write an entry point that only
+    /// calls a function of the same name; a runtime may launch that function instead.
     #[must_use]
     pub fn entered(&self, kernel: &str, counts: &Counts) -> Option<u64> {
-        counts.threads.get(self.kernel(kernel)?.blocks.start).copied()
+        self.kernel(kernel)?;
+        let of_the_name = self.functions.iter().filter(|f| f.name == kernel);
+        of_the_name.filter_map(|f| counts.threads.get(f.blocks.start).copied()).max()
     }
 
     /// What ran, by class.
@@ -282,6 +322,18 @@ mod tests {
         assert_eq!((total.threads, total.warps), (64 + 2 * 640, Some(2 + 2 * 40)));
         let busy = mix.lanes_busy(32).unwrap();
         assert!((busy - 1344.0 / (82.0 * 32.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn loops_are_what_leads_back() {
+        let heads = |edges: &[(usize, usize)]| {
+            loop_heads(0, edges.iter().copied()).into_iter().collect::<Vec<_>>()
+        };
+        // A branch to a block that lies before in the text is no loop.
+        assert_eq!(heads(&[(0, 2), (2, 1), (0, 1)]), []);
+        assert_eq!(heads(&[(0, 1), (1, 1), (1, 2)]), [1]);
+        // One in the other; and a block that cannot be reached.
+        assert_eq!(heads(&[(0, 1), (1, 2), (2, 2), (2, 3), (3, 1), (3, 4), (9, 0)]), [1, 2]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 use clscope_analysis::Trace;
+pub mod document;
+
 use clscope_analysis::event::Event;
 use clscope_analysis::input::Definitions;
 use clscope_mix::{Class, Mix, Tally};

@@ -6,6 +6,7 @@ use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
 use clscope_profile::energy::activity::{By, Grouping};
+use clscope_profile::mixes::{KernelMix, document};
 use clscope_profile::report::Report;
 use clscope_profile::report::data::SCHEMA;
 use clscope_profile::sites::Sites;
@@ -39,6 +40,23 @@ fn the_committed_schema_is_that_of_the_types() {
     let mut made = settings.into_generator().into_root_schema_for::<Report>();
     made.insert("$id".to_owned(), format!("clscope-report-{SCHEMA}").into());
     schema::committed(&committed(), &made);
+}
+
+#[test]
+fn the_committed_schema_of_mixes_is_that_of_the_types() {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<document::Document>();
+    made.insert("$id".to_owned(), document::SCHEMA.into());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("mix.schema.json");
+    schema::committed(&path, &made);
+    let mut row = KernelMix { counted: 1, ..KernelMix::default() };
+    row.blocks.insert(3, (5, None));
+    let written = document::Document::of(vec!["t".into()], &[&row]);
+    let mut written = serde_json::to_value(written).unwrap();
+    assert!(schema::breaches(&path, &written).is_empty());
+    let executed = written.pointer_mut("/kernels/0/executed").unwrap();
+    executed.as_object_mut().unwrap().remove("flop").unwrap();
+    assert!(!schema::breaches(&path, &written).is_empty());
 }
 
 #[test]

@@ -72,6 +72,7 @@ impl From<Way> for environment::Way {
   clscope record -- ./app --size 512           leaves app-DATE-TIME.clscope here
   clscope record -o run1 -- python3 detect.py  leaves run1.clscope
   clscope record --device-timing off -- ./app  host calls only
+  clscope record --mix -- ./app                with the instructions of each kernel: clscope mix
   clscope record --call-sites -- ./app         with the place of each launch: report --by call-site
   mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver"
 )]
@@ -133,6 +134,11 @@ pub struct Args {
     /// Leave sources and binaries of APP's programs out of the trace
     #[arg(long)]
     no_programs: bool,
+    /// Count the instructions of kernels, for `clscope mix`: of the first launch of each kernel,
+    /// geometry and local sizes, or of every Nth (every:N). A copy of the program that counts runs
+    /// beside APP's launch, buffers restored; what APP launches stays as it is
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
+    mix: Option<String>,
     /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
     /// how many, total, shortest, longest, first and last
     #[arg(long)]
@@ -211,6 +217,11 @@ fn parse_replay(text: &str) -> Result<String, String> {
     }
 }
 
+/// Launches to count; handed on as written once they are known to be right.
+fn parse_mix(text: &str) -> Result<String, values::BadValue> {
+    text.parse::<values::Mix>().map(|_| text.to_owned())
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -271,6 +282,7 @@ impl Args {
         if self.no_programs {
             set.insert(settings::PROGRAMS, "0".into());
         }
+        set.extend(self.mix.iter().map(|which| (settings::MIX, which.into())));
         if self.every_call {
             set.insert(settings::COLLAPSE, "0".into());
         }

@@ -29,7 +29,7 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
     if layout.address_size != 64 {
         return Err(Error::Unsupported { what: "has addresses of 32 bits" });
     }
-    let Layout { program, version, functions, head, .. } = layout;
+    let Layout { program, version, functions, head, tail, .. } = layout;
     let program = program.within_limits()?;
     // What names begin with must be in use nowhere.
     let prefix = (0..)
@@ -64,7 +64,7 @@ pub fn counted(binary: &[u8]) -> Result<Counted, Error> {
             leave(&writer, places, &blocks, text, &mut insertions, &mut replaced);
         }
     }
-    insertions.push((text.len(), writer.dump()));
+    insertions.push((tail, writer.dump()));
     let code = woven(text, insertions, replaced);
     let dump = Some(format!("{}dump", writer.prefix));
     Ok(Counted { code: code.into_bytes(), program, shards, warps, dump })

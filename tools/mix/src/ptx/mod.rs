@@ -12,7 +12,7 @@ mod scan;
 
 pub use count::counted;
 
-use crate::program::{Block, Function, Program};
+use crate::program::{Block, Function, Program, loop_heads};
 use crate::{Class, Error};
 use scan::{Body, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +52,8 @@ pub(crate) struct Layout<'t> {
     pub functions: Vec<Places<'t>>,
     /// Where declarations of the module may be inserted.
     pub head: usize,
+    /// Where functions may be added: behind the last one.
+    pub tail: usize,
     pub address_size: u32,
 }
 
@@ -82,7 +84,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
     let mut functions = Vec::new();
     for body in &module.bodies {
         let first = program.blocks.len();
-        functions.push(function(body, &mut program.blocks, &mut unknown));
+        functions.push(function(body, &mut program, &mut unknown));
         program.functions.push(Function {
             name: body.name.to_owned(),
             kernel: body.entry,
@@ -95,6 +97,7 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
         version: module.version,
         functions,
         head: module.head,
+        tail: module.tail,
         address_size: module.address_size,
     })
 }
@@ -102,9 +105,11 @@ pub(crate) fn layout(text: &str) -> Result<Layout<'_>, Error> {
 /// Splits a body: a block begins at a label and behind whatever may go elsewhere.
 fn function<'t>(
     body: &Body<'t>,
-    blocks: &mut Vec<Block>,
+    program: &mut Program,
     unknown: &mut BTreeSet<String>,
 ) -> Places<'t> {
+    let Program { blocks, loops, .. } = program;
+    let first = blocks.len();
     let mut places = Places {
         begin: body.begin,
         first: None,
@@ -114,18 +119,27 @@ fn function<'t>(
         ends_threads: false,
     };
     let mut registers = BTreeMap::new();
+    // Blocks by the labels in front of them, where branches lead, and which blocks go on to the next.
+    let mut labels: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut branches: Vec<(usize, &str)> = Vec::new();
+    let mut goes_on: Vec<(usize, usize)> = Vec::new();
     let mut open = false;
     let mut reachable = true;
+    let mut falls = false;
     for statement in &body.statements {
         match statement {
-            Statement::Label { at } => {
+            Statement::Label { at, name } => {
                 places.first.get_or_insert(*at);
+                labels.insert(name, blocks.len());
                 (open, reachable) = (false, true);
             }
             Statement::Instruction { at, end, guard, opcode, operands } => {
                 places.first.get_or_insert(*at);
                 if !open {
                     places.blocks.push(*at);
+                    if blocks.len() > first && falls {
+                        goes_on.push((blocks.len() - 1, blocks.len()));
+                    }
                     blocks.push(Block::default());
                     (open, reachable) = (true, true);
                 }
@@ -140,6 +154,10 @@ fn function<'t>(
                     block.instructions.push(instruction);
                 }
                 let base = opcode.split('.').next().unwrap_or_default();
+                falls = true;
+                if base == "bra" {
+                    branches.push((blocks.len() - 1, operands.trim()));
+                }
                 if matches!(base, "ret" | "exit") {
                     places.exits.push((*at..*end, *guard));
                 }
@@ -147,10 +165,13 @@ fn function<'t>(
                 if matches!(base, "bra" | "brx" | "ret" | "exit" | "trap") {
                     open = false;
                     reachable = guard.is_some();
+                    falls = reachable;
                 }
             }
         }
     }
+    let to_labels = branches.into_iter().filter_map(|(from, to)| Some((from, *labels.get(to)?)));
+    loops.extend(loop_heads(first, to_labels.chain(goes_on)));
     // A body without code returns at once, and has no block that could count it.
     places.falls_out = (reachable && places.first.is_some()).then_some(body.end);
     places

@@ -15,6 +15,8 @@ pub(super) struct Module<'t> {
     pub address_size: u32,
     /// Behind the directives that must come first.
     pub head: usize,
+    /// Behind the last function: what follows there may be no text for the assembler.
+    pub tail: usize,
     pub bodies: Vec<Body<'t>>,
 }
 
@@ -33,6 +35,7 @@ pub(super) struct Body<'t> {
 pub(super) enum Statement<'t> {
     Label {
         at: usize,
+        name: &'t str,
     },
     Instruction {
         at: usize,
@@ -164,7 +167,8 @@ pub(super) fn module(text: &str) -> Result<Module<'_>, Error> {
     }
     s.skip_blank();
     let version = version(s.token()).ok_or_else(|| s.error("the version is no number"))?;
-    let mut out = Module { version, address_size: 32, head: s.at, bodies: Vec::new() };
+    let mut out =
+        Module { version, address_size: 32, head: s.at, tail: text.len(), bodies: Vec::new() };
     loop {
         s.skip_blank();
         let Some(next) = s.peek() else { return Ok(out) };
@@ -181,7 +185,7 @@ pub(super) fn module(text: &str) -> Result<Module<'_>, Error> {
                 out.head = s.at;
             }
             ".file" | ".loc" => s.skip_line(),
-            ".section" => {
+            ".section" | ".metadata_section" => {
                 s.find(b"{").ok_or_else(|| s.error("a section has no content"))?;
                 s.skip_pair(b'{', b'}')?;
             }
@@ -191,6 +195,7 @@ pub(super) fn module(text: &str) -> Result<Module<'_>, Error> {
                 s.at = begin;
                 if let Some(body) = declaration(&mut s)? {
                     out.bodies.push(body);
+                    out.tail = s.at;
                 }
             }
         }
@@ -204,7 +209,10 @@ fn declaration<'t>(s: &mut Scanner<'t>) -> Result<Option<Body<'t>>, Error> {
     loop {
         s.skip_blank();
         match s.peek() {
-            None => return Err(s.error("a declaration has no end")),
+            None if entry.is_some() => return Err(s.error("a function has no body")),
+            // Directives that this reader does not know may end without a semicolon; functions
+            // behind one would have been found.
+            None => return Ok(None),
             Some(b';') => {
                 s.at += 1;
                 return Ok(None);
@@ -275,13 +283,14 @@ fn body<'t>(s: &mut Scanner<'t>, name: &'t str, entry: bool) -> Result<Body<'t>,
             }
             Some(byte) if word(byte) => {
                 let before = s.at;
-                let is_label = !s.name().is_empty() && {
+                let name = s.name();
+                let is_label = !name.is_empty() && {
                     s.skip_blank();
                     s.peek() == Some(b':') && !s.rest().starts_with("::")
                 };
                 if is_label {
                     s.at += 1;
-                    out.statements.push(Statement::Label { at });
+                    out.statements.push(Statement::Label { at, name });
                 } else {
                     s.at = before;
                     out.statements.push(instruction(s, at, None)?);

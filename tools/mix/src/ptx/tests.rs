@@ -18,6 +18,7 @@ fn functions_and_blocks_are_found() {
     assert_eq!(names, [("twice", false, 0..1), ("walk", true, 1..5)]);
     assert_eq!(program.unknown, ["frobnicate.b32"]);
     assert_eq!(classes(&program, 0), [C::LoadConstant, C::IntLogic, C::Move, C::Call]);
+    assert_eq!(program.loops, [3]);
     // Up to the guarded return; behind it; the loop; behind that.
     assert_eq!(classes(&program, 1).last(), Some(&C::Call));
     assert_eq!(classes(&program, 2), [C::Move]);
@@ -44,6 +45,19 @@ fn functions_and_blocks_are_found() {
     let load = &program.blocks[3].instructions[2];
     assert_eq!((load.bytes, load.writes.len(), load.reads.len()), (16, 4, 1));
     assert!(program.blocks[3].instructions[8].predicated);
+}
+
+#[test]
+fn what_stands_behind_the_last_function_stays_there() {
+    let metadata = ".metadata_section {\n.metadata 0 {\n\"cl_kernel_attributes\",\n\"k\"\n}\n}\n";
+    assert_eq!(read(&format!("{BLOCKS}\n{metadata}")).unwrap().functions.len(), 2);
+    let text = format!("{BLOCKS}\n.frobnicate 1, 2\n");
+    assert_eq!(read(&text).unwrap().functions.len(), 2);
+    let counted = counted(text.as_bytes()).unwrap();
+    let written = String::from_utf8(counted.code).unwrap();
+    let (dump, tail) = (written.find(".entry clscope_dump"), written.find(".frobnicate"));
+    assert!(dump.is_some() && dump < tail);
+    assert!(read(&written).unwrap().kernel("clscope_dump").is_some());
 }
 
 #[test]

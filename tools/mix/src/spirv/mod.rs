@@ -12,7 +12,7 @@ mod op;
 
 pub use count::counted;
 
-use crate::program::{Block, Function, Program};
+use crate::program::{Block, Function, Program, loop_heads};
 use crate::{Error, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,6 +169,9 @@ impl Module {
         let mut values: BTreeMap<u32, u32> = BTreeMap::new();
         let mut standard = BTreeSet::new();
         let mut unknown = BTreeSet::new();
+        // Of the function that is read: blocks by their labels, and where they lead.
+        let mut labels: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut edges: Vec<(usize, u32)> = Vec::new();
         let mut open: Option<Places> = None;
         let mut in_block = false;
         // Variables, phis and lines stand at a block's beginning.
@@ -235,6 +238,11 @@ impl Module {
                         return Err(broken(word.at, "a function ends that never began"));
                     };
                     let blocks = out.program.blocks.len();
+                    let edges = std::mem::take(&mut edges).into_iter();
+                    let edges = edges.filter_map(|(from, to)| Some((from, *labels.get(&to)?)));
+                    let heads = loop_heads(blocks - function.blocks.len(), edges);
+                    out.program.loops.extend(heads);
+                    labels.clear();
                     out.program.functions.push(Function {
                         kernel: kernels.contains_key(&function.id),
                         name: kernels
@@ -254,10 +262,12 @@ impl Module {
                         function.variables = word.end();
                     }
                     function.blocks.push(word.end());
+                    labels.insert(word.operand(0), out.program.blocks.len());
                     out.program.blocks.push(Block::default());
                     (in_block, at_head) = (true, true);
                 }
                 _ if in_block => {
+                    let number = out.program.blocks.len().saturating_sub(1);
                     let (Some(function), Some(block)) = (&mut open, out.program.blocks.last_mut())
                     else {
                         return Err(broken(word.at, "an instruction stands outside of functions"));
@@ -268,6 +278,15 @@ impl Module {
                         *place = word.end();
                     }
                     match word.opcode {
+                        op::BRANCH => edges.push((number, word.operand(0))),
+                        op::BRANCH_CONDITIONAL => {
+                            edges.extend([1, 2].map(|at| (number, word.operand(at))));
+                        }
+                        // Between the labels stand the values, which are labels of nothing.
+                        op::SWITCH => {
+                            edges
+                                .extend(word.operands.iter().skip(1).map(|label| (number, *label)));
+                        }
                         op::RETURN | op::RETURN_VALUE => function.exits.push(word.at),
                         op::FUNCTION_CALL => function.calls.push((word.end(), word.operand(2))),
                         _ => {}

@@ -21,6 +21,12 @@ fn functions_and_blocks_are_found() {
         program.functions.iter().filter(|f| f.kernel).map(|f| f.name.as_str()).collect();
     assert_eq!(kernels, ["collatz", "axpy", "reduce"]);
     assert!(program.unknown.is_empty(), "{:?}", program.unknown);
+    // One in each of these, none elsewhere.
+    for name in ["collatz", "reduce"] {
+        let blocks = inner(&program, name).blocks.clone();
+        assert_eq!(program.loops.iter().filter(|at| blocks.contains(at)).count(), 1, "{name}");
+    }
+    assert_eq!(program.loops.len(), 2);
     let axpy = inner(&program, "axpy");
     let block = &program.blocks[axpy.blocks.start];
     let fma = block.instructions.iter().find(|i| i.class == Class::SingleFma).unwrap();

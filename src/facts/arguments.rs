@@ -1,10 +1,10 @@
 //! Owns what is known of kernels' arguments and of the memory objects among them: the application's
 //! own calls tell it while they pass. Refuses to guess: what was not seen is not known.
 
+use super::info::{self, Info};
+use super::objects;
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
-use crate::facts::info::{self, Info};
-use crate::facts::objects;
 use crate::os::fork_safe::ForkSafe;
 use crate::runtime::functions as api;
 use std::collections::{BTreeMap, HashMap};
@@ -20,10 +20,12 @@ pub enum Memory {
 }
 
 /// An argument of a kernel.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Argument {
-    /// A plain value: its size, and a number for what it says.
-    Value(usize, u64),
+    /// A plain value.
+    Value(Box<[u8]>),
+    /// Local memory of so many bytes, or NULL in place of an object: a size without a value.
+    Local(usize),
     Object(H),
     /// It points into memory which several sides share.
     Shared,
@@ -105,11 +107,11 @@ pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) 
     if code != 0 {
         return;
     }
-    let mut argument = Argument::Value(size, 0);
+    let mut argument = Argument::Local(size);
     if !value.is_null() {
         // SAFETY: the caller's promise.
         let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) };
-        argument = Argument::Value(size, number(SEED, bytes));
+        argument = Argument::Value(bytes.into());
         if let Ok(word) = bytes.try_into().map(usize::from_ne_bytes)
             && objects::id(word as H) != 0
         {
@@ -167,9 +169,8 @@ fn identity(slot: usize, kernel: H) -> u64 {
     word(number(SEED, name.as_bytes()), u64::from(objects::id(program as H)))
 }
 
-/// A launch's kernel with its arguments, its key and a number for its plain arguments. Equal keys:
-/// the same program, kernel name, geometry and sizes of arguments.
-pub fn kernel(slot: usize, handle: H, geometry: u64) -> (Kernel, u64, u64) {
+/// A launch's kernel with its arguments, and a number for its program and name.
+pub fn kernel(slot: usize, handle: H) -> (Kernel, u64) {
     let mut of = known(|k| k.kernels.entry(handle as usize).or_default().clone());
     let same = match of.identity {
         Some(same) => same,
@@ -180,26 +181,47 @@ pub fn kernel(slot: usize, handle: H, geometry: u64) -> (Kernel, u64, u64) {
             same
         }
     };
-    let (mut key, mut scalars) = (word(same, geometry), SEED);
-    for (index, argument) in &of.arguments {
-        key = word(key, u64::from(*index));
-        match *argument {
-            Argument::Value(size, what) => {
-                key = word(key, size as u64);
-                scalars = word(scalars, what);
+    (of, same)
+}
+
+impl Kernel {
+    /// A key of its arguments behind another number, and a number for its plain arguments. Equal
+    /// keys: the same sizes of arguments.
+    pub fn key(&self, slot: usize, before: u64) -> (u64, u64) {
+        let (mut key, mut scalars) = (before, SEED);
+        for (index, argument) in &self.arguments {
+            key = word(key, u64::from(*index));
+            match argument {
+                Argument::Value(bytes) => {
+                    key = word(key, bytes.len() as u64);
+                    scalars = word(scalars, number(SEED, bytes));
+                }
+                Argument::Local(size) => {
+                    key = word(key, *size as u64);
+                    scalars = word(scalars, 0);
+                }
+                Argument::Object(object) => {
+                    let kind = memory(*object);
+                    let about = api::clGetMemObjectInfo.behind(slot);
+                    let bytes = match kind {
+                        Some(Memory::Buffer | Memory::Image) => {
+                            ask::<usize>(about, *object, cl::CL_MEM_SIZE)
+                        }
+                        _ => None,
+                    };
+                    key = word(word(key, bytes.unwrap_or(0) as u64), kind.map_or(9, |k| k as u64));
+                }
+                Argument::Shared => key = word(key, 7),
             }
-            Argument::Object(object) => {
-                let kind = memory(object);
-                let bytes = match kind {
-                    Some(Memory::Buffer | Memory::Image) => {
-                        ask::<usize>(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_SIZE)
-                    }
-                    _ => None,
-                };
-                key = word(word(key, bytes.unwrap_or(0) as u64), kind.map_or(9, |k| k as u64));
-            }
-            Argument::Shared => key = word(key, 7),
         }
+        (key, scalars)
     }
-    (of, key, scalars)
+
+    /// A number for the sizes of local memory that it is given, behind another number.
+    pub fn local_sizes(&self, before: u64) -> u64 {
+        self.arguments.iter().fold(before, |sum, (index, argument)| match argument {
+            Argument::Local(size) => word(word(sum, u64::from(*index)), *size as u64),
+            _ => sum,
+        })
+    }
 }

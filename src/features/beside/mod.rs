@@ -1,0 +1,214 @@
+//! Running something beside the application's own command, so that the application finds everything
+//! as if nothing had run: what a command is, waiting for what runs before it, which buffers a kernel
+//! may write, and one thread at a time. Owns the time that this takes, which is none of the call's;
+//! refuses to choose what is run and when: features that repeat or count launches do.
+//!
+//! The application's queues are waited for before, unless a user event is outstanding: that wait
+//! might never end. Threads that come with another command meanwhile wait a while, so that it does
+//! not run at the same time.
+
+mod aside;
+
+pub use aside::{Aside, Calls, Saved, said};
+
+use crate::abi::constants as cl;
+use crate::abi::entry::H;
+use crate::facts::arguments::{self, Argument, Kernel, Memory, ask};
+use crate::facts::user_events;
+use crate::os::threads;
+use crate::recording;
+use crate::runtime::functions as api;
+use clscope_trace::record::CommandKind;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A command as the application wrote it.
+pub struct Command<'a> {
+    pub queue: H,
+    pub waits: (u32, *const H),
+    pub what: What<'a>,
+    /// Enqueues it on another queue, without waiting, with an event where wanted.
+    pub run: &'a dyn Fn(H, *mut H) -> i32,
+    /// Whether a queue still is the application's.
+    pub live: &'a dyn Fn(H) -> bool,
+}
+
+/// What a command does.
+pub enum What<'a> {
+    Launch { kernel: H, dimensions: u32, sizes: [*const usize; 3] },
+    Transfer { kind: CommandKind, bytes: u64, of: &'a [H] },
+}
+
+/// Sizes of a launch, one number per dimension; empty where the application gave none.
+#[derive(Debug, Clone, Default)]
+pub struct Sizes {
+    pub offset: Vec<u64>,
+    pub global: Vec<u64>,
+    pub local: Vec<u64>,
+}
+
+/// A thread runs something; others wait a while with their commands.
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// Ticks that this took, of all threads: 0 in runs without.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Queues that this thread has enqueued on, each with the way by which it did: they are waited
+    /// for, too.
+    static QUEUES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+    /// Ticks that it took of the call that is under way.
+    static OWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Begin of the call that is under way, without what was run in it.
+#[inline(always)]
+pub fn without(begin: u64, end: u64) -> u64 {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        begin
+    } else {
+        begin.saturating_add(OWN.take()).min(end)
+    }
+}
+
+/// A command is about to be enqueued: whether something may run beside it.
+pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
+    if !(command.live)(command.queue) {
+        return false;
+    }
+    OWN.set(0);
+    // Not for long: the thread may be the runtime's own, which is waited for.
+    let mut waited = 0;
+    while BUSY.load(Ordering::Acquire) && waited < 1000 {
+        threads::pause(1000);
+        waited += 1;
+    }
+    QUEUES.with_borrow_mut(|queues| {
+        let own = (slot, command.queue as usize);
+        if !queues.contains(&own) && queues.len() < 64 {
+            queues.push(own);
+        }
+    });
+    true
+}
+
+/// The right to run something, of one thread at a time. What it takes is none of the call's time.
+pub struct Alone {
+    begun: u64,
+}
+
+impl Alone {
+    /// `None` while another thread has it.
+    pub fn take(begun: u64) -> Option<Self> {
+        (!BUSY.swap(true, Ordering::AcqRel)).then_some(Self { begun })
+    }
+
+    /// Ticks since it began.
+    pub fn took(&self) -> u64 {
+        recording::now().wrapping_sub(self.begun)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let took = self.took();
+        TAKEN.fetch_add(took, Ordering::Relaxed);
+        OWN.set(OWN.get().saturating_add(took));
+        BUSY.store(false, Ordering::Release);
+    }
+}
+
+/// Why nothing may be waited for at this moment.
+pub fn may_not_wait() -> Option<String> {
+    (user_events::outstanding() != Some(false))
+        .then(|| "a user event is not set: waiting for what runs might never end".to_owned())
+}
+
+/// Sizes of a launch; `None` where they are none.
+///
+/// # Safety
+/// Each is NULL, or an array of `dimensions` sizes.
+pub unsafe fn sizes(dimensions: u32, [offset, global, local]: [*const usize; 3]) -> Option<Sizes> {
+    if !(1..=3).contains(&dimensions) || global.is_null() {
+        return None;
+    }
+    let numbers = |of: *const usize| -> Vec<u64> {
+        let count = if of.is_null() { 0 } else { dimensions as usize };
+        // SAFETY: the caller's promise.
+        (0..count).map(|d| unsafe { *of.add(d) as u64 }).collect()
+    };
+    Some(Sizes { offset: numbers(offset), global: numbers(global), local: numbers(local) })
+}
+
+impl Sizes {
+    /// A number for them.
+    pub fn number(&self) -> u64 {
+        let all = self.global.iter().chain(&self.local).chain(&self.offset);
+        let head = arguments::word(arguments::SEED, self.global.len() as u64);
+        all.fold(head, |sum, size| arguments::word(sum, *size))
+    }
+}
+
+/// Buffers that the kernel may write; `Err` says what it may write that cannot be saved.
+pub fn written(slot: usize, handle: H, kernel: &Kernel) -> Result<Vec<(H, usize)>, String> {
+    let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
+        .ok_or("its number of arguments is not known")?;
+    let mut out: Vec<(H, usize)> = Vec::new();
+    for index in (0..count).chain([u32::MAX]) {
+        let object = match kernel.arguments.get(&index) {
+            None if index == u32::MAX => continue,
+            None => return Err(format!("argument {index} was set before recording began")),
+            Some(Argument::Shared) if index == u32::MAX => {
+                return Err("it may use shared virtual memory (clSetKernelExecInfo)".to_owned());
+            }
+            Some(Argument::Shared) => {
+                return Err(format!("argument {index} points to shared virtual memory"));
+            }
+            Some(Argument::Value(_) | Argument::Local(_)) => continue,
+            Some(Argument::Object(object)) => *object,
+        };
+        let memory = arguments::memory(object);
+        let flags = || ask::<u64>(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_FLAGS);
+        match memory {
+            Some(Memory::Sampler) => {}
+            Some(Memory::Buffer | Memory::Image)
+                if flags().is_some_and(|f| f & cl::CL_MEM_READ_ONLY != 0) => {}
+            Some(Memory::Buffer) => {
+                let size: usize =
+                    ask(api::clGetMemObjectInfo.behind(slot), object, cl::CL_MEM_SIZE)
+                        .ok_or("a buffer's size is not known")?;
+                if !out.iter().any(|(known, _)| *known == object) {
+                    out.push((object, size));
+                }
+            }
+            Some(Memory::Image) => {
+                return Err(format!("argument {index} is an image that it may write"));
+            }
+            Some(Memory::Pipe) => return Err(format!("argument {index} is a pipe")),
+            None => {
+                return Err(format!(
+                    "argument {index} is an object of a kind that cannot be saved"
+                ));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Waits for all that this thread has enqueued, and for the command's wait list.
+pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), String> {
+    let queues = QUEUES.with_borrow_mut(|queues| {
+        queues.retain(|(_, queue)| (command.live)(*queue as H));
+        queues.clone()
+    });
+    // SAFETY: the application's queues, which it has not given back, of the runtime that the calls
+    // are of, and its wait list, live during its call.
+    unsafe {
+        if command.waits.0 > 0 && !command.waits.1.is_null() {
+            said("waiting for its wait list", (calls.wait)(command.waits.0, command.waits.1))?;
+        }
+        for (_, queue) in queues.into_iter().filter(|(of, _)| *of == slot) {
+            said("waiting for the queue", (calls.finish)(queue as H))?;
+        }
+    }
+    Ok(())
+}

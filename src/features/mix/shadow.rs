@@ -1,0 +1,463 @@
+//! Copies of programs that count: made of what the runtime hands out of the application's program,
+//! for one device, and kept until the application gives up the program or its context. Refuses to
+//! touch the application's programs, and to hand a copy to the application: nothing that it can ask
+//! leads here.
+
+use super::super::beside::{Aside, Sizes, said};
+use super::verbose;
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, P};
+use crate::abi::signatures as f;
+use crate::facts::arguments::ask;
+use crate::facts::{info, objects};
+use crate::os::fork_safe::ForkSafe;
+use crate::recording::{self, programs};
+use crate::runtime::functions as api;
+use clscope_mix::{Counted, ptx, spirv};
+use clscope_trace::defs;
+use std::collections::{HashMap, HashSet};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// CL_DEVICE_VENDOR_ID of NVIDIA: its PCI vendor. Others are not asked for binaries: making one may
+/// take a runtime long, and none gives a text that can be changed.
+const NVIDIA: u32 = 0x10de;
+/// Most bytes of a program that are read.
+const MOST: usize = 64 << 20;
+
+/// Process, program and device, by their ids.
+type Key = (u32, u32, u32);
+
+/// A program that counts.
+pub struct Shadow {
+    key: Key,
+    /// Handles as numbers; never dereferenced.
+    program: usize,
+    context: usize,
+    original: usize,
+    release: f::clReleaseProgram,
+    counted: Counted,
+    language: &'static str,
+    hash: String,
+    /// What kernels take of the device, by name, as NVIDIA's assembler says.
+    resources: HashMap<String, verbose::Found>,
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        // SAFETY: made by us, released once, by the last that uses it.
+        unsafe { (self.release)(self.program as H) };
+    }
+}
+
+#[derive(Default)]
+struct Shadows {
+    made: HashMap<Key, Result<Arc<Shadow>, String>>,
+    /// Kernels whose resources were told.
+    told: HashSet<(Key, String)>,
+}
+
+static SHADOWS: ForkSafe<Shadows> = ForkSafe::new();
+
+/// Drops copies. Outside of the lock: releasing a program is a call of the runtime.
+fn drop_where(which: impl Fn(&Shadow) -> bool) {
+    let gone: Vec<Arc<Shadow>> = SHADOWS
+        .with(|s| {
+            let out: Vec<_> =
+                s.made.values().flatten().filter(|shadow| which(shadow)).cloned().collect();
+            s.made.retain(|_, made| !made.as_ref().is_ok_and(|shadow| which(shadow)));
+            out
+        })
+        .unwrap_or_default();
+    drop(gone);
+}
+
+/// The application is about to give back a program. Where kernels of it are launched later, the copy
+/// is made again.
+pub fn program_ends(program: H) {
+    drop_where(|shadow| shadow.original == program as usize);
+}
+
+/// The application is about to give back a context: it must not live on for our sake.
+pub fn context_ends(context: H) {
+    drop_where(|shadow| shadow.context == context as usize);
+}
+
+/// A copy has failed: it is made again when it is next wanted.
+pub fn forget(shadow: &Arc<Shadow>) {
+    drop_where(|known| std::ptr::eq(known, Arc::as_ptr(shadow)));
+}
+
+/// The copy of a kernel's program for the device of a queue.
+pub fn of(slot: usize, kernel: H, aside: &Aside) -> Result<Arc<Shadow>, String> {
+    let about = api::clGetKernelInfo.behind(slot);
+    let program: usize =
+        ask(about, kernel, cl::CL_KERNEL_PROGRAM).ok_or("the kernel's program is not known")?;
+    let key = (std::process::id(), objects::id(program as H), objects::id(aside.device));
+    if let Some(Some(known)) = SHADOWS.with(|s| s.made.get(&key).cloned()) {
+        return known;
+    }
+    let made = made(slot, program as H, key, aside).map(Arc::new);
+    SHADOWS.with(|s| s.made.insert(key, made.clone()));
+    made
+}
+
+/// What can be counted of a program.
+struct Text {
+    language: &'static str,
+    bytes: Vec<u8>,
+    /// Options of the application's build.
+    options: String,
+}
+
+fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
+    let about = api::clGetProgramInfo.behind(slot);
+    let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
+    let il = info::bytes_up_to(about, program, cl::CL_PROGRAM_IL, MOST).unwrap_or_default();
+    if spirv::is_spirv(&il) {
+        return Ok(Text { language: "spv", bytes: il, options });
+    }
+    let vendor: Option<u32> =
+        ask(api::clGetDeviceInfo.behind(slot), device, cl::CL_DEVICE_VENDOR_ID);
+    if vendor == Some(NVIDIA) {
+        let bytes = binary(slot, program, device)?;
+        if ptx::is_ptx(&bytes) {
+            return Ok(Text { language: "ptx", bytes, options });
+        }
+        return Err(
+            "its binary is not PTX: the program was made from a binary of one device".into()
+        );
+    }
+    Err("the program is not of SPIR-V, and the runtime hands out no text of it that can be counted: \
+         instructions are counted of programs from clCreateProgramWithIL, and of all programs on \
+         NVIDIA's runtime"
+        .to_owned())
+}
+
+/// The binary of a program for a device.
+fn binary(slot: usize, program: H, device: H) -> Result<Vec<u8>, String> {
+    let about = api::clGetProgramInfo.behind(slot);
+    let devices = info::handles(about, program, cl::CL_PROGRAM_DEVICES);
+    let at = devices.iter().position(|of| *of == device).ok_or("the program has no such device")?;
+    let sizes = info::handles(about, program, cl::CL_PROGRAM_BINARY_SIZES);
+    let size = sizes.get(at).map_or(0, |size| *size as usize);
+    if size == 0 || size > MOST {
+        return Err(format!("the runtime gives a binary of {size} bytes"));
+    }
+    let mut out = vec![0u8; size];
+    // Where there is no pointer, nothing is written.
+    let mut places: Vec<P> = vec![null_mut(); devices.len()];
+    if let Some(place) = places.get_mut(at) {
+        *place = out.as_mut_ptr().cast();
+    }
+    let ask = about.ok_or("the runtime lacks clGetProgramInfo")?;
+    // SAFETY: a live program, a pointer for each of its devices, room for the binary of one.
+    said("asking for the program's binary", unsafe {
+        ask(
+            program,
+            cl::CL_PROGRAM_BINARIES,
+            size_of_val(&*places),
+            places.as_mut_ptr().cast(),
+            null_mut(),
+        )
+    })?;
+    Ok(out)
+}
+
+/// A text about a program's build for a device.
+fn build_text(slot: usize, program: H, device: H, what: u32) -> String {
+    let Some(ask) = api::clGetProgramBuildInfo.behind(slot) else { return String::new() };
+    let mut size = 0usize;
+    // SAFETY: a live program and one of its devices; only the size is asked.
+    let code = unsafe { ask(program, device, what, 0, null_mut(), (&raw mut size).cast()) };
+    if code != 0 || size == 0 || size > MOST {
+        return String::new();
+    }
+    let mut bytes = vec![0u8; size];
+    // SAFETY: room for as many bytes.
+    let code = unsafe { ask(program, device, what, size, bytes.as_mut_ptr().cast(), null_mut()) };
+    let end = if code == 0 { bytes.iter().position(|b| *b == 0).unwrap_or(size) } else { 0 };
+    bytes.truncate(end);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Makes and builds a program of a text. `Err` holds the first line of the log.
+fn built(
+    slot: usize,
+    aside: &Aside,
+    language: &str,
+    code: &[u8],
+    options: &str,
+) -> Result<H, String> {
+    let lacks = |name: &str| format!("the runtime lacks {name}");
+    let mut error = 0;
+    let program = if language == "ptx" {
+        let create = api::clCreateProgramWithBinary
+            .behind(slot)
+            .ok_or_else(|| lacks("clCreateProgramWithBinary"))?;
+        let (length, mut text, mut status) = (code.len(), code.as_ptr(), 0);
+        // SAFETY: a live context and device of it, and a binary of that length.
+        unsafe {
+            create(
+                aside.context,
+                1,
+                &aside.device,
+                &length,
+                (&raw mut text).cast(),
+                &mut status,
+                &mut error,
+            )
+        }
+    } else {
+        let create = api::clCreateProgramWithIL
+            .behind(slot)
+            .ok_or_else(|| lacks("clCreateProgramWithIL"))?;
+        // SAFETY: a live context, and IL of that length.
+        unsafe { create(aside.context, code.as_ptr().cast_mut().cast(), code.len(), &mut error) }
+    };
+    said("making the copy that counts", error)?;
+    let build = api::clBuildProgram.behind(slot).ok_or_else(|| lacks("clBuildProgram"))?;
+    let options: Vec<u8> = options.bytes().filter(|b| *b != 0).chain([0]).collect();
+    // SAFETY: a program of ours, its device, and a C string; without a callback the call waits.
+    let code = unsafe {
+        build(program, 1, &aside.device, options.as_ptr().cast_mut().cast(), null_mut(), null_mut())
+    };
+    if code == 0 {
+        return Ok(program);
+    }
+    let log = build_text(slot, program, aside.device, cl::CL_PROGRAM_BUILD_LOG);
+    if let Some(release) = api::clReleaseProgram.behind(slot) {
+        // SAFETY: made by us, released once.
+        unsafe { release(program) };
+    }
+    let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no log");
+    let line: String = line.chars().take(200).collect();
+    Err(format!("building the copy that counts failed with error {code}: {line}"))
+}
+
+fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, String> {
+    let Text { language, bytes, options } = text(slot, original, aside.device)?;
+    let counted = match language {
+        "ptx" => ptx::counted(&bytes),
+        _ => spirv::counted(&bytes),
+    };
+    let counted = counted.map_err(|error| error.to_string())?;
+    let release = api::clReleaseProgram.behind(slot).ok_or("the runtime lacks clReleaseProgram")?;
+    // PTX is compiled for the device already: options of the language would be in vain.
+    let for_build = if language == "ptx" { "" } else { options.as_str() };
+    let program = built(slot, aside, language, &counted.code, for_build)?;
+    let (hash, resources) = if language == "ptx" {
+        let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+        let text = bytes.get(..end).unwrap_or_default();
+        (programs::keep(key.1, key.2, language, text), verbose(slot, aside, text, &options))
+    } else {
+        // Kept when the application made the program of it.
+        (programs::hash(&bytes), HashMap::new())
+    };
+    Ok(Shadow {
+        key,
+        program: program as usize,
+        context: aside.context as usize,
+        original: original as usize,
+        release,
+        counted,
+        language,
+        hash,
+        resources,
+    })
+}
+
+/// What NVIDIA's assembler says of the application's PTX, built once more for its log.
+fn verbose(
+    slot: usize,
+    aside: &Aside,
+    text: &[u8],
+    options: &str,
+) -> HashMap<String, verbose::Found> {
+    let options: Vec<&str> =
+        options.split_whitespace().filter(|one| one.starts_with("-cl-nv-")).collect();
+    let options = format!("{} -cl-nv-verbose", options.join(" "));
+    // The driver's cache of builds gives no log: a text that it has not seen is built.
+    let mut unique = text.to_vec();
+    unique.extend(format!("\n// clscope {} {}\n", std::process::id(), recording::now()).bytes());
+    let Ok(program) = built(slot, aside, "ptx", &unique, &options) else { return HashMap::new() };
+    let log = build_text(slot, program, aside.device, cl::CL_PROGRAM_BUILD_LOG);
+    if let Some(release) = api::clReleaseProgram.behind(slot) {
+        // SAFETY: made by us, released once.
+        unsafe { release(program) };
+    }
+    verbose::read(&log)
+}
+
+impl Shadow {
+    pub fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    pub fn language(&self) -> &'static str {
+        self.language
+    }
+
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Tells what a kernel takes of the device beyond what the runtime said, once.
+    pub fn tell_resources(&self, name: &str, kernel: u32, device: u32) {
+        let Some(found) = self.resources.get(name) else { return };
+        if SHADOWS.with(|s| s.told.insert((self.key, name.to_owned()))) == Some(true) {
+            recording::define(
+                &defs::Resources {
+                    kernel,
+                    device,
+                    registers: found.registers,
+                    spill_stores: found.spill_stores,
+                    spill_loads: found.spill_loads,
+                    local: found.local,
+                    ..defs::Resources::default()
+                }
+                .into(),
+            );
+        }
+    }
+
+    /// A kernel of it.
+    pub fn kernel(&self, slot: usize, name: &str) -> Result<Copy, String> {
+        let lacks = || "the runtime lacks a function of kernels".to_owned();
+        let create = api::clCreateKernel.behind(slot).ok_or_else(lacks)?;
+        let release = api::clReleaseKernel.behind(slot).ok_or_else(lacks)?;
+        let set = api::clSetKernelArg.behind(slot).ok_or_else(lacks)?;
+        let launch = api::clEnqueueNDRangeKernel.behind(slot).ok_or_else(lacks)?;
+        let name: Vec<u8> = name.bytes().filter(|b| *b != 0).chain([0]).collect();
+        let mut error = 0;
+        // SAFETY: a program of ours, and a C string.
+        let kernel =
+            unsafe { create(self.program as H, name.as_ptr().cast_mut().cast(), &mut error) };
+        said("making the kernel that counts", error)?;
+        Ok(Copy { kernel, release, set, launch })
+    }
+
+    /// Room for the counters, where a kernel takes them as its last argument.
+    pub fn counters(&self, slot: usize, aside: &Aside, copy: &Copy) -> Result<Counters, String> {
+        let bytes = self.counted.words() * 8;
+        let buffer = aside.room(bytes)?;
+        let out = Counters { buffer, bytes, release: aside.calls.release_memory };
+        if self.counted.dump.is_none() {
+            let zeros = vec![0u8; bytes];
+            let write = api::clEnqueueWriteBuffer
+                .behind(slot)
+                .ok_or("the runtime lacks clEnqueueWriteBuffer")?;
+            // SAFETY: a live queue and buffer of that size; the call waits.
+            said("setting counters to 0", unsafe {
+                write(
+                    aside.queue,
+                    buffer,
+                    1,
+                    0,
+                    bytes,
+                    zeros.as_ptr().cast_mut().cast(),
+                    0,
+                    null(),
+                    null_mut(),
+                )
+            })?;
+            let about = api::clGetKernelInfo.behind(slot);
+            let arguments: u32 = ask(about, copy.kernel, cl::CL_KERNEL_NUM_ARGS)
+                .ok_or("the number of arguments of the copy is not known")?;
+            let last = arguments.checked_sub(1).ok_or("the copy takes no counters")?;
+            said("setting the counters", copy.set_object(last, buffer))?;
+        }
+        Ok(out)
+    }
+}
+
+/// A kernel that counts.
+pub struct Copy {
+    kernel: H,
+    release: f::clReleaseKernel,
+    set: f::clSetKernelArg,
+    launch: f::clEnqueueNDRangeKernel,
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // SAFETY: made by us, released once.
+        unsafe { (self.release)(self.kernel) };
+    }
+}
+
+impl Copy {
+    pub fn set(&self, index: u32, size: usize, value: *const u8) -> i32 {
+        // SAFETY: a kernel of ours, and a value of that size, or NULL as the application gave.
+        unsafe { (self.set)(self.kernel, index, size, value.cast_mut().cast()) }
+    }
+
+    pub fn set_object(&self, index: u32, object: H) -> i32 {
+        self.set(index, size_of::<H>(), (&raw const object).cast())
+    }
+
+    /// Launches it.
+    pub fn enqueue(&self, queue: H, sizes: &Sizes, event: *mut H) -> i32 {
+        let of = |sizes: &[u64]| sizes.iter().map(|n| *n as usize).collect::<Vec<usize>>();
+        let (offset, global, local) = (of(&sizes.offset), of(&sizes.global), of(&sizes.local));
+        let at = |given: &[usize]| if given.is_empty() { null() } else { given.as_ptr() };
+        // SAFETY: a queue and a kernel of ours, as many sizes as dimensions.
+        unsafe {
+            (self.launch)(
+                queue,
+                self.kernel,
+                global.len() as u32,
+                at(&offset),
+                at(&global),
+                at(&local),
+                0,
+                null(),
+                event,
+            )
+        }
+    }
+}
+
+/// Where counters are read from.
+pub struct Counters {
+    buffer: H,
+    bytes: usize,
+    release: f::clReleaseMemObject,
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        // SAFETY: made by us, released once.
+        unsafe { (self.release)(self.buffer) };
+    }
+}
+
+impl Counters {
+    /// The counters of the launch that is complete.
+    pub fn read(&self, slot: usize, aside: &Aside, shadow: &Shadow) -> Result<Vec<u64>, String> {
+        let words = self.bytes / 8;
+        if let Some(dump) = &shadow.counted.dump {
+            let kernel = shadow.kernel(slot, dump)?;
+            said("setting the buffer for counters", kernel.set_object(0, self.buffer))?;
+            let sizes = Sizes { global: vec![words as u64], ..Sizes::default() };
+            said("copying the counters", kernel.enqueue(aside.queue, &sizes, null_mut()))?;
+            aside.finish()?;
+        }
+        let mut out = vec![0u64; words];
+        // SAFETY: a live queue, a buffer of that size and room for it; the call waits.
+        said("reading the counters", unsafe {
+            (aside.calls.read)(
+                aside.queue,
+                self.buffer,
+                1,
+                0,
+                self.bytes,
+                out.as_mut_ptr().cast(),
+                0,
+                null(),
+                null_mut(),
+            )
+        })?;
+        Ok(out)
+    }
+}

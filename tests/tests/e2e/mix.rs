@@ -1,0 +1,174 @@
+//! Instructions counted beside the application's launches (`record --mix`): exact against counts made
+//! on the host, results unchanged, refusals told.
+
+use clscope_tests::{Finished, Mode, Recorded, Run, Runtime, Stage, artifacts};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What `mix_truth` printed: results by kernel, and figures by kernel and name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    results: BTreeMap<String, String>,
+    truth: Vec<(String, String, u64)>,
+}
+
+fn told(stdout: &str) -> Told {
+    let mut out = Told::default();
+    for line in stdout.lines() {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["result", kernel, sum] => drop(out.results.insert(kernel.into(), sum.into())),
+            ["truth", kernel, figure, value] => {
+                out.truth.push((kernel.into(), figure.into(), value.parse().unwrap()));
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    out
+}
+
+fn kernels(form: &str) -> PathBuf {
+    artifacts::root().join(format!("tests/fixtures/mix/kernels.{form}"))
+}
+
+/// A figure of a counted kernel, as `mix_truth` names it. Of blocks: whether one was entered so
+/// often.
+fn figure(executed: &Value, name: &str, wanted: u64) -> u64 {
+    let field = |of: &str| executed[of].as_u64().unwrap();
+    match name {
+        "flop32" => executed["flop"]["fp32"].as_u64().unwrap(),
+        "barriers" => field("barriers"),
+        "bytes" => {
+            let spaces = executed["bytes"].as_array().unwrap();
+            let global = spaces.iter().find(|of| of["space"] == "global").unwrap();
+            ["read", "written", "atomic"].iter().map(|of| global[of].as_u64().unwrap()).sum()
+        }
+        "block" => {
+            let mut counts =
+                executed["blocks"].as_array().unwrap().iter().map(|b| b["threads"].as_u64());
+            counts.find(|n| *n == Some(wanted)).flatten().unwrap_or(0)
+        }
+        class => executed["classes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|of| of["class"] == class)
+            .map(|of| of["instructions"].as_u64().unwrap())
+            .sum(),
+    }
+}
+
+fn mix(stage: &Stage, trace: &str) -> Value {
+    let shown = stage.clscope(["mix", trace, "--format", "json"]).run().success().stdout;
+    serde_json::from_str(&shown).unwrap()
+}
+
+fn record(stage: &Stage, options: &[&str], arguments: &[&str]) -> Run {
+    let mut run = stage.clscope(["record", "-q", "--sensors", "off"]);
+    run = run.args(options).arg("--").arg(artifacts().fixture("mix_truth"));
+    run.args(arguments)
+}
+
+fn without(stage: &Stage, arguments: &[&str]) -> Finished {
+    stage.app(Mode::Bare, "t", "mix_truth").args(arguments).run()
+}
+
+#[test]
+fn counts_are_those_of_the_host_and_results_stay() {
+    let Some(intel) = Runtime::intel() else { return };
+    let stage = Stage::new(intel);
+    let il = kernels("spv").display().to_string();
+    let bare = without(&stage, &[&il]).success();
+    let told_bare = told(&bare.stdout);
+    assert!(told_bare.results.len() >= 12 && told_bare.truth.len() >= 18);
+    let with = record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
+    assert_eq!(told(&with.stdout), told_bare, "what the application computes");
+
+    let document = mix(&stage, "t");
+    let rows = document["kernels"].as_array().unwrap();
+    assert_eq!(rows.len(), told_bare.results.len());
+    for row in rows {
+        assert_eq!((&row["counted"], &row["launches"]), (&1.into(), &1.into()), "{row:#}");
+        let executed = &row["executed"];
+        let items: u64 =
+            row["global"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product();
+        assert_eq!(executed["work_items"], items, "{row:#}");
+        assert_eq!(executed["unknown"], Value::Array(vec![]), "{row:#}");
+        assert!(row["resources"]["work_group_limit"].as_u64() > Some(0), "{row:#}");
+    }
+    for (kernel, name, value) in &told_bare.truth {
+        let row = rows.iter().find(|row| row["kernel"] == kernel.as_str()).unwrap();
+        let found = figure(&row["executed"], name, *value);
+        assert_eq!(found, *value, "{kernel}: {name}: {row:#}");
+    }
+    // Local memory and scalars of the launch.
+    let of =
+        |name: &str| rows.iter().find(|row| row["kernel"] == name).unwrap()["arguments"].clone();
+    assert_eq!(
+        (&of("reduce")[2]["kind"], &of("reduce")[2]["size"]),
+        (&"local".into(), &256.into())
+    );
+    assert_eq!(of("collatz")[1]["value"], 500);
+
+    let text = stage.clscope(["mix", "t", "gemm"]).run().success().stdout;
+    assert!(text.contains("65,536 fp32") && !text.contains("collatz"), "{text}");
+    let wrong = stage.clscope(["mix", "t", "none"]).run();
+    assert!(wrong.stderr.contains("there are bits, chase"), "{}", wrong.stderr);
+}
+
+#[test]
+fn every_nth_launch_is_counted_and_each_counts_alike() {
+    let Some(intel) = Runtime::intel() else { return };
+    let stage = Stage::new(intel);
+    let il = kernels("spv").display().to_string();
+    let bare = without(&stage, &[&il, "5"]).success();
+    let with = record(&stage, &["--mix=every:2", "-o", "t"], &[&il, "5"]).run().success();
+    assert_eq!(told(&with.stdout), told(&bare.stdout));
+    let document = mix(&stage, "t");
+    let rows = document["kernels"].as_array().unwrap();
+    for (kernel, name, value) in told(&bare.stdout).truth {
+        let row = rows.iter().find(|row| row["kernel"] == kernel.as_str()).unwrap();
+        // Lists are sorted once.
+        let counted = if kernel == "insertion" { 1 } else { 3 };
+        assert_eq!(row["counted"], counted, "{kernel}");
+        let value = value * counted;
+        assert_eq!(figure(&row["executed"], &name, value), value, "{kernel}: {name}: {row:#}");
+    }
+    // Handles are given back: what the runtime says in the end is what it says without.
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    assert_eq!(
+        recorded.processes[0].commands.len(),
+        12 * 5 - 4 + 12,
+        "the application's own alone"
+    );
+}
+
+#[test]
+fn what_cannot_be_counted_says_why_once() {
+    let stage = Stage::new(Runtime::Pocl);
+    let source = kernels("cl").display().to_string();
+    let bare = without(&stage, &[&source, "2"]).success();
+    let with = record(&stage, &["--mix=every:1", "-o", "t"], &[&source, "2"]).run().success();
+    assert_eq!(told(&with.stdout), told(&bare.stdout));
+    let document = mix(&stage, "t");
+    for row in document["kernels"].as_array().unwrap() {
+        assert_eq!((&row["counted"], &row["executed"]), (&0.into(), &Value::Null));
+        let [why] = &row["refused"].as_array().unwrap()[..] else { panic!("{row:#}") };
+        assert!(why.as_str().unwrap().contains("clCreateProgramWithIL"), "{why}");
+    }
+    let recorded = Recorded::read(&[&stage.trace("t")]);
+    let mixes = &recorded.processes[0].definitions.mixes;
+    assert_eq!(mixes.len(), 12, "once for each kernel: {mixes:#?}");
+    let text = stage.clscope(["mix", "t"]).run().success().stdout;
+    assert!(text.contains("not counted  the program is not of SPIR-V"), "{text}");
+}
+
+#[test]
+fn a_trace_without_counts_says_how_to_get_them() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    stage.app(Mode::Record, "t", "linked").run().success();
+    let text = stage.clscope(["mix", "t"]).run().success().stdout;
+    assert!(text.contains("clscope record --mix"), "{text}");
+    let wrong = stage.clscope(["record", "--mix=some", "--", "true"]).run();
+    assert!(wrong.stderr.contains("every:N"), "{}", wrong.stderr);
+}

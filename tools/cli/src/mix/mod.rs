@@ -1,0 +1,92 @@
+//! `clscope mix`: what kernels executed, by class of instruction, from a trace of `record --mix`; and
+//! of kernels that were not counted, why. Refuses to estimate.
+#![forbid(unsafe_code)]
+
+mod text;
+
+use crate::output::{json, screen};
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use clscope_profile::mixes::KernelMix;
+use clscope_profile::mixes::document::Document;
+use clscope_profile::profile::{Options, Profile};
+use clscope_trace::directory::as_recorded;
+use clscope_trace::pattern;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `clscope mix`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope record --mix -- ./app   counts the instructions of each kernel
+  clscope mix                     shows them, of the newest trace
+  clscope mix run1 'gemm*'        of some kernels of a trace")]
+pub struct Args {
+    /// Trace directory [default: the newest of the working directory]
+    #[arg(value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Kernels to show (* and ? allowed) [default: all]
+    #[arg(value_name = "KERNEL")]
+    kernel: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    format: Format,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text and tables
+    Text,
+    /// One JSON object
+    Json,
+}
+
+/// A single word is a trace if there is one of that name, else a kernel of the newest trace.
+fn split(args: &Args) -> (Vec<PathBuf>, Option<String>) {
+    match (&args.trace, &args.kernel) {
+        (Some(word), None) if !as_recorded(word.clone()).exists() => match word.to_str() {
+            // What looks like a path is meant as one.
+            Some(name) if !name.contains('/') && !name.ends_with(".clscope") => {
+                (Vec::new(), Some(name.to_owned()))
+            }
+            _ => (vec![word.clone()], None),
+        },
+        (trace, kernel) => (trace.iter().cloned().collect(), kernel.clone()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such trace or kernel.
+pub fn run(args: &Args) -> Result<()> {
+    let (traces, wanted) = split(args);
+    let profile = Profile::open(&traces)?;
+    let view = profile.view(Options::default());
+    let all = view.mixes();
+    let rows: Vec<&KernelMix> = all
+        .iter()
+        .filter(|row| wanted.as_ref().is_none_or(|name| pattern::matches(name, &row.kernel)))
+        .collect();
+    if let (Some(name), true, false) = (&wanted, rows.is_empty(), all.is_empty()) {
+        let mut names: Vec<&str> = all.iter().map(|row| row.kernel.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        bail!("no kernel of the trace is named {name}; there are {}", names.join(", "));
+    }
+    match args.format {
+        Format::Json => {
+            let mut out = json();
+            let document = Document::of(profile.files().names(), &rows);
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+            Ok(out.flush()?)
+        }
+        Format::Text => {
+            let mut out = screen();
+            out.write_all(text::text(&rows).as_bytes())?;
+            Ok(out.flush()?)
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Counted instructions as text. Refuses to choose which kernels are shown.
+#![forbid(unsafe_code)]
+
+use crate::output::count;
+use crate::report::table::{Table, bytes};
+use clscope_mix::Precision;
+use clscope_profile::mixes::KernelMix;
+use std::fmt::Write as _;
+
+/// Columns of the table of classes.
+const WIDTH: usize = 100;
+
+/// A number with its thousands apart.
+fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A mean, with a digit behind the point where it is no whole number.
+fn mean(value: f64) -> String {
+    if value.fract() == 0.0 && value < 9e15 { number(value as u64) } else { format!("{value:.1}") }
+}
+
+fn sizes(of: &[u64]) -> String {
+    of.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// Writing to a string cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
+/// All of them, one behind the other.
+pub fn text(rows: &[&KernelMix]) -> String {
+    let mut out = String::new();
+    if rows.is_empty() {
+        put!(out, "No kernel was launched while the application was recorded.");
+        return out;
+    }
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        kernel(&mut out, row);
+    }
+    if rows.iter().all(|row| row.counted == 0 && row.refused.is_empty()) {
+        put!(out, "\nNo launch was counted: record with `clscope record --mix -- APP`.");
+    }
+    out
+}
+
+fn kernel(out: &mut String, row: &KernelMix) {
+    let local = match row.local.is_empty() {
+        true => String::new(),
+        false => format!(" by {}", sizes(&row.local)),
+    };
+    put!(
+        out,
+        "{}  {}{local}  on {}: {} of {} counted",
+        row.kernel,
+        sizes(&row.global),
+        row.device,
+        row.counted,
+        count(row.launches, "launch", "launches")
+    );
+    for why in &row.refused {
+        put!(out, "  not counted  {why}");
+    }
+    if row.counted > 0 {
+        executed(out, row);
+    }
+    resources(out, row);
+}
+
+fn executed(out: &mut String, row: &KernelMix) {
+    let all = row.mix.total();
+    let one = |figure: u64| mean(row.per_launch(figure).unwrap_or(0.0));
+    let items = row.items().max(1) as f64;
+    let each = row.per_launch(all.threads).unwrap_or(0.0) / items;
+    put!(
+        out,
+        "  a launch     {} instructions ({}), {each:.1} a work-item",
+        one(all.threads),
+        match row.language.as_str() {
+            "ptx" => "PTX",
+            _ => "SPIR-V",
+        }
+    );
+    if let Some((least, most)) = row.spread.filter(|(least, most)| least != most) {
+        put!(out, "  launches     differ: from {} to {} instructions", number(least), number(most));
+    }
+    if let Some(warps) = all.warps {
+        let busy = row.lanes_busy().map(|b| format!(", {:.1} % of lanes busy", b * 100.0));
+        put!(out, "  warps        {} instructions{}", one(warps), busy.unwrap_or_default());
+    }
+    let flop: Vec<String> = Precision::ALL
+        .into_iter()
+        .filter(|of| row.mix.flop(*of) > 0)
+        .map(|of| format!("{} {}", one(row.mix.flop(of)), of.name()))
+        .collect();
+    if !flop.is_empty() {
+        put!(out, "  FLOP         {}", flop.join(", "));
+    }
+    let counted = row.counted.max(1);
+    for of in row.bytes() {
+        let mut parts = Vec::new();
+        for (name, n) in [("read", of.read), ("written", of.written), ("by atomics", of.atomic)] {
+            if n > 0 {
+                parts.push(format!("{} {name}", bytes(n / counted)));
+            }
+        }
+        if !parts.is_empty() {
+            put!(out, "  {:<12} {}", of.space, parts.join(", "));
+        }
+    }
+    for (name, n) in [("barriers", row.mix.barriers()), ("atomics", row.mix.atomics())] {
+        if n > 0 {
+            put!(out, "  {name:<12} {} by work-items", one(n));
+        }
+    }
+    for of in &row.loops {
+        let trips = row.per_launch(of.threads).unwrap_or(0.0) / items;
+        put!(out, "  loop         at block {}: {trips:.2} times a work-item", of.block);
+    }
+    let mut table =
+        Table::new(&["instructions", "share", "by warps", "FLOP", "bytes", "predicated", "class"]);
+    let mut classes: Vec<_> = row.mix.classes.iter().collect();
+    classes.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.threads));
+    for (class, tally) in classes {
+        let or_dash = |n: u64| if n == 0 { "-".to_owned() } else { one(n) };
+        table.row(vec![
+            one(tally.threads),
+            format!("{:.1} %", tally.threads as f64 * 100.0 / all.threads.max(1) as f64),
+            tally.warps.map_or_else(|| "-".to_owned(), one),
+            or_dash(tally.flop),
+            or_dash(tally.bytes),
+            or_dash(tally.predicated),
+            class.name().to_owned(),
+        ]);
+    }
+    out.push_str(&table.render(WIDTH));
+    if !row.unknown.is_empty() {
+        let names: Vec<&str> = row.unknown.iter().map(String::as_str).collect();
+        put!(out, "  unknown      {}", names.join(", "));
+    }
+}
+
+fn resources(out: &mut String, row: &KernelMix) {
+    let of = &row.resources;
+    let mut parts = Vec::new();
+    let mut add = |value: Option<u64>, text: &str| {
+        if let Some(n) = value {
+            parts.push(format!("{n} {text}"));
+        }
+    };
+    add(of.registers, "registers");
+    add(of.local_bytes, "bytes of local memory");
+    add(of.private_bytes, "bytes of private memory");
+    add(of.spill_store_bytes.filter(|n| *n > 0), "bytes spilled");
+    add(of.work_group_limit, "work-items a group at most");
+    add(of.multiple, "preferred multiple");
+    if !parts.is_empty() {
+        put!(out, "  takes        {}", parts.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_mix::{Class, Tally};
+
+    #[test]
+    fn numbers_are_read_in_threes() {
+        let numbers = [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")];
+        for (n, text) in numbers {
+            assert_eq!(number(n), text);
+        }
+        assert_eq!((mean(2.0), mean(2.5)), ("2".to_owned(), "2.5".to_owned()));
+    }
+
+    #[test]
+    fn what_was_not_counted_says_why() {
+        assert!(text(&[]).contains("No kernel was launched"));
+        let mut row =
+            KernelMix { kernel: "k".into(), global: vec![64], launches: 2, ..KernelMix::default() };
+        assert!(text(&[&row]).contains("record --mix"));
+        row.refused.insert("argument 1 is a pipe".into());
+        let shown = text(&[&row]);
+        assert!(shown.contains("0 of 2 launches counted\n  not counted  argument 1 is a pipe"));
+        row.counted = 2;
+        let fma = Tally { threads: 128, warps: Some(4), flop: 256, bytes: 0, predicated: 0 };
+        row.mix.classes.insert(Class::SingleFma, fma);
+        row.resources.multiple = Some(32);
+        let shown = text(&[&row]);
+        assert!(shown.contains("64 instructions (SPIR-V), 1.0 a work-item"), "{shown}");
+        assert!(shown.contains("100.0 % of lanes busy") && shown.contains("128 fp32"), "{shown}");
+    }
+}

@@ -1,0 +1,235 @@
+//! The JSON document of `clscope mix`: counted instructions as figures. Refuses to estimate.
+#![forbid(unsafe_code)]
+
+use super::{Argument, KernelMix, Loop, Resources};
+use clscope_mix::{Class, Precision, Space};
+use serde::Serialize;
+
+/// What the document's field `schema` says.
+pub const SCHEMA: &str = "clscope-mix/1";
+
+/// The document.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Document {
+    /// `clscope-mix/1`.
+    pub schema: String,
+    /// Trace directories.
+    pub traces: Vec<String>,
+    /// Kernels at one geometry on one device, those with the most launches first.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A kernel at one geometry on one device. Counts are of all counted launches together.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Kernel {
+    /// Its name.
+    pub kernel: String,
+    /// The device's name.
+    pub device: String,
+    /// Global offset, one number per dimension; empty where none was given.
+    pub offset: Vec<u64>,
+    /// Global size.
+    pub global: Vec<u64>,
+    /// Local size; empty where the runtime chose it.
+    pub local: Vec<u64>,
+    /// Launches in the trace.
+    pub launches: u64,
+    /// Launches that were counted: divide by it for figures of one launch.
+    pub counted: u64,
+    /// Why launches were not counted.
+    pub refused: Vec<String>,
+    /// What was executed; null where nothing was counted.
+    pub executed: Option<Executed>,
+    /// Arguments of the last counted launch.
+    pub arguments: Vec<Argument>,
+    /// What the kernel takes of the device.
+    pub resources: Resources,
+}
+
+/// What counted launches executed.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Executed {
+    /// Language whose instructions these are: `ptx` or `spv`.
+    pub language: String,
+    /// Hash of the counted code; `clscope programs --extract` writes it out.
+    pub code: String,
+    /// Work-items that entered the kernel.
+    pub work_items: u64,
+    /// Instructions, one for each work-item.
+    pub instructions: u64,
+    /// Instructions, one for each warp; null where warps were not counted.
+    pub warp_instructions: Option<u64>,
+    /// Share of lanes at work, for warps as wide as the device's.
+    pub lanes_busy: Option<f64>,
+    /// Least and most instructions of a counted launch.
+    pub spread: Option<(u64, u64)>,
+    /// By class of instruction.
+    pub classes: Vec<OfClass>,
+    /// Floating-point operations by type.
+    pub flop: Flop,
+    /// Bytes asked for by address space.
+    pub bytes: Vec<OfSpace>,
+    /// Work-items that reached a barrier, each time.
+    pub barriers: u64,
+    /// Atomic operations.
+    pub atomics: u64,
+    /// Loops that were entered.
+    pub loops: Vec<Loop>,
+    /// Blocks of the code that were entered.
+    pub blocks: Vec<OfBlock>,
+    /// Instructions that are counted as `unknown`, by name.
+    pub unknown: Vec<String>,
+}
+
+/// What was executed of a class of instruction.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OfClass {
+    /// Its name.
+    pub class: String,
+    /// One for each work-item.
+    pub instructions: u64,
+    /// One for each warp.
+    pub warp_instructions: Option<u64>,
+    /// Floating-point operations.
+    pub flop: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Of the instructions, those under a predicate: counted as executed.
+    pub predicated: u64,
+}
+
+/// Floating-point operations; a fused multiply-add counts two, a division or special function one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Flop {
+    /// On 16 bits.
+    pub fp16: u64,
+    /// On 32 bits.
+    pub fp32: u64,
+    /// On 64 bits.
+    pub fp64: u64,
+}
+
+/// Bytes asked of an address space, before caches.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OfSpace {
+    /// `global`, `local`, `private`, `constant`, `generic` or `image`.
+    pub space: String,
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+    /// By atomics.
+    pub atomic: u64,
+}
+
+/// How often a block was entered.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OfBlock {
+    /// Its index in the code.
+    pub block: u32,
+    /// By work-items.
+    pub threads: u64,
+    /// By warps.
+    pub warps: Option<u64>,
+}
+
+impl Document {
+    /// Of these kernels.
+    #[must_use]
+    pub fn of(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
+        let kernels = kernels.iter().map(|k| Kernel::of(k)).collect();
+        Self { schema: SCHEMA.to_owned(), traces, kernels }
+    }
+}
+
+impl Kernel {
+    fn of(from: &KernelMix) -> Self {
+        Self {
+            kernel: from.kernel.clone(),
+            device: from.device.clone(),
+            offset: from.offset.clone(),
+            global: from.global.clone(),
+            local: from.local.clone(),
+            launches: from.launches,
+            counted: from.counted,
+            refused: from.refused.iter().cloned().collect(),
+            executed: (from.counted > 0).then(|| Executed::of(from)),
+            arguments: from.arguments.clone(),
+            resources: from.resources.clone(),
+        }
+    }
+}
+
+impl Executed {
+    fn of(from: &KernelMix) -> Self {
+        let (mix, all) = (&from.mix, from.mix.total());
+        let classes = mix.classes.iter().map(|(class, tally)| OfClass {
+            class: class.name().to_owned(),
+            instructions: tally.threads,
+            warp_instructions: tally.warps,
+            flop: tally.flop,
+            bytes: tally.bytes,
+            predicated: tally.predicated,
+        });
+        let blocks = from.blocks.iter().map(|(block, (threads, warps))| OfBlock {
+            block: *block,
+            threads: *threads,
+            warps: *warps,
+        });
+        Self {
+            language: from.language.clone(),
+            code: from.code.clone(),
+            work_items: from.entered,
+            instructions: all.threads,
+            warp_instructions: all.warps,
+            lanes_busy: from.lanes_busy(),
+            spread: from.spread,
+            classes: classes.collect(),
+            flop: Flop {
+                fp16: mix.flop(Precision::Half),
+                fp32: mix.flop(Precision::Single),
+                fp64: mix.flop(Precision::Double),
+            },
+            bytes: from.bytes(),
+            barriers: mix.barriers(),
+            atomics: mix.atomics(),
+            loops: from.loops.clone(),
+            blocks: blocks.collect(),
+            unknown: from.unknown.iter().cloned().collect(),
+        }
+    }
+}
+
+impl KernelMix {
+    /// Bytes asked of each address space that was used, of all counted launches.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<OfSpace> {
+        let mut out: Vec<OfSpace> = Vec::new();
+        for (class, tally) in &self.mix.classes {
+            let Some(space) = class.memory().map(Space::name) else { continue };
+            let at = out.iter().position(|of| of.space == space).unwrap_or_else(|| {
+                out.push(OfSpace { space: space.to_owned(), read: 0, written: 0, atomic: 0 });
+                out.len() - 1
+            });
+            use Class as C;
+            let to = match class {
+                C::AtomicGlobal | C::AtomicLocal => &mut out[at].atomic,
+                C::StoreGlobal
+                | C::StoreLocal
+                | C::StorePrivate
+                | C::StoreGeneric
+                | C::StoreImage => &mut out[at].written,
+                _ => &mut out[at].read,
+            };
+            *to = to.saturating_add(tally.bytes);
+        }
+        out
+    }
+}
