@@ -27,7 +27,12 @@
 //! * **Paces that no timed launch had** take the ratio of the nearest group, if the queue was full.
 //!   On devices whose workers are preempted all of this excess may belong to no launch; the lower
 //!   end excludes it.
-//! * There, where the queue was open, a launch longer than all timed ones may be hidden. With the
+//! * On other devices, where chance alone knows the total to 1.5 %, launches are alike, and gaps that
+//!   vary by a microsecond or two are no launches: of the excess only windows count that stand out.
+//!   The estimate is that of chance. Launches that are timed may last a little longer than those
+//!   that are not, and paces speak of the latter: the interval holds what paces say, as far as
+//!   timing can change a launch.
+//! * On the former, where the queue was open, a launch longer than all timed ones may be hidden. With the
 //!   probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that its window
 //!   allows.
 
@@ -42,6 +47,11 @@ const GROUP: [usize; 2] = [6, 15];
 const FAR: f64 = 16.0;
 /// Part of a window in which the queue was not empty, from which on it counts as full.
 const MOSTLY: f64 = 0.9;
+/// Most that the recorder's own event adds to the span of a launch, nanoseconds (an H200: 1.98 us by
+/// `doctor --calibrate`, up to 3 between launches that follow each other).
+const TIMING: f64 = 3000.0;
+/// Half-width, as a share, up to which the total is known by chance alone.
+const BY_CHANCE: f64 = 0.015;
 /// Deviations of the gaps between launches from which on time in open windows is an outlier.
 const STANDS_OUT: f64 = 4.0;
 
@@ -68,6 +78,9 @@ pub struct Left {
     unseen: f64,
     /// How far down it reaches because paces were extrapolated.
     down: f64,
+    /// How far below and above the estimate the interval of chance alone reaches, where that is
+    /// narrow and launches are not preempted.
+    by_chance: (f64, f64),
     /// The most that they can have taken; infinite where that is not known.
     pub most: f64,
     /// Time in which they may have run although their queues may have been empty: a long launch
@@ -90,6 +103,7 @@ impl Left {
             unexplained: self.unexplained + o.unexplained,
             unseen: self.unseen + o.unseen,
             down: self.down + o.down,
+            by_chance: (self.by_chance.0 + o.by_chance.0, self.by_chance.1 + o.by_chance.1),
             most: self.most + o.most,
             open: self.open + o.open,
         }
@@ -113,7 +127,9 @@ impl Left {
         let high = value + more - wider.sqrt() * hall(-t, skewness(wider, longer)) + self.unseen;
         let high = high.max(value + self.excess);
         let high = if self.most > value { high.min(self.most) } else { high };
-        Estimate { value, low: (low - self.down).max(0.0).min(value), high: high.max(value) }
+        let (below, above) = self.by_chance;
+        let low = (low - self.down).min(value - below).max(0.0);
+        Estimate { value, low: low.min(value), high: high.max(value + above) }
     }
 }
 
@@ -233,7 +249,19 @@ impl Queue<'_> {
             ((f - 1.0).max(0.0) * u.expected).powi(2) * share * (1.0 - share).max(0.0)
         });
         out.variance += shared.sum::<f64>();
-        let (more, unexplained, gap) = self.excess(&units, &cases, &fill, middle);
+        // What chance alone says, where it says much and launches are not preempted.
+        let by_chance = sampled
+            .total()
+            .filter(|plain| !self.preempted && plain.half() <= BY_CHANCE * plain.value);
+        if by_chance.is_some() {
+            // Each as long as those timed: what paces made of windows that hold more is excess.
+            let (time, typical) = cases.iter().fold((0.0, 0.0), |(time, typical), c| {
+                (time + c.weight * c.y, typical + c.weight * c.typical)
+            });
+            fill.fill(time / typical.max(f64::MIN_POSITIVE));
+        }
+        let (more, unexplained, gap) =
+            self.excess(&units, &cases, &fill, middle, by_chance.is_some());
         out.unexplained = unexplained;
         let explained: f64 =
             units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
@@ -242,6 +270,24 @@ impl Queue<'_> {
         // launch, and do not fit.
         if gap.is_none_or(|gap| gap < 0.0) {
             out.most = f64::INFINITY;
+        }
+        if let Some(plain) = by_chance {
+            let of = |end: f64| end - sampled.known();
+            // What the queue's progress says of those that were not timed, as far as timing can
+            // change a launch.
+            let paced = out.value.max(of(plain.value) - TIMING * sampled.left_out() as f64);
+            out = Left {
+                value: of(plain.value),
+                by_chance: (
+                    plain.value - plain.low.min(paced + sampled.known()),
+                    plain.high - plain.value,
+                ),
+                excess: out.excess,
+                unexplained: out.unexplained,
+                most: out.most,
+                open: out.open,
+                ..Left::default()
+            };
         }
         if self.preempted {
             let open = || units.iter().filter(|u| !u.is_full());
@@ -386,13 +432,14 @@ impl Queue<'_> {
     }
 
     /// Time that neither the launches as estimated nor what usually passes between them explains,
-    /// and what that is.
+    /// and what that is. `alike`: launches are so much alike that only windows which stand out count.
     fn excess(
         &self,
         units: &[Unit],
         cases: &[Case],
         fill: &[f64],
         middle: f64,
+        alike: bool,
     ) -> (f64, f64, Option<f64>) {
         let rest = |(u, f): (&Unit, &f64)| (u.stretch() - f) * u.typical / u.n;
         let mut rests: Vec<(f64, f64)> =
@@ -410,12 +457,21 @@ impl Queue<'_> {
             let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
             full.map(|(u, f)| u.available - (f + gap / middle) * u.expected).sum()
         };
+        let stands_out = |more: f64, u: &Unit| {
+            if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
+        };
         // Long launches make gaps beside them look long: little is taken for usual.
-        let (typical, of_full) = (of_full(gap).max(0.0), of_full(low_gap).max(0.0));
+        let (typical, of_full) = if !alike {
+            (of_full(gap).max(0.0), of_full(low_gap).max(0.0))
+        } else {
+            let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
+            let more = |(u, f): (&Unit, &f64)| u.available - (f + gap / middle) * u.expected;
+            let sum = full.map(|of| stands_out(more(of), of.0)).sum::<f64>();
+            (sum, sum)
+        };
         let of_open = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| {
             // Only what stands out, and came after the last enqueue.
-            let more = u.full - (f + median / middle) * u.expected;
-            if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
+            stands_out(u.full - (f + median / middle) * u.expected, u)
         });
         // What the full ones show happened at the same rate in open ones, as far as there is room;
         // not that few speak for many.
@@ -428,9 +484,9 @@ impl Queue<'_> {
             .filter(|(u, _)| !u.is_full())
             .map(|(u, f)| (u.available - f * u.expected).max(0.0));
         let (full, open) = (expected(true), expected(false));
-        let alike = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
+        let as_full = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
         let of_open = of_open.sum::<f64>();
-        (of_full + of_open.max(alike.min(room.sum())), typical + of_open, Some(gap))
+        (of_full + of_open.max(as_full.min(room.sum())), typical + of_open, Some(gap))
     }
 }
 

@@ -19,6 +19,10 @@ const WELL: f64 = 0.10;
 const WEAK: f64 = 0.50;
 /// What repetitions of another run may be off for that alone: another day's temperature.
 const OTHER_RUN: f64 = 0.015;
+/// Standard error, in watts, of the floor of a run in which the device never rested, beyond its own:
+/// what lies between launches is told from what they add by a model of the sensor alone. (Two runs
+/// of one steady application on an H200: 127 and 129 W.)
+const UNRESTED: f64 = 1.0;
 /// Share of the busy time from which on it is told that a class was not repeated.
 const MATTERS: f64 = 0.02;
 /// Standard error of the length of a launch, as a share.
@@ -134,7 +138,11 @@ pub fn apply(
             keep(out, group, device, &mut groups, &mut seconds, &mut joules);
             continue;
         }
-        let error = group.joules.half_width().0 / NORMAL;
+        let busy: f64 = result.groups.iter().map(|g| g.busy.0).sum();
+        // What was repeated in another run was not rested before in this one.
+        let unrested = if from.is_empty() { 0.0 } else { UNRESTED * out.seconds };
+        let unrested = unrested * group.busy.0 / busy.max(f64::MIN_POSITIVE);
+        let error = (group.joules.half_width().0 / NORMAL).hypot(unrested);
         let both = reconcile((group.dynamic.0, error), &members);
         if let Some(predicted) = both.predicted {
             agreement.push(Agreement {
