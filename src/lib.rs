@@ -76,6 +76,9 @@ mod recording;
 mod runtime;
 mod settings;
 
+#[global_allocator]
+static MEMORY: os::memory::Memory = os::memory::Memory;
+
 // Unit tests reach every layer below the hooks. They are built without what is above, so that their
 // binary exports no function of OpenCL and reads nothing when it is loaded.
 #[cfg(not(test))]

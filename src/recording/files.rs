@@ -365,7 +365,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// None is made before the first block.
+    /// None is made yet.
     pub fn new(max_size: Option<u64>) -> Self {
         match max_size {
             None => Self { current: None, number: 0, limit: SEGMENT, keep: None },
@@ -379,19 +379,37 @@ impl Segments {
         }
     }
 
+    /// Makes the first, while that may be done: the application may give up its rights, or its
+    /// descriptors, before there is a block to write. What fails here is tried again, and said, then.
+    pub fn begin(&mut self, files: &Files) {
+        let _ = undisturbed(|| self.current(files, 0));
+    }
+
     /// The segment to write `bytes` to.
     fn current(&mut self, files: &Files, bytes: u64) -> io::Result<Arc<Segment>> {
-        if let Some(segment) = &self.current {
-            if segment.end.load(Ordering::Relaxed) + bytes <= self.limit {
+        let number = match &self.current {
+            Some(segment) if segment.end.load(Ordering::Relaxed) + bytes <= self.limit => {
                 return Ok(Arc::clone(segment));
             }
-            self.number += 1;
-        }
+            Some(_) => self.number + 1,
+            None => self.number,
+        };
         let name = |number: u32| format!("{}.{number}.clt", files.stem);
-        let kept = Kept::create(&files.folder, name(self.number))?;
-        let header =
-            FileHeader { kind: FileKind::Segment, segment: self.number, ..files.header.clone() };
-        kept.write_at(&header.encode(), 0)?;
+        let made = Kept::create(&files.folder, name(number)).and_then(|kept| {
+            let header =
+                FileHeader { kind: FileKind::Segment, segment: number, ..files.header.clone() };
+            // One that is not begun must not stand in the way of the next attempt.
+            kept.write_at(&header.encode(), 0)
+                .inspect_err(|_| files.folder.remove(&name(number)))?;
+            Ok(kept)
+        });
+        let kept = match (made, &self.current, self.keep) {
+            (Ok(kept), ..) => kept,
+            // No file can be made any more, and the last one may still grow.
+            (Err(_), Some(last), None) => return Ok(Arc::clone(last)),
+            (Err(error), ..) => return Err(error),
+        };
+        self.number = number;
         if let Some(oldest) = self.keep.and_then(|keep| self.number.checked_sub(keep)) {
             files.folder.remove(&name(oldest));
         }

@@ -10,6 +10,7 @@ use super::protocol::{self, cell};
 use super::runs;
 pub use super::thread::{FRESH, OWN, Thread, thread};
 use crate::abi::entry::Site;
+use crate::os::memory;
 use crate::os::undisturbed::uncancelled;
 use crate::recording::{self, state, state::Begun};
 use clscope_trace::file::ring;
@@ -291,7 +292,12 @@ pub fn protect<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
 /// [`uncancelled`] by itself, so that a record costs nothing for it.
 fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(value) => value,
+        Ok(value) => {
+            if memory::is_short() {
+                out_of_memory();
+            }
+            value
+        }
         Err(payload) => {
             // Dropping a foreign payload could panic again.
             std::mem::forget(payload);
@@ -299,6 +305,15 @@ fn caught<R>(otherwise: R, run: impl FnOnce() -> R) -> R {
             otherwise
         }
     }
+}
+
+/// Ends recording where memory was refused.
+#[cold]
+#[inline(never)]
+fn out_of_memory() {
+    state::disable();
+    let text = "recording ended: this process was refused memory; the application runs on. Raise its limit (ulimit -v), or record less with --groups or --kernels";
+    recording::diag::warn("no-memory", text);
 }
 
 /// Lifts the guard while application code runs inside a recorded call, then puts it back.

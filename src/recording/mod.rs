@@ -70,12 +70,14 @@ impl Recording {
         }
         let files = files::Files::create(clock, parent, layer)?;
         state::pause_at_beginning(&files, parent, settings.start_paused);
+        let mut segments = files::Segments::new(settings.max_size);
+        segments.begin(&files);
         let made = CURRENT.keep(Self {
             pid: std::process::id(),
             clock,
             rings: Mutex::new(ring::Rings::new()),
             writer: writer::Writer::new(),
-            segment: Mutex::new(files::Segments::new(settings.max_size)),
+            segment: Mutex::new(segments),
             next_thread: AtomicU32::new(0),
             files,
         });

@@ -7,7 +7,8 @@
 #   loom     what is lock-free in the recorder, in every order of memory and threads
 #   tsan     that map and queue under ThreadSanitizer (needs the nightly's rust-src)
 #   aarch64  the workspace type-checks for 64-bit Arm: no TSC there
-#   fuzz     a minute of damaged traces through libraries and command
+#   fuzz     a minute of damaged traces through libraries and command, a minute of whole directories through the
+#            command, each run limited in time and memory
 #   kill     100 recorded processes killed at random moments, on the fake OpenCL library
 # Miri and ThreadSanitizer see Rust only: the recorder with the runtime's C below it is run by the end-to-end tests, among
 # them programs under AddressSanitizer.
@@ -59,8 +60,12 @@ for check in "$@"; do
     fuzz)
         # Not the release profile: overflows of integers are to be seen.
         ran "build" cargo build --config profile.dev.opt-level=1 -p clscope-cli -p clscope-bench
-        ran "fuzz" "$target/debug/clscope-bench" fuzz --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}" \
-            --command "$target/debug/clscope" --keep "$target" ;;
+        # A failure names seed and input, and keeps the input.
+        for kind in "fuzz --command" "fuzz-command --clscope"; do
+            # shellcheck disable=SC2086
+            ran "$kind" "$target/debug/clscope-bench" $kind "$target/debug/clscope" --keep "$target" \
+                --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}"
+        done ;;
     kill)
         ran "build" build
         fixtures=$(mktemp -d)

@@ -225,6 +225,45 @@ fn few_descriptors_do_not_stop_the_application() {
     }
 }
 
+/// Daemons and sandboxes give up what they do not need once they have begun. What the trace needs was
+/// made before.
+#[test]
+fn what_an_application_gives_up_after_its_first_calls_costs_no_record() {
+    for runtime in Runtime::real() {
+        for what in ["rights", "descriptors"] {
+            if what == "rights" && !root() {
+                skip("rights can be given up by root alone", false);
+                continue;
+            }
+            let stage = Stage::new(runtime.clone());
+            let line = format!("give_up {what} 300000");
+            let bare = stage.app(Mode::Bare, "bare", &line).run().success();
+            for mode in Mode::RECORDING {
+                let (with, recorded) = stage.record(mode, &line);
+                assert_eq!(with.seen(), bare.seen(), "{mode:?} {what}: {}", with.stderr);
+                assert_eq!(with.stderr, bare.stderr, "{mode:?} {what}");
+                let process = recorded.only();
+                assert_eq!(process.count("clRetainMemObject"), 300_000, "{mode:?} {what}");
+                assert_eq!(process.dropped, 0, "{mode:?} {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_application_that_has_no_memory_left_runs_on() {
+    for runtime in [Runtime::real(), vec![Runtime::FakeDriver]].concat() {
+        let stage = Stage::new(runtime.clone());
+        let line = "give_up memory 300000";
+        let bare = stage.app(Mode::Bare, "bare", line).run().success();
+        for mode in Mode::RECORDING {
+            let (with, recorded) = stage.record(mode, line);
+            assert_eq!(with.seen(), bare.seen(), "{mode:?} {runtime:?}: {}", with.stderr);
+            assert!(recorded.only().launches(None) == 1, "{mode:?}: what came before is there");
+        }
+    }
+}
+
 #[test]
 fn an_application_without_any_opencl_loader_behaves_the_same() {
     let stage = Stage::new(Runtime::Pocl);

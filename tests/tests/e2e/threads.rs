@@ -1,7 +1,7 @@
 //! Threads: a race for the first call, thousands that come and go, one that outlives main. What
 //! each did is in the trace.
 
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_tests::{Mode, Recorded, Runtime, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -40,6 +40,32 @@ fn ten_thousand_short_threads_lose_nothing() {
         .map(|e| e.unwrap().metadata().unwrap().len())
         .sum();
     assert!(bytes < 64 << 20, "{bytes} bytes for 200,000 calls");
+}
+
+/// What nobody waits for is timed on a thread of ours, which has a ring like any other.
+#[test]
+fn the_recorders_own_threads_are_not_counted_among_the_applications() {
+    for runtime in Runtime::real() {
+        for mode in Mode::RECORDING {
+            let stage = Stage::new(runtime.clone());
+            let mut talk = stage.app(mode, "t", "stepwise").talk();
+            talk.hear();
+            let trace = stage.trace("t");
+            // It comes when it comes; the time of a test is limited.
+            while {
+                talk.tell("leave 20");
+                let recorded = Recorded::read(&[&trace]);
+                !recorded.only().definitions.threads.values().any(|t| t.name == "clscope-reaper")
+            } {}
+            assert!(talk.end().success());
+            let shown = trace.display().to_string();
+            let told = stage.clscope(["report", "--format", "json", &shown]).run().success().stdout;
+            let report: serde_json::Value = serde_json::from_str(&told).unwrap();
+            assert_eq!(report["processes"][0]["threads"], 1, "{mode:?} {runtime:?}");
+            let text = stage.clscope(["report", &shown]).run().success().stdout;
+            assert!(text.contains(" 1 thread,"), "{mode:?}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! The recorder's memory: the C library's, and a reserve for when that gives no more (`ulimit -v`, a
+//! cgroup, strict overcommit). Rust ends the process where memory is refused; the application may go
+//! on without it, and so must the recorder. What was refused once counts as short for good: recording
+//! ends then, and asks for little more.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Enough for the messages and calls that are under way when memory ends.
+const RESERVE: usize = 256 * 1024;
+
+#[repr(align(64))]
+struct Reserve(UnsafeCell<[u8; RESERVE]>);
+
+// SAFETY: each byte of it is handed out once, by an atomic counter.
+unsafe impl Sync for Reserve {}
+
+/// In pages that are never touched before.
+static BYTES: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
+static USED: AtomicUsize = AtomicUsize::new(0);
+static SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Whether memory was ever refused.
+pub fn is_short() -> bool {
+    SHORT.load(Ordering::Relaxed)
+}
+
+/// Whether the process may map so many bytes more, at this moment.
+pub fn can_map(bytes: usize) -> bool {
+    // SAFETY: a new private mapping, which nobody knows, and which is given back at once.
+    unsafe {
+        let (none, private) =
+            (std::ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        let at = libc::mmap(none, bytes, libc::PROT_NONE, private, -1, 0);
+        at != libc::MAP_FAILED && libc::munmap(at, bytes) == 0
+    }
+}
+
+/// A piece of the reserve, NULL where it is used up.
+#[cold]
+fn reserved(layout: Layout) -> *mut u8 {
+    SHORT.store(true, Ordering::Relaxed);
+    let begin = BYTES.0.get().cast::<u8>();
+    let place = |used: usize| used.checked_next_multiple_of(layout.align());
+    let taken = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+        // The reserve is aligned to 64 bytes: no value of ours to more.
+        let end = place(used)?.checked_add(layout.size())?;
+        (layout.align() <= 64 && end <= RESERVE).then_some(end)
+    });
+    match taken.ok().and_then(place) {
+        // SAFETY: inside the reserve, as was checked.
+        Some(at) => unsafe { begin.add(at) },
+        None => std::ptr::null_mut(),
+    }
+}
+
+fn is_reserved(at: *mut u8) -> bool {
+    (at as usize).wrapping_sub(BYTES.0.get() as usize) < RESERVE
+}
+
+/// The allocator of this library alone: the application's is its own.
+pub struct Memory;
+
+// SAFETY: what the C library gives is given back to it; pieces of the reserve do not overlap, are
+// aligned and large enough, and stay.
+unsafe impl GlobalAlloc for Memory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let at = unsafe { System.alloc(layout) };
+        if at.is_null() { reserved(layout) } else { at }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise. The reserve is zero, and each byte is handed out once.
+        let at = unsafe { System.alloc_zeroed(layout) };
+        if at.is_null() { reserved(layout) } else { at }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        if !is_reserved(at) {
+            // SAFETY: the caller's promise; it is the C library's.
+            unsafe { System.dealloc(at, layout) };
+        }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !is_reserved(at) {
+            // SAFETY: the caller's promise; it is the C library's.
+            let grown = unsafe { System.realloc(at, layout, size) };
+            if !grown.is_null() {
+                return grown;
+            }
+        }
+        // SAFETY: the caller promises a size that is none of an overflow, of the same alignment.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: as above; the old piece is still there, and both are at least so large.
+        unsafe {
+            let to = self.alloc(new);
+            if !to.is_null() {
+                std::ptr::copy_nonoverlapping(at, to, layout.size().min(size));
+                self.dealloc(at, layout);
+            }
+            to
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_gives_pieces_that_do_not_overlap_until_it_is_used_up() {
+        let layouts = [(24, 8), (1, 1), (100, 64), (64 * 1024, 16)];
+        let mut before = std::ptr::null_mut();
+        let mut pieces = 0;
+        for (size, align) in layouts.into_iter().cycle() {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            let at = reserved(layout);
+            if at.is_null() {
+                break;
+            }
+            assert!(is_reserved(at) && (at as usize).is_multiple_of(align));
+            assert!(at >= before, "it overlaps the piece before");
+            // SAFETY: the end of the piece.
+            before = unsafe { at.add(size) };
+            assert!(is_reserved(before.wrapping_sub(1)));
+            // SAFETY: no piece is given back, nor used by anybody else.
+            unsafe { Memory.dealloc(at, layout) };
+            pieces += 1;
+        }
+        assert!(pieces >= 12 && is_short(), "{pieces}");
+        let old = Layout::from_size_align(4, 4).unwrap();
+        // SAFETY: allocated, grown and given back with its layouts.
+        unsafe {
+            let at = Memory.alloc(old);
+            at.copy_from_nonoverlapping(b"abcd".as_ptr(), 4);
+            let at = Memory.realloc(at, old, 400);
+            assert_eq!(std::slice::from_raw_parts(at, 4), b"abcd");
+            Memory.dealloc(at, Layout::from_size_align(400, 4).unwrap());
+        }
+        assert!(can_map(4096) && !can_map(usize::MAX / 2));
+    }
+}
