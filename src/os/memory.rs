@@ -10,16 +10,44 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Enough for the messages and calls that are under way when memory ends.
 const RESERVE: usize = 256 * 1024;
 
+/// Memory that is handed out once.
 #[repr(align(64))]
-struct Reserve(UnsafeCell<[u8; RESERVE]>);
+struct Reserve {
+    bytes: UnsafeCell<[u8; RESERVE]>,
+    used: AtomicUsize,
+}
 
 // SAFETY: each byte of it is handed out once, by an atomic counter.
 unsafe impl Sync for Reserve {}
 
-/// In pages that are never touched before.
-static BYTES: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
-static USED: AtomicUsize = AtomicUsize::new(0);
+/// In pages that are not touched before.
+static OURS: Reserve = Reserve::new();
 static SHORT: AtomicBool = AtomicBool::new(false);
+
+impl Reserve {
+    const fn new() -> Self {
+        Self { bytes: UnsafeCell::new([0; RESERVE]), used: AtomicUsize::new(0) }
+    }
+
+    /// A piece of it, zeroed; NULL where it is used up.
+    fn take(&self, layout: Layout) -> *mut u8 {
+        let place = |used: usize| used.checked_next_multiple_of(layout.align());
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            // The reserve is aligned to 64 bytes: no value of ours to more.
+            let end = place(used)?.checked_add(layout.size())?;
+            (layout.align() <= 64 && end <= RESERVE).then_some(end)
+        });
+        match taken.ok().and_then(place) {
+            // SAFETY: inside the reserve, as was checked.
+            Some(at) => unsafe { self.bytes.get().cast::<u8>().add(at) },
+            None => std::ptr::null_mut(),
+        }
+    }
+
+    fn has(&self, at: *mut u8) -> bool {
+        (at as usize).wrapping_sub(self.bytes.get() as usize) < RESERVE
+    }
+}
 
 /// Whether memory was ever refused.
 pub fn is_short() -> bool {
@@ -37,26 +65,11 @@ pub fn can_map(bytes: usize) -> bool {
     }
 }
 
-/// A piece of the reserve, NULL where it is used up.
+/// What stands in for memory that was refused.
 #[cold]
 fn reserved(layout: Layout) -> *mut u8 {
     SHORT.store(true, Ordering::Relaxed);
-    let begin = BYTES.0.get().cast::<u8>();
-    let place = |used: usize| used.checked_next_multiple_of(layout.align());
-    let taken = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        // The reserve is aligned to 64 bytes: no value of ours to more.
-        let end = place(used)?.checked_add(layout.size())?;
-        (layout.align() <= 64 && end <= RESERVE).then_some(end)
-    });
-    match taken.ok().and_then(place) {
-        // SAFETY: inside the reserve, as was checked.
-        Some(at) => unsafe { begin.add(at) },
-        None => std::ptr::null_mut(),
-    }
-}
-
-fn is_reserved(at: *mut u8) -> bool {
-    (at as usize).wrapping_sub(BYTES.0.get() as usize) < RESERVE
+    OURS.take(layout)
 }
 
 /// The allocator of this library alone: the application's is its own.
@@ -78,14 +91,14 @@ unsafe impl GlobalAlloc for Memory {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if !is_reserved(at) {
+        if !OURS.has(at) {
             // SAFETY: the caller's promise; it is the C library's.
             unsafe { System.dealloc(at, layout) };
         }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !is_reserved(at) {
+        if !OURS.has(at) {
             // SAFETY: the caller's promise; it is the C library's.
             let grown = unsafe { System.realloc(at, layout, size) };
             if !grown.is_null() {
@@ -112,25 +125,26 @@ mod tests {
 
     #[test]
     fn the_reserve_gives_pieces_that_do_not_overlap_until_it_is_used_up() {
+        let reserve = Box::new(Reserve::new());
         let layouts = [(24, 8), (1, 1), (100, 64), (64 * 1024, 16)];
-        let mut before = std::ptr::null_mut();
-        let mut pieces = 0;
+        let (mut end, mut pieces) = (std::ptr::null_mut(), 0);
         for (size, align) in layouts.into_iter().cycle() {
-            let layout = Layout::from_size_align(size, align).unwrap();
-            let at = reserved(layout);
+            let at = reserve.take(Layout::from_size_align(size, align).unwrap());
             if at.is_null() {
                 break;
             }
-            assert!(is_reserved(at) && (at as usize).is_multiple_of(align));
-            assert!(at >= before, "it overlaps the piece before");
-            // SAFETY: the end of the piece.
-            before = unsafe { at.add(size) };
-            assert!(is_reserved(before.wrapping_sub(1)));
-            // SAFETY: no piece is given back, nor used by anybody else.
-            unsafe { Memory.dealloc(at, layout) };
+            assert!(reserve.has(at) && (at as usize).is_multiple_of(align));
+            assert!(at >= end, "it overlaps the piece before");
+            end = at.wrapping_add(size);
+            assert!(reserve.has(end.wrapping_sub(1)));
             pieces += 1;
         }
-        assert!(pieces >= 12 && is_short(), "{pieces}");
+        assert!(pieces >= 12, "{pieces}");
+        assert!(reserve.take(Layout::from_size_align(RESERVE, 1).unwrap()).is_null());
+    }
+
+    #[test]
+    fn memory_that_is_there_grows_and_is_given_back() {
         let old = Layout::from_size_align(4, 4).unwrap();
         // SAFETY: allocated, grown and given back with its layouts.
         unsafe {
