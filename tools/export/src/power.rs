@@ -81,6 +81,14 @@ pub struct Power {
 }
 
 fn counter(sensor: &Sensor) -> Option<Counter> {
+    // A counter that stands still shows nothing: no line at 0 W.
+    let still = |points: &[(clscope_analysis::energy::HostNs, f64)]| {
+        points.windows(2).all(|pair| pair[0].1 == pair[1].1)
+    };
+    if sensor.dead.is_some() || sensor.series.quantity == Quantity::Energy && still(&sensor.points)
+    {
+        return None;
+    }
     let series = &sensor.series;
     let plane = if series.plane.is_empty() || series.name.contains(&series.plane) {
         String::new()
@@ -277,6 +285,11 @@ mod tests {
         };
         let sensor =
             Sensor { host: 0, series, points, windows: Vec::new(), period_ns: None, dead: None };
+        let dead = Sensor { dead: Some("stands still".into()), ..sensor.clone() };
+        assert!(counter(&dead).is_none());
+        let mut still = sensor.clone();
+        still.points.iter_mut().for_each(|point| point.1 = 5.0);
+        assert!(counter(&still).is_none());
         let track = counter(&sensor).unwrap();
         assert_eq!((track.name.as_str(), track.unit), ("powercap package-0 PKG (W)", "W"));
         assert!(
