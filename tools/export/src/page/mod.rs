@@ -238,7 +238,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         figure("Energy", "not measured", None, &why.unwrap_or_else(|| "no sensor".into()));
     } else {
         let all: f64 = measured.iter().map(|d| d.measured_joules).sum();
-        let groups = measured.iter().flat_map(|d| &d.groups);
+        let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());
         let (low, high) =
             groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
         let more = format!("kernels and transfers: {} to {}", joules(low), joules(high));

@@ -232,7 +232,7 @@ pub fn apply(
         if seconds > 0.0 {
             let figure = Interval::estimated(joules, (joules - half).max(0.0), joules + half);
             groups.push(Group {
-                names: vec!["repetitions".to_owned()],
+                names: vec![Group::REPETITIONS.to_owned()],
                 busy_seconds: seconds,
                 joules: figure,
                 watts: figure.times(1.0 / seconds),

@@ -283,6 +283,16 @@ pub struct Group {
     pub with_floor: bool,
 }
 
+impl Group {
+    /// What the recorder repeated, which is no part of the application's energy.
+    pub(crate) const REPETITIONS: &'static str = "repetitions";
+
+    /// Whether it is that.
+    pub fn is_repetitions(&self) -> bool {
+        self.names == [Self::REPETITIONS]
+    }
+}
+
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
