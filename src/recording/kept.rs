@@ -163,6 +163,22 @@ impl Folder {
         self.file(name, libc::O_CREAT | libc::O_EXCL)
     }
 
+    /// All of a file of this name, if it has no more bytes than `most`. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    ///
+    /// # Errors
+    /// `NotFound`, and the system's others.
+    pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.file(name, 0)?;
+        let length = file.metadata()?.len();
+        if length > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
     /// Takes a name away.
     pub fn remove(&self, name: &str) {
         let Ok(name) = CString::new(name) else { return };

@@ -108,6 +108,8 @@ struct Text {
     bytes: Vec<u8>,
     /// Options of the application's build.
     options: String,
+    /// It was made of the source.
+    translated: bool,
 }
 
 fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
@@ -115,23 +117,38 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
     let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
     let il = info::bytes_up_to(about, program, cl::CL_PROGRAM_IL, MOST).unwrap_or_default();
     if spirv::is_spirv(&il) {
-        return Ok(Text { language: "spv", bytes: il, options });
+        return Ok(Text { language: "spv", bytes: il, options, translated: false });
     }
     let vendor: Option<u32> =
         ask(api::clGetDeviceInfo.behind(slot), device, cl::CL_DEVICE_VENDOR_ID);
     if vendor == Some(NVIDIA) {
         let bytes = binary(slot, program, device)?;
         if ptx::is_ptx(&bytes) {
-            return Ok(Text { language: "ptx", bytes, options });
+            return Ok(Text { language: "ptx", bytes, options, translated: false });
         }
         return Err(
             "its binary is not PTX: the program was made from a binary of one device".into()
         );
     }
-    Err("the program is not of SPIR-V, and the runtime hands out no text of it that can be counted: \
-         instructions are counted of programs from clCreateProgramWithIL, and of all programs on \
-         NVIDIA's runtime"
-        .to_owned())
+    let device_takes =
+        info::text(api::clGetDeviceInfo.behind(slot), device, cl::CL_DEVICE_IL_VERSION);
+    if device_takes.is_empty() {
+        return Err(
+            "the device takes no SPIR-V (clCreateProgramWithIL), and its runtime hands out no \
+                    text of programs that can be counted"
+                .to_owned(),
+        );
+    }
+    let source = info::bytes_up_to(about, program, cl::CL_PROGRAM_SOURCE, MOST).unwrap_or_default();
+    let end = source.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let source = source.get(..end).unwrap_or_default();
+    if source.is_empty() {
+        return Err(
+            "the program is neither of SPIR-V (clCreateProgramWithIL) nor of one source".to_owned()
+        );
+    }
+    let bytes = programs::translated(&options, source)?;
+    Ok(Text { language: "spv", bytes, options: String::new(), translated: true })
 }
 
 /// The binary of a program for a device.
@@ -236,7 +253,7 @@ fn built(
 }
 
 fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, String> {
-    let Text { language, bytes, options } = text(slot, original, aside.device)?;
+    let Text { language, bytes, options, translated } = text(slot, original, aside.device)?;
     let counted = match language {
         "ptx" => ptx::counted(&bytes),
         _ => spirv::counted(&bytes),
@@ -250,6 +267,8 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
         let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
         let text = bytes.get(..end).unwrap_or_default();
         (programs::keep(key.1, key.2, language, text), verbose(slot, aside, text, &options))
+    } else if translated {
+        (programs::keep(key.1, key.2, language, &bytes), HashMap::new())
     } else {
         // Kept when the application made the program of it.
         (programs::hash(&bytes), HashMap::new())

@@ -160,7 +160,45 @@ fn what_cannot_be_counted_says_why_once() {
     let mixes = &recorded.processes[0].definitions.mixes;
     assert_eq!(mixes.len(), 12, "once for each kernel: {mixes:#?}");
     let text = stage.clscope(["mix", "t"]).run().success().stdout;
-    assert!(text.contains("not counted  the program is not of SPIR-V"), "{text}");
+    assert!(text.contains("not counted  the device takes no SPIR-V"), "{text}");
+}
+
+#[test]
+fn sources_are_translated_where_a_compiler_is_found() {
+    let Some(intel) = Runtime::intel() else { return };
+    let stage = Stage::new(intel);
+    let source = kernels("cl").display().to_string();
+    let bare = without(&stage, &[&source]).success();
+    let with = record(&stage, &["--mix", "-o", "t"], &[&source]).run().success();
+    assert_eq!(told(&with.stdout), told(&bare.stdout));
+    let document = mix(&stage, "t");
+    let rows = document["kernels"].as_array().unwrap();
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|folder| folder.join("llvm-spirv-15").is_file() && folder.join("clang-15").is_file());
+    if !found {
+        // The reason says what is missing.
+        let why = rows[0]["refused"][0].as_str().unwrap();
+        assert!(why.contains("not installed"), "{why}");
+        return;
+    }
+    for (kernel, name, value) in told(&bare.stdout).truth {
+        let row = rows.iter().find(|row| row["kernel"] == kernel.as_str()).unwrap();
+        assert_eq!(row["counted"], 1, "{row:#}");
+        assert_eq!(figure(&row["executed"], &name, value), value, "{kernel}: {name}: {row:#}");
+    }
+    let hidden = std::fs::read_dir(stage.trace("t").join("programs")).unwrap();
+    let mut hidden = hidden.map(|e| e.unwrap().file_name().into_string().unwrap());
+    assert!(hidden.all(|name| !name.starts_with('.')), "requests are gone");
+    // Without the command nobody translates, and the application starts no compiler.
+    stage
+        .app(Mode::Preload, "p", "mix_truth")
+        .arg(&source)
+        .env("CLSCOPE_MIX", "first")
+        .run()
+        .success();
+    let document = mix(&stage, "p");
+    let why = document["kernels"][0]["refused"][0].as_str().unwrap();
+    assert!(why.contains("clscope record --mix"), "{why}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! of running processes, and the privileged helper. Refuses to parse a command line, to read the environment and to print:
 //! what a running thread has to say goes through [`Tell`].
 
+pub mod compiler;
 pub mod control;
 pub mod counters;
 pub mod directory;

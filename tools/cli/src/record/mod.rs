@@ -8,6 +8,7 @@ mod summary;
 use crate::args::{CounterArgs, SensorArgs};
 use crate::output::{own_line, say, shown_path};
 use anyhow::{Result, bail};
+use clscope_capture::compiler::Compiler;
 use clscope_capture::counters::{prepare, sampler as counter_sampler};
 use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
@@ -471,6 +472,11 @@ pub fn record(args: &Args) -> Result<Ran> {
     if let Some(counters) = &counters {
         counters.wait_open();
     }
+    let path = std::env::var_os("PATH");
+    let compiler = match &args.mix {
+        Some(_) => Some(Compiler::start(&trace, args.access(), path.as_deref())?),
+        None => None,
+    };
     if let Some(sampler) = &sampler {
         sampler.application_starts();
     }
@@ -487,6 +493,7 @@ pub fn record(args: &Args) -> Result<Ran> {
                 counters.finish();
                 let _ = std::fs::remove_file(trace.join(counter_sampler::FILE));
             }
+            drop(compiler);
             meta_file.discard();
             return Ok(Ran::NotRunnable(not_runnable(&error)));
         }
@@ -509,7 +516,7 @@ pub fn record(args: &Args) -> Result<Ran> {
     if let Some(counters) = counters {
         counters.finish();
     }
-    drop(prepared);
+    drop((prepared, compiler));
     meta.end = Some(Moment::now());
     meta.exit = Some(match end {
         End::Code(code) => Exit::Code(code),

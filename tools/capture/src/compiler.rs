@@ -1,0 +1,233 @@
+//! Translates OpenCL C of the application's programs to SPIR-V for `record --mix`, with the system's
+//! `clang` and `llvm-spirv`, in this process's children: the application's own process starts none.
+//! The recorder leaves a request in the trace's folder of programs and waits for its answer; this
+//! thread looks there. Owns which options reach the compiler; refuses all others.
+
+use crate::error::{Attempt, CaptureError};
+use clscope_io::input;
+use clscope_io::output::{Access, create_dir, create_new};
+use clscope_trace::directory::{PROGRAMS, translation};
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often requests are looked for.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Most bytes of a source.
+const MOST: u64 = 64 << 20;
+
+/// The programs that translate.
+#[derive(Debug, Clone)]
+struct Tools {
+    clang: PathBuf,
+    llvm_spirv: PathBuf,
+}
+
+/// The thread that translates.
+pub struct Compiler {
+    folder: PathBuf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A program of `PATH`, as it is called or with the number of a version: a pair of equal versions
+/// understands itself.
+fn find(path: &OsStr) -> Result<Tools, &'static str> {
+    let program = |name: &str| {
+        std::env::split_paths(path).map(|folder| folder.join(name)).find(|path| path.is_file())
+    };
+    for version in (14..=30).rev() {
+        let (clang, llvm_spirv) = (format!("clang-{version}"), format!("llvm-spirv-{version}"));
+        if let (Some(clang), Some(llvm_spirv)) = (program(&clang), program(&llvm_spirv)) {
+            return Ok(Tools { clang, llvm_spirv });
+        }
+    }
+    match (program("clang"), program("llvm-spirv")) {
+        (Some(clang), Some(llvm_spirv)) => Ok(Tools { clang, llvm_spirv }),
+        (None, _) => Err("clang is not installed"),
+        (_, None) => Err("llvm-spirv is not installed, or of another version than clang"),
+    }
+}
+
+impl Compiler {
+    /// Begins to look for requests in a trace directory. Where nothing can translate, the recorder
+    /// finds the reason.
+    ///
+    /// # Errors
+    /// If the folder of programs cannot be made or written to.
+    pub fn start(trace: &Path, access: Access, path: Option<&OsStr>) -> Result<Self, CaptureError> {
+        let folder = trace.join(PROGRAMS);
+        match create_dir(&folder, access) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error).attempt(|| format!("cannot make {}", folder.display()));
+            }
+            _ => {}
+        }
+        let mut out = Self { folder, stop: Arc::new(AtomicBool::new(false)), thread: None };
+        let tools = find(path.unwrap_or_default());
+        let why = tools.as_ref().err().map_or("", |why| why);
+        let temporary = out.folder.join(translation::temporary("0"));
+        create_new(&temporary, access)
+            .and_then(|mut file| file.write_all(why.as_bytes()))
+            .and_then(|()| std::fs::rename(&temporary, out.folder.join(translation::READY)))
+            .attempt(|| format!("cannot write into {}", out.folder.display()))?;
+        if let Ok(tools) = tools {
+            let (folder, stop) = (out.folder.clone(), Arc::clone(&out.stop));
+            let thread = std::thread::Builder::new().name("clscope-compiler".to_owned());
+            let thread = thread.spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    serve(&folder, &tools, access);
+                    std::thread::sleep(PAUSE);
+                }
+            });
+            out.thread = Some(thread.attempt(|| "cannot start a thread".to_owned())?);
+        }
+        Ok(out)
+    }
+}
+
+/// Ends the thread, and takes away what it left.
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        for name in names(&self.folder) {
+            if translation::is_one(&name) {
+                let _ = std::fs::remove_file(self.folder.join(name));
+            }
+        }
+        // Empty where nothing was kept.
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Answers all requests.
+fn serve(folder: &Path, tools: &Tools, access: Access) {
+    for name in names(folder) {
+        let Some(key) = translation::request(&name) else { continue };
+        let path = folder.join(&name);
+        let request = input::read_inside(&path, MOST);
+        let _ = std::fs::remove_file(&path);
+        let answer =
+            request.map_err(|e| e.to_string()).and_then(|r| translated(&r, folder, key, tools));
+        let (form, bytes) = match &answer {
+            Ok(bytes) => (translation::SPIRV, bytes.as_slice()),
+            Err(why) => (translation::REFUSED, why.as_bytes()),
+        };
+        // It appears whole: the recorder waits for its name.
+        let temporary = folder.join(translation::temporary(key));
+        let written = create_new(&temporary, access).and_then(|mut file| file.write_all(bytes));
+        if written.is_ok() {
+            let _ = std::fs::rename(&temporary, folder.join(translation::answer(key, form)));
+        }
+    }
+}
+
+/// Options that the compiler gets of those that the application gave: definitions, language, and how
+/// floating-point numbers are treated. A path among them might lead anywhere.
+fn passed(options: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut words = options.split_whitespace();
+    while let Some(word) = words.next() {
+        let word = match word {
+            "-D" | "-U" => format!("{word}{}", words.next().unwrap_or_default()),
+            _ => word.to_owned(),
+        };
+        let known = ["-D", "-U", "-cl-std=", "-cl-fast-relaxed-math", "-cl-mad-enable"];
+        let known = known.iter().any(|one| word.starts_with(one))
+            || matches!(
+                word.as_str(),
+                "-cl-finite-math-only"
+                    | "-cl-unsafe-math-optimizations"
+                    | "-cl-no-signed-zeros"
+                    | "-cl-denorms-are-zero"
+                    | "-cl-single-precision-constant"
+                    | "-cl-opt-disable"
+            );
+        if known {
+            out.push(word);
+        }
+    }
+    out
+}
+
+/// A request is the options, a line end, and the source.
+fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result<Vec<u8>, String> {
+    let end = request.iter().position(|b| *b == b'\n').ok_or("the request has no source")?;
+    let options = String::from_utf8_lossy(request.get(..end).unwrap_or_default()).into_owned();
+    let source = request.get(end + 1..).unwrap_or_default();
+    let bitcode = folder.join(translation::temporary(&format!("{key}b")));
+    let module = folder.join(translation::temporary(&format!("{key}m")));
+    let options = passed(&options);
+    let standard = options.iter().any(|one| one.starts_with("-cl-std="));
+    let mut clang = Command::new(&tools.clang);
+    clang.args(["-c", "-x", "cl", "-target", "spir64", "-emit-llvm", "-O2", "-w"]);
+    clang.args(["-Xclang", "-finclude-default-header"]);
+    if !standard {
+        clang.arg("-cl-std=CL1.2");
+    }
+    clang.args(options).arg("-o").arg(&bitcode).arg("-");
+    let made = run(clang, source).and_then(|()| {
+        let mut spirv = Command::new(&tools.llvm_spirv);
+        spirv.arg("--spirv-max-version=1.0").arg(&bitcode).arg("-o").arg(&module);
+        run(spirv, b"")
+    });
+    let out = made.and_then(|()| {
+        input::read_inside(&module, MOST).map_err(|error| format!("no module was written: {error}"))
+    });
+    for path in [bitcode, module] {
+        let _ = std::fs::remove_file(path);
+    }
+    out
+}
+
+/// Runs a tool to its end with something on its standard input. `Err` is its first message.
+fn run(mut tool: Command, on_input: &[u8]) -> Result<(), String> {
+    let name = tool.get_program().to_string_lossy().into_owned();
+    let failed = |error: io::Error| format!("{name} cannot be run: {error}");
+    let mut child = tool
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .env_remove("LD_PRELOAD")
+        .env_remove("LD_AUDIT")
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut to) = child.stdin.take() {
+        // A compiler that refuses its options reads nothing.
+        let _ = to.write_all(on_input);
+    }
+    let ended = child.wait_with_output().map_err(failed)?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.clone().find(|line| line.contains("error")).or_else(|| lines.next());
+    Err(format!("{name}: {}", line.unwrap_or("no message").chars().take(200).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_harmless_options_reach_the_compiler() {
+        let given =
+            "-D N=4 -DM=2 -I/etc -o /etc/passwd -cl-std=CL2.0 -fplugin=x.so -cl-fast-relaxed-math";
+        let passed = passed(given);
+        assert_eq!(passed, ["-DN=4", "-DM=2", "-cl-std=CL2.0", "-cl-fast-relaxed-math"]);
+    }
+}
