@@ -168,18 +168,26 @@ fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result
     let end = request.iter().position(|b| *b == b'\n').ok_or("the request has no source")?;
     let options = String::from_utf8_lossy(request.get(..end).unwrap_or_default()).into_owned();
     let source = request.get(end + 1..).unwrap_or_default();
+    let text = folder.join(translation::temporary(&format!("{key}t")));
     let bitcode = folder.join(translation::temporary(&format!("{key}b")));
     let module = folder.join(translation::temporary(&format!("{key}m")));
     let options = passed(&options);
     let standard = options.iter().any(|one| one.starts_with("-cl-std="));
     let mut clang = Command::new(&tools.clang);
-    clang.args(["-c", "-x", "cl", "-target", "spir64", "-emit-llvm", "-O2", "-w"]);
+    clang.args(["-S", "-x", "cl", "-target", "spir64", "-emit-llvm", "-O2", "-w"]);
     clang.args(["-Xclang", "-finclude-default-header"]);
     if !standard {
         clang.arg("-cl-std=CL1.2");
     }
-    clang.args(options).arg("-o").arg(&bitcode).arg("-");
+    clang.args(options).arg("-o").arg(&text).arg("-");
     let made = run(clang, source).and_then(|()| {
+        let made = input::read_inside(&text, MOST).map_err(|error| error.to_string())?;
+        let made = without_freeze(&String::from_utf8_lossy(&made));
+        let mut clang = Command::new(&tools.clang);
+        clang.args(["-c", "-x", "ir", "-target", "spir64", "-emit-llvm", "-w"]);
+        clang.args(["-Xclang", "-disable-llvm-passes"]);
+        clang.arg("-o").arg(&bitcode).arg("-");
+        run(clang, made.as_bytes())?;
         let mut spirv = Command::new(&tools.llvm_spirv);
         spirv.arg("--spirv-max-version=1.0").arg(&bitcode).arg("-o").arg(&module);
         run(spirv, b"")
@@ -187,10 +195,22 @@ fn translated(request: &[u8], folder: &Path, key: &str, tools: &Tools) -> Result
     let out = made.and_then(|()| {
         input::read_inside(&module, MOST).map_err(|error| format!("no module was written: {error}"))
     });
-    for path in [bitcode, module] {
+    for path in [text, bitcode, module] {
         let _ = std::fs::remove_file(path);
     }
     out
+}
+
+/// LLVM's text without the instruction `freeze`, which SPIR-V has none for: where a value is defined,
+/// it is that value.
+fn without_freeze(text: &str) -> String {
+    let line = |line: &str| {
+        let (head, rest) = line.split_once(" = freeze ")?;
+        let value = rest.split(", !").next()?;
+        let (kind, value) = value.trim_end().rsplit_once(' ')?;
+        Some(format!("{head} = select i1 true, {kind} {value}, {kind} {value}\n"))
+    };
+    text.lines().map(|l| line(l).unwrap_or_else(|| format!("{l}\n"))).collect()
 }
 
 /// Runs a tool to its end with something on its standard input. `Err` is its first message.
@@ -222,6 +242,14 @@ fn run(mut tool: Command, on_input: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frozen_values_are_themselves() {
+        assert_eq!(
+            without_freeze("  %8 = freeze <4 x i32> %7, !dbg !3\n  ret void"),
+            "  %8 = select i1 true, <4 x i32> %7, <4 x i32> %7\n  ret void\n"
+        );
+    }
 
     #[test]
     fn only_harmless_options_reach_the_compiler() {
