@@ -9,6 +9,7 @@ use crate::os::fork_safe::ForkSafe;
 use crate::recording;
 use crate::runtime::functions as api;
 use clscope_trace::defs;
+use clscope_trace::ids::{self, PciAddress};
 
 const CL_DEVICE_PCI_BUS_ID_NV: u32 = 0x4008;
 const CL_DEVICE_PCI_SLOT_ID_NV: u32 = 0x4009;
@@ -48,19 +49,17 @@ pub fn pci(site: Site, handle: H) -> Option<String> {
                 let field = |i: usize| {
                     b.get(i * 4..i * 4 + 4).and_then(|c| c.try_into().ok()).map(u32::from_le_bytes)
                 };
-                Some((field(0)?, field(1)?, field(2)?, field(3)?))
+                let (domain, bus, device, function) = (field(0)?, field(1)?, field(2)?, field(3)?);
+                Some(PciAddress { domain, bus, device, function })
             })
     } else if has("cl_nv_device_attribute_query") {
         let (bus, slot) = (number(CL_DEVICE_PCI_BUS_ID_NV), number(CL_DEVICE_PCI_SLOT_ID_NV));
         let domain = number(CL_DEVICE_PCI_DOMAIN_ID_NV).unwrap_or(0);
-        bus.zip(slot)
-            .map(|(bus, slot)| (domain as u32, bus as u32, (slot >> 3) as u32, (slot & 7) as u32))
+        bus.zip(slot).map(|(bus, slot)| PciAddress::of_slot(domain as u32, bus as u32, slot as u32))
     } else {
         None
     };
-    address.map(|(domain, bus, device, function)| {
-        format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}")
-    })
+    address.map(|address| address.to_string())
 }
 
 /// Id of a device, which is described if it is new.
@@ -97,7 +96,7 @@ pub fn device(site: Site, handle: H) -> u32 {
             timer_resolution: number(cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION).unwrap_or(0),
             pci: pci(site, handle),
             parent,
-            uuid: uuid.map(|bytes| bytes.iter().map(|b| format!("{b:02x}")).collect()),
+            uuid: uuid.map(|bytes| ids::hex(&bytes)),
         }
         .into(),
     );

@@ -17,6 +17,7 @@ use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;
 use clscope_trace::defs::{CallSite, Frame, Module};
+use clscope_trace::ids::hex;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -187,7 +188,7 @@ impl Known {
             return index as u32 + 1;
         }
         let Loaded { path, build_id, base, begin, end, .. } = found.clone();
-        let build_id = build_id.iter().map(|b| format!("{b:02x}")).collect();
+        let build_id = hex(&build_id);
         self.modules.push(found);
         let id = self.modules.len() as u32;
         recording::define(

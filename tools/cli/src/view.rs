@@ -149,7 +149,7 @@ fn secret() -> Result<String> {
     File::open("/dev/urandom")
         .and_then(|mut f| f.read_exact(&mut bits))
         .context("cannot read /dev/urandom for a path that nobody guesses")?;
-    Ok(bits.iter().map(|b| format!("{b:02x}")).collect())
+    Ok(clscope_trace::ids::hex(&bits))
 }
 
 /// Whether a browser was started.

@@ -2,9 +2,9 @@
 //! every format. Refuses to know a format: each has a [`Sink`].
 #![forbid(unsafe_code)]
 
-use clscope_analysis::event::{Call, Enqueued, KeptArgument, Placed};
+use crate::drawn::{DeviceSpan, NoTime};
+use clscope_analysis::event::{Call, Enqueued, KeptArgument};
 use clscope_analysis::input::Definitions;
-use clscope_analysis::time::HostNs;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::defs::ArgumentKind;
 use clscope_trace::names;
@@ -172,17 +172,18 @@ pub fn of_result(call: &Call<'_>, to: &mut impl Sink) {
     }
 }
 
-/// How a command was placed, and what it waited for. `raw` are its stamps in the device's clock,
-/// `observed` is when the host knew it complete.
-pub fn of_span(
-    enqueued: &Enqueued<'_>,
-    placed: &Placed,
-    raw: [u64; 4],
-    observed: HostNs,
-    to: &mut impl Sink,
-) {
+/// Why a command has no device time.
+pub fn of_no_time(why: NoTime, to: &mut impl Sink) {
+    to.put("reason", Argument::Text(why.reason));
+    if why.status != 0 {
+        to.put("status", Argument::Text(&error_text(why.status)));
+    }
+}
+
+/// How a command was placed, and what it waited for.
+pub fn of_span(enqueued: &Enqueued<'_>, drawn: &DeviceSpan<'_>, to: &mut impl Sink) {
     use Argument::{Int, Real, Uint};
-    let (record, span) = (&enqueued.record, placed.span());
+    let (record, placed, span) = (&enqueued.record, drawn.placed, drawn.span());
     if record.bytes > 0 && span.duration() > 0 && record.kind.direction().is_some() {
         // Bytes per nanosecond are gigabytes per second.
         let rate = record.bytes as f64 / span.duration() as f64;
@@ -195,9 +196,9 @@ pub fn of_span(
     let [queued, submit, start, _] = placed.stamps;
     to.put("queued_to_submit_ns", Int(submit.0.saturating_sub(queued.0)));
     to.put("submit_to_start_ns", Int(start.0.saturating_sub(submit.0)));
-    to.put("end_to_noticed_ns", Int(observed.0.saturating_sub(span.end.0)));
+    to.put("end_to_noticed_ns", Int(drawn.observed().0.saturating_sub(span.end.0)));
     // As the device reported it: the drawn length is corrected for the drift between the clocks.
-    to.put("device_duration_ns", Uint(raw[3].saturating_sub(raw[2])));
+    to.put("device_duration_ns", Uint(drawn.duration_ns()));
 }
 
 fn argument(kept: &KeptArgument<'_>, definitions: &Definitions, to: &mut impl Sink) {

@@ -7,22 +7,19 @@
 //! `f`), what belongs to a moment is an instant (`i`). Commands without an end are instants on
 //! their queue: any length drawn for them would be invented.
 
-use super::Summary;
 use super::arguments::{self, command_name, digits};
+use super::drawn::{self, DeviceSpan, Drawn, NoTime};
 use super::layout::{Layout, Named, Track};
 use super::power::Power;
-use anyhow::Result;
+use super::{ExportError, Summary};
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::event::{Call, Command, Event, Kept, Mark, Outcome, Placed};
-use clscope_analysis::issue::Severity;
+use clscope_analysis::event::{Call, Command, Event, Kept, Mark};
 use clscope_analysis::merge::Tally;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, Span};
 use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
-use clscope_trace::Untimed;
-use clscope_trace::record::error_text as error;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
@@ -50,7 +47,7 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, mut out: impl Write) -> Result<Summary> {
+    pub fn write(&self, mut out: impl Write) -> Result<Summary, ExportError> {
         let events = Events {
             document: self,
             summary: RefCell::default(),
@@ -72,15 +69,6 @@ impl Document<'_, '_> {
 }
 
 fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
-    let told: Vec<String> = summary
-        .issues
-        .iter()
-        .filter(|issue| issue.kind.severity() >= Severity::Warning)
-        .map(|issue| match issue.kind.remedy() {
-            Some(remedy) => format!("{issue}; {remedy}"),
-            None => issue.to_string(),
-        })
-        .collect();
     json!({
         "clscope": env!("CARGO_PKG_VERSION"),
         "traces": document.sources,
@@ -90,7 +78,7 @@ fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
         // Launches without a device span because only a random part was timed; each call says its
         // own.
         "not_sampled": summary.not_sampled,
-        "warnings": told,
+        "warnings": summary.warnings(),
     })
 }
 
@@ -157,7 +145,7 @@ fn microseconds(ns: i64) -> f64 {
 }
 
 impl Serialize for Events<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Document { trace, alignment, power, by, with_args, .. } = *self.document;
         let mut pen = Pen {
             out: serializer.serialize_seq(None)?,
@@ -204,7 +192,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Some(microseconds(time.0.saturating_sub(self.origin.0)))
     }
 
-    fn put(&mut self, mut entry: Entry<'_>) -> std::result::Result<(), S::Error> {
+    fn put(&mut self, mut entry: Entry<'_>) -> Result<(), S::Error> {
         if !self.with_args && entry.ph == "X" {
             // Errors stay: they are few, and what one looks for.
             entry.args.retain(|name, _| name == "error");
@@ -213,7 +201,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     }
 
     /// Names of tracks, before the first event on them.
-    fn new_tracks(&mut self) -> std::result::Result<(), S::Error> {
+    fn new_tracks(&mut self) -> Result<(), S::Error> {
         for named in self.layout.take_new() {
             let (track, names, name, order) = match named {
                 Named::Group { pid, name, order } => {
@@ -234,7 +222,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
     }
 
     /// A track per sensor, in the group of its host's first process.
-    fn counters(&mut self) -> std::result::Result<(), S::Error> {
+    fn counters(&mut self) -> Result<(), S::Error> {
         let (power, origin) = (self.power, self.origin);
         if power.counters.is_empty() {
             return Ok(());
@@ -254,7 +242,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event<'_>) -> std::result::Result<(), S::Error> {
+    fn event(&mut self, event: &Event<'_>) -> Result<(), S::Error> {
         match event {
             Event::Call(call) => self.call(call),
             Event::Command(command) => self.command(command),
@@ -277,15 +265,8 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
                 self.put(entry)
             }
             Event::Mark { process, thread, at, mark } => {
-                let (name, scope) = match mark {
-                    Mark::Dropped { count, reason } => {
-                        (format!("{count} records dropped: {}", reason.text()), "t")
-                    }
-                    Mark::Paused(true) => ("recording paused".to_owned(), "p"),
-                    Mark::Paused(false) => ("recording resumed".to_owned(), "p"),
-                    // Unknown records belong to the issues.
-                    Mark::Unknown { .. } => return Ok(()),
-                };
+                let Some(name) = drawn::mark_name(mark) else { return Ok(()) };
+                let scope = if matches!(mark, Mark::Paused(_)) { "p" } else { "t" };
                 let track = self.layout.thread(self.trace, *process, *thread);
                 self.new_tracks()?;
                 let mut entry = Entry::new("i", track, &name, "recording");
@@ -296,7 +277,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         }
     }
 
-    fn call(&mut self, call: &Call<'_>) -> std::result::Result<(), S::Error> {
+    fn call(&mut self, call: &Call<'_>) -> Result<(), S::Error> {
         self.summary.calls += call.count();
         let trace = self.trace;
         let definitions = &trace.process(call.process).definitions;
@@ -338,38 +319,27 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         self.by.sites.get(command.process, command.enqueued.record.site)
     }
 
-    fn command(&mut self, command: &Command<'_>) -> std::result::Result<(), S::Error> {
-        match &command.outcome {
-            Outcome::Timed(times) => match &times.placed {
-                Some(placed) => {
-                    self.device_span(command, placed, times.raw.map(|s| s.0), times.observed)
-                }
-                None => self.without_time(command, "it could not be placed on the timeline", 0),
-            },
-            // The settings and the report say it once for all; the call itself is there.
-            Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
+    fn command(&mut self, command: &Command<'_>) -> Result<(), S::Error> {
+        match Drawn::new(&command.outcome) {
+            Drawn::Span(span) => self.device_span(command, &span),
+            Drawn::Instant(why) => self.without_time(command, why),
+            Drawn::NotSampled => {
                 self.summary.not_sampled += 1;
                 Ok(())
             }
-            Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
-            Outcome::Untimed { reason, detail } => {
-                self.without_time(command, reason.text(), *detail)
-            }
-            Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
+            Drawn::Nowhere => Ok(()),
         }
     }
 
     fn device_span(
         &mut self,
         command: &Command<'_>,
-        placed: &Placed,
-        raw: [u64; 4],
-        observed: HostNs,
-    ) -> std::result::Result<(), S::Error> {
+        drawn: &DeviceSpan<'_>,
+    ) -> Result<(), S::Error> {
         self.summary.device_spans += 1;
         let trace = self.trace;
         let definitions = &trace.process(command.process).definitions;
-        let span = placed.span();
+        let span = drawn.span();
         let from = self.layout.thread(trace, command.process, command.thread);
         let track = self.layout.queue(trace, command.process, command.enqueued.record.queue, span);
         self.new_tracks()?;
@@ -384,13 +354,11 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(span.begin);
         entry.dur = Some(microseconds(span.end.0.saturating_sub(span.begin.0)));
         let args = &mut entry.args;
-        arguments::of_command(&command.enqueued, definitions, self.site(command), args);
-        self.power.describe(trace, command, self.by, span.duration(), args);
-        arguments::of_span(&command.enqueued, placed, raw, observed, args);
+        drawn::describe(trace, (self.power, self.by), command, drawn, args);
         // Text, because readers in JavaScript cut numbers above 2^53.
         let stamps: Map<String, Value> = ["QUEUED", "SUBMIT", "START", "END"]
             .iter()
-            .zip(raw)
+            .zip(drawn.raw())
             .map(|(name, ns)| ((*name).to_owned(), ns.to_string().into()))
             .collect();
         args.insert("device_clock_ns".into(), stamps.into());
@@ -407,12 +375,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         Ok(())
     }
 
-    fn without_time(
-        &mut self,
-        command: &Command<'_>,
-        reason: &str,
-        detail: i32,
-    ) -> std::result::Result<(), S::Error> {
+    fn without_time(&mut self, command: &Command<'_>, why: NoTime) -> Result<(), S::Error> {
         let trace = self.trace;
         let definitions = &trace.process(command.process).definitions;
         let moment = Span { begin: command.call.end, end: command.call.end };
@@ -424,10 +387,7 @@ impl<'t, S: SerializeSeq> Pen<'t, '_, S> {
         entry.ts = self.at(moment.begin);
         entry.s = Some("t");
         arguments::of_command(&command.enqueued, definitions, self.site(command), &mut entry.args);
-        entry.args.insert("reason".into(), reason.into());
-        if detail != 0 {
-            entry.args.insert("status".into(), error(detail).into());
-        }
+        arguments::of_no_time(why, &mut entry.args);
         self.put(entry)
     }
 }

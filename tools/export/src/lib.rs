@@ -5,6 +5,8 @@
 
 mod arguments;
 pub mod chrome;
+mod drawn;
+mod error;
 mod lanes;
 mod layout;
 pub mod page;
@@ -14,7 +16,9 @@ mod proto;
 pub mod rows;
 pub mod stacks;
 
-use clscope_analysis::issue::Issue;
+pub use error::ExportError;
+
+use clscope_analysis::issue::{Issue, Severity};
 use std::io::Write;
 
 /// A gzip stream into `out`; it must be finished.
@@ -33,4 +37,16 @@ pub struct Summary {
     pub not_sampled: u64,
     /// What is wrong with the trace.
     pub issues: Vec<Issue>,
+}
+
+impl Summary {
+    /// The issues that are warnings or worse, each with its remedy.
+    fn warnings(&self) -> Vec<String> {
+        let worse = self.issues.iter().filter(|i| i.kind.severity() >= Severity::Warning);
+        let told = worse.map(|issue| match issue.kind.remedy() {
+            Some(remedy) => format!("{issue}; {remedy}"),
+            None => issue.to_string(),
+        });
+        told.collect()
+    }
 }

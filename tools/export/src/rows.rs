@@ -1,7 +1,7 @@
 //! Owns the report as CSV: one header line and one row per entry of a section. The first column
 //! names the section; each section begins with its own header after an empty line.
 
-use anyhow::Result;
+use crate::ExportError;
 use clscope_io::text::cell;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
@@ -270,7 +270,11 @@ fn counters(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<V
 ///
 /// # Errors
 /// Where the output cannot be written.
-pub fn write(report: &Report, shown: &Selection<'_>, mut out: impl Write) -> Result<()> {
+pub fn write(
+    report: &Report,
+    shown: &Selection<'_>,
+    mut out: impl Write,
+) -> Result<(), ExportError> {
     for (i, section) in shown.sections.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;

@@ -6,6 +6,7 @@ use crate::api::{
     Api, ClockDomain, DeviceInfo, Field, GpmSample, Index, PowerSample, Scope, Utilisation,
 };
 use crate::error::{NvmlError, code};
+use clscope_trace::ids::PciAddress;
 use nvml_wrapper_sys::bindings as sys;
 use std::ffi::{CStr, c_char, c_uint};
 
@@ -163,7 +164,8 @@ impl Driver {
         // `pci` is writable and of the type this version of the call takes.
         call!(self.nvmlDeviceGetPciInfo_v3(handle, &mut pci))?;
         // GPUs are function 0.
-        let pci = format!("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
+        let (domain, bus, slot) = (pci.domain, pci.bus, pci.device);
+        let pci = PciAddress { domain, bus, device: slot, function: 0 }.to_string();
         Ok(DeviceInfo { index: device, name: text(&name), uuid: text(&uuid), pci })
     }
 }

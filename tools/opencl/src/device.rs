@@ -4,6 +4,7 @@
 use crate::OpenCl;
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked, info, text};
+use clscope_trace::ids::PciAddress;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -125,12 +126,12 @@ impl Query<'_> {
         // cl_khr_pci_bus_info gives {domain, bus, device, function}; NVIDIA's own query bus and
         // slot << 3 | function.
         let khr_pci = || {
-            self.u32s::<4>(0x410F)
-                .map(|[domain, bus, device, function]| (domain, bus, device, function))
+            let [domain, bus, device, function] = self.u32s::<4>(0x410F)?;
+            Some(PciAddress { domain, bus, device, function })
         };
         let nv_pci = || {
             let slot = self.u32(0x4009)?;
-            Some((self.u32(0x400A).unwrap_or(0), self.u32(0x4008)?, slot >> 3, slot & 7))
+            Some(PciAddress::of_slot(self.u32(0x400A).unwrap_or(0), self.u32(0x4008)?, slot))
         };
         let has_nv = has("cl_nv_device_attribute_query");
         let pci = has("cl_khr_pci_bus_info")
@@ -159,9 +160,7 @@ impl Query<'_> {
             has_fma: self.u64(0x101B).is_some_and(|config| config & (1 << 5) != 0),
             preferred_float_width: self.u32(0x100A).unwrap_or(1),
             shares_host_memory: self.u32(0x1035).unwrap_or(0) != 0,
-            pci: pci.map(|(domain, bus, device, function)| {
-                format!("{domain:04x}:{bus:02x}:{device:02x}.{function}")
-            }),
+            pci: pci.map(|address| address.to_string()),
             nv_capability: has_nv.then(|| Some((self.u32(0x4000)?, self.u32(0x4001)?))).flatten(),
             nv_warp: has_nv.then(|| self.u32(0x4003)).flatten(),
             intel_units,

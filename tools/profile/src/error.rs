@@ -187,3 +187,30 @@ pub enum MergeError {
         source: io::Error,
     },
 }
+
+/// A file `sensors.clt` of a trace cannot be used. The report lists it with the reason.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SensorFileError {
+    /// It is no file of readings, or a newer one.
+    #[error(transparent)]
+    Header(#[from] clscope_trace::Error),
+    /// Its times cannot be placed: another machine, or another boot.
+    #[error("it was read on a host that no process of the trace ran on")]
+    OtherHost,
+}
+
+/// A module's functions cannot be named. The report lists the module with the reason.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SymbolsError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(io::Error),
+    /// It is no object file, or its debug information is not understood.
+    #[error("{0}")]
+    Format(Box<dyn std::error::Error>),
+    /// It changed since.
+    #[error("it is another build than the one that was recorded")]
+    OtherBuild,
+}

@@ -4,10 +4,12 @@
 //! address that no symbol covers, give `module+0xADDRESS`.
 #![forbid(unsafe_code)]
 
+use crate::error::SymbolsError;
 use clscope_analysis::Trace;
 use clscope_analysis::time::ProcessIndex;
 use clscope_io::input;
 use clscope_trace::defs::{Frame, Module};
+use clscope_trace::ids::hex;
 use object::{Object as _, ObjectSymbol as _};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -66,7 +68,7 @@ impl Sites {
     pub fn of(trace: &Trace<'_>) -> Self {
         let mut out = Self::default();
         // A file is read once, whoever calls from it.
-        let mut files: HashMap<(String, String), Result<Symbols, String>> = HashMap::new();
+        let mut files: HashMap<(String, String), Result<Symbols, SymbolsError>> = HashMap::new();
         for (process, of) in (0u32..).zip(&trace.processes) {
             let modules = &of.definitions.modules;
             for site in of.definitions.call_sites.values() {
@@ -86,7 +88,7 @@ impl Sites {
         &mut self,
         frame: &Frame,
         module: Option<&Module>,
-        files: &mut HashMap<(String, String), Result<Symbols, String>>,
+        files: &mut HashMap<(String, String), Result<Symbols, SymbolsError>>,
     ) -> Vec<Place> {
         let address = frame.address;
         let mut bare = Place {
@@ -108,7 +110,7 @@ impl Sites {
         match symbols {
             Ok(symbols) => named(bare, symbols, short),
             Err(why) => {
-                self.unnamed.insert(module.path.clone(), why.clone());
+                self.unnamed.insert(module.path.clone(), why.to_string());
                 vec![bare]
             }
         }
@@ -134,22 +136,22 @@ impl Sites {
 const MODULE: u64 = 2 << 30;
 
 /// The symbols of a module's file, if it is the file that was recorded.
-fn open(module: &Module) -> Result<Symbols, String> {
+fn open(module: &Module) -> Result<Symbols, SymbolsError> {
     let path = Path::new(&module.path);
     // A trace names any file it likes.
-    let bytes = input::read(path, MODULE).map_err(|e| e.to_string())?;
-    let file = object::File::parse(&*bytes).map_err(|e| e.to_string())?;
+    let bytes = input::read(path, MODULE).map_err(SymbolsError::Read)?;
+    let file = object::File::parse(&*bytes).map_err(|e| SymbolsError::Format(Box::new(e)))?;
     let build_id = file.build_id().ok().flatten().unwrap_or_default();
-    let hex: String = build_id.iter().map(|b| format!("{b:02x}")).collect();
-    if hex != module.build_id {
-        return Err("it is another build than the one that was recorded".to_owned());
+    if hex(build_id) != module.build_id {
+        return Err(SymbolsError::OtherBuild);
     }
     let mut sizes = HashMap::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let size = sizes.entry(symbol.address()).or_insert(0);
         *size = symbol.size().max(*size);
     }
-    Ok(Symbols { loader: addr2line::Loader::new(path).map_err(|e| e.to_string())?, sizes })
+    let loader = addr2line::Loader::new(path).map_err(SymbolsError::Format)?;
+    Ok(Symbols { loader, sizes })
 }
 
 impl Symbols {
@@ -249,8 +251,7 @@ __attribute__((visibility(\"default\"), noinline)) int caller(int x) {
             .symbols()
             .map(|s| (s.name().unwrap().to_owned(), (s.address(), s.size())))
             .collect();
-        let build_id =
-            file.build_id().unwrap().unwrap().iter().map(|b| format!("{b:02x}")).collect();
+        let build_id = hex(file.build_id().unwrap().unwrap());
         if stripped {
             run("strip", &["l.so"]);
         }

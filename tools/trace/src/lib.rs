@@ -127,6 +127,7 @@ mod bits;
 pub mod defs;
 pub mod directory;
 pub mod file;
+pub mod ids;
 pub mod names;
 pub mod pattern;
 pub mod record;

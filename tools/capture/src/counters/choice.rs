@@ -22,29 +22,43 @@ pub enum Wanted {
     IntelQueue(u32),
 }
 
-fn gpm(name: &str) -> Result<Metric, String> {
-    clscope_nvml::gpm::by_name(name).ok_or_else(|| {
-        let all: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
-        format!(
-            "{name:?} is no GPM counter: there are {}; as gpm:fp32+dram-bandwidth",
-            all.join(", ")
-        )
-    })
+/// A choice of counters that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadCounters {
+    /// No counter of a GPU's performance monitor has this name.
+    #[error("{0:?} is no GPM counter: there are {all}; as gpm:fp32+dram-bandwidth", all = gpm_names())]
+    Gpm(String),
+    /// No source has this name.
+    #[error(
+        "expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` lists what each has"
+    )]
+    Source,
+}
+
+fn gpm_names() -> String {
+    METRICS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ")
+}
+
+fn gpm(name: &str) -> Result<Metric, BadCounters> {
+    clscope_nvml::gpm::by_name(name).ok_or_else(|| BadCounters::Gpm(name.to_owned()))
 }
 
 impl FromStr for Wanted {
-    type Err = String;
+    type Err = BadCounters;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadCounters> {
         match text.split_once(':').map_or((text, None), |(family, set)| (family, Some(set))) {
             ("gpm", None) => Ok(Self::Gpm(Vec::new())),
-            ("gpm", Some(names)) => names.split('+').map(gpm).collect::<Result<_, _>>().map(Self::Gpm),
+            ("gpm", Some(names)) => {
+                names.split('+').map(gpm).collect::<Result<_, _>>().map(Self::Gpm)
+            }
             // The recorder takes the UUID of a configuration, which the set's is found to be.
             ("oa", set) if set != Some("") => Ok(Self::Oa(set.map(str::to_owned))),
             _ => match text.parse() {
                 Ok(Counters::Perf) => Ok(Self::Perf),
                 Ok(Counters::IntelQueue(configuration)) => Ok(Self::IntelQueue(configuration)),
-                _ => Err("expected gpm, perf, oa, oa:SET or intel-queue; `clscope list-counters` lists what each has".to_owned()),
+                _ => Err(BadCounters::Source),
             },
         }
     }

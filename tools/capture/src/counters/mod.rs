@@ -4,5 +4,6 @@
 
 pub mod choice;
 pub mod open;
+mod plan;
 pub mod prepare;
 pub mod sampler;

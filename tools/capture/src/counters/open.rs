@@ -3,11 +3,11 @@
 //! set.
 
 use super::choice::{Options, Wanted};
+use super::plan::plan;
 use clscope_metrics::rpn::Undefined;
 use clscope_metrics::set::MetricSet;
 use clscope_metrics::variables::{Provenance, Variables};
-use clscope_metrics::{builtin, directory};
-use clscope_oa::config::{Node, Registers, Uuid, find_loaded, nodes};
+use clscope_oa::config::{Node, Uuid, find_loaded, nodes};
 use clscope_oa::cpu::{self, ProcessCounters};
 use clscope_oa::device::DrmFile;
 use clscope_oa::i915::I915;
@@ -16,7 +16,6 @@ use clscope_oa::{CounterSource, Counts, Generation, OaError, OaSampler, Reading,
 use clscope_readings::counter_source;
 use clscope_sensors::{Roots, System};
 use clscope_trace::sensors::{self, Finding};
-use std::path::Path;
 
 /// A source and its description in the trace.
 pub struct Open {
@@ -79,111 +78,6 @@ fn words(error: &dyn std::error::Error) -> String {
         cause = e.source();
     }
     text
-}
-
-/// A GPU's metric set, the configuration it needs, and the registers to load that with.
-#[derive(Debug)]
-struct Plan {
-    set: Option<MetricSet>,
-    uuid: Uuid,
-    registers: Option<Registers>,
-}
-
-/// The sets a user may mean by a name: those of the directory.
-fn library(metrics: Option<&Path>) -> Result<Vec<MetricSet>, String> {
-    let Some(path) = metrics.map(Path::to_owned).or_else(directory::installed) else {
-        return Ok(Vec::new());
-    };
-    directory::read(&path).map(|l| l.sets).map_err(|e| words(&e))
-}
-
-fn plan(
-    options: &Options,
-    named: Option<&str>,
-    generation: Generation,
-    variables: &Variables,
-    is_loaded: &dyn Fn(&Uuid) -> bool,
-) -> Result<Plan, String> {
-    let registers = |set: &MetricSet| -> Option<Registers> {
-        if set.lists.is_empty() { None } else { set.registers(variables).ok() }
-    };
-    let mut plan = match named {
-        None => {
-            let set = builtin::core(generation).ok_or_else(|| {
-                format!("no metric set is built in for {generation:?}: name one of a directory, --counters oa:SET --metrics DIR")
-            })?;
-            let fitting: Vec<Uuid> = builtin::fitting_configurations(generation)
-                .iter()
-                .filter_map(|(_, u)| u.parse().ok())
-                .collect();
-            let loaded = fitting.iter().find(|u| is_loaded(u)).copied();
-            match (loaded, registers(&set)) {
-                (Some(uuid), _) if options.counter.is_empty() => {
-                    Plan { set: Some(set), uuid, registers: None }
-                }
-                (_, Some(registers)) => {
-                    Plan { uuid: Uuid::of(&registers), registers: Some(registers), set: Some(set) }
-                }
-                (_, None) => {
-                    let uuid = set.uuid.or(fitting.first().copied());
-                    let uuid = uuid.ok_or_else(|| {
-                        format!("what is built in for {generation:?} needs a configuration of a directory: --counters oa:SET --metrics DIR")
-                    })?;
-                    Plan { set: Some(set), uuid, registers: None }
-                }
-            }
-        }
-        Some(name) => {
-            let sets = library(options.metrics.as_deref())?;
-            let fits = |s: &&MetricSet| {
-                s.symbol.eq_ignore_ascii_case(name)
-                    || s.uuid.is_some_and(|u| u.as_str().eq_ignore_ascii_case(name))
-            };
-            let mut found: Vec<&MetricSet> = sets.iter().filter(fits).collect();
-            // A set of one name is there for every GPU: the one whose configuration is loaded is
-            // this GPU's.
-            if let Some(loaded) = found.iter().position(|s| s.uuid.is_some_and(|u| is_loaded(&u))) {
-                found = vec![found[loaded]];
-            }
-            match (&found[..], name.parse::<Uuid>()) {
-                ([set], _) => {
-                    let uuid = set.uuid.ok_or_else(|| {
-                        format!("the set {} names no configuration (UUID)", set.symbol)
-                    })?;
-                    Plan { set: Some((*set).clone()), uuid, registers: registers(set) }
-                }
-                // A configuration by itself: its counts as they come.
-                ([], Ok(uuid)) => Plan { set: None, uuid, registers: None },
-                ([], Err(_)) => {
-                    return Err(format!(
-                        "there is no metric set {name:?}: `clscope list-counters` lists those there are, --metrics DIR reads others"
-                    ));
-                }
-                (several, _) => {
-                    let chips: Vec<&str> = several.iter().map(|s| s.chipset.as_str()).collect();
-                    return Err(format!(
-                        "the set {name} is there for {}: name the file of this GPU with --metrics, or its UUID",
-                        chips.join(", ")
-                    ));
-                }
-            }
-        }
-    };
-    if !options.counter.is_empty() {
-        if generation != Generation::Gen9 {
-            return Err(format!(
-                "--counter: the event codes that are published are Gen9's, and this GPU is {generation:?}"
-            ));
-        }
-        let registers = plan
-            .registers
-            .take()
-            .ok_or("--counter needs the set's registers, to load them with the counter changed: name a directory with --metrics")?;
-        let registers = registers.with_events(&options.counter).map_err(|e| words(&e))?;
-        plan.uuid = Uuid::of(&registers);
-        plan.registers = Some(registers);
-    }
-    Ok(plan)
 }
 
 /// Writes down a set so that the trace can be evaluated by itself. Figures this GPU has not are
@@ -258,7 +152,7 @@ fn card(
     };
     let is_loaded = |uuid: &Uuid| find_loaded(&System, roots, &node.card, uuid).is_ok();
     let before = variables(known, topology.as_ref(), 0, (None, None));
-    let plan = plan(options, named, known.0, &before, &is_loaded).map_err(|why| (why, None))?;
+    let plan = plan(options, named, known.0, &before, &is_loaded).map_err(|e| (words(&e), None))?;
     let wanted = oa::Wanted {
         period_ns: options
             .counter_period
@@ -363,89 +257,6 @@ pub fn perf(pid: u32, found: &mut Found) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn uuid(text: &str) -> Uuid {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn a_loaded_configuration_comes_first_and_registers_after_it() {
-        let options = Options::default();
-        let variables = Variables::new();
-        let basic = uuid("12994724-3a5a-4303-bb3c-ba0175d2c200");
-        let got = plan(&options, None, Generation::Gen9, &variables, &|u| *u == basic).unwrap();
-        assert_eq!((got.uuid, got.registers), (basic, None));
-        // Not loaded: the EU counters alone can be programmed without any published list.
-        let got = plan(&options, None, Generation::Gen9, &variables, &|_| false).unwrap();
-        let registers = got.registers.unwrap();
-        assert_eq!(got.uuid, Uuid::of(&registers));
-        assert!(!registers.flex.is_empty() && registers.mux.is_empty());
-        let got = plan(&options, None, Generation::Gen12, &variables, &|_| false).unwrap();
-        assert_eq!(
-            (got.uuid.as_str(), got.registers),
-            ("397a46d9-03dd-4696-8196-270362e1c575", None)
-        );
-        for (generation, words) in [(Generation::Gen8, "built in"), (Generation::Xe, "--metrics")] {
-            let why = plan(&options, None, generation, &variables, &|_| false).unwrap_err();
-            assert!(why.contains(words), "{why}");
-        }
-    }
-
-    #[test]
-    fn a_programmed_counter_changes_the_configuration() {
-        let options = Options {
-            counter: vec!["a7=fine:0,coarse:7,inc:7".parse().unwrap()],
-            ..Options::default()
-        };
-        let basic = uuid("12994724-3a5a-4303-bb3c-ba0175d2c200");
-        let plain =
-            plan(&Options::default(), None, Generation::Gen9, &Variables::new(), &|_| false)
-                .unwrap();
-        let got =
-            plan(&options, None, Generation::Gen9, &Variables::new(), &|u| *u == basic).unwrap();
-        assert!(got.uuid != basic && got.uuid != plain.uuid);
-        // The example of the Gen9.5 thesis (Duarte 2018): 1904 with its fine filter.
-        let example = Options {
-            counter: vec!["a7=fine:7,coarse:7,inc:0".parse().unwrap()],
-            ..Options::default()
-        };
-        let got = plan(&example, None, Generation::Gen9, &Variables::new(), &|_| false).unwrap();
-        assert_eq!(got.registers.unwrap().flex[0].value & 0xfff, 1904);
-        assert!(
-            plan(&options, None, Generation::Gen12, &Variables::new(), &|_| true)
-                .unwrap_err()
-                .contains("Gen9")
-        );
-    }
-
-    #[test]
-    fn sets_by_name_come_from_a_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let set = |chip: &str, uuid: &str| {
-            format!(
-                r#"<metrics><set name="Basic" chipset="{chip}" symbol_name="Basic" hw_config_guid="{uuid}">
-                <counter name="A" symbol_name="A" data_type="uint64" semantic_type="event" units="events" description="d" equation="A 1 READ"/>
-                </set></metrics>"#
-            )
-        };
-        let (one, two) =
-            ("12994724-3a5a-4303-bb3c-ba0175d2c200", "397a46d9-03dd-4696-8196-270362e1c575");
-        std::fs::write(dir.path().join("oa-kblgt2.xml"), set("KBLGT2", one)).unwrap();
-        std::fs::write(dir.path().join("oa-tglgt2.xml"), set("TGLGT2", two)).unwrap();
-        let options = Options { metrics: Some(dir.path().to_owned()), ..Options::default() };
-        let ask = |name: &str, loaded: &str| {
-            plan(&options, Some(name), Generation::Gen9, &Variables::new(), &|u| {
-                u.as_str() == loaded
-            })
-        };
-        assert_eq!(ask("basic", two).unwrap().uuid, uuid(two));
-        assert!(ask("Basic", "").unwrap_err().contains("KBLGT2, TGLGT2"));
-        assert!(ask("Other", "").unwrap_err().contains("list-counters"));
-        // A configuration without description: raw counts.
-        let bare = ask("99c1a40e-a090-4354-86e3-4d068bb1917e", "").unwrap();
-        assert!(bare.set.is_none());
-        assert_eq!(ask(one, "").unwrap().set.unwrap().chipset, "KBLGT2");
-    }
 
     #[test]
     fn a_machine_without_such_a_gpu_says_so() {

@@ -190,7 +190,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                         sources: opened.names,
                         with_args: !args.no_args,
                     };
-                    document.write(out)
+                    Ok(document.write(out)?)
                 })?;
             told.say(
                 "open it at https://ui.perfetto.dev, in chrome://tracing, or with `npx speedscope`",
@@ -209,7 +209,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                     sources: opened.names,
                     options,
                 };
-                document.write(out)
+                Ok(document.write(out)?)
             })?;
             told.say("open it at https://ui.perfetto.dev");
         }

@@ -269,7 +269,7 @@ pub fn run(args: &Args) -> Result<()> {
             let most = (args.max_size > 0).then_some(args.max_size);
             let options = page::Options { title: args.title.clone(), most };
             narrow(&mut report, &shown);
-            page::write(&view, &report, &options, out)
+            Ok(page::write(&view, &report, &options, out)?)
         }
         format => print(&mut report, &shown, format, out),
     };
@@ -337,7 +337,7 @@ fn csv(report: &Report, shown: &Shown, out: impl Write) -> Result<()> {
         limit: (shown.limited && shown.most > 0).then_some(shown.most),
         matches: &|name| shown.matches(name),
     };
-    rows::write(report, &selection, out)
+    Ok(rows::write(report, &selection, out)?)
 }
 
 /// Whether a trace of which nothing came out is damaged, which is an error and no empty result;

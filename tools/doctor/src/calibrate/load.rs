@@ -58,7 +58,7 @@ pub struct Load {
 pub fn put() -> Loads {
     let devices = match looped::devices() {
         Ok(devices) => devices,
-        Err(error) => return Loads { error: Some(error), devices: Vec::new() },
+        Err(error) => return Loads { error: Some(error.to_string()), devices: Vec::new() },
     };
     let gpus = devices.iter().filter(|d| d.facts.kind == DeviceKind::Gpu);
     let devices = gpus.map(|device| {

@@ -27,8 +27,11 @@ pub enum MeasureError {
 }
 
 /// The devices of the system's OpenCL loader, or why there are none.
-pub fn devices() -> Result<Vec<Device>, String> {
-    OpenCl::open(None).and_then(|cl| list(&cl)).map_err(|e| e.to_string())
+///
+/// # Errors
+/// Where there is no loader, or it refuses.
+pub fn devices() -> Result<Vec<Device>, ClError> {
+    list(&OpenCl::open(None)?)
 }
 
 /// The kernel with what it needs.

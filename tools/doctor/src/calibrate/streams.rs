@@ -90,7 +90,7 @@ pub struct Costs {
 pub fn measure() -> Streams {
     let devices = match looped::devices() {
         Ok(devices) => devices,
-        Err(error) => return Streams { error: Some(error), devices: Vec::new() },
+        Err(error) => return Streams { error: Some(error.to_string()), devices: Vec::new() },
     };
     let devices = devices.iter().map(|device| {
         let mut out = DeviceStreams {

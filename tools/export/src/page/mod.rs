@@ -13,8 +13,8 @@ mod html;
 mod spans;
 mod tables;
 
-use crate::stacks;
-use anyhow::Result;
+use crate::{ExportError, stacks};
+use clscope_profile::error::ReadingsError;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use html::{Html, bytes, joules, time};
@@ -86,7 +86,7 @@ pub fn write(
     report: &Report,
     options: &Options,
     mut out: impl Write,
-) -> Result<()> {
+) -> Result<(), ExportError> {
     let bounds = spans::bounds(view);
     let (origin, length) = (bounds.begin.0, bounds.duration());
     // Half of the room for spans, the rest for tables and the JSON.
@@ -298,7 +298,7 @@ fn watts(report: &Report) -> BTreeMap<String, f64> {
 }
 
 /// Curves of sensors within the run.
-fn curves(view: &View<'_>, origin: i64, length: u64) -> Result<Vec<Curve>> {
+fn curves(view: &View<'_>, origin: i64, length: u64) -> Result<Vec<Curve>, ReadingsError> {
     let power = crate::power::Power::new(view.readings()?, view.energy()?);
     let curve = |c: crate::power::Counter| {
         let inside: Vec<_> = c

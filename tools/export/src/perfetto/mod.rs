@@ -8,30 +8,29 @@
 //! without an end are instants: any length drawn for them would be invented.
 #![forbid(unsafe_code)]
 
+mod commands;
 mod counters;
 mod numbers;
 mod packets;
 mod tracks;
 
 use crate::Summary;
-use crate::arguments::{self, Argument, Sink, command_name};
+use crate::arguments::{self, Argument, Sink};
+use crate::drawn;
 use crate::power::Power;
-use anyhow::Result;
 use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
-use clscope_analysis::event::{Call, Command, Event, Kept, Mark, Outcome, Placed};
-use clscope_analysis::issue::Severity;
+use clscope_analysis::event::{Call, Event, Kept};
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, Span};
 use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
-use clscope_trace::Untimed;
-use clscope_trace::record::{error_text, flag};
+use clscope_trace::record::flag;
 use numbers::*;
-use packets::{Annotations, LaunchArguments, Names, Packets};
+use packets::{Annotations, Names, Packets};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use tracks::{Layout, Place};
+use tracks::TrackTree;
 
 /// Which host calls are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,7 +94,7 @@ impl Document<'_, '_> {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, out: impl Write) -> Result<Summary> {
+    pub fn write(&self, out: impl Write) -> io::Result<Summary> {
         let bounds = self.trace.bounds().unwrap_or_default();
         let at = |seconds: Option<f64>, otherwise: i64| {
             seconds.map_or(HostNs(otherwise), |s| {
@@ -106,7 +105,7 @@ impl Document<'_, '_> {
             document: self,
             out: Packets::new(out),
             names: Names::default(),
-            layout: Layout::new(self.trace, self.options.tracks),
+            layout: TrackTree::new(self.trace, self.options.tracks),
             window: Span {
                 begin: at(self.options.from, i64::MIN),
                 end: at(self.options.to, i64::MAX),
@@ -135,7 +134,7 @@ struct Pen<'t, 'a, W> {
     document: &'t Document<'t, 'a>,
     out: Packets<W>,
     names: Names,
-    layout: Layout,
+    layout: TrackTree,
     window: Span,
     /// The newest command of each queue: what a clFinish of it waits for.
     last: HashMap<(u32, u32), u64>,
@@ -147,7 +146,7 @@ fn event_id(process: ProcessIndex, command: u64) -> u64 {
     command ^ u64::from(process.0) << 40
 }
 
-impl<'t, W: Write> Pen<'t, '_, W> {
+impl<W: Write> Pen<'_, '_, W> {
     /// Whether something is at least partly in the window.
     fn shows(&self, span: Span) -> bool {
         span.end >= self.window.begin && span.begin <= self.window.end
@@ -292,15 +291,7 @@ impl<'t, W: Write> Pen<'t, '_, W> {
                 self.at(*begin, TYPE_BEGIN, track, &name, "host", |_| {})
             }
             Event::Mark { process, thread, at, mark } => {
-                let name = match mark {
-                    Mark::Dropped { count, reason } => {
-                        format!("{count} records dropped: {}", reason.text())
-                    }
-                    Mark::Paused(true) => "recording paused".to_owned(),
-                    Mark::Paused(false) => "recording resumed".to_owned(),
-                    // Unknown records belong to the issues.
-                    Mark::Unknown { .. } => return Ok(()),
-                };
+                let Some(name) = drawn::mark_name(mark) else { return Ok(()) };
                 if !self.shows(Span { begin: *at, end: *at }) {
                     return Ok(());
                 }
@@ -410,159 +401,6 @@ impl<'t, W: Write> Pen<'t, '_, W> {
         self.end(call.span.end, track)
     }
 
-    fn site(&self, command: &Command<'_>) -> Option<&'t Site> {
-        self.document.by.sites.get(command.process, command.enqueued.record.site)
-    }
-
-    fn command(&mut self, command: &Command<'_>) -> io::Result<()> {
-        match &command.outcome {
-            Outcome::Timed(times) => match &times.placed {
-                Some(placed) => {
-                    if !self.shows(placed.span()) {
-                        return Ok(());
-                    }
-                    self.summary.device_spans += 1;
-                    let raw = times.raw.map(|s| s.0);
-                    if self.document.options.plain {
-                        self.plain_span(command, placed, raw, times.observed)
-                    } else {
-                        self.stage(command, placed, raw, times.observed)
-                    }
-                }
-                None => self.without_time(command, "it could not be placed on the timeline", 0),
-            },
-            // The report says it once for all; the call itself is there.
-            Outcome::Untimed { reason: Untimed::NotSampled, .. } => {
-                self.summary.not_sampled += 1;
-                Ok(())
-            }
-            Outcome::Untimed { reason: Untimed::TimingOff, .. } => Ok(()),
-            Outcome::Untimed { reason, detail } => {
-                self.without_time(command, reason.text(), *detail)
-            }
-            Outcome::Unfinished(reason) => self.without_time(command, reason.text(), 0),
-        }
-    }
-
-    /// A device command as a GPU render stage.
-    fn stage(
-        &mut self,
-        command: &Command<'_>,
-        placed: &Placed,
-        raw: [u64; 4],
-        observed: HostNs,
-    ) -> io::Result<()> {
-        let document = self.document;
-        let definitions = &document.trace.process(command.process).definitions;
-        let (enqueued, span) = (&command.enqueued, placed.span());
-        let kind = enqueued.record.kind;
-        let name = command_name(enqueued, definitions);
-        let Place { gpu, track, .. } = self.layout.place(document.trace, command, &name, span);
-        let site = self.site(command);
-        let process = command.process;
-        self.packet(|m, names| {
-            m.uint(PACKET_TIMESTAMP, span.begin.0.max(0) as u64);
-            let compute = |m: &mut crate::proto::Message| m.uint(STAGE_CATEGORY, CATEGORY_COMPUTE);
-            let queue = names.with(INTERNED_STAGES, &track, compute);
-            let stage = match kind {
-                _ if kind.is_kernel() => "Kernel",
-                _ if kind.direction().is_some() => "Transfer",
-                _ => "Command",
-            };
-            let stage = names.with(INTERNED_STAGES, stage, compute);
-            let label = names.of(INTERNED_EVENT_NAMES, &name);
-            let kernel = kind.is_kernel().then(|| names.of(INTERNED_KERNELS, &name));
-            m.nested(PACKET_STAGE, |m| {
-                m.uint(STAGE_EVENT, event_id(process, enqueued.record.id));
-                m.uint(STAGE_DURATION, span.duration());
-                m.uint(STAGE_CONTEXT, u64::from(process.0) + 1);
-                m.uint(STAGE_GPU, gpu as u64);
-                m.uint(STAGE_QUEUE, queue);
-                m.uint(STAGE_STAGE, stage);
-                m.uint(STAGE_NAME, label);
-                for id in enqueued.waits().flatten() {
-                    m.uint(STAGE_WAITS, event_id(process, id.0));
-                }
-                if let Some(kernel) = kernel {
-                    m.uint(STAGE_KERNEL, kernel);
-                }
-                m.nested(STAGE_LAUNCH, |launch| {
-                    let geometry = definitions.geometries.get(&enqueued.record.geometry);
-                    let mut sized = false;
-                    if let Some((g, local)) = geometry.and_then(|g| Some((g, g.local?))) {
-                        // In work-groups; the last one may be a part of one.
-                        let dimensions = (g.dimensions as usize).min(3);
-                        let mut groups = [1; 3];
-                        let mut sizes = [1; 3];
-                        sized = true;
-                        for d in 0..dimensions {
-                            sizes[d] = local[d].max(1);
-                            groups[d] = g.global[d].div_ceil(sizes[d]);
-                            sized &= g.global[d] == groups[d] * sizes[d];
-                        }
-                        for (field, sizes) in [(LAUNCH_GRID, groups), (LAUNCH_GROUP, sizes)] {
-                            launch.nested(field, |m| {
-                                (1..).zip(sizes).for_each(|(d, n)| m.uint(d, n));
-                            });
-                        }
-                    }
-                    let mut to = LaunchArguments { launch, names, sized };
-                    arguments::of_command(enqueued, definitions, site, &mut to);
-                    let length = span.duration();
-                    document.power.describe(document.trace, command, document.by, length, &mut to);
-                    arguments::of_span(enqueued, placed, raw, observed, &mut to);
-                });
-            });
-        })
-    }
-
-    /// A device command as an event of an ordinary track of its process.
-    fn plain_span(
-        &mut self,
-        command: &Command<'_>,
-        placed: &Placed,
-        raw: [u64; 4],
-        observed: HostNs,
-    ) -> io::Result<()> {
-        let document = self.document;
-        let definitions = &document.trace.process(command.process).definitions;
-        let (enqueued, span) = (&command.enqueued, placed.span());
-        let name = command_name(enqueued, definitions);
-        let place = self.layout.place(document.trace, command, &name, span);
-        let device = &self.layout.devices[place.gpu].name;
-        let track = self.child(command.process, &format!("{device}: {}", place.track))?;
-        let site = self.site(command);
-        let id = event_id(command.process, enqueued.record.id);
-        self.at(span.begin, TYPE_BEGIN, track, &name, "device", |to| {
-            arguments::of_command(enqueued, definitions, site, to);
-            arguments::of_enqueue(enqueued, to);
-            let length = span.duration();
-            document.power.describe(document.trace, command, document.by, length, to);
-            arguments::of_span(enqueued, placed, raw, observed, to);
-            to.event.fixed(EVENT_LAST_FLOWS, id);
-        })?;
-        self.end(span.end, track)
-    }
-
-    fn without_time(&mut self, command: &Command<'_>, reason: &str, detail: i32) -> io::Result<()> {
-        let moment = command.call.end;
-        if !self.shows(Span { begin: moment, end: moment }) {
-            return Ok(());
-        }
-        let definitions = &self.document.trace.process(command.process).definitions;
-        let queue = command.enqueued.record.queue;
-        let track = self.child(command.process, &format!("queue {queue}: no device time"))?;
-        let name = command_name(&command.enqueued, definitions);
-        let site = self.site(command);
-        self.at(moment, TYPE_INSTANT, track, &name, "no device time", |to| {
-            arguments::of_command(&command.enqueued, definitions, site, to);
-            to.put("reason", Argument::Text(reason));
-            if detail != 0 {
-                to.put("status", Argument::Text(&error_text(detail)));
-            }
-        })
-    }
-
     /// One instant on a track of its own: how the trace came to be, and what is wrong with it.
     fn about(&mut self, summary: &Summary, at: HostNs) -> io::Result<()> {
         let uuid = self.layout.unique();
@@ -572,15 +410,7 @@ impl<'t, W: Write> Pen<'t, '_, W> {
                 m.text(TRACK_NAME, "clscope");
             });
         })?;
-        let told: Vec<String> = summary
-            .issues
-            .iter()
-            .filter(|issue| issue.kind.severity() >= Severity::Warning)
-            .map(|issue| match issue.kind.remedy() {
-                Some(remedy) => format!("{issue}; {remedy}"),
-                None => issue.to_string(),
-            })
-            .collect();
+        let warnings = summary.warnings();
         let document = self.document;
         let name = format!("clscope {}", env!("CARGO_PKG_VERSION"));
         self.at(at.max(self.window.begin), TYPE_INSTANT, uuid, &name, "recording", |to| {
@@ -588,8 +418,8 @@ impl<'t, W: Write> Pen<'t, '_, W> {
             to.put("traces", Argument::Lines(&sources));
             to.put("energy", Argument::Text(&document.power.told.to_string()));
             to.put("not_sampled", Argument::Uint(summary.not_sampled));
-            let told: Vec<&str> = told.iter().map(String::as_str).collect();
-            to.put("warnings", Argument::Lines(&told));
+            let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+            to.put("warnings", Argument::Lines(&warnings));
         })
     }
 }

@@ -13,14 +13,14 @@ use std::collections::HashMap;
 
 /// Where a device command is drawn.
 pub struct Place {
-    /// Its device, as an index into [`Layout::devices`].
+    /// Its device, as an index into [`TrackTree::devices`].
     pub gpu: usize,
     /// Name of its track on that device.
     pub track: String,
 }
 
 /// All tracks so far.
-pub struct Layout {
+pub struct TrackTree {
     tracks: Tracks,
     /// Physical devices.
     pub devices: Vec<Device>,
@@ -34,7 +34,7 @@ pub struct Layout {
     next: u64,
 }
 
-impl Layout {
+impl TrackTree {
     /// Of a trace.
     pub fn new(trace: &Trace<'_>, tracks: Tracks) -> Self {
         let (mut devices, mut device_of) = activity::devices(trace);

@@ -15,11 +15,11 @@ pub use speedscope::write as speedscope;
 
 use crate::arguments::command_name;
 use crate::layout;
-use anyhow::Result;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
 use clscope_profile::energy::activity::class_name;
 use clscope_profile::energy::result::DeviceEnergy;
+use clscope_profile::error::ReadingsError;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use clscope_profile::sites::Place;
@@ -116,7 +116,7 @@ struct Class {
 ///
 /// # Errors
 /// If a file of readings that the user named cannot be read.
-pub fn of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>> {
+pub fn of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsError> {
     let trace = view.trace();
     let by = view.energy_grouping();
     let report = view.times();

@@ -16,6 +16,7 @@ use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::time::HostNs;
 use clscope_oa::query::QueryReport;
 use clscope_oa::time::ticks_to_ns;
+use clscope_trace::ids::hex;
 use clscope_trace::sensors::{CounterSource, CounterWindow, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::{BTreeMap, HashMap};
@@ -200,10 +201,6 @@ impl Around {
             "hz": (self.about.hz > 0).then_some(self.about.hz), "counts": counts, "broken": window.broken, "shared": window.shared,
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Figures of single commands: name with unit, value.

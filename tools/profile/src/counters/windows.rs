@@ -6,13 +6,14 @@
 use super::figures::Figures;
 use super::means::{Input, regress, set};
 use super::result::{Clocks, Source, Value};
-use crate::energy::activity::{Device, Kind, normal_pci};
+use crate::energy::activity::{Device, Kind};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::counters::{Delay, Idle};
 use clscope_analysis::energy::{Activity, HostNs, Timing};
 use clscope_oa::spans::{self, Resolution};
 use clscope_oa::time::ticks_to_ns;
+use clscope_trace::ids::normal_pci;
 use clscope_trace::sensors::{CounterSource, NO_COUNT, Record, Records};
 use clscope_trace::{FileHeader, FileKind};
 use std::collections::BTreeMap;

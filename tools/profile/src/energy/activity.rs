@@ -13,6 +13,7 @@ use clscope_analysis::event::{Command, Event, Outcome};
 use clscope_analysis::stats::Variant;
 use clscope_analysis::time::{ProcessIndex, Ticks};
 use clscope_trace::Untimed;
+use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::record::{Direction, size_class};
 use std::collections::HashMap;
 
@@ -292,28 +293,6 @@ impl Device {
     }
 }
 
-/// A PCI address as sensors write it.
-pub fn normal_pci(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    let (rest, function) = text.rsplit_once('.').unwrap_or((&text, "0"));
-    let parts: Vec<&str> = rest.split(':').collect();
-    let number = |s: &str| u32::from_str_radix(s, 16).ok();
-    let (domain, bus, device) = match parts[..] {
-        [domain, bus, device] => (number(domain)?, number(bus)?, number(device)?),
-        [bus, device] => (0, number(bus)?, number(device)?),
-        _ => return None,
-    };
-    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{:x}", number(function)?))
-}
-
-/// The digits of a UUID: `GPU-01234567-89ab-...` and `0123456789ab...` are one.
-pub fn normal_uuid(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    let digits: String =
-        text.trim_start_matches("gpu-").chars().filter(char::is_ascii_hexdigit).collect();
-    (digits.len() == 32 && digits.chars().any(|c| c != '0')).then_some(digits)
-}
-
 /// Physical devices of a trace, with nothing on them yet, and which of them each (process, device
 /// id) is.
 pub fn devices(trace: &Trace<'_>) -> (Vec<Device>, HashMap<(u32, u32), usize>) {
@@ -533,20 +512,6 @@ impl<'t, 'a, 's> Collector<'t, 'a, 's> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_and_uuids_of_all_spellings_are_one() {
-        for text in ["0000:3b:00.0", "3B:00.0", "00000000:3b:00.0", "0000:3b:00"] {
-            assert_eq!(normal_pci(text).as_deref(), Some("0000:3b:00.0"), "{text}");
-        }
-        assert_eq!(normal_pci("nonsense"), None);
-        let digits = "0123456789abcdef0123456789abcdef";
-        for text in ["GPU-01234567-89ab-cdef-0123-456789abcdef", digits] {
-            assert_eq!(normal_uuid(text).as_deref(), Some(digits), "{text}");
-        }
-        assert_eq!(normal_uuid("00000000000000000000000000000000"), None);
-        assert_eq!(normal_uuid("12"), None);
-    }
 
     #[test]
     fn overlaps_are_counted_once() {

@@ -2,7 +2,7 @@
 //! formula forms its power of them, and the series that results. Refuses to mix planes of different
 //! hosts or a card's with a processor's.
 
-use super::activity::{Device, Kind, normal_pci, normal_uuid};
+use super::activity::{Device, Kind};
 use super::planes::Processor;
 use super::readings::{Readings, Sensor};
 use clscope_analysis::energy::combine::{Points, combined};
@@ -12,6 +12,7 @@ use clscope_sensors::SourceKind;
 use clscope_sensors::gpu_power::{
     Choice, Containment, ContainmentTest, Formula, GpuPlace, NoFormula, Planes, select,
 };
+use clscope_trace::ids::{normal_pci, normal_uuid};
 use clscope_trace::sensors::Quantity;
 
 /// Windows of combined planes, seconds: long against the millisecond at which each of them steps by

@@ -3,6 +3,7 @@
 //! once. Refuses to choose among series.
 
 use crate::calibration::{Entry, Subject};
+use crate::error::SensorFileError;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::HostNs;
 use clscope_sensors::{Range, Source};
@@ -153,12 +154,9 @@ fn value(quantity: Quantity, stored: u64) -> f64 {
     }
 }
 
-fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, String> {
-    let header = FileHeader::decode_as(bytes, FileKind::Sensors).map_err(|e| e.to_string())?;
-    let host = trace
-        .timeline
-        .host_with_boot(header.boot)
-        .ok_or("it was read on a host that no process of the trace ran on")?;
+fn read(trace: &Trace<'_>, bytes: &[u8]) -> Result<File, SensorFileError> {
+    let header = FileHeader::decode_as(bytes, FileKind::Sensors)?;
+    let host = trace.timeline.host_with_boot(header.boot).ok_or(SensorFileError::OtherHost)?;
     let mut hint = 0;
     let mut at = |raw: u64| trace.timeline.raw(host, raw, &mut hint).map(|t| HostNs(t.0));
     let mut file = File { created: (header.created, header.pid), ..File::default() };
