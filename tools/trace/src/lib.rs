@@ -126,6 +126,7 @@
 mod bits;
 pub mod defs;
 pub mod directory;
+mod field;
 pub mod file;
 pub mod ids;
 pub mod names;

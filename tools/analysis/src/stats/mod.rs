@@ -10,6 +10,7 @@ pub mod commands;
 pub mod estimate;
 pub mod pace;
 pub mod sketch;
+mod sums;
 pub mod windows;
 
 use crate::Trace;
@@ -20,85 +21,18 @@ use crate::issue::{Issue, IssueKind};
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
-use busy::{Busy, IdleCause, Lead};
+use busy::{IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, flag, size_class};
 pub use commands::{Bias, CommandSums};
 use estimate::{Estimate, Sampled};
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
+pub use sums::{CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
 use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
 pub const SPAN_BIAS: &str = "span-bias-ns";
-
-/// Sums over calls of one function.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CallSums {
-    /// Host nanoseconds of every call.
-    pub time: Distribution,
-    /// Calls that failed, by error code.
-    pub errors: BTreeMap<i32, u64>,
-}
-
-/// Sums over one command queue.
-#[derive(Debug, Clone, Default)]
-pub struct QueueSums {
-    /// Commands.
-    pub count: u64,
-    /// Busy and idle.
-    pub busy: Busy,
-    /// QUEUED to SUBMIT, device nanoseconds.
-    pub queue_wait: Distribution,
-    /// SUBMIT to START, device nanoseconds.
-    pub submit_wait: Distribution,
-    /// START to END, device nanoseconds.
-    pub execution: Distribution,
-    /// Aligned END to when the host knew, nanoseconds.
-    pub notice: Distribution,
-    /// Launches that sampled timing left out: busy, idle and gaps are then not known, only
-    /// estimated.
-    pub left_out: u64,
-}
-
-/// A device of a process.
-#[derive(Debug, Clone, Default)]
-pub struct DeviceSums {
-    /// Busy and idle over all of its queues.
-    pub busy: Busy,
-    /// Clock error bounds of its spans, nanoseconds.
-    pub bounds: Distribution,
-    /// Launches that sampled timing left out, as in [`QueueSums::left_out`].
-    pub left_out: u64,
-}
-
-/// What the host spent its time waiting in, and for.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct WaitSums {
-    /// Host nanoseconds of every wait.
-    pub time: Distribution,
-    /// Nanoseconds of the waits in which timed commands of the process ran, by kernel or kind of
-    /// command. Commands of several queues may run at once: together they may exceed the waits.
-    pub running: BTreeMap<WaitedFor, u64>,
-}
-
-/// What a wait waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WaitedFor {
-    /// A kernel of a process.
-    Kernel(ProcessIndex, u32),
-    /// A command of another kind.
-    Command(CommandKind),
-}
-
-/// A function that waited for devices, with the names of what ran meanwhile.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct NamedWait {
-    /// Host nanoseconds of every wait.
-    pub time: Distribution,
-    /// As [`WaitSums::running`], by name.
-    pub running: BTreeMap<String, u64>,
-}
 
 /// Waits that are remembered for the commands that ran meanwhile, which come soon after: their
 /// times are read where a wait ends.

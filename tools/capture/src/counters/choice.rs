@@ -23,7 +23,7 @@ pub enum Wanted {
 }
 
 /// A choice of counters that cannot be understood.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadCounters {
     /// No counter of a GPU's performance monitor has this name.

@@ -1,0 +1,194 @@
+//! What is asked of the runtime about one event: its status, its stamps, what was counted for it; and
+//! the event's release. Refuses to choose the events.
+
+use super::pending::Entry;
+use super::{Queue, current};
+use crate::abi::constants as cl;
+use crate::abi::entry::H;
+use crate::abi::signatures as f;
+use crate::facts::objects;
+use crate::recording::diag;
+use crate::recording::guard::Thread;
+use crate::recording::ring;
+use crate::runtime::functions as api;
+use clscope_trace::record::Untimed;
+use std::sync::atomic::Ordering;
+
+/// CL_PROFILING_COMMAND_PERFCOUNTERS_INTEL, and the longest answer to it that is kept.
+const PERFCOUNTERS: u32 = 0x407F;
+const MOST_COUNTERS: usize = 1 << 16;
+
+/// What a harvest found.
+pub(super) enum Seen {
+    /// Timed, or recorded as untimed; the event is released.
+    Done,
+    /// Not complete yet.
+    NotYet,
+}
+
+/// The real functions that a harvest needs, looked up once per batch. Callers hold `guard::unseen`.
+pub(super) struct Calls {
+    profiling: f::clGetEventProfilingInfo,
+    info: f::clGetEventInfo,
+    release: f::clReleaseEvent,
+    wait: Option<f::clWaitForEvents>,
+    /// Whether the runtime counted for the commands.
+    counted: bool,
+}
+
+impl Calls {
+    pub fn of_queue(queue: &Queue) -> Option<Self> {
+        Some(Self {
+            profiling: api::clGetEventProfilingInfo.own(queue.slot)?,
+            info: api::clGetEventInfo.own(queue.slot)?,
+            release: api::clReleaseEvent.own(queue.slot)?,
+            wait: api::clWaitForEvents.own(queue.slot),
+            counted: queue.counted.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Execution status of a command.
+    pub fn status(&self, event: H) -> Option<i32> {
+        let mut status = 0i32;
+        // SAFETY: an event that we hold a reference of, and room for a cl_int.
+        let failed = unsafe {
+            (self.info)(
+                event,
+                cl::CL_EVENT_COMMAND_EXECUTION_STATUS,
+                4,
+                (&raw mut status).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        (failed == 0).then_some(status)
+    }
+
+    pub fn release(&self, entry: &Entry) {
+        if !entry.ours() {
+            objects::event_let_go(entry.event as H, entry.command());
+        }
+        self.let_go(entry.event as H);
+    }
+
+    pub fn let_go(&self, event: H) {
+        // SAFETY: our own reference, given back once.
+        unsafe { (self.release)(event) };
+    }
+
+    /// Keeps what the runtime counted for a complete command.
+    #[cold]
+    fn counters(&self, event: H, command: u64) {
+        let Some(device) = current() else { return };
+        let mut size = 0usize;
+        // SAFETY: an event that we hold a reference of; only the size is asked.
+        let mut code = unsafe {
+            (self.profiling)(event, PERFCOUNTERS, 0, std::ptr::null_mut(), (&raw mut size).cast())
+        };
+        if code == 0 && (1..=MOST_COUNTERS).contains(&size) {
+            let mut bytes = vec![0u8; size];
+            // SAFETY: as above, with room for so many bytes.
+            code = unsafe {
+                (self.profiling)(
+                    event,
+                    PERFCOUNTERS,
+                    size,
+                    bytes.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            if code == 0 {
+                (device.report)(command, bytes);
+                return;
+            }
+        }
+        let text = format!(
+            "the runtime gave no counters for a command of a queue that counts: error {code}, {size} bytes"
+        );
+        diag::warn("no-queue-counters", &text);
+    }
+
+    /// Its stamps, or why there are none.
+    #[inline(always)]
+    pub fn stamps(&self, event: H) -> (i32, [u64; 4]) {
+        let mut stamps = [0u64; 4];
+        // CL_PROFILING_COMMAND_QUEUED, SUBMIT, START, END. The last first: while it is missing,
+        // nothing else is worth asking.
+        for which in [3usize, 0, 1, 2] {
+            let Some(stamp) = stamps.get_mut(which) else { continue };
+            // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
+            let failed = unsafe {
+                (self.profiling)(
+                    event,
+                    cl::CL_PROFILING_COMMAND_QUEUED + which as u32,
+                    8,
+                    std::ptr::from_mut(stamp).cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            if failed != 0 {
+                return (failed, stamps);
+            }
+        }
+        (0, stamps)
+    }
+
+    /// Waits until the runtime has done with a command that has ended.
+    #[cold]
+    fn settle(&self, event: H) {
+        if let Some(wait) = self.wait {
+            // SAFETY: one event that we hold a reference of.
+            unsafe { wait(1, &event) };
+        }
+    }
+
+    /// Reads one event's stamps if its command is complete.
+    pub fn harvest(&self, t: &Thread, queue: &Queue, entry: &Entry, observed: u64) -> Seen {
+        let event = entry.event as H;
+        let (mut failed, mut stamps) = self.stamps(event);
+        let missing = failed == 0 && stamps.contains(&0);
+        if missing || failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE {
+            match self.status(event) {
+                // Its runtime is just completing it on another thread: NVIDIA's driver gives END
+                // before it has written QUEUED.
+                Some(cl::CL_COMPLETE) => {
+                    self.settle(event);
+                    (failed, stamps) = self.stamps(event);
+                }
+                // Mesa's Rusticl answers before there is an answer.
+                Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,
+                _ => failed = cl::CL_PROFILING_INFO_NOT_AVAILABLE,
+            }
+        }
+        if failed == 0 && stamps == [0; 4] && queue.switch.in_use() {
+            failed = cl::CL_PROFILING_INFO_NOT_AVAILABLE;
+        }
+        let [queued, _, start, _] = stamps;
+        let told = entry.completed.as_ref().map_or(0, |c| c.load(Ordering::Acquire));
+        let observed = if told == 0 { observed } else { told };
+        if failed == 0 && missing && queued != 0 && start == 0 {
+            // Intel's CPU runtime calls a command complete that is behind a failed wait list.
+            ring::untimed(t, entry.command(), Untimed::NeverStarted, 0, observed);
+        } else if failed == 0 {
+            ring::timing(t, entry.command(), stamps, observed);
+            if self.counted {
+                self.counters(event, entry.command());
+            }
+        } else {
+            match self.status(event) {
+                Some(status) if status > cl::CL_COMPLETE => return Seen::NotYet,
+                Some(status) if status < cl::CL_COMPLETE => {
+                    ring::untimed(t, entry.command(), Untimed::Failed, status, observed)
+                }
+                _ if failed == cl::CL_PROFILING_INFO_NOT_AVAILABLE => {
+                    // The runtime does not switch as we thought, or the switch came between two
+                    // threads: one time is lost, no more.
+                    queue.switch.give_up(queue);
+                    ring::untimed(t, entry.command(), Untimed::NotAvailable, failed, observed);
+                }
+                _ => ring::untimed(t, entry.command(), Untimed::QueryFailed, failed, observed),
+            }
+        }
+        self.release(entry);
+        Seen::Done
+    }
+}
