@@ -1,6 +1,7 @@
 //! Whole applications: wall and CPU time, bare and under `clscope record` in turns, each pair in
 //! another order so that what the machine does meanwhile favours neither. Ratios of pairs, with an
 //! interval of their median: a busy machine shows in it.
+#![forbid(unsafe_code)]
 
 use crate::cost;
 use crate::process::{Runner, Way};

@@ -1,5 +1,6 @@
 //! Instruction counts, where a machine is too noisy for times: the difference of two run lengths,
 //! so that start-up does not count. What the kernel does is not in them.
+#![forbid(unsafe_code)]
 
 use crate::process::{Places, Runner, Way};
 use anyhow::{Context, Result, bail};

@@ -2,6 +2,7 @@
 //! 32-byte store, one indirect call. Refills of the recorder's buffers are included: each figure is
 //! the mean of a million calls. What the recorder's own threads do meanwhile is in the last column,
 //! a mean over all kinds of calls of the processor time of the whole process.
+#![forbid(unsafe_code)]
 
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};

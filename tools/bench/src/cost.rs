@@ -1,4 +1,5 @@
 //! `cost`: the options of all cost tables and their order.
+#![forbid(unsafe_code)]
 
 use crate::process::{Places, Runner, Way};
 use crate::{apps, cheap, enqueue, load};

@@ -1,6 +1,7 @@
 //! Added time per launch, for each device-timing method: against the application as it is, and
 //! against one that itself asks for an event and profiling of every launch, which is what the
 //! runtime charges for the same knowledge.
+#![forbid(unsafe_code)]
 
 use crate::process::{Runner, Way};
 use crate::table::{self, Sample};

@@ -3,6 +3,7 @@
 //! interesting numbers - and mends the checksums of half of them, so that the damage gets past the
 //! first gate. Fails on a panic, on an input that takes more than seconds, and on a command that
 //! crashes. A seed names a run; a failing input is kept.
+#![forbid(unsafe_code)]
 
 use crate::random::Random;
 use anyhow::{Context, Result, bail};

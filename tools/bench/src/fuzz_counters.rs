@@ -2,6 +2,7 @@
 //! answers of drivers, files of counters, metric sets and their equations, through everything that
 //! reads them; every call of a driver refused with any errno. Fails on a panic and on an input that
 //! takes more than seconds. A seed names a run; the failing input is kept.
+#![forbid(unsafe_code)]
 
 use crate::fuzz::{Course, PATIENCE, damage};
 use crate::random::Random;

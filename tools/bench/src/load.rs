@@ -1,5 +1,6 @@
 //! What the library costs a process that never uses OpenCL: its size on disk, and the time from
 //! start to end of an empty program with and without it, in turns.
+#![forbid(unsafe_code)]
 
 use crate::cost;
 use crate::process::{Runner, Way};

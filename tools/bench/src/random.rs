@@ -1,5 +1,6 @@
 //! Reproducible random numbers (splitmix64, G. Steele et al. 2014): a seed names a run. Not for
 //! secrets.
+#![forbid(unsafe_code)]
 
 /// A generator.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! `soak`: many recorded calls under a size limit, with the process's memory and the trace's size
 //! looked at all the while. Fails if memory grows with the number of calls or the trace passes its
 //! limit.
+#![forbid(unsafe_code)]
 
 use crate::process::{Places, Runner, Way, size, wait};
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,6 @@
 //! Medians with their range, and Markdown tables. Refuses to round a figure away: three significant
 //! digits.
+#![forbid(unsafe_code)]
 
 /// What several pairs of runs gave for one figure.
 #[derive(Debug, Clone, Default)]

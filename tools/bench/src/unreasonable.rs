@@ -2,6 +2,7 @@
 //! ends of their range, steps of years, thousands of kernels, series, sources, processes, counters
 //! of no width, names of a megabyte. Owns what is unreasonable; refuses to damage bytes, which
 //! [`crate::fuzz`] does on top.
+#![forbid(unsafe_code)]
 
 use crate::fuzz::Files;
 use crate::random::Random;

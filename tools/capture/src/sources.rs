@@ -1,5 +1,6 @@
 //! Owns which sensors are opened: the user's choice, the roots, and what was found wrong with each
 //! interface. Refuses to read them.
+#![forbid(unsafe_code)]
 
 use crate::error::CaptureError;
 use clscope_sensors::doctor::{self, Finding, State};

@@ -1,6 +1,7 @@
 //! `clscope list-counters`: which counters this machine has, what each family needs, and the
 //! figures of metric sets. Owns the printing; refuses to open streams: it looks, and leaves other
 //! programs' measurements alone.
+#![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;

@@ -1,5 +1,6 @@
 //! Owns the examination of sensors: each interface, whether it works, why not, and the one command
 //! that gives access. Refuses to change anything on the system.
+#![forbid(unsafe_code)]
 
 use crate::{Finding, Status};
 use clscope_capture::sources::Options;

@@ -1,5 +1,6 @@
 //! Runs jobs on a device: builds, checks, calibrates, times, repeats. Owns the device session and
 //! the order of these steps; refuses to give a time for a kernel whose result is wrong.
+#![forbid(unsafe_code)]
 
 use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Kernel, Program, Session};
 use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};

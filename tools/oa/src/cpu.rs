@@ -4,6 +4,7 @@
 //!
 //! A runtime's worker threads start after the application: counters are opened on every thread
 //! there is, with inheritance, so that threads started later count too. Source: perf_event_open(2).
+#![forbid(unsafe_code)]
 
 use super::device::Place;
 use super::error::OaError;

@@ -1,5 +1,6 @@
 //! What goes wrong in OpenCL: the call, its object, its code. Owns the checking of return codes and
 //! the two calls of every info query. Refuses to decide what an error means to the caller.
+#![forbid(unsafe_code)]
 
 use crate::api::Status;
 use std::ffi::c_void;

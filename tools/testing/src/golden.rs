@@ -1,5 +1,6 @@
 //! Texts that are compared with committed files. A golden is written only on request, never because
 //! it is missing: a wrong name must not pass.
+#![forbid(unsafe_code)]
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 //! What a test needs of the machine. A test that lacks something says that it is skipped, and fails
 //! where the set-up script has promised it.
+#![forbid(unsafe_code)]
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,5 +1,6 @@
 //! Numbers that look random and are the same in every run: a seed names them. One generator for all
 //! tests, and none of a crate, whose next version may give other numbers. Not for secrets.
+#![forbid(unsafe_code)]
 
 /// xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64 (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]

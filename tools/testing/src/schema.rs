@@ -1,5 +1,6 @@
 //! Committed JSON schemas (draft 2020-12): a schema is what the types say, and documents keep to it.
 //! Refuses to look at figures.
+#![forbid(unsafe_code)]
 
 use crate::golden::UPDATE;
 use serde_json::Value;

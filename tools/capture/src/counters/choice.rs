@@ -1,5 +1,6 @@
 //! Owns what the user asks for: families of counters, their metric set, how often, and programmed
 //! EU counters. Refuses to open anything.
+#![forbid(unsafe_code)]
 
 use clscope_nvml::gpm::{METRICS, Metric};
 use clscope_oa::flex::Programmed;

@@ -1,6 +1,7 @@
 //! Owns the way from what the user asks for to open sources of counters, each with all that its
 //! figures need: metric set, variables, side effects. Refuses to read them, and to guess a metric
 //! set.
+#![forbid(unsafe_code)]
 
 use super::choice::{Options, Wanted};
 use super::plan::plan;

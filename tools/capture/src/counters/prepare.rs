@@ -2,6 +2,7 @@
 //! commands (`record --snapshot`) starts: the metric set is chosen, the stream tried and closed
 //! again, the configuration loaded and kept, and the choice left in the trace directory. Refuses to
 //! read anything.
+#![forbid(unsafe_code)]
 
 use super::choice::Options;
 use super::open::{self, Found, Stream};

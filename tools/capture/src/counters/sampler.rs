@@ -1,6 +1,7 @@
 //! Owns the thread that reads counters while an application runs, and their file,
 //! `sensors-counters.clt`. Refuses to hold up the application and to fail because of a counter:
 //! what is not available is reported and noted in the trace.
+#![forbid(unsafe_code)]
 
 use super::choice::{Options, Wanted};
 use super::open::{self, Found, Open};

@@ -1,5 +1,6 @@
 //! `clscope bench`: the microbenchmarks. Owns the command line, the progress bar and what is
 //! printed and written; refuses to measure: that is `clscope-microbench`.
+#![forbid(unsafe_code)]
 
 mod list;
 #[cfg(not(feature = "png"))]

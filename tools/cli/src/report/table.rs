@@ -1,4 +1,5 @@
 //! Owns tables for people: plain text, aligned, no wider than the terminal. Refuses colours.
+#![forbid(unsafe_code)]
 
 use clscope_io::text::line;
 

@@ -1,4 +1,5 @@
 //! Owns the report for people: a heading, then one table per section that has something to say.
+#![forbid(unsafe_code)]
 
 use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};

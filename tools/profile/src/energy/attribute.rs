@@ -1,5 +1,6 @@
 //! Owns the steps from a trace and its readings to joules per kernel: devices, their power, floors,
 //! the fit, and what has to be said of it. Refuses to fit by itself: the analysis does.
+#![forbid(unsafe_code)]
 
 use super::activity::{By, Device};
 use super::borrowed::{self, Lender};

@@ -1,6 +1,7 @@
 //! Owns bringing together what a run's own readings know of sums and what repetitions know of single
 //! kernels and transfers: one figure a class, which says by what it is known, and parts that add up
 //! to what was measured. Refuses to weigh evidence itself: the analysis does.
+#![forbid(unsafe_code)]
 
 use super::activity::Device;
 use super::replayed::Found;

@@ -1,6 +1,7 @@
 //! Owns the way from a device to the readings of its power: which sensors are its own, which
 //! formula forms its power of them, and the series that results. Refuses to mix planes of different
 //! hosts or a card's with a processor's.
+#![forbid(unsafe_code)]
 
 use super::activity::{Device, Kind};
 use super::planes::Processor;

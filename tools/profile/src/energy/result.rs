@@ -1,5 +1,6 @@
 //! Owns energy as data: what `--format json` gives under `energy`, and what tables and timelines
 //! show. Joules, watts and seconds, which JSON gives in nanoseconds; what is not known is null.
+#![forbid(unsafe_code)]
 #![allow(missing_docs)] // fields are named as in the JSON document
 
 use crate::interval::{Interval, as_ns, as_some_ns};

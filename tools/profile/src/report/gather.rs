@@ -1,5 +1,6 @@
 //! Owns the way from a trace's sums to the report as data. Refuses to estimate: figures come from
 //! the analysis.
+#![forbid(unsafe_code)]
 
 use super::data::{
     Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report, SCHEMA,

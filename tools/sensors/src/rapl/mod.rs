@@ -1,5 +1,6 @@
 //! RAPL, by its three interfaces: powercap files, the perf `power` PMU, and (only on request) the
 //! MSRs. Owns what the interfaces share: the processor's identity and the meaning of domain names.
+#![forbid(unsafe_code)]
 
 pub mod msr;
 pub mod perf;

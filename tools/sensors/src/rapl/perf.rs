@@ -1,5 +1,6 @@
 //! RAPL through the perf `power` PMU. Owns the parsing of the PMU's sysfs description and the
 //! opening of its counters; refuses to sample: these counters are read, nothing else.
+#![forbid(unsafe_code)]
 
 use super::{PP1, PSYS, Processor, cores_plane};
 use crate::error::SensorError;
