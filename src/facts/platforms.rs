@@ -73,7 +73,7 @@ pub fn device(site: Site, handle: H) -> u32 {
     }
     let text = |name| info::text(api::clGetDeviceInfo.own(site.slot), handle, name);
     let number = |name| info::number(api::clGetDeviceInfo.own(site.slot), handle, name);
-    let platform = platform(site, of(site, handle));
+    let platform = platform(site, platform_of(site, handle));
     let parent =
         number(cl::CL_DEVICE_PARENT_DEVICE).filter(|p| *p != 0).map(|p| self::device(site, p as H));
     let extensions = text(cl::CL_DEVICE_EXTENSIONS);
@@ -104,14 +104,18 @@ pub fn device(site: Site, handle: H) -> u32 {
 }
 
 /// Platform of a device, NULL if the query fails.
-pub fn of(site: Site, device: H) -> H {
+pub fn platform_of(site: Site, device: H) -> H {
     info::number(api::clGetDeviceInfo.own(site.slot), device, cl::CL_DEVICE_PLATFORM).unwrap_or(0)
         as H
 }
 
 /// Name of a device's platform: what is known of runtimes beyond the specification goes by it.
 fn name_of(site: Site, device: H) -> String {
-    info::text(api::clGetPlatformInfo.own(site.slot), of(site, device), cl::CL_PLATFORM_NAME)
+    info::text(
+        api::clGetPlatformInfo.own(site.slot),
+        platform_of(site, device),
+        cl::CL_PLATFORM_NAME,
+    )
 }
 
 /// Whether the device is of NVIDIA's runtime, of whose driver (580) two things were measured that

@@ -65,7 +65,7 @@ fn make(
     {
         return Err("such queues are in order and have no other properties than profiling, and the application asks for more".to_owned());
     }
-    let platform = platforms::of(site, device);
+    let platform = platforms::platform_of(site, device);
     let mut found = std::ptr::null_mut();
     if let Some(find) = api::clGetExtensionFunctionAddressForPlatform.own(site.slot)
         && !platform.is_null()

@@ -150,7 +150,7 @@ fn refuses(at: usize, queue: &Queue) -> bool {
 fn tried(at: usize, queue: &Queue) -> Option<bool> {
     let site = Site { slot: queue.slot, function: id::clEnqueueCommandBufferKHR };
     let (context, device) = (queue.context as H, queue.device as H);
-    let platform = Some(platforms::of(site, device)).filter(|p| !p.is_null())?;
+    let platform = Some(platforms::platform_of(site, device)).filter(|p| !p.is_null())?;
     let address = api::clGetExtensionFunctionAddressForPlatform.own(queue.slot)?;
     // SAFETY: a platform and a C string.
     let extension = |name: &CStr| unsafe { address(platform, name.as_ptr().cast_mut().cast()) };

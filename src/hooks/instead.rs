@@ -21,7 +21,7 @@ use std::ptr::null;
 
 /// What stands in for a function, if anything does.
 #[cold]
-pub fn of(slot: usize, function: u16) -> Option<*mut c_void> {
+pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     let wanted = config::get();
     match slot {
         _ if wanted.replay.is_none() && wanted.mix.is_none() && !wanted.snapshot => None,

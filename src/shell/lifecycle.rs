@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs when the library is loaded.
-#[ctor::ctor]
+#[ctor::ctor(unsafe)]
 fn at_load() {
     // An application may change its environment (or overwrite its memory) before the first OpenCL
     // call.
@@ -24,7 +24,7 @@ fn at_load() {
 /// another library's constructor may call OpenCL before ours runs.
 pub fn ready() {
     state::starts_by(&(start as fn() -> bool));
-    real::stand_ins(&(instead::of as real::StandIn));
+    real::stand_ins(&(instead::stand_in_of as real::StandIn));
     extension::addresses(&(exports::address as extension::Address));
 }
 

@@ -5,6 +5,7 @@ use clscope_analysis::event::{Event, Kept, Mark, Outcome};
 use clscope_analysis::input::{Definitions, File, ProcessFiles};
 use clscope_analysis::issue::{Issue, Unfinished};
 use clscope_analysis::{Trace, time};
+use clscope_trace::directory::{self, Role};
 use clscope_trace::record::{CommandKind, flag};
 use clscope_trace::{Untimed, defs};
 use std::collections::{BTreeMap, HashMap};
@@ -133,23 +134,17 @@ impl Recorded {
         let mut contents: BTreeMap<String, Files> = BTreeMap::new();
         for trace in traces {
             let name = trace.file_name().expect("a trace's name").to_string_lossy().into_owned();
-            for entry in
-                std::fs::read_dir(trace).unwrap_or_else(|e| panic!("{}: {e}", trace.display()))
-            {
-                let path = entry.expect("an entry of the trace").path();
-                let file = path.file_name().expect("a file's name").to_string_lossy().into_owned();
-                let Some((stem, role)) = file
-                    .split_once('.')
-                    .filter(|(stem, _)| stem.starts_with(|c: char| c.is_ascii_digit()))
-                else {
-                    continue;
-                };
+            let listed = directory::list(trace);
+            let listed = listed.unwrap_or_else(|e| panic!("{}: {e}", trace.display()));
+            for (file, role) in listed {
+                let Some(stem) = role.stem() else { continue };
+                let files = contents.entry(format!("{name}/{stem}")).or_default();
+                let path = trace.join(&file);
                 let bytes =
                     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-                let files = contents.entry(format!("{name}/{stem}")).or_default();
                 match role {
-                    "defs" => files.defs = Some(bytes),
-                    "ring" => files.ring = Some(bytes),
+                    Role::Defs(_) => files.defs = Some(bytes),
+                    Role::Ring(_) => files.ring = Some(bytes),
                     _ => files.segments.push((file, bytes)),
                 }
             }

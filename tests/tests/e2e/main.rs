@@ -25,6 +25,7 @@ mod privacy;
 mod processes;
 mod programs;
 mod real_apps;
+mod repetitions;
 mod sampling;
 mod snapshots;
 mod stat;

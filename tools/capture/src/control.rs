@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
+pub enum ControlCommand {
     /// Record from the next OpenCL call on.
     Start,
     /// Pass calls on without recording them.
@@ -53,17 +53,17 @@ impl State {
 /// Pauses every process of a trace, and those that come later. Failures are no reason to disturb a
 /// recording.
 pub fn stop_all(trace: &Path) -> Result<(), CaptureError> {
-    tell_later_ones(trace, Command::Stop)?;
+    tell_later_ones(trace, ControlCommand::Stop)?;
     // None may have begun.
     for ring in rings_in(trace).unwrap_or_default() {
-        apply(&ring, Command::Stop)?;
+        apply(&ring, ControlCommand::Stop)?;
     }
     Ok(())
 }
 
 /// Sets the control word of one ring file, and returns the state of its process.
-pub fn apply(ring: &Path, command: Command) -> Result<State, CaptureError> {
-    let change = matches!(command, Command::Start | Command::Stop);
+pub fn apply(ring: &Path, command: ControlCommand) -> Result<State, CaptureError> {
+    let change = matches!(command, ControlCommand::Start | ControlCommand::Stop);
     // Only what is looked at is written to: a ring file, no link to another file, no device.
     let opened = || format!("cannot open {}", ring.display());
     input::open_inside(ring).attempt(opened)?;
@@ -83,8 +83,8 @@ pub fn apply(ring: &Path, command: Command) -> Result<State, CaptureError> {
     let word = u32::from_le_bytes([head[128], head[129], head[130], head[131]]);
     let was_paused = word & control::PAUSED != 0;
     let next = match command {
-        Command::Stop => control::PAUSED,
-        Command::Start if was_paused => control::RESUMED,
+        ControlCommand::Stop => control::PAUSED,
+        ControlCommand::Start if was_paused => control::RESUMED,
         _ => return Ok(if was_paused { State::Paused } else { State::Recording }),
     };
     // One aligned store for everybody who has the page mapped.
@@ -127,9 +127,12 @@ fn mapped_rings(maps: &str) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
 }
 
 /// What processes of a trace begin with that come later.
-pub fn tell_later_ones(trace: &Path, command: Command) -> Result<(), CaptureError> {
-    let text =
-        if command == Command::Stop { control::BEGIN_PAUSED } else { control::BEGIN_RECORDING };
+pub fn tell_later_ones(trace: &Path, command: ControlCommand) -> Result<(), CaptureError> {
+    let text = if command == ControlCommand::Stop {
+        control::BEGIN_PAUSED
+    } else {
+        control::BEGIN_RECORDING
+    };
     let path = trace.join(control::FILE);
     let temporary = trace.join(format!(".{}.{}", control::FILE, std::process::id()));
     // Readers see all of it or nothing.
@@ -266,19 +269,19 @@ mod tests {
         let mut bytes = header.encode().to_vec();
         bytes.resize(4096, 0);
         fs::write(&ring, &bytes).unwrap();
-        for command in [Command::Status, Command::Stop, Command::Start] {
+        for command in [ControlCommand::Status, ControlCommand::Stop, ControlCommand::Start] {
             assert_eq!(apply(&ring, command).unwrap(), State::Ended);
         }
         // Another namespace's process cannot be seen: its word is set.
         let header = FileHeader { pid_ns: 1, ..header };
         bytes[..128].copy_from_slice(&header.encode()[..128]);
         fs::write(&ring, &bytes).unwrap();
-        assert_eq!(apply(&ring, Command::Status).unwrap(), State::Recording);
-        assert_eq!(apply(&ring, Command::Stop).unwrap(), State::Paused);
-        assert_eq!(apply(&ring, Command::Status).unwrap(), State::Paused);
-        assert_eq!(apply(&ring, Command::Start).unwrap(), State::Recording);
+        assert_eq!(apply(&ring, ControlCommand::Status).unwrap(), State::Recording);
+        assert_eq!(apply(&ring, ControlCommand::Stop).unwrap(), State::Paused);
+        assert_eq!(apply(&ring, ControlCommand::Status).unwrap(), State::Paused);
+        assert_eq!(apply(&ring, ControlCommand::Start).unwrap(), State::Recording);
         assert!(flush(&ring).unwrap().contains("1 files"));
         fs::write(&ring, [0; 64]).unwrap();
-        assert!(apply(&ring, Command::Status).is_err());
+        assert!(apply(&ring, ControlCommand::Status).is_err());
     }
 }

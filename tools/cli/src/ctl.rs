@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Command {
+pub enum Action {
     /// Record from the next OpenCL call on
     Start,
     /// Pass calls on without recording them
@@ -22,13 +22,13 @@ pub enum Command {
     Status,
 }
 
-impl From<Command> for control::Command {
-    fn from(of: Command) -> Self {
+impl From<Action> for control::ControlCommand {
+    fn from(of: Action) -> Self {
         match of {
-            Command::Start => Self::Start,
-            Command::Stop => Self::Stop,
-            Command::Flush => Self::Flush,
-            Command::Status => Self::Status,
+            Action::Start => Self::Start,
+            Action::Stop => Self::Stop,
+            Action::Flush => Self::Flush,
+            Action::Status => Self::Status,
         }
     }
 }
@@ -48,7 +48,7 @@ pub struct Args {
     target: PathBuf,
     /// What to do
     #[arg(value_enum)]
-    command: Command,
+    command: Action,
 }
 
 /// Runs the command.
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
             rings_in(&target)?;
             // Processes that come while this runs either read what they begin with, or have their
             // ring in the list made now.
-            if matches!(args.command, Command::Start | Command::Stop) {
+            if matches!(args.command, Action::Start | Action::Stop) {
                 tell_later_ones(&target, args.command.into())?;
             }
             rings_in(&target)?
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
             .with_context(|| format!("cannot control the process of {}", ring.display()))?;
         alive += usize::from(state != State::Ended);
         let name = ring.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let flushed = if args.command == Command::Flush {
+        let flushed = if args.command == Action::Flush {
             format!(", {}", flush(ring)?)
         } else {
             String::new()
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<()> {
         writeln!(out, "{}: {}{flushed}", Shown(name), state.name())?;
         out.flush()?;
     }
-    if alive == 0 && matches!(args.command, Command::Start | Command::Stop) {
+    if alive == 0 && matches!(args.command, Action::Start | Action::Stop) {
         bail!("no process of {} is running: there is nothing to start or stop", target.display());
     }
     Ok(())

@@ -107,7 +107,7 @@ pub fn answer(question: &[OsString], out: &mut dyn io::Write) -> io::Result<()> 
             return line(&streams::measure(), out);
         }
         if what == load::QUESTION {
-            return line(&load::put(), out);
+            return line(&load::load_gpus(), out);
         }
     }
     let answer = match question {

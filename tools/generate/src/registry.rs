@@ -32,7 +32,7 @@ pub struct Parameter {
 }
 
 /// A command of the registry.
-pub struct Command {
+pub struct RegistryCommand {
     /// Name.
     pub name: String,
     /// Core version `1.0` or extension `cl_khr_...`.
@@ -45,7 +45,7 @@ pub struct Command {
     pub parameters: Vec<Parameter>,
 }
 
-impl Command {
+impl RegistryCommand {
     /// The parameter of that name.
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|p| p.name == name)
@@ -53,14 +53,14 @@ impl Command {
 }
 
 /// All commands that are wrapped, of the whole registry.
-pub fn read(document: &Document<'_>) -> Result<Vec<Command>> {
+pub fn read(document: &Document<'_>) -> Result<Vec<RegistryCommand>> {
     let out = commands(document)?;
     ensure!(out.len() > 200, "only {} commands found: is this the OpenCL registry?", out.len());
     Ok(out)
 }
 
 /// Commands that are wrapped: core first, then extensions, each in the order of the document.
-pub fn commands(document: &Document<'_>) -> Result<Vec<Command>> {
+pub fn commands(document: &Document<'_>) -> Result<Vec<RegistryCommand>> {
     let root = document.root_element();
     let mut core = HashMap::new();
     for feature in root.children().filter(|n| n.has_tag_name("feature")) {
@@ -99,7 +99,13 @@ pub fn commands(document: &Document<'_>) -> Result<Vec<Command>> {
             .filter(|n| n.has_tag_name("param"))
             .map(parameter)
             .collect::<Result<_>>()?;
-        out.push(Command { name, origin, extension, returns: squeeze(&returns), parameters });
+        out.push(RegistryCommand {
+            name,
+            origin,
+            extension,
+            returns: squeeze(&returns),
+            parameters,
+        });
     }
     out.sort_by_key(|c| c.extension);
     Ok(out)

@@ -2,7 +2,7 @@
 //! `meaning`.
 
 use crate::meaning;
-use crate::registry::{Command, Parameter};
+use crate::registry::{Parameter, RegistryCommand};
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 
@@ -152,7 +152,7 @@ fn argument(name: &str) -> String {
     if name == "type" { "type_".into() } else { name.into() }
 }
 
-fn pick(command: &Command, wanted: impl Fn(&Parameter) -> bool) -> Option<&str> {
+fn pick(command: &RegistryCommand, wanted: impl Fn(&Parameter) -> bool) -> Option<&str> {
     command.parameters.iter().find(|p| wanted(p)).map(|p| p.name.as_str())
 }
 
@@ -169,7 +169,7 @@ fn named(fields: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
-fn row(command: &Command) -> Row {
+fn row(command: &RegistryCommand) -> Row {
     let name = command.name.as_str();
     let errcode = if command.parameter("errcode_ret").is_some_and(|p| p.base == "cl_int") {
         "errcode_ret"
@@ -354,7 +354,7 @@ fn small_arguments(name: &str, keep: &[Kept]) -> Option<Vec<(usize, u32)>> {
     (numbers.iter().map(|(_, bits)| bits).sum::<u32>() <= SMALL_BITS).then_some(numbers)
 }
 
-fn returned(command: &Command) -> &'static str {
+fn returned(command: &RegistryCommand) -> &'static str {
     match command.returns.as_str() {
         "cl_int" => "i32",
         "void" => "()",
@@ -363,7 +363,7 @@ fn returned(command: &Command) -> &'static str {
 }
 
 /// `src/shell/table.rs`.
-pub fn rows(commands: &[Command]) -> Result<String> {
+pub fn rows(commands: &[RegistryCommand]) -> Result<String> {
     ensure!(commands.len() < 1024, "more functions than a plain record can name");
     let mut out = format!("{GENERATED}{ROWS_HEAD}entries! {{\n");
     for (id, command) in commands.iter().enumerate() {
@@ -400,7 +400,7 @@ pub fn rows(commands: &[Command]) -> Result<String> {
 }
 
 /// `src/abi/functions.rs`.
-pub fn facts(commands: &[Command], dispatch: &[String]) -> Result<String> {
+pub fn facts(commands: &[RegistryCommand], dispatch: &[String]) -> Result<String> {
     let mut out = format!(
         "{GENERATED}{FACTS_HEAD}/// Number of entry points.\npub const COUNT: usize = {};\n\n/// Facts of each entry point, by id.\npub static FUNCTIONS: [FunctionInfo; COUNT] = [\n",
         commands.len()
@@ -447,7 +447,7 @@ pub fn facts(commands: &[Command], dispatch: &[String]) -> Result<String> {
 }
 
 /// `src/abi/signatures.rs`.
-pub fn signatures(commands: &[Command]) -> Result<String> {
+pub fn signatures(commands: &[RegistryCommand]) -> Result<String> {
     let mut out = format!("{GENERATED}{SIGNATURES_HEAD}");
     for command in commands {
         let types: Vec<_> =
@@ -467,7 +467,7 @@ pub fn signatures(commands: &[Command]) -> Result<String> {
 }
 
 /// `src/exports.txt`: what the recorder exports besides the layer's functions.
-pub fn exported_symbols(commands: &[Command]) -> String {
+pub fn exported_symbols(commands: &[RegistryCommand]) -> String {
     let mut names: Vec<_> = commands.iter().map(|c| c.name.as_str()).collect();
     names.sort_unstable();
     names.join("\n") + "\n"
@@ -516,7 +516,7 @@ mod tests {
                 <param><type>size_t</type>* <name>param_value_size_ret</name></param></command>
         </commands></registry>"#;
 
-    fn commands() -> Vec<Command> {
+    fn commands() -> Vec<RegistryCommand> {
         registry::commands(&roxmltree::Document::parse(XML).unwrap()).unwrap()
     }
 

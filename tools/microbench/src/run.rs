@@ -10,6 +10,7 @@ use crate::power::{Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::{self, Estimate};
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
+use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -36,17 +37,11 @@ pub struct Choice {
     pub peak: Option<f64>,
 }
 
-/// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between.
+/// Whether `id` is meant by `pattern`: a part of it, with `*` for anything in between and `?` for one
+/// character.
 #[must_use]
 pub fn matches(id: &str, pattern: &str) -> bool {
-    let mut rest = id;
-    for part in pattern.split('*') {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
+    pattern::matches(&format!("*{pattern}*"), id)
 }
 
 /// The suites and cases of a choice on a device.

@@ -5,7 +5,7 @@
 use crate::map;
 use clscope_io::input::open_inside;
 use clscope_trace::defs::{Def, Defs};
-use clscope_trace::directory::Role;
+use clscope_trace::directory::{self, Role};
 use clscope_trace::stream::{Blocks, Rings};
 use clscope_trace::{FileHeader, FileKind, Record};
 use std::collections::{BTreeMap, HashSet};
@@ -39,49 +39,39 @@ pub struct Contents {
 
 /// Looks into a trace directory.
 pub fn contents(directory: &Path) -> Contents {
-    let mut found = Contents::default();
-    let mut files: Vec<(PathBuf, u64)> = Vec::new();
-    match std::fs::read_dir(directory) {
-        Err(e) => found.unreadable.push(format!("{}: {e}", directory.display())),
-        Ok(entries) => {
-            for entry in entries.flatten() {
-                if let Ok(meta) = entry.metadata()
-                    && meta.is_file()
-                {
-                    found.bytes += meta.len();
-                    files.push((entry.path(), meta.len()));
-                }
-            }
+    let mut found = Contents { bytes: size(directory), ..Contents::default() };
+    let mut files = match directory::list(directory) {
+        Ok(files) => files,
+        Err(e) => {
+            found.unreadable.push(format!("{}: {e}", directory.display()));
+            Vec::new()
         }
-    }
+    };
     let programs = crate::programs::files(directory).unwrap_or_default();
     let bytes = |(_, path): &(String, PathBuf)| std::fs::metadata(path).map_or(0, |m| m.len());
     found.bytes += programs.iter().map(bytes).sum::<u64>();
-    files.sort();
-    let small =
-        files.iter().filter(|(path, _)| !ends_with(path, ".defs")).map(|(_, n)| n).sum::<u64>()
-            <= COUNTED_BYTES;
+    // Segments before rings: a block that moved from one to the other is whole in the segment.
+    files.sort_by_key(|(_, role)| matches!(role, Role::Ring(_)));
+    let length = |name: &str| {
+        let meta = directory.join(name).symlink_metadata();
+        meta.ok().filter(std::fs::Metadata::is_file).map_or(0, |m| m.len())
+    };
+    let data = files.iter().filter(|(_, role)| !matches!(role, Role::Defs(_)));
+    let small = data.map(|(name, _)| length(name)).sum::<u64>() <= COUNTED_BYTES;
     found.calls = small.then_some(0);
     // Blocks of a process in segments, so that a ring's copy is not counted again.
     let mut seen: HashSet<(String, u32, u32)> = HashSet::new();
-    // Segments sort before rings of the same process: `1-0.0.clt` < `1-0.ring`.
-    for (path, _) in files.into_iter().filter(|(_, n)| *n > 0) {
-        let kind = match () {
-            () if ends_with(&path, ".defs") => FileKind::Defs,
-            () if path.file_name().and_then(|n| n.to_str()).and_then(Role::of)
-                == Some(Role::Sensors) =>
-            {
-                continue;
-            }
-            () if ends_with(&path, ".clt") => FileKind::Segment,
-            () if ends_with(&path, ".ring") => FileKind::Ring,
-            () => continue,
+    for (name, role) in files.into_iter().filter(|(name, _)| length(name) > 0) {
+        let (kind, process) = match role {
+            Role::Defs(stem) => (FileKind::Defs, stem),
+            Role::Segment(stem, _) => (FileKind::Segment, stem),
+            Role::Ring(stem) => (FileKind::Ring, stem),
+            Role::Sensors | Role::Meta => continue,
         };
         if kind != FileKind::Defs && !small {
             continue;
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let process = name.split('.').next().unwrap_or_default().to_owned();
+        let path = directory.join(&name);
         let mapped = open_inside(&path).and_then(|file| map::file(&file));
         let bytes = match &mapped {
             Ok(bytes) => &bytes[..],
@@ -121,8 +111,10 @@ pub fn contents(directory: &Path) -> Contents {
     found
 }
 
-fn ends_with(path: &Path, end: &str) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(end))
+/// Bytes of all files in a directory.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
 }
 
 impl Contents {

@@ -182,7 +182,7 @@ impl<'p> View<'p> {
             let options = &self.options.energy;
             let devices = self.devices();
             let mut energy =
-                attribute::of(&self.trace, devices, readings, recorded, &lenders, options);
+                attribute::energy_of(&self.trace, devices, readings, recorded, &lenders, options);
             energy::advise(self.files, &mut energy);
             energy
         }))
@@ -195,7 +195,7 @@ impl<'p> View<'p> {
     pub fn counters(&self) -> Result<Option<&Counters>, ReadingsError> {
         let readings = self.readings()?;
         let found = self.counters.get_or_init(|| {
-            crate::counters::of(
+            crate::counters::counters_of(
                 self.files,
                 &self.trace,
                 self.alignment(),

@@ -85,6 +85,12 @@ macro_rules! estimates {
                 Self(value)
             }
         }
+
+        impl From<$unit> for f64 {
+            fn from(value: $unit) -> Self {
+                value.0
+            }
+        }
     )*};
 }
 

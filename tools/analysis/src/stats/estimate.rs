@@ -498,6 +498,7 @@ pub(super) fn hall(t: f64, skewness: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_testing::Random;
     use proptest::prelude::*;
 
     proptest! {
@@ -598,20 +599,13 @@ mod tests {
         }
     }
 
-    /// A generator whose failures repeat.
-    fn random(state: &mut u64) -> f64 {
-        *state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     #[test]
     fn totals_and_medians_lie_inside_their_intervals_about_95_times_in_a_hundred() {
-        let mut state = 7;
+        let mut random = Random::new(7);
         // One in eight takes four times as long, and the rest spread by half.
         let durations: Vec<u64> = (0..4_000)
             .map(|i| {
-                ((1.0 + random(&mut state) / 2.0) * if i % 8 == 3 { 20_000.0 } else { 5_000.0 })
+                ((1.0 + random.uniform() / 2.0) * if i % 8 == 3 { 20_000.0 } else { 5_000.0 })
                     as u64
             })
             .collect();
@@ -625,7 +619,7 @@ mod tests {
             let mut s = Sampled::default();
             for (i, d) in durations.iter().enumerate() {
                 let p = if i < 32 { 1.0 } else { 0.02 + 0.03 * (i as f64 / 4_000.0) };
-                if random(&mut state) < p { s.add(*d, p) } else { s.leave_out() }
+                if random.uniform() < p { s.add(*d, p) } else { s.leave_out() }
             }
             let (total, middle) = (s.total().expect("timed"), s.quantile(0.5).expect("timed"));
             totals += u64::from(total.low <= truth && truth <= total.high);

@@ -384,6 +384,7 @@ fn key(launch: Launch) -> u128 {
 mod tests {
     use super::*;
     use crate::stats::estimate::Estimate;
+    use clscope_testing::Random;
 
     const MAIN: ThreadIndex = ThreadIndex(0);
     const LAUNCH: Launch = Launch { class: 7, geometry: 0 };
@@ -392,23 +393,17 @@ mod tests {
         Span { begin: HostNs(begin), end: HostNs(end) }
     }
 
-    /// A generator whose failures repeat.
-    fn random(state: &mut u64) -> f64 {
-        *state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     /// Launches on one queue, all enqueued at the beginning, 100 ns apart on the device; the first
     /// ten are timed, then one in twenty by chance. The total of those left out as estimated,
     /// whether it is doubtful, and the truth.
     fn stream(lengths: &[i64], seed: u64, preempted: bool) -> (Estimate, bool, f64, Estimate) {
         let (mut windows, mut sampled) = (Windows::default(), Sampled::default());
-        let (mut at, mut total, mut timed, mut state) = (1_000_000, 0.0, VecDeque::new(), seed);
+        let (mut at, mut total, mut timed) = (1_000_000, 0.0, VecDeque::new());
+        let mut random = Random::new(seed);
         for (i, length) in lengths.iter().enumerate() {
             let id = i as u64 + 1;
             let p = if i < 10 { 1.0 } else { 0.05 };
-            let chosen = random(&mut state) < p;
+            let chosen = random.uniform() < p;
             let what =
                 if chosen { What::Timed(id, Some((LAUNCH, p))) } else { What::LeftOut(LAUNCH) };
             windows.enqueued(MAIN, span(i as i64, i as i64 + 1), what);
@@ -482,15 +477,15 @@ mod tests {
     #[test]
     fn intervals_hold_the_truth_about_as_often_as_they_say() {
         // Seeded: autocorrelated in phases, skewed, with an outlier now and then.
-        let mut state = 11;
+        let mut random = Random::new(11);
         let mut phase = 5_000.0;
         let lengths: Vec<i64> = (0..3_000)
             .map(|i| {
                 if i % 200 == 0 {
-                    phase = 2_000.0 * (3.0 * random(&mut state)).exp();
+                    phase = 2_000.0 * (3.0 * random.uniform()).exp();
                 }
-                let skewed = (1.0 - random(&mut state)).ln().abs();
-                (phase * (0.7 + 0.3 * skewed) * if random(&mut state) < 0.01 { 8.0 } else { 1.0 })
+                let skewed = (1.0 - random.uniform()).ln().abs();
+                (phase * (0.7 + 0.3 * skewed) * if random.uniform() < 0.01 { 8.0 } else { 1.0 })
                     as i64
             })
             .collect();
@@ -531,11 +526,12 @@ mod tests {
     #[test]
     fn blocking_calls_are_room_and_no_evidence_of_work() {
         // A microsecond each, in calls of ten.
-        let (mut windows, mut sampled, mut state) = (Windows::default(), Sampled::default(), 3);
+        let (mut windows, mut sampled) = (Windows::default(), Sampled::default());
+        let mut random = Random::new(3);
         for i in 0..4_000i64 {
             let (begin, p) = (20_000 * i, if i < 16 { 1.0 } else { 0.05 });
             let (call, length) = (span(begin, begin + 10_000), 950 + i % 100);
-            if random(&mut state) < p {
+            if random.uniform() < p {
                 windows.enqueued(MAIN, call, What::Timed(i as u64, Some((LAUNCH, p))));
                 let (start, end) = (HostNs(begin + 6_000), HostNs(begin + 6_000 + length));
                 windows.completed(i as u64, Some(Timed { start, end, duration: length as u64 }));

@@ -66,7 +66,7 @@ pub enum Format {
 pub fn run(args: &Args, format: Format) -> Result<()> {
     let profile = Profile::open(&args.common.traces)?;
     let view = profile.view(args.common.profile_options());
-    let found = stacks::of(&view, args.by == Frames::CallSite)?;
+    let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
     let weight = match args.weight {
         By::Time => Weight::Time,
         By::Energy => Weight::Energy,

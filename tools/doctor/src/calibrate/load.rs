@@ -55,7 +55,7 @@ pub struct Load {
 }
 
 /// Loads every GPU in turn.
-pub fn put() -> Loads {
+pub fn load_gpus() -> Loads {
     let devices = match looped::devices() {
         Ok(devices) => devices,
         Err(error) => return Loads { error: Some(error.to_string()), devices: Vec::new() },

@@ -71,7 +71,7 @@ fn count(of: &mut BTreeMap<String, Sum>, key: String, length: u64) {
 pub type Key = (String, String);
 
 /// Of the kernels that are wanted, all in one pass.
-pub fn of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Details> {
+pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Details> {
     let trace = view.trace();
     let mut out: BTreeMap<Key, Details> = BTreeMap::new();
     let mut known: BTreeMap<(u32, u32, u32), Option<Key>> = BTreeMap::new();

@@ -98,8 +98,8 @@ pub fn write(
     let key = |k: &clscope_profile::report::data::Commands| {
         (k.name.clone(), k.device.clone().unwrap_or_default())
     };
-    let details = details::of(view, origin, &wanted.map(key).collect());
-    let stacks = stacks::of(view, true)?;
+    let details = details::details_of(view, origin, &wanted.map(key).collect());
+    let stacks = stacks::stacks_of(view, true)?;
     let mut page = Html::default();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'sha256-")
         .put(SCRIPT_HASH)

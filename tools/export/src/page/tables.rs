@@ -5,6 +5,7 @@
 use super::details::{Details, Key, Sum};
 use super::html::{Html, joules, time};
 use super::{OPEN, ROWS, charts, rate, size};
+use clscope_profile::counters::result::Column;
 use clscope_profile::energy::result::DeviceEnergy;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::Report;
@@ -14,8 +15,13 @@ use std::collections::BTreeMap;
 /// Issues that are listed.
 const ISSUES: usize = 100;
 
-/// A table of these columns; those that end in `#` hold figures.
-fn table(page: &mut Html, columns: &[&'static str], fill: impl FnOnce(&mut Html)) {
+/// A table of these columns; those that end in `#` hold figures. `cells` writes those of a row.
+fn table<T>(
+    page: &mut Html,
+    columns: &[&'static str],
+    rows: impl IntoIterator<Item = T>,
+    mut cells: impl FnMut(&mut Html, T),
+) {
     page.raw("<div class=\"wide\"><table class=\"sort\"><thead><tr>");
     for column in columns {
         match column.strip_suffix('#') {
@@ -24,7 +30,11 @@ fn table(page: &mut Html, columns: &[&'static str], fill: impl FnOnce(&mut Html)
         };
     }
     page.raw("</tr></thead><tbody>\n");
-    fill(page);
+    for row in rows {
+        page.raw("<tr>");
+        cells(page, row);
+        page.raw("</tr>\n");
+    }
     page.raw("</tbody></table></div>\n");
 }
 
@@ -201,21 +211,18 @@ pub fn kernels(page: &mut Html, report: &Report, details: &BTreeMap<Key, Details
         "J/launch#",
         "W#",
     ];
-    table(page, &columns, |page| {
-        for k in report.kernels.iter().take(ROWS) {
-            page.raw("<tr><td class=\"name\">").name(&k.name);
-            if let Some(share) = k.share {
-                page.raw("<br><meter max=\"1\" value=\"")
-                    .put(format_args!("{share:.4}"))
-                    .raw("\"></meter>");
-            }
-            page.raw(" <small>").name(k.device.as_deref().unwrap_or_default()).raw("</small></td>");
-            commands(page, k);
-            let class = joules_of(k);
-            interval(page, class.and_then(|c| c.joules_per_launch.as_ref()), joules);
-            interval(page, class.and_then(|c| c.watts.as_ref()), |w| format!("{w:.1} W"));
-            page.raw("</tr>\n");
+    table(page, &columns, report.kernels.iter().take(ROWS), |page, k| {
+        page.raw("<td class=\"name\">").name(&k.name);
+        if let Some(share) = k.share {
+            page.raw("<br><meter max=\"1\" value=\"")
+                .put(format_args!("{share:.4}"))
+                .raw("\"></meter>");
         }
+        page.raw(" <small>").name(k.device.as_deref().unwrap_or_default()).raw("</small></td>");
+        commands(page, k);
+        let class = joules_of(k);
+        interval(page, class.and_then(|c| c.joules_per_launch.as_ref()), joules);
+        interval(page, class.and_then(|c| c.watts.as_ref()), |w| format!("{w:.1} W"));
     });
     more(page, report.kernels.len());
     for k in report.kernels.iter().take(OPEN) {
@@ -245,14 +252,11 @@ fn sums(page: &mut Html, title: &'static str, of: &BTreeMap<String, Sum>) {
     }
     let mut rows: Vec<_> = of.iter().collect();
     rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.total));
-    table(page, &[title, "Launches#", "Total#", "Mean#"], |page| {
-        for (name, sum) in rows {
-            page.raw("<tr><td class=\"name\">").name(name).raw("</td>");
-            figure(page, Some(sum.count as f64), count);
-            figure(page, Some(sum.total as f64), time);
-            figure(page, Some(sum.total as f64 / sum.count.max(1) as f64), time);
-            page.raw("</tr>\n");
-        }
+    table(page, &[title, "Launches#", "Total#", "Mean#"], rows, |page, (name, sum)| {
+        page.raw("<td class=\"name\">").name(name).raw("</td>");
+        figure(page, Some(sum.count as f64), count);
+        figure(page, Some(sum.total as f64), time);
+        figure(page, Some(sum.total as f64 / sum.count.max(1) as f64), time);
     });
 }
 
@@ -265,15 +269,12 @@ fn counters(page: &mut Html, report: &Report, kernel: &Commands) {
         else {
             continue;
         };
-        table(page, &["Counter", "Mean#", "Unit"], |page| {
-            for column in &source.columns {
-                let Some(mean) = class.values.get(&column.name).and_then(|v| v.mean) else {
-                    continue;
-                };
-                page.raw("<tr><td>").name(&column.name).raw("</td>");
-                interval(page, Some(&mean), |x| format!("{x:.4}"));
-                page.raw("<td>").name(&column.unit).raw("</td></tr>\n");
-            }
+        let mean = |column: &Column| class.values.get(&column.name).and_then(|v| v.mean);
+        let known = source.columns.iter().filter_map(|c| Some((c, mean(c)?)));
+        table(page, &["Counter", "Mean#", "Unit"], known, |page, (column, mean)| {
+            page.raw("<td>").name(&column.name).raw("</td>");
+            interval(page, Some(&mean), |x| format!("{x:.4}"));
+            page.raw("<td>").name(&column.unit).raw("</td>");
         });
     }
 }
@@ -321,34 +322,34 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         "Known how",
         "How well",
     ];
-    table(page, &columns, |page| {
-        for class in device.classes.iter().take(ROWS) {
-            page.raw("<tr><td class=\"name\">").name(&class.name).raw("</td>");
-            interval(page, class.joules.as_ref(), joules);
-            interval(page, class.joules_per_launch.as_ref(), joules);
-            interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
-            figure(page, class.dynamic_joules, joules);
-            figure(page, class.idle_joules, joules);
-            page.raw("<td>")
-                .put(class.method.unwrap_or("-"))
-                .raw("</td><td>")
-                .put(class.identifiability);
-            page.raw("</td></tr>\n");
-        }
+    table(page, &columns, device.classes.iter().take(ROWS), |page, class| {
+        page.raw("<td class=\"name\">").name(&class.name).raw("</td>");
+        interval(page, class.joules.as_ref(), joules);
+        interval(page, class.joules_per_launch.as_ref(), joules);
+        interval(page, class.watts.as_ref(), |w| format!("{w:.1} W"));
+        figure(page, class.dynamic_joules, joules);
+        figure(page, class.idle_joules, joules);
+        page.raw("<td>")
+            .put(class.method.unwrap_or("-"))
+            .raw("</td><td>")
+            .put(class.identifiability);
+        page.raw("</td>");
     });
     more(page, device.classes.len());
-    table(page, &["Besides kernels", "Joules#", "W#", "Idle#"], |page| {
-        for floor in &device.floors {
-            page.raw("<tr><td>floor: ").put(floor.name).raw("</td>");
-            figure(page, Some(floor.joules), joules);
-            interval(page, floor.watts.as_ref(), |w| format!("{w:.1} W"));
-            figure(page, Some(floor.idle_seconds * 1e9), time);
-            page.raw("</tr>\n");
-        }
-        page.raw("<tr><td>not attributed</td>");
-        figure(page, Some(device.unattributed_joules), joules);
-        page.raw("<td></td><td></td></tr>\n");
-    });
+    let floors = device.floors.iter().map(|f| (format!("floor: {}", f.name), f.joules, Some(f)));
+    let rest = ("not attributed".to_owned(), device.unattributed_joules, None);
+    let rows = floors.chain([rest]);
+    table(
+        page,
+        &["Besides kernels", "Joules#", "W#", "Idle#"],
+        rows,
+        |page, (name, all, floor)| {
+            page.raw("<td>").put(name).raw("</td>");
+            figure(page, Some(all), joules);
+            interval(page, floor.and_then(|f| f.watts.as_ref()), |w| format!("{w:.1} W"));
+            figure(page, floor.map(|f| f.idle_seconds * 1e9), time);
+        },
+    );
     for group in device.groups.iter().filter(|g| g.names.len() > 1) {
         page.raw("<p>Cannot be known one by one: ").name(&group.names.join(" + ")).raw(" cost ");
         page.put(joules(group.joules.value)).raw(" together.</p>\n");
@@ -375,13 +376,11 @@ pub fn rest(page: &mut Html, report: &Report) {
     if report.idle.is_empty() {
         page.raw("<p>No gap between commands is known.</p>");
     } else {
-        table(page, &["Before the next command", "Share#", "Time#"], |page| {
-            for idle in &report.idle {
-                page.raw("<tr><td class=\"name\">").name(&idle.cause).raw("</td>");
-                figure(page, idle.share, percent);
-                figure(page, Some(idle.ns as f64), time);
-                page.raw("</tr>\n");
-            }
+        let columns = ["Before the next command", "Share#", "Time#"];
+        table(page, &columns, &report.idle, |page, idle| {
+            page.raw("<td class=\"name\">").name(&idle.cause).raw("</td>");
+            figure(page, idle.share, percent);
+            figure(page, Some(idle.ns as f64), time);
         });
     }
     page.raw("</section>\n<section id=\"transfers\"><h2>Transfers and other commands</h2>\n");
@@ -389,15 +388,13 @@ pub fn rest(page: &mut Html, report: &Report) {
         "Command", "Share#", "Total#", "Count#", "Mean#", "Median#", "p95#", "Min#", "Max#",
         "Bytes#", "Rate#",
     ];
-    table(page, &columns, |page| {
-        for t in report.transfers.iter().chain(&report.other_commands).take(ROWS) {
-            page.raw("<tr><td class=\"name\">").name(&t.name).raw(" <small>");
-            page.put(t.direction.unwrap_or_default()).raw("</small></td>");
-            commands(page, t);
-            figure(page, Some(t.bytes as f64), |_| size(t.bytes));
-            figure(page, t.gigabytes_per_second, |x| rate(Some(x)));
-            page.raw("</tr>\n");
-        }
+    let rows = report.transfers.iter().chain(&report.other_commands).take(ROWS);
+    table(page, &columns, rows, |page, t| {
+        page.raw("<td class=\"name\">").name(&t.name).raw(" <small>");
+        page.put(t.direction.unwrap_or_default()).raw("</small></td>");
+        commands(page, t);
+        figure(page, Some(t.bytes as f64), |_| size(t.bytes));
+        figure(page, t.gigabytes_per_second, |x| rate(Some(x)));
     });
     page.raw("<h3>Command queues</h3>\n");
     let columns = [
@@ -411,50 +408,41 @@ pub fn rest(page: &mut Html, report: &Report) {
         "Executing#",
         "Until noticed#",
     ];
-    table(page, &columns, |page| {
-        for q in report.queues.iter().take(ROWS) {
-            page.raw("<tr><td class=\"name\">queue ")
-                .put(q.id)
-                .raw(" <small>")
-                .name(&q.device)
-                .raw(", ");
-            page.name(&q.process)
-                .raw(if q.out_of_order { ", out of order" } else { "" })
-                .raw("</small></td>");
-            figure(page, Some(q.commands as f64), count);
-            figure(page, q.busy_ns.map(|x| x as f64), time);
-            figure(page, q.idle_ns.map(|x| x as f64), time);
-            for s in
-                [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns]
-            {
-                figure(page, s.median, time);
-            }
-            page.raw("</tr>\n");
+    table(page, &columns, report.queues.iter().take(ROWS), |page, q| {
+        page.raw("<td class=\"name\">queue ").put(q.id).raw(" <small>").name(&q.device).raw(", ");
+        page.name(&q.process)
+            .raw(if q.out_of_order { ", out of order" } else { "" })
+            .raw("</small></td>");
+        figure(page, Some(q.commands as f64), count);
+        figure(page, q.busy_ns.map(|x| x as f64), time);
+        figure(page, q.idle_ns.map(|x| x as f64), time);
+        for s in [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns] {
+            figure(page, s.median, time);
         }
     });
     more(page, report.queues.len());
     page.raw("</section>\n<section id=\"waits\"><h2>What the host waited for</h2>\n");
-    table(page, &["Call", "Waited#", "Waits#", "While ran"], |page| {
-        for wait in report.waits.iter().take(ROWS) {
-            page.raw("<tr><td>").name(&wait.function.name).raw("</td>");
+    table(
+        page,
+        &["Call", "Waited#", "Waits#", "While ran"],
+        report.waits.iter().take(ROWS),
+        |page, wait| {
+            page.raw("<td>").name(&wait.function.name).raw("</td>");
             figure(page, Some(wait.function.time_ns.total as f64), time);
             figure(page, Some(wait.function.calls as f64), count);
             page.raw("<td class=\"name\">");
             for part in wait.waited_for.iter().take(4) {
                 page.name(&part.name).raw(" ").put(time(part.ns as f64)).raw("<br>");
             }
-            page.raw("</td></tr>\n");
-        }
-    });
+            page.raw("</td>");
+        },
+    );
     page.raw("</section>\n<section id=\"functions\"><h2>API calls by host time</h2>\n");
     let columns =
         ["Function", "Share#", "Total#", "Calls#", "Mean#", "Median#", "p95#", "Max#", "Errors#"];
-    table(page, &columns, |page| {
-        for f in report.functions.iter().take(ROWS) {
-            page.raw("<tr><td>").name(&f.name).raw("</td>");
-            function(page, f);
-            page.raw("</tr>\n");
-        }
+    table(page, &columns, report.functions.iter().take(ROWS), |page, f| {
+        page.raw("<td>").name(&f.name).raw("</td>");
+        function(page, f);
     });
     more(page, report.functions.len());
     page.raw("</section>\n");
@@ -470,9 +458,12 @@ pub fn recording(page: &mut Html, report: &Report) {
         page.raw(", ").put(percent(share)).raw(" of the run");
     }
     page.raw(", by typical costs of a record.</p>\n");
-    table(page, &["Process", "Host", "Command", "Threads#", "Device timing", "Ended"], |page| {
-        for p in report.processes.iter().take(ROWS) {
-            page.raw("<tr><td>").name(&p.label);
+    table(
+        page,
+        &["Process", "Host", "Command", "Threads#", "Device timing", "Ended"],
+        report.processes.iter().take(ROWS),
+        |page, p| {
+            page.raw("<td>").name(&p.label);
             if let Some(rank) = p.mpi_rank {
                 page.raw(" rank ").put(rank);
             }
@@ -487,10 +478,9 @@ pub fn recording(page: &mut Html, report: &Report) {
             page.raw("</td>");
             figure(page, Some(p.threads as f64), count);
             page.raw("<td>").name(&p.device_timing).raw("</td><td>");
-            page.raw(if p.ended { "in order" } else { "killed, or still running" })
-                .raw("</td></tr>\n");
-        }
-    });
+            page.raw(if p.ended { "in order" } else { "killed, or still running" }).raw("</td>");
+        },
+    );
     more(page, report.processes.len());
     let columns = [
         "Device",
@@ -502,21 +492,14 @@ pub fn recording(page: &mut Html, report: &Report) {
         "Drift#",
         "Span bias#",
     ];
-    table(page, &columns, |page| {
-        for d in report.devices.iter().take(ROWS) {
-            page.raw("<tr><td class=\"name\">")
-                .name(&d.name)
-                .raw("</td><td>")
-                .name(&d.driver)
-                .raw("</td>");
-            figure(page, d.busy_ns.map(|x| x as f64), time);
-            figure(page, Some(d.extent_ns as f64), time);
-            figure(page, d.clock_bound_ns.median, time);
-            figure(page, d.clock_bound_ns.max.map(|x| x as f64), time);
-            figure(page, d.drift.as_ref().map(|i| i.value), |x| format!("{:.2} ppm", x * 1e6));
-            figure(page, d.span_bias_ns.as_ref().map(|i| i.value), time);
-            page.raw("</tr>\n");
-        }
+    table(page, &columns, report.devices.iter().take(ROWS), |page, d| {
+        page.raw("<td class=\"name\">").name(&d.name).raw("</td><td>").name(&d.driver).raw("</td>");
+        figure(page, d.busy_ns.map(|x| x as f64), time);
+        figure(page, Some(d.extent_ns as f64), time);
+        figure(page, d.clock_bound_ns.median, time);
+        figure(page, d.clock_bound_ns.max.map(|x| x as f64), time);
+        figure(page, d.drift.as_ref().map(|i| i.value), |x| format!("{:.2} ppm", x * 1e6));
+        figure(page, d.span_bias_ns.as_ref().map(|i| i.value), time);
     });
     page.raw("<p class=\"soft\">Median and p95 err by up to ")
         .put(percent(report.percentile_error));

@@ -116,7 +116,7 @@ struct Class {
 ///
 /// # Errors
 /// If a file of readings that the user named cannot be read.
-pub fn of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsError> {
+pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsError> {
     let trace = view.trace();
     let by = view.energy_grouping();
     let report = view.times();

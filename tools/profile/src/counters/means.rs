@@ -61,7 +61,7 @@ fn estimate(of: counters::Estimate) -> Interval {
 }
 
 /// All sources of means that belong to a device.
-pub fn of(
+pub fn means_of(
     trace: &Trace<'_>,
     device: &Device,
     devices: &[Device],

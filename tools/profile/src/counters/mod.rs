@@ -18,7 +18,7 @@ use result::Counters;
 
 /// Counters of a trace; `None` where none were recorded. `named` is the device they are of, where
 /// nothing else tells.
-pub fn of(
+pub fn counters_of(
     files: &TraceFiles,
     trace: &Trace<'_>,
     alignment: &Alignment,
@@ -37,12 +37,13 @@ pub fn of(
     }
     let mut out = Counters::default();
     for device in devices {
-        let mut sources = means::of(trace, device, devices, readings);
-        sources.extend(windows::of(trace, device, devices, &recorded, named));
+        let mut sources = means::means_of(trace, device, devices, readings);
+        sources.extend(windows::windows_of(trace, device, devices, &recorded, named));
         sources.iter_mut().for_each(|source| repeated::fold(source, device));
         out.sources.extend(sources);
     }
-    let (read_around, commands) = snapshots::of(trace, alignment, devices, &around, named, by);
+    let (read_around, commands) =
+        snapshots::snapshots_of(trace, alignment, devices, &around, named, by);
     out.sources.extend(read_around);
     out.commands = commands;
     if out.sources.is_empty() {

@@ -449,7 +449,7 @@ impl Around {
 }
 
 /// Means per kernel of what was read around commands, and the figures of each.
-pub fn of(
+pub fn snapshots_of(
     trace: &Trace<'_>,
     alignment: &Alignment,
     devices: &[Device],

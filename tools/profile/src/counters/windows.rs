@@ -174,7 +174,7 @@ fn joined(windows: &[Window], width: usize) -> Vec<(HostNs, HostNs, Vec<u64>, Ve
 }
 
 /// Counters of a device from all its sources.
-pub fn of(
+pub fn windows_of(
     trace: &Trace<'_>,
     device: &Device,
     devices: &[Device],

@@ -1,6 +1,7 @@
 //! Owns repetitions of other runs (`report --with`): an application that was recorded with
 //! `--replay` once lends them to its later runs on the same device. Refuses to lend across devices,
 //! and to lend a floor: a launch is lent by what it adds to the floor of its own run.
+#![forbid(unsafe_code)]
 
 use super::activity::Device;
 use super::attribute::Options;
@@ -44,8 +45,8 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
     let sensor = of.energy.energy_sensor.as_deref();
     let mut out = Vec::new();
     for device in devices {
-        let Ok(power) = power::of(device, devices, readings, choice, sensor) else { continue };
-        let mut found = replayed::of(device, &power);
+        let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else { continue };
+        let mut found = replayed::repetitions_on(device, &power);
         found.retain(|f| !f.repetitions.is_empty());
         let floor = known.devices.iter().find(|d| d.members == device.members).map(floor);
         if !found.is_empty() {

@@ -10,8 +10,10 @@ mod evidence;
 mod planes;
 pub mod power;
 pub mod readings;
+mod recorded;
 mod replayed;
 pub mod result;
+mod rows;
 pub mod shapes;
 
 use crate::error::ReadingsError;

@@ -225,7 +225,7 @@ fn place(device: &Device, has_own: bool) -> GpuPlace {
 ///
 /// # Errors
 /// Why there is none.
-pub fn of(
+pub fn power_of(
     device: &Device,
     devices: &[Device],
     readings: &Readings,
@@ -462,7 +462,7 @@ mod tests {
         readings: &Readings,
         choice: Choice,
     ) -> Result<&'static str, NoPower> {
-        of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
+        power_of(device, std::slice::from_ref(device), readings, choice, None).map(|p| p.formula)
     }
 
     #[test]
@@ -474,7 +474,7 @@ mod tests {
             samples("0000:06:00.0", "NVIDIA H200"),
         ]);
         gpu.pci = Some("0000:06:00.0".into());
-        let power = of(&gpu, &[gpu.clone()], &both, Choice::Auto, None).unwrap();
+        let power = power_of(&gpu, &[gpu.clone()], &both, Choice::Auto, None).unwrap();
         assert_eq!((power.formula, power.matched.as_str()), ("nvml", "PCI address 0000:06:00.0"));
         assert!((power.period - 0.02).abs() < 1e-9);
         gpu.pci = Some("0000:07:00.0".into());
@@ -483,7 +483,7 @@ mod tests {
         // it will not.
         gpu.pci = None;
         assert_eq!(formula(&gpu, &both, Choice::Auto), Ok("nvml"));
-        assert!(of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
+        assert!(power_of(&gpu, &[gpu.clone(), gpu.clone()], &both, Choice::Auto, None).is_err());
     }
 
     #[test]
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!(formula(&cpu, &all, Choice::Auto), Ok("pkg"));
         // A formula of GPUs is not passed over without a word.
         let asked = Choice::Fixed(Formula::PkgPp0Dram);
-        let power = of(&cpu, std::slice::from_ref(&cpu), &all, asked, None).unwrap();
+        let power = power_of(&cpu, std::slice::from_ref(&cpu), &all, asked, None).unwrap();
         assert_eq!(power.formula, "pkg");
         assert!(power.reason.contains("--gpu-power pkg-pp0-dram"), "{}", power.reason);
         let card = Device::named("NVIDIA H200", "NVIDIA Corporation", Kind::Gpu);

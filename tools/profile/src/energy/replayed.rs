@@ -45,7 +45,7 @@ impl Found {
 }
 
 /// Everything that was repeated on a device, by shape.
-pub fn of(device: &Device, power: &Power) -> Vec<Found> {
+pub fn repetitions_on(device: &Device, power: &Power) -> Vec<Found> {
     let mut out: BTreeMap<(&str, &[u64]), Found> = BTreeMap::new();
     for repeated in &device.replays {
         let found =
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn only(device: &Device, series: Series) -> Replayed {
-        let rows = rows(&of(device, &power(series)), (30.0, 0.5));
+        let rows = rows(&repetitions_on(device, &power(series)), (30.0, 0.5));
         assert_eq!(rows.len(), 1);
         rows[0].clone()
     }

@@ -1,0 +1,251 @@
+//! Launches that the recorder repeats: the application notices nothing, and kernels that always run in
+//! the same proportions have joules of their own. Sensors are recorded readings whose truth is known.
+
+use super::energy::{Span, assert_conserved, counted, energy_of, number, spans};
+use clscope_tests::{Mode, Runtime, Stage};
+use serde_json::Value;
+
+#[test]
+fn replays_leave_everything_as_it_was_and_give_joules() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare =
+        stage.app(Mode::Bare, "b", "accumulate").args(["3", "assign"]).run().success().stdout;
+    let app = clscope_tests::artifacts().fixture("accumulate").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    // A flat power: every launch draws 10 W for as long as it takes.
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        &trace,
+        "--sensors",
+        "off",
+        "--device-timing",
+        "event",
+        "--replay",
+        "6:60",
+        "--",
+        &app,
+        "3",
+        "assign",
+    ];
+    assert_eq!(stage.clscope(record).run().success().stdout, bare, "the buffer was not restored");
+    let spans = spans(&stage);
+    assert_eq!(
+        spans.iter().filter(|s| s.2 == "accumulate").count(),
+        3,
+        "replays are no launches of the application"
+    );
+    let (first, last) = (spans[0].0 - 4e9, spans[spans.len() - 1].1 + 1e9);
+    let mut text =
+        "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
+            .to_owned();
+    let mut at = first;
+    while at < last {
+        let counts = ((at - first).div_euclid(1e6) * 1e6 * 1e-9 * 10.0 * 16384.0) as u64;
+        text.push_str(&format!("0,{},{},{counts}\n", at as u64, at as u64 + 200));
+        at += 5e5;
+    }
+    std::fs::write(stage.join("readings"), text).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings, "--flop", "accumulate=1e6"]);
+    let replays = device["replays"].as_array().unwrap();
+    let of = |name: &str| {
+        replays.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("{replays:?}")).clone()
+    };
+    let accumulate = of("accumulate");
+    assert_eq!(
+        (accumulate["failed"].as_str(), accumulate["saved_bytes"].as_u64()),
+        (None, Some(256)),
+        "{accumulate}"
+    );
+    assert!((number(&accumulate["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{accumulate}");
+    assert!(
+        accumulate["launches"].as_u64() >= Some(6) && accumulate["batches"] == 6,
+        "{accumulate}"
+    );
+    assert!(
+        number(&accumulate["joules_per_launch"]["low"]) > 0.0
+            && number(&accumulate["restored_joules"]) > 0.0,
+        "{accumulate}"
+    );
+    // A launch that leaves what the one before left needs nothing restored between.
+    let assign = of("assign");
+    assert_eq!(
+        (assign["failed"].as_str(), &assign["restored_joules"]),
+        (None, &Value::Null),
+        "{assign}"
+    );
+    assert!((number(&assign["watts"]["value"]) / 10.0 - 1.0).abs() < 0.02, "{assign}");
+    let mut replayed = definitions(&stage);
+    replayed.retain(|definition| definition["kind"] == "Replay");
+    let restored = |replay: &Value| {
+        replay["batches"].as_array().unwrap().iter().any(|batch| batch["restores_only"] == true)
+    };
+    assert!(restored(&replayed[0]) && !restored(&replayed[2]), "{replayed:?}");
+    let rows = device["classes"].as_array().unwrap();
+    for name in ["accumulate", "assign"] {
+        let row: Vec<_> = rows.iter().filter(|c| c["name"] == name).collect();
+        assert_eq!(row.len(), 1, "one row a kernel: {rows:?}");
+        assert!(!row[0]["joules_per_launch"].is_null(), "{}", row[0]);
+    }
+    assert!(!device["repetitions"].is_null(), "{device}");
+    assert_conserved(&device);
+    assert!(of("paint")["failed"].as_str().is_some_and(|why| why.contains("image")), "{replays:?}");
+    let text = stage
+        .clscope(["report", &trace, "--section", "energy", "--readings", &readings])
+        .run()
+        .success()
+        .stdout;
+    assert!(text.contains("not repeated: paint: argument 0 is an image"), "{text}");
+}
+
+/// The definitions of a trace.
+fn definitions(stage: &Stage) -> Vec<Value> {
+    let trace = stage.trace("t").display().to_string();
+    let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
+    dump.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take()).collect()
+}
+
+/// What the recorder repeated, as spans of the length that their stamps say.
+fn repetitions(stage: &Stage) -> Vec<Span> {
+    let definitions = definitions(stage);
+    let kind = |name| definitions.iter().filter(move |d| d["kind"] == name);
+    let anchor = |d: &Value| (number(&d["ticks"]), number(&d["raw"]));
+    let (first, last) =
+        (anchor(kind("Anchor").next().unwrap()), anchor(kind("Anchor").next_back().unwrap()));
+    let at = |ticks: &Value| {
+        first.1 + (number(ticks) - first.0) * (last.1 - first.1) / (last.0 - first.0)
+    };
+    let mut out = Vec::new();
+    for replay in kind("Replay") {
+        let kernel = kind("Kernel").find(|k| k["id"] == replay["kernel"]);
+        let name = kernel.map_or("transfer", |k| k["name"].as_str().unwrap());
+        for batch in replay["batches"].as_array().unwrap() {
+            let (begin, end) = (at(&batch["begin"]), at(&batch["end"]));
+            let period = (end - begin) / number(&batch["count"]);
+            let length = number(&replay["stamped_ns"]).min(period);
+            for i in 0..batch["count"].as_u64().unwrap() {
+                let begin = begin + i as f64 * period;
+                out.push((begin, begin + length, name.to_owned()));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn kernels_that_always_run_in_the_same_proportions_are_told_apart_by_repetitions() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = clscope_tests::artifacts().fixture("frames").display().to_string();
+    let trace = stage.trace("t").display().to_string();
+    let frames = ["700", "0", "fixed", "finish", "in-order", "10"];
+    let mut words = vec!["record", "-o", &trace, "--sensors", "off", "--device-timing", "event"];
+    words.extend(["--replay=9s", "--", &app]);
+    words.extend(frames);
+    let recorded = stage.clscope(words).run().success();
+    assert!(recorded.stderr.contains("--replay adds up to 9 s"), "{}", recorded.stderr);
+    let bare = stage.app(Mode::Bare, "b", "frames").args(frames).run().success().stdout;
+    assert_eq!(recorded.stdout, bare);
+    // Readings every 20 ms: no frame is seen by itself.
+    let truth = |name: &str| match name {
+        "blur" => 20.0,
+        "edges" => 30.0,
+        "match" => 40.0,
+        "reduce" => 50.0,
+        "label" => 60.0,
+        _ => 8.0,
+    };
+    let own = spans(&stage);
+    let mut all = own.clone();
+    all.extend(repetitions(&stage));
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let counter = counted(&all, truth, 5.0);
+    let rows: Vec<&str> = counter.lines().collect();
+    let slow = rows[..2].iter().chain(rows[2..].iter().step_by(40));
+    let slow: Vec<&str> = slow.copied().collect();
+    std::fs::write(stage.join("readings"), slow.join("\n") + "\n").unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings]);
+    assert_conserved(&device);
+    let rows = device["classes"].as_array().unwrap();
+    assert!(rows.iter().all(|c| !c["name"].as_str().unwrap().contains("repeated")), "{rows:?}");
+    let took = 1e-9 * number(&device["repetitions"]["length_ns"]);
+    assert!(took > 1.0 && took < 9.0, "{took} s of repetitions");
+    let repeated = device["replays"].as_array().unwrap();
+    let mut told = 0;
+    for name in ["blur", "edges", "match", "reduce", "label"] {
+        let row: Vec<_> = rows.iter().filter(|c| c["name"] == name).collect();
+        assert_eq!(row.len(), 1, "one row a kernel: {rows:?}");
+        let of = repeated.iter().find(|r| r["name"] == name);
+        if of.is_none_or(|r| r["batches"].as_u64() < Some(1)) {
+            continue;
+        }
+        // What they add to the floor, of all launches.
+        let dynamic = number(&row[0]["dynamic_joules"]);
+        let own: f64 = own.iter().filter(|s| s.2 == name).map(|s| s.1 - s.0).sum();
+        let want = (truth(name) - 5.0) * own * 1e-9;
+        let joules = &row[0]["joules"];
+        let half = (number(&joules["high"]) - number(&joules["low"])) / 2.0;
+        // On a processor that others use launches last twice as long at one place as at another.
+        assert!(
+            (dynamic - want).abs() < (0.5 * want).max(2.0 * half),
+            "{name}: {dynamic} J above the floor, not {want}: {}",
+            row[0]
+        );
+        let by = row[0]["method"].as_str().unwrap_or("");
+        assert!(["repeated", "both"].contains(&by), "{}", row[0]);
+        told += 1;
+    }
+    assert!(told >= 2, "{repeated:?}");
+    let text = stage
+        .clscope(["report", &trace, "--section", "energy", "--readings", &readings])
+        .run()
+        .success()
+        .stdout;
+    assert!(text.contains("which are no part of the rows above"), "{text}");
+}
+
+#[test]
+fn replays_reach_applications_that_open_their_loader_themselves() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare =
+        stage.app(Mode::Bare, "b", "dlopen_by_name libOpenCL.so.1 local 5").run().success().stdout;
+    let app = clscope_tests::artifacts().fixture("dlopen_by_name").display().to_string();
+    // As OpenCV does: bound functions, where there are no stand-ins for exported symbols.
+    for (name, inject) in
+        [("all", None), ("audit", Some("preload,audit")), ("layer", Some("preload,layer"))]
+    {
+        let trace = stage.trace(name).display().to_string();
+        let mut words = vec!["record", "-q", "-o", &trace, "--sensors", "off", "--replay", "6:20"];
+        words.extend(inject.iter().flat_map(|ways| ["--inject", ways]));
+        words.extend(["--", &app, "libOpenCL.so.1", "local", "5"]);
+        assert_eq!(stage.clscope(&words).run().success().stdout, bare, "{name}");
+        let dump = stage.clscope(["dump", &trace, "--format", "json"]).run().success().stdout;
+        let replays: Vec<Value> = dump
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap()["definition"].take())
+            .filter(|definition| definition["kind"] == "Replay")
+            .collect();
+        assert_eq!(replays.len(), 1, "one kernel of one size, {name}: {replays:?}");
+        assert_eq!(replays[0]["refused"], "", "{name}: {replays:?}");
+        let batches = replays[0]["batches"].as_array().unwrap();
+        assert!(batches.iter().filter(|b| b["restores_only"] == false).count() == 6, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_replayed_behind_a_user_event() {
+    let stage = Stage::new(Runtime::Pocl);
+    let bare = stage.app(Mode::Bare, "b", "user_event_gate").run().success().stdout;
+    let finished = stage
+        .app(Mode::Preload, "t", "user_event_gate")
+        .env("CLSCOPE_REPLAY", "6:20")
+        .env("CLSCOPE_SNAPSHOT", "1")
+        .run()
+        .success();
+    assert_eq!(finished.stdout, bare);
+    let dump =
+        stage.clscope(["dump", &stage.trace("t").display().to_string()]).run().success().stdout;
+    assert!(dump.contains("a user event is not set"), "{dump}");
+}

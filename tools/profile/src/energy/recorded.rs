@@ -1,0 +1,198 @@
+//! Owns what readings tell besides the joules of kernels: what was not there, what happened to sensors,
+//! what sampling cost, and what counters counted over the application's life. Refuses to attribute.
+#![forbid(unsafe_code)]
+
+use super::readings::Readings;
+use super::result;
+use clscope_analysis::energy::{HostNs, combine};
+use clscope_sensors::SourceKind;
+use clscope_trace::sensors::Quantity;
+
+/// Interfaces that were looked for and do not work.
+pub(super) fn interfaces(readings: &Readings) -> Vec<result::Interface> {
+    let found = readings.findings.iter();
+    let failed = found.filter(|f| matches!(f.state.as_str(), "absent" | "refused" | "dead"));
+    let told = failed.map(|f| result::Interface {
+        name: f.name.clone(),
+        state: f.state.clone(),
+        why: f.why.clone(),
+        remedy: (!f.remedy.is_empty()).then(|| f.remedy.clone()),
+    });
+    told.collect()
+}
+
+/// Why there is no figure at all.
+pub(super) fn absent(readings: &Readings) -> String {
+    if !readings.any {
+        return "no sensors were read: the trace was recorded without `clscope record`, or with --sensors off".to_owned();
+    }
+    if let Some(why) = readings.unreadable.first() {
+        return format!("the readings of sensors cannot be used: {why}");
+    }
+    let remedy = readings.findings.iter().find(|f| f.state == "refused" && !f.remedy.is_empty());
+    let mut names: Vec<&str> = Vec::new();
+    for finding in readings.findings.iter().filter(|f| f.state != "skipped") {
+        // Several traces looked for the same.
+        if !names.contains(&finding.name.as_str()) {
+            names.push(&finding.name);
+        }
+    }
+    match remedy {
+        Some(f) => format!("{}: {}; to fix: {}", f.name, f.why, f.remedy),
+        None if names.is_empty() => "no sensor was opened".to_owned(),
+        None => format!(
+            "this machine has no sensor that could be read (looked for {}); `clscope doctor` says why",
+            names.join(", ")
+        ),
+    }
+}
+
+/// What happened to sensors, and what was wrong with files of readings.
+pub(super) fn notes(readings: &Readings) -> Vec<String> {
+    let mut out: Vec<String> = readings
+        .unreadable
+        .iter()
+        .map(|why| format!("readings of sensors not used: {why}"))
+        .collect();
+    for (name, event) in readings
+        .events
+        .iter()
+        .filter(|(_, e)| !matches!(e.code.as_str(), "works" | "dead"))
+        .take(20)
+    {
+        out.push(format!("{name} {}: {}", event.code, event.text).trim_start().to_owned());
+    }
+    if readings.repeated > 0 {
+        out.push(format!(
+            "sensors of one host were recorded {} times; each moment is used once",
+            readings.repeated + 1
+        ));
+    }
+    out
+}
+
+/// What sampling cost.
+pub(super) fn sampler(readings: &Readings) -> Option<result::Sampler> {
+    let cost = readings.costs.iter().max_by_key(|c| c.wall_ns)?;
+    let (seconds, cpu_seconds) = (cost.wall_ns as f64 * 1e-9, cost.cpu_ns as f64 * 1e-9);
+    let sources = readings.sources.iter().map(|s| result::Source {
+        name: s.source.clone(),
+        reads: s.reads,
+        failures: s.failures,
+        cpu_seconds: s.cpu_ns as f64 * 1e-9,
+        every_seconds: s.every_ns as f64 * 1e-9,
+        missing: s.missing,
+        duplicates: s.duplicates,
+        late: s.late,
+        refused: s.refused,
+        lost: s.lost,
+    });
+    Some(result::Sampler {
+        seconds,
+        cpu_seconds,
+        share: cpu_seconds / seconds.max(1e-9),
+        sources: sources.collect(),
+    })
+}
+
+/// Energy of every counter over the application's life: between the last steps before its start and
+/// after its end. A counter that did not move meanwhile has not shown 0 J: why its energy is
+/// unknown comes second.
+pub(super) fn application(readings: &Readings) -> (Vec<result::CounterEnergy>, Vec<String>) {
+    let (mut out, mut still) = (Vec::new(), Vec::new());
+    for sensor in readings
+        .sensors
+        .iter()
+        .filter(|s| s.series.quantity == Quantity::Energy && s.dead.is_none())
+    {
+        let Some((started, ended)) = readings.application.get(&sensor.host).copied() else {
+            continue;
+        };
+        let points = &sensor.points;
+        let before = points.partition_point(|p| p.0 <= started).saturating_sub(1);
+        let after = points.partition_point(|p| p.0 < ended).min(points.len().saturating_sub(1));
+        let (Some(a), Some(b)) = (points.get(before), points.get(after)) else { continue };
+        if b.0 <= a.0 {
+            continue;
+        }
+        let (joules, seconds) = (b.1 - a.1, (b.0.0 - a.0.0) as f64 * 1e-9);
+        if joules == 0.0 {
+            still.push(format!(
+                "{} {} stood still while the application ran ({seconds:.3} s): either that is shorter than its steps, or it counts nothing",
+                sensor.series.source, sensor.series.name
+            ));
+            continue;
+        }
+        // The driver's counter steps every 100 ms where it was measured; it is read less often than
+        // that.
+        let known =
+            (SourceKind::of(&sensor.series.source) == SourceKind::NvmlEnergy).then_some(0.1);
+        let step = sensor.period_ns.map(|ns| ns * 1e-9).or(known).unwrap_or_else(|| step(points));
+        let same = |s: &&super::readings::Sensor| {
+            s.host == sensor.host
+                && s.series.pci == sensor.series.pci
+                && s.series.plane == sensor.series.plane
+                && s.series.name == "power-samples"
+        };
+        let samples =
+            readings.sensors.iter().find(same).and_then(|s| combine::integral(&s.points, a.0, b.0));
+        out.push(result::CounterEnergy {
+            sensor: format!("{} {}", sensor.series.source, sensor.series.name),
+            plane: sensor.series.plane.clone(),
+            includes: sensor.series.includes.clone(),
+            joules,
+            within: 2.0 * step * joules / seconds,
+            seconds,
+            samples_differ: samples.filter(|_| joules > 0.0).map(|s| s / joules - 1.0),
+        });
+    }
+    (out, still)
+}
+
+fn step(points: &[(HostNs, f64)]) -> f64 {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
+    (last.0.0 - first.0.0) as f64 * 1e-9 / (points.len() - 1).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy::readings::Sensor;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_counter_that_stands_still_is_unknown_and_not_zero() {
+        let counter = |name: &str, watts: f64| {
+            let series = clscope_trace::sensors::Series {
+                source: "perf".into(),
+                name: name.into(),
+                quantity: Quantity::Energy,
+                ..Default::default()
+            };
+            let points =
+                (0..100).map(|ms| (HostNs(ms * 1_000_000), watts * ms as f64 * 1e-3)).collect();
+            Sensor {
+                host: 0,
+                series,
+                points,
+                windows: Vec::new(),
+                period_ns: Some(1e6),
+                dead: None,
+            }
+        };
+        let application_ran = BTreeMap::from([(0, (HostNs(10_000_000), HostNs(90_000_000)))]);
+        let readings = Readings {
+            sensors: vec![counter("pkg", 50.0), counter("psys", 0.0)],
+            application: application_ran,
+            any: true,
+            ..Readings::default()
+        };
+        let (counters, still) = application(&readings);
+        let names: Vec<&str> = counters.iter().map(|c| c.sensor.as_str()).collect();
+        assert_eq!(names, ["perf pkg"]);
+        assert!(
+            matches!(&still[..], [note] if note.starts_with("perf psys stood still")),
+            "{still:?}"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! Owns the figures of one device as the report has them, made from an attribution: classes, groups,
+//! floors, the rest, and what must be said of them. Refuses to fit.
+#![forbid(unsafe_code)]
+
+use super::activity::Device;
+use super::attribute::Options;
+use super::power::Power;
+use super::result::{self, DeviceEnergy};
+use crate::interval::Interval;
+use clscope_analysis::Trace;
+use clscope_analysis::energy::{
+    self as fit, Attribution, ClassEnergy, GroupEnergy, Identifiability, Method, Problem, turns,
+};
+
+/// A device of which nothing is known yet but its sensor.
+pub(super) fn unknown(trace: &Trace<'_>, device: &Device, power: &Power) -> DeviceEnergy {
+    DeviceEnergy {
+        device: device.name.clone(),
+        host: trace.timeline.hosts.get(device.host).map(|h| h.name.clone()).unwrap_or_default(),
+        pci: device.pci.clone(),
+        processes: device.members.iter().map(|m| trace.process(m.0).label.clone()).collect(),
+        members: device.members.clone(),
+        formula: power.formula,
+        equation: power.equation,
+        includes: power.includes.clone(),
+        reason: power.reason.clone(),
+        matched: power.matched.clone(),
+        sensors: power.sources.clone(),
+        failed: None,
+        measured_joules: 0.0,
+        seconds: 0.0,
+        mean_watts: None,
+        unattributed_joules: 0.0,
+        classes: Vec::new(),
+        replays: Vec::new(),
+        repetitions: None,
+        next: None,
+        groups: Vec::new(),
+        floors: Vec::new(),
+        gaps: None,
+        iteration: None,
+        response: None,
+        drift: None,
+        residual_watts: None,
+        residual_correlation: None,
+        readings: 0,
+        unplaced: device.unplaced,
+        shared: device.shared.map(|s| result::Shared {
+            processes: s.processes,
+            overlap_seconds: s.overlap,
+            left_seconds: s.left,
+            separated: s.is_separated(),
+        }),
+        reference_joules: None,
+        containment: None,
+        notes: Vec::new(),
+    }
+}
+
+/// Fills in what an attribution found.
+pub(super) fn fill(
+    out: &mut DeviceEnergy,
+    device: &Device,
+    power: &Power,
+    problem: &Problem<'_>,
+    result: &Attribution,
+    options: &Options,
+) {
+    out.measured_joules = result.measured.0;
+    out.seconds = result.covered.0;
+    out.mean_watts = (result.covered.0 > 0.0).then(|| result.measured.0 / result.covered.0);
+    out.unattributed_joules = result.unattributed.0;
+    (out.classes, out.notes) = classes(device, problem, result);
+    out.groups = result.groups.iter().map(|g| group(device, g)).collect();
+    out.floors = floors(result);
+    out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules.0 });
+    out.iteration = options.iteration_kernel.clone().zip(result.iteration).map(|(kernel, i)| {
+        result::Iteration {
+            kernel,
+            iterations: i.iterations,
+            joules: i.joules.into(),
+            seconds: i.seconds.0,
+        }
+    });
+    out.response = Some(result::Response {
+        period_seconds: power.period,
+        window_seconds: result.response.window,
+        lag_seconds: result.response.lag,
+        delay_seconds: result.response.delay,
+    });
+    out.drift = result.drift.map(|d| result::Drift {
+        share: Interval::estimated(
+            d.relative,
+            d.relative - d.half_width,
+            d.relative + d.half_width,
+        ),
+        noticed: d.noticed,
+    });
+    out.residual_watts = Some(result.residual.0);
+    out.residual_correlation = Some(result.residual_correlation);
+    out.readings = result.readings;
+    doubts(out, device, result);
+}
+
+/// The rows of classes, and a note for each whose two figures disagree.
+fn classes(
+    device: &Device,
+    problem: &Problem<'_>,
+    result: &Attribution,
+) -> (Vec<result::Class>, Vec<String>) {
+    let plain = fit::plain_integration(problem.activity, problem.series);
+    let second = fit::second_average(problem.activity, problem.series);
+    let mut notes = Vec::new();
+    let mut rows = Vec::with_capacity(result.classes.len());
+    for (row, class) in result.classes.iter().zip(&device.classes) {
+        let integrated =
+            row.group.and_then(|g| result.groups.get(g)).and_then(|group| group.integrated);
+        if let Some(i) = integrated.filter(|i| !i.agrees) {
+            notes.push(format!(
+                "{}: read directly while it ran alone it draws {:+.1} % of the fit's figure: its power differs between places in the run",
+                class.name,
+                i.discrepancy * 100.0
+            ));
+        }
+        let at = row.class.0 as usize;
+        rows.push(result::Class {
+            name: class.name.clone(),
+            kind: if class.kernel { "kernel" } else { "transfer" },
+            plain_watts: plain.get(at).copied().flatten().map(|w| w.0),
+            second_average_watts: second.get(at).copied().flatten().map(|w| w.0),
+            integrated_differs: integrated.map(|i| i.discrepancy),
+            ..figures(row, device.launches_per_span(row.class))
+        });
+    }
+    (rows, notes)
+}
+
+/// The figures of one class, of which a span stands for so many launches.
+fn figures(row: &ClassEnergy, per_span: f64) -> result::Class {
+    let (identifiability, needed) = match row.identifiability {
+        Identifiability::Well => ("well", None),
+        Identifiability::Weak { needed } => ("weak", Some(needed.0)),
+        Identifiability::OnlyAsSum { .. } => ("only-as-sum", None),
+        Identifiability::OnlyWithFloor { .. } => ("only-with-floor", None),
+        Identifiability::NotAtAll { needed } => ("not-at-all", needed.map(|s| s.0)),
+    };
+    let estimated = row.method != Some(Method::Integrated);
+    let figure = |of: Interval| Interval { estimated, ..of };
+    result::Class {
+        name: String::new(),
+        kind: "",
+        launches: row.launches * per_span,
+        busy_seconds: row.busy.0,
+        covered_seconds: row.covered.0,
+        joules: row.joules.map(|j| figure(j.into())),
+        joules_per_launch: row
+            .joules_per_launch
+            .map(|j| figure(Interval::from(j).times(1.0 / per_span))),
+        watts: row.watts.map(|w| figure(w.into())),
+        dynamic_joules: row.split.map(|s| s.0.0),
+        idle_joules: row.split.map(|s| s.1.0),
+        energy_delay: row.energy_delay.map(|e| e / (per_span * per_span)),
+        gflop_per_joule: None,
+        method: row.method.map(|m| match m {
+            Method::Integrated => "integrated",
+            Method::Regressed => "regressed",
+        }),
+        identifiability,
+        needed_seconds: needed,
+        group: row.group,
+        reference_watts: None,
+        plain_watts: None,
+        second_average_watts: None,
+        integrated_differs: None,
+    }
+}
+
+fn group(device: &Device, of: &GroupEnergy) -> result::Group {
+    let name = |at: usize| device.classes.get(at).map_or_else(String::new, |c| c.name.clone());
+    result::Group {
+        names: of.classes.iter().map(|c| name(c.0 as usize)).collect(),
+        busy_seconds: of.busy.0,
+        joules: of.joules.into(),
+        watts: of.watts.into(),
+        with_floor: of.with_floor,
+    }
+}
+
+fn floors(result: &Attribution) -> Vec<result::Floor> {
+    let floors = result.floors.iter().map(|f| result::Floor {
+        state: f.state,
+        name: if f.state == 0 { "between launches" } else { "deeper idle" },
+        watts: f.watts.map(Interval::from),
+        idle_seconds: f.idle.0,
+        joules: f.joules.0,
+    });
+    floors.collect()
+}
+
+/// What the run itself casts doubt on.
+fn doubts(out: &mut DeviceEnergy, device: &Device, result: &Attribution) {
+    if let Some(d) = result.drift.filter(|d| d.noticed) {
+        out.notes.push(format!(
+            "power changed by {:+.1} % ± {:.1} from start to end of the run (temperature or clock): figures are means over it",
+            d.relative * 100.0,
+            d.half_width * 100.0
+        ));
+    }
+    let f = &result.faults;
+    if f.gaps + f.backwards > 0 {
+        out.notes.push(format!(
+            "the sensor's readings have {} gaps and went backwards {} times",
+            f.gaps, f.backwards
+        ));
+    }
+    if result.rejected_spans > 0 {
+        out.notes.push(format!(
+            "{} commands with impossible times were left out",
+            result.rejected_spans
+        ));
+    }
+    if device.unplaced > 0 {
+        out.notes.push(format!(
+            "{} commands ran at unknown times: their energy is in the figures of others, or unattributed",
+            device.unplaced
+        ));
+    }
+}
+
+/// Where processes shared the device, intervals hold as well what is not known of whose turn it was.
+pub(super) fn widen_shared(out: &mut DeviceEnergy) {
+    let Some(s) = out.shared else { return };
+    let (how, share) = if s.separated {
+        ("whole commands show whose turn it was, and what was set aside meanwhile does not count as running".to_owned(), turns::SEPARATED)
+    } else {
+        let how = format!(
+            "it is unknown whose turn it was for {:.2} s of it, and each counts for an equal share; --device-timing event separates the turns",
+            s.left_seconds
+        );
+        (how, turns::OVERLAP)
+    };
+    for class in &mut out.classes {
+        for figure in [&mut class.joules, &mut class.joules_per_launch, &mut class.watts] {
+            *figure = figure.map(|f| f.widened(share));
+        }
+    }
+    for group in &mut out.groups {
+        (group.joules, group.watts) = (group.joules.widened(share), group.watts.widened(share));
+    }
+    out.notes.push(format!(
+        "commands of {} processes overlap for {:.2} s on this device: {how}; intervals hold {:.0} % for that",
+        s.processes,
+        s.overlap_seconds,
+        share * 100.0
+    ));
+}
+
+/// What would be known of a run that was recorded otherwise.
+pub(super) fn missing(out: &mut DeviceEnergy, options: &Options) {
+    if options.iteration_kernel.is_some() && out.iteration.is_none() {
+        out.notes
+            .push("no iteration: the kernel named by --iteration-kernel did not run at least twice while the sensor was read".to_owned());
+    }
+    if out.floors.iter().all(|f| f.watts.is_none()) {
+        out.notes.push("no idle time was recorded, so dynamic and idle energy cannot be separated: record with --idle-window 2".to_owned());
+    }
+}
