@@ -217,7 +217,7 @@ pub struct What {
 }
 
 /// Asks for the memory that is about to be written: a runtime's enqueue runs for microseconds and
-/// leaves little of ours in the caches, and the atomic additions on the way would wait for one line
+/// leaves little of the recorder in the caches, and the atomic additions on the way would wait for one line
 /// after the other.
 #[inline(always)]
 pub fn ahead(t: &Thread, plan: &Plan) {

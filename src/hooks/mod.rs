@@ -47,7 +47,7 @@ pub fn created_unrecorded(handle: H, element: impl FnOnce() -> u64) {
 }
 
 /// Whether a call that is not recorded is the application's own: recording goes on, and we are in
-/// no call of ours.
+/// no call by the recorder.
 pub fn outermost_unrecorded() -> bool {
     guard::thread().outside() && state::running()
 }

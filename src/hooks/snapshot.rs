@@ -37,7 +37,7 @@ pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
         sampler::read_now();
     }
     if ours && let Some(release) = api::clReleaseEvent.behind(slot) {
-        // SAFETY: an event of ours, released once.
+        // SAFETY: an event of the recorder, released once.
         unsafe { release(*event) };
     }
 }

@@ -1,5 +1,5 @@
 //! Keeps what is addressed to the application away from our own work on its threads: cancellation,
-//! signals, and SIGXFSZ for a write of ours that a limit of file sizes refuses. The fast path needs
+//! signals, and SIGXFSZ for a write by the recorder that a limit of file sizes refuses. The fast path needs
 //! none of it: it makes no call that could be a cancellation point.
 //!
 //! Refuses to stand around a call of the application's: that keeps its own cancellation points.
@@ -24,7 +24,7 @@ const SYNCHRONOUS: [c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// Runs code of ours with the thread's cancellation put off until afterwards: a cancellation point
+/// Runs recorder code with the thread's cancellation put off until afterwards: a cancellation point
 /// in here would unwind through frames that must come to their end. Costs no system call.
 #[inline]
 pub fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
@@ -42,8 +42,8 @@ pub fn uncancelled<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Runs code of ours that holds locks or writes files, without cancellation and without signals: a
-/// handler that left it by `siglongjmp` would leave the locks taken. A SIGXFSZ that a write of ours
+/// Runs recorder code that holds locks or writes files, without cancellation and without signals: a
+/// handler that left it by `siglongjmp` would leave the locks taken. A SIGXFSZ that a write by the recorder
 /// raises is taken back, so that the application never sees it.
 pub fn undisturbed<R>(run: impl FnOnce() -> R) -> R {
     struct Back {

@@ -115,7 +115,7 @@ fn write(files: &files::Files, end: Option<u64>) {
     let temporary = format!(".meta.{}.json", files.stem);
     if let Ok(text) = serde_json::to_vec_pretty(&meta) {
         undisturbed(|| {
-            // What stands under a name of ours is removed, never written through.
+            // What stands under a name of the recorder's is removed, never written through.
             files.folder.remove(&temporary);
             let written = files.folder.create(&temporary).and_then(|mut f| f.write_all(&text));
             if written.is_ok() {

@@ -1,5 +1,5 @@
 //! The documents of the repository: every relative link leads to a file that exists, every anchor
-//! to a heading of it. Links to other hosts are not followed.
+//! to a heading of it. Links to other hosts are not followed. Lines of prose are no wider than code.
 
 use clscope_tests::artifacts;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -97,6 +97,31 @@ fn every_link_leads_somewhere() {
         .filter_map(|(path, link)| fault(path, link, &known))
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Widest line of prose. Tables, code and pictures have no line breaks to give.
+const WIDTH: usize = 100;
+/// Most lines of the README: what is longer belongs to the guide.
+const README: usize = 110;
+
+fn too_wide(line: &str) -> bool {
+    let prose = !line.trim_start().starts_with('|') && !line.starts_with("    ");
+    prose && !line.starts_with('!') && line.chars().count() > WIDTH
+}
+
+#[test]
+fn prose_is_as_wide_as_code_and_the_readme_short() {
+    let mut known = BTreeMap::new();
+    documents(&artifacts::root(), &mut known);
+    let mut wide = Vec::new();
+    for path in known.keys() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines = (1..).zip(text.lines()).filter(|(_, line)| too_wide(line));
+        wide.extend(lines.map(|(n, _)| format!("{}:{n}", path.display())));
+    }
+    assert!(wide.is_empty(), "wider than {WIDTH}:\n{}", wide.join("\n"));
+    let readme = std::fs::read_to_string(artifacts::root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= README, "{} lines", readme.lines().count());
 }
 
 #[test]

@@ -7,17 +7,49 @@ use serde::Serialize;
 
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(into = "Written")]
 pub struct Estimate {
     /// The estimate.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub value: f64,
     /// Lower end of the interval.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
     /// Upper end of the interval.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
+}
+
+// An estimate as documents hold it: the shape of every figure with an interval in this project.
+/// A figure with its 95 % interval.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Written {
+    /// The value.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    value: f64,
+    /// Lower end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    low: f64,
+    /// Upper end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    high: f64,
+    /// Whether a sample or a fit stands behind the value, as for every figure of a benchmark.
+    estimated: bool,
+}
+
+impl From<Estimate> for Written {
+    fn from(Estimate { value, low, high }: Estimate) -> Self {
+        Self { value, low, high, estimated: true }
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Estimate {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Estimate".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
 }
 
 impl Estimate {
