@@ -121,7 +121,7 @@ pub fn released(t: &Thread, event: H, facts: EventFacts) {
     }
     let Some(retain) = api::clRetainEvent.own(queue.slot) else { return };
     // SAFETY: a live event: the application is about to release it.
-    let held = Calls::of(queue).is_some() && unsafe { retain(event) } == 0;
+    let held = Calls::of_queue(queue).is_some() && unsafe { retain(event) } == 0;
     if objects::event_answered(event, facts.command, held) {
         queue.reads.answered();
         match held {

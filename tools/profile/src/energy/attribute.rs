@@ -334,7 +334,8 @@ mod tests {
         let (mut device, power) = repeated();
         let trace = Trace::open(Vec::new());
         let figures = |device: &Device| {
-            let out = measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
+            let out =
+                measure(&trace, device, &power, &Readings::default(), &[], &Options::default());
             assert_eq!(out.failed, None);
             let class = &out.classes[0];
             let of_class = [class.joules, class.joules_per_launch, class.watts].map(Option::unwrap);

@@ -45,7 +45,9 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
     let sensor = of.energy.energy_sensor.as_deref();
     let mut out = Vec::new();
     for device in devices {
-        let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else { continue };
+        let Ok(power) = power::power_of(device, devices, readings, choice, sensor) else {
+            continue;
+        };
         let mut found = replayed::repetitions_on(device, &power);
         found.retain(|f| !f.repetitions.is_empty());
         let floor = known.devices.iter().find(|d| d.members == device.members).map(floor);
