@@ -32,8 +32,8 @@ for check in "$@"; do
     miri)
         if cargo +nightly miri --version >/dev/null 2>&1; then
             # Tests that flip every byte take hours there; they run natively. Few cases of each property: undefined behaviour does not
-            # hide in the ten-thousandth.
-            PROPTEST_CASES=4 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 MIRIFLAGS=-Zmiri-disable-isolation \
+            # hide in the ten-thousandth. Rows that a test writes live for ever.
+            PROPTEST_CASES=4 PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
                 ran "miri, format" cargo +nightly miri test -q -p clscope-trace -- --skip every_ --skip flip
             # Maps and queues live for ever by design: their memory is no leak.
             MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
