@@ -81,7 +81,7 @@ impl EnergyArgs {
     }
 }
 
-fn parse_flop(text: &str) -> Result<(String, f64), String> {
+pub fn parse_flop(text: &str) -> Result<(String, f64), String> {
     text.rsplit_once('=')
         .and_then(|(name, count)| Some((name.to_owned(), count.trim().parse::<f64>().ok()?)))
         .filter(|(name, count)| !name.is_empty() && count.is_finite() && *count > 0.0)

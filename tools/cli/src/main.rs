@@ -7,6 +7,7 @@ mod ctl;
 mod diff;
 mod doctor;
 mod dump;
+mod explain;
 mod export;
 mod list_counters;
 mod merge;
@@ -14,12 +15,16 @@ mod mix;
 mod oa;
 mod output;
 mod overhead;
+
+mod parameters;
 mod programs;
 mod record;
 mod report;
+mod roofline;
 mod sensord;
 mod stat;
 mod view;
+mod what_if;
 
 use crate::output::say;
 use anyhow::Context;
@@ -38,6 +43,7 @@ use std::process::ExitCode;
   clscope report                              kernels, transfers and API calls of the newest trace
   clscope export perfetto                     timeline for Perfetto's viewer
   clscope diff before after                   what became slower or costs more joules
+  clscope explain                             why kernels take their time, what would help
   clscope doctor                              what works here, what does not, and how to fix it",
     after_help = "The recorder works without this command too: `clscope settings` lists its environment variables.",
     arg_required_else_help = true,
@@ -71,6 +77,12 @@ enum Command {
     View(view::Args),
     /// Compare runs: what became slower or costs more joules, beyond noise
     Diff(Box<diff::Args>),
+    /// Why kernels take their time and joules, and what would change it
+    Explain(Box<explain::Args>),
+    /// Draw kernels under the ceilings of their device
+    Roofline(Box<roofline::Args>),
+    /// Predict time and joules of a kernel in other groups, sizes, clocks or on another device
+    WhatIf(Box<what_if::Args>),
     /// Pause and resume recording in running processes
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
@@ -122,6 +134,9 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Diff(args) => diff::run(&args),
+        Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Roofline(args) => roofline::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::WhatIf(args) => what_if::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
         Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),

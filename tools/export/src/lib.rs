@@ -13,6 +13,7 @@ pub mod page;
 pub mod perfetto;
 pub mod power;
 mod proto;
+pub mod roofline;
 pub mod rows;
 pub mod stacks;
 

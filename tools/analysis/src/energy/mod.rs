@@ -61,5 +61,6 @@ pub use response::Response;
 pub use sampled::{Launch, Placed, place, place_overlapping};
 pub use search::{Parameter, ResponseModel};
 pub use sensor::{Series, SeriesFaults};
+pub use solve::{guarded_inverse, nonnegative};
 pub use stamps::restamped;
 pub use units::{ClassId, DeviceIndex, Estimate, HostNs, Joules, Seconds, Watts};

@@ -106,15 +106,6 @@ pub struct Args {
     opencl: Option<String>,
 }
 
-/// Where binaries are kept: the user's cache directory (XDG Base Directory Specification).
-fn cache_directory() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base =
-        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("clscope").join("bench"))
-}
-
 fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device> {
     const NONE: &str = "no OpenCL device here; `clscope doctor` says why";
     let Some(wanted) = wanted else {
@@ -188,7 +179,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         power_smoothing: args.power_smoothing,
         validate: args.validate,
         counters: args.counters,
-        cache: if args.build { None } else { cache_directory() },
+        cache: if args.build { None } else { crate::parameters::cache("bench") },
         ..Settings::default()
     };
     let choice = Choice {

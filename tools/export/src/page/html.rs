@@ -57,7 +57,7 @@ impl Html {
     }
 
     /// Text that the caller has made safe where it stands.
-    pub(super) fn verbatim(&mut self, text: &str) {
+    pub(crate) fn verbatim(&mut self, text: &str) {
         self.text.push_str(text);
     }
 

@@ -9,7 +9,7 @@
 
 mod charts;
 mod details;
-mod html;
+pub(crate) mod html;
 mod spans;
 mod tables;
 

@@ -1,0 +1,158 @@
+//! `clscope explain`: why kernels take their time and joules, and what would change it. Owns the
+//! options and the choice of format; refuses to compute: statements come from the models.
+#![forbid(unsafe_code)]
+
+mod text;
+
+use crate::args::{By, EnergyArgs};
+use crate::parameters::ParameterArgs;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use clscope_models::explain::{self, Explanation, Options};
+use clscope_models::facts::{self, OnDevice};
+use clscope_profile::profile::{self, Profile, View};
+use clscope_trace::pattern;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `clscope explain`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope bench model                 once: measure what this device can do at most
+  clscope explain                     the newest trace of this directory
+  clscope explain run1 'gemm*'        some kernels of run1.clscope
+  clscope explain --by ndrange        each size of a kernel by itself
+  clscope explain --format json | jq '.devices[0].kernels[0].limit'")]
+pub struct Args {
+    /// Trace directory; the newest of the working directory if none is named
+    #[arg(value_name = "TRACE")]
+    pub trace: Option<PathBuf>,
+    /// Only kernels whose name matches; * and ? are wildcards, a plain word matches anywhere
+    #[arg(value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// Text for people, or JSON for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Leave out kernels below this share of the time, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    pub least: f64,
+    #[command(flatten)]
+    pub facts: FactArgs,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Sentences.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// Where the inputs of models come from.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FactArgs {
+    /// What is a kernel of its own
+    #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
+    pub by: By,
+    /// Bytes that a launch of KERNEL reads and writes, where they were not counted; can be repeated
+    #[arg(long, value_name = "KERNEL=COUNT", value_parser = crate::args::parse_flop)]
+    pub bytes: Vec<(String, f64)>,
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
+    #[command(flatten)]
+    pub energy: EnergyArgs,
+}
+
+impl FactArgs {
+    /// How a trace is to be read.
+    pub fn options(&self) -> profile::Options {
+        profile::Options {
+            by: self.by.into(),
+            energy: self.energy.options(),
+            ..profile::Options::default()
+        }
+    }
+
+    /// Devices with what ran on them, and what the user stated of kernels.
+    ///
+    /// # Errors
+    /// If a file of readings that the user named cannot be read, or nothing ran.
+    pub fn devices(&self, view: &View<'_>) -> Result<Vec<OnDevice>> {
+        let mut devices = facts::of(view)?;
+        if devices.is_empty() {
+            let report = view.times();
+            if crate::report::refuse_unreadable(&report.issues) {
+                bail!("nothing of {} could be read", report.traces.join(", "));
+            }
+            bail!(
+                "{} holds no kernel and no transfer: record an application that runs some",
+                report.traces.join(", ")
+            );
+        }
+        for kernel in devices.iter_mut().flat_map(|d| &mut d.kernels) {
+            let of = |list: &[(String, f64)]| {
+                list.iter().find(|(name, _)| matches(name, &kernel.name)).map(|(_, n)| *n)
+            };
+            (kernel.flop, kernel.bytes) = (of(&self.energy.flop), of(&self.bytes));
+        }
+        Ok(devices)
+    }
+}
+
+/// Whether a kernel's name is meant.
+pub fn matches(wanted: &str, name: &str) -> bool {
+    if wanted.contains(['*', '?']) { pattern::matches(wanted, name) } else { name.contains(wanted) }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such trace, nothing ran, no kernel has the name, or a file of parameters cannot be
+/// used.
+pub fn run(args: &Args) -> Result<()> {
+    if !(0.0..=100.0).contains(&args.least) {
+        bail!("--least takes percent, 0 to 100, and not {}", args.least);
+    }
+    let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
+    let view = profile.view(args.facts.options());
+    let devices = args.facts.devices(&view)?;
+    let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| matches(k, name));
+    if let Some(kernel) = &args.kernel
+        && !devices.iter().flat_map(|d| &d.kernels).any(|k| wanted(&k.name))
+    {
+        bail!("no kernel of the trace is called {kernel}; `clscope report` names them");
+    }
+    // Who asks for a kernel wants it, however short it is.
+    let least_share = if args.kernel.is_some() { 0.0 } else { args.least / 100.0 };
+    let mut explanation = Explanation {
+        schema: explain::SCHEMA,
+        traces: profile.files().names(),
+        devices: Vec::new(),
+    };
+    for device in &devices {
+        let parameters =
+            args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
+        let options = Options { least_share, wanted: &wanted };
+        let explained = explain::device(device, parameters.as_ref(), options);
+        if args.kernel.is_none() || !explained.kernels.is_empty() {
+            explanation.devices.push(explained);
+        }
+    }
+    match args.format {
+        Format::Json => {
+            let mut out = crate::output::json();
+            serde_json::to_writer_pretty(&mut out, &explanation)
+                .context("could not write the explanation")?;
+            writeln!(out)?;
+            out.flush()?;
+        }
+        Format::Text => {
+            let mut out = crate::output::screen();
+            out.write_all(text::render(&explanation, args.kernel.is_some()).as_bytes())?;
+            out.flush()?;
+        }
+    }
+    crate::report::warn(&view.times().issues);
+    Ok(())
+}

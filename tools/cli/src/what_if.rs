@@ -1,0 +1,158 @@
+//! `clscope what-if`: time and joules of a launch that is not the one that was measured. Owns the
+//! options and what is printed; refuses to predict: the models do.
+#![forbid(unsafe_code)]
+
+use crate::explain::{FactArgs, Format, matches};
+use crate::parameters;
+use anyhow::{Context, Result, anyhow, bail};
+use clscope_io::text::line;
+use clscope_models::Figure;
+use clscope_models::predict::{Change, Prediction, predict};
+use clscope_profile::profile::Profile;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `clscope what-if`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope what-if run1 gemm --local 128          in groups of 128 items
+  clscope what-if run1 gemm --global 2x          with twice the items, and twice the work
+  clscope what-if run1 gemm --clock 1400         with its compute units at 1400 MHz
+  clscope what-if run1 gemm --on other.json      on another device (bench model --export)")]
+pub struct Args {
+    /// Trace directory
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The kernel, by its name or a pattern
+    #[arg(value_name = "KERNEL")]
+    pub kernel: String,
+    /// Items of a group
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub local: Option<u64>,
+    /// Work-items: a factor such as 2x or 0.5x
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    pub global: Option<f64>,
+    /// Clock of the compute units, MHz
+    #[arg(long, value_name = "MHZ", value_parser = megahertz)]
+    pub clock: Option<f64>,
+    /// File of another device's parameters
+    #[arg(long, value_name = "FILE")]
+    pub on: Option<PathBuf>,
+    /// Text for people, or JSON for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    #[command(flatten)]
+    pub facts: FactArgs,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches(['x', 'X']);
+    match number.parse::<f64>() {
+        Ok(f) if f.is_finite() && f > 0.0 && f <= 1e9 => Ok(f),
+        _ => Err("expected a factor such as 2x or 0.5x".to_owned()),
+    }
+}
+
+fn megahertz(text: &str) -> Result<f64, String> {
+    match text.trim().trim_end_matches("MHz").trim().parse::<f64>() {
+        Ok(f) if (1.0..=1e5).contains(&f) => Ok(f),
+        _ => Err("expected megahertz between 1 and 100000".to_owned()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If nothing is to change, there is no such trace or kernel, or what the prediction needs is not
+/// known.
+pub fn run(args: &Args) -> Result<()> {
+    if args.local.is_none() && args.global.is_none() && args.clock.is_none() && args.on.is_none() {
+        bail!("nothing is to change: name --local, --global, --clock or --on");
+    }
+    let profile = Profile::open(std::slice::from_ref(&args.trace))?;
+    let view = profile.view(args.facts.options());
+    let devices = args.facts.devices(&view)?;
+    let other = args.on.as_deref().map(parameters::read).transpose()?;
+    let change = Change {
+        local: args.local,
+        scale: args.global,
+        clock_mhz: args.clock,
+        device: other.as_ref(),
+    };
+    let mut out = Vec::new();
+    for device in &devices {
+        let found: Vec<_> =
+            device.kernels.iter().filter(|k| matches(&args.kernel, &k.name)).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let own = args.facts.parameters.of(&device.name, &device.platform, &device.driver)?;
+        for kernel in found {
+            let kernel = own.as_ref().map_or_else(|| kernel.clone(), |d| kernel.clone().on(d));
+            let of = predict(&kernel, own.as_ref(), &change).map_err(|missing| anyhow!(missing));
+            out.push(of.with_context(|| format!("cannot predict {}", line(&kernel.name)))?);
+        }
+    }
+    if out.is_empty() {
+        bail!("no kernel of the trace is called {}; `clscope report` names them", args.kernel);
+    }
+    match args.format {
+        Format::Json => {
+            let mut to = crate::output::json();
+            serde_json::to_writer_pretty(&mut to, &out).context("cannot write the prediction")?;
+            writeln!(to)?;
+            to.flush()?;
+        }
+        Format::Text => {
+            let mut to = crate::output::screen();
+            out.iter().try_for_each(|p| print(p, &mut to))?;
+            to.flush()?;
+        }
+    }
+    Ok(())
+}
+
+fn interval(of: Figure, unit: &str, scale: f64) -> String {
+    let [value, low, high] = [of.value, of.low, of.high].map(|x| x * scale);
+    format!("{value:.4} {unit} ({low:.4} to {high:.4})")
+}
+
+fn print(of: &Prediction, out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{}", line(&of.kernel))?;
+    let (unit, scale) = if of.ns.value < 1e5 { ("us", 1e-3) } else { ("ms", 1e-6) };
+    writeln!(out, "  time    {} measured", interval(of.measured_ns, unit, scale))?;
+    writeln!(
+        out,
+        "          {} predicted, {:.3} times as long",
+        interval(of.ns, unit, scale),
+        of.ns.value / of.measured_ns.value
+    )?;
+    if let Some(joules) = of.measured_joules {
+        writeln!(out, "  joules  {} measured", interval(joules, "mJ", 1e3))?;
+    }
+    if let Some(joules) = of.joules {
+        writeln!(out, "          {} predicted", interval(joules, "mJ", 1e3))?;
+    }
+    for reason in &of.reasons {
+        writeln!(out, "  because {reason}")?;
+    }
+    for missing in &of.missing {
+        writeln!(out, "  not known: {missing}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_and_clocks_are_checked() {
+        assert_eq!((factor("2x"), factor("0.5")), (Ok(2.0), Ok(0.5)));
+        assert_eq!(megahertz("1400 MHz"), Ok(1400.0));
+        for text in ["", "x", "-2x", "0x", "nan", "infx"] {
+            assert!(factor(text).is_err(), "{text}");
+        }
+        assert!(megahertz("0").is_err() && megahertz("fast").is_err());
+    }
+}

@@ -1,0 +1,353 @@
+//! Parameters of a device: what was measured once by `clscope bench model`, with interval, unit and
+//! source of each, for one device under one driver. Owns the names of parameters and the file's
+//! schema; refuses files of other schemas, numbers that no measurement gives, and another device's
+//! or driver's file unless the caller insists.
+
+use crate::energy::EnergyModel;
+use crate::figure::{Evidence, Figure, Missing};
+use crate::hockney::Link;
+use crate::idle::States;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema's name and version.
+pub const SCHEMA: &str = "clscope-device/1";
+
+/// Largest file that is read, bytes.
+pub const MOST_BYTES: u64 = 4 << 20;
+
+/// Names of parameters. Bandwidths are in GB/s, rates in 10^9 operations per second, latencies and
+/// times in nanoseconds, capacities in bytes; each is of the whole device unless it says otherwise.
+pub mod name {
+    /// Streaming from memory beyond the caches.
+    pub const DRAM: &str = "bandwidth.dram";
+    /// Repeated reads of what fits the last-level cache alone.
+    pub const L2: &str = "bandwidth.l2";
+    /// Repeated reads of what fits the first-level caches.
+    pub const L1: &str = "bandwidth.l1";
+    /// Local memory, one word to a bank.
+    pub const LOCAL: &str = "bandwidth.local";
+    /// Special functions (reciprocal square root).
+    pub const SPECIAL: &str = "rate.special";
+    /// 32-bit integer arithmetic.
+    pub const INTEGER: &str = "rate.int";
+    /// A dependent addition.
+    pub const LATENCY_ADD: &str = "latency.add";
+    /// A dependent special function.
+    pub const LATENCY_SPECIAL: &str = "latency.special";
+    /// A dependent access to local memory.
+    pub const LATENCY_LOCAL: &str = "latency.local";
+    /// A dependent access to memory, neighbours side by side.
+    pub const LATENCY_MEMORY: &str = "latency.memory";
+    /// A kernel without work, as the device's clock sees it.
+    pub const LAUNCH: &str = "launch.empty";
+    /// From one launch to the next of an in-order queue that is never empty.
+    pub const LAUNCH_PERIOD: &str = "launch.period";
+    /// A launch and the wait for it, as the host sees them.
+    pub const LAUNCH_WAIT: &str = "launch.wait";
+    /// One work-group after another on one compute unit, with nothing to do.
+    pub const GROUP: &str = "group.replacement";
+    /// Capacity of the first-level caches together.
+    pub const L1_BYTES: &str = "capacity.l1";
+    /// Capacity of the last-level cache.
+    pub const L2_BYTES: &str = "capacity.l2";
+    /// Work-groups of 32 items that were resident at once on one compute unit.
+    pub const RESIDENT: &str = "resident.items";
+    /// What NVIDIA's counter of memory bandwidth reads at the ceiling, %.
+    pub const DRAM_COUNTER: &str = "counter.dram-bandwidth";
+    /// Clock while the ceilings were measured, MHz.
+    pub const CLOCK: &str = "clock";
+
+    /// The rate of a type's operations: `fma`, `add` or `mul`.
+    #[must_use]
+    pub fn rate(precision: clscope_mix::Precision, operation: &str) -> String {
+        format!("rate.{}.{operation}", precision.name())
+    }
+
+    /// Nanoseconds that one warp instruction of a class keeps its compute unit's pipe busy.
+    #[must_use]
+    pub fn issue(class: clscope_mix::Class) -> String {
+        format!("issue.{}", class.name())
+    }
+}
+
+/// A measured number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Parameter {
+    /// The value.
+    pub value: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Its unit.
+    pub unit: String,
+    /// The microbenchmark that gave it.
+    pub source: String,
+}
+
+impl Parameter {
+    /// As a figure.
+    #[must_use]
+    pub fn figure(&self) -> Figure {
+        Figure::new(self.value, self.low, self.high, Evidence::Measured)
+    }
+}
+
+/// A device's parameters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Device {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// CL_PLATFORM_NAME.
+    pub platform: String,
+    /// CL_DRIVER_VERSION.
+    pub driver: String,
+    /// `gpu`, `cpu` or `other`.
+    pub kind: String,
+    /// When it was measured, UTC, as `2026-11-22`.
+    pub date: String,
+    /// Version of clscope that measured it.
+    pub version: String,
+    /// Whether the shorter choice of microbenchmarks was run.
+    pub quick: bool,
+    /// CL_DEVICE_MAX_COMPUTE_UNITS.
+    pub compute_units: u32,
+    /// Work-items of a warp, where the device has warps.
+    pub lanes: Option<u32>,
+    /// NVIDIA's compute capability.
+    pub capability: Option<(u32, u32)>,
+    /// The power sensor, or why there is none.
+    pub power_source: String,
+    /// By name; see [`name`].
+    pub parameters: BTreeMap<String, Parameter>,
+    /// Transfers by direction and kind of host memory.
+    pub links: Vec<Link>,
+    /// Operating states while nothing runs.
+    pub idle: Option<States>,
+    /// Joules by class of instruction.
+    pub energy: Option<EnergyModel>,
+    /// Why parameters are absent, by name.
+    pub absent: BTreeMap<String, String>,
+}
+
+/// Why a file of parameters is not used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It is no such file.
+    #[error("it is no file of device parameters: {0}; `clscope bench model` writes one")]
+    Syntax(String),
+    /// It was written by another version.
+    #[error(
+        "its schema is {found:?}, this version reads {SCHEMA:?}; measure the device again with `clscope bench model`"
+    )]
+    Schema {
+        /// What it says.
+        found: String,
+    },
+    /// A number in it is none that a measurement gives.
+    #[error(
+        "its parameter {0} is no measured number; measure the device again with `clscope bench model`"
+    )]
+    Number(String),
+    /// It is another device's.
+    #[error("it is of {found}, and this is {wanted}; --force takes it all the same")]
+    Device {
+        /// The file's device.
+        found: String,
+        /// The device that parameters are wanted of.
+        wanted: String,
+    },
+    /// It was measured under another driver.
+    #[error(
+        "it was measured under driver {found}, and this is {wanted}; measure again with `clscope bench model`, or --force takes it all the same"
+    )]
+    Driver {
+        /// The file's driver.
+        found: String,
+        /// The driver that parameters are wanted of.
+        wanted: String,
+    },
+}
+
+impl Device {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is none, of another schema, or holds numbers that no measurement gives.
+    pub fn read(bytes: &[u8]) -> Result<Self, Refused> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: String,
+        }
+        let syntax = |error: serde_json::Error| Refused::Syntax(error.to_string());
+        let head: Head = serde_json::from_slice(bytes).map_err(syntax)?;
+        if head.schema != SCHEMA {
+            return Err(Refused::Schema { found: head.schema });
+        }
+        let device: Self = serde_json::from_slice(bytes).map_err(syntax)?;
+        for (name, p) in &device.parameters {
+            let sound = [p.value, p.low, p.high].iter().all(|x| x.is_finite() && *x >= 0.0)
+                && p.value > 0.0
+                && p.low <= p.value
+                && p.value <= p.high;
+            if !sound {
+                return Err(Refused::Number(name.clone()));
+            }
+        }
+        let sound = device.links.iter().all(Link::is_sound);
+        if !sound {
+            return Err(Refused::Number("links".to_owned()));
+        }
+        if device.idle.as_ref().is_some_and(|idle| !idle.is_sound()) {
+            return Err(Refused::Number("idle".to_owned()));
+        }
+        if device.energy.as_ref().is_some_and(|energy| !energy.is_sound()) {
+            return Err(Refused::Number("energy".to_owned()));
+        }
+        Ok(device)
+    }
+
+    /// The file's text.
+    ///
+    /// # Errors
+    /// If a number cannot be written: none that was measured.
+    pub fn text(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Whether it is of a device under a driver.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check(&self, name: &str, driver: &str) -> Result<(), Refused> {
+        if self.name.trim() != name.trim() {
+            return Err(Refused::Device { found: self.name.clone(), wanted: name.to_owned() });
+        }
+        if self.driver.trim() != driver.trim() {
+            return Err(Refused::Driver { found: self.driver.clone(), wanted: driver.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// What its file is called: letters, digits and hyphens of name and platform.
+    #[must_use]
+    pub fn file_name(name: &str, platform: &str) -> String {
+        let plain = |text: &str| {
+            text.split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join("-")
+        };
+        let mut text = format!("{}_{}", plain(platform), plain(name));
+        text.truncate(120);
+        text + ".json"
+    }
+
+    /// A parameter.
+    ///
+    /// # Errors
+    /// That the file lacks it, with the reason where one is known.
+    pub fn get(&self, name: &str) -> Result<Figure, Missing> {
+        match self.parameters.get(name) {
+            Some(parameter) => Ok(parameter.figure()),
+            None => Err(match self.absent.get(name) {
+                Some(why) => Missing::new(format!("the device has no {name}"), why.clone()),
+                None => Missing::parameter(name),
+            }),
+        }
+    }
+
+    /// Keeps a parameter; one that is not above 0 or not finite is absent, with that reason.
+    pub fn put(&mut self, name: &str, figure: Figure, unit: &str, source: &str) {
+        let sound = [figure.value, figure.low, figure.high].iter().all(|x| x.is_finite());
+        if !sound || figure.value <= 0.0 {
+            let why = format!("{source} gave no number");
+            self.absent.insert(name.to_owned(), why);
+            return;
+        }
+        self.absent.remove(name);
+        let parameter = Parameter {
+            value: figure.value,
+            low: figure.low.clamp(0.0, figure.value),
+            high: figure.high.max(figure.value),
+            unit: unit.to_owned(),
+            source: source.to_owned(),
+        };
+        self.parameters.insert(name.to_owned(), parameter);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A device with round numbers: 100 GB/s of memory, 1000 GFLOP/s.
+    pub fn round() -> Device {
+        let mut device = Device {
+            schema: SCHEMA.to_owned(),
+            name: "Round".to_owned(),
+            platform: "Test".to_owned(),
+            driver: "1.0".to_owned(),
+            kind: "gpu".to_owned(),
+            compute_units: 10,
+            lanes: Some(32),
+            ..Device::default()
+        };
+        let exact = |v| Figure::exact(v, Evidence::Measured);
+        for (name, value, unit) in [
+            (name::DRAM, 100.0, "GB/s"),
+            (name::L2, 400.0, "GB/s"),
+            (name::L1, 1000.0, "GB/s"),
+            (name::LOCAL, 2000.0, "GB/s"),
+            ("rate.fp32.fma", 1000.0, "GFLOP/s"),
+            ("rate.fp32.add", 500.0, "GFLOP/s"),
+            ("rate.fp64.fma", 500.0, "GFLOP/s"),
+            (name::LAUNCH, 2000.0, "ns"),
+            (name::LAUNCH_PERIOD, 5000.0, "ns"),
+        ] {
+            device.put(name, exact(value), unit, "test");
+        }
+        device
+    }
+
+    #[test]
+    fn a_file_comes_back_as_it_was_written() {
+        let device = round();
+        let text = device.text().unwrap();
+        assert_eq!(Device::read(text.as_bytes()), Ok(device));
+    }
+
+    #[test]
+    fn other_files_are_refused_with_the_reason() {
+        let device = round();
+        assert!(matches!(Device::read(b"{"), Err(Refused::Syntax(_))));
+        let other = device.text().unwrap().replace("clscope-device/1", "clscope-device/9");
+        assert!(matches!(Device::read(other.as_bytes()), Err(Refused::Schema { .. })));
+        let negative = device.text().unwrap().replace("\"value\": 400.0", "\"value\": -4.0");
+        assert_eq!(Device::read(negative.as_bytes()), Err(Refused::Number(name::L2.to_owned())));
+        assert_eq!(device.check("Round ", "1.0"), Ok(()));
+        assert!(matches!(device.check("Square", "1.0"), Err(Refused::Device { .. })));
+        assert!(matches!(device.check("Round", "1.1"), Err(Refused::Driver { .. })));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_absent_with_the_next_step() {
+        let mut device = round();
+        device.put("latency.add", Figure::exact(f64::NAN, Evidence::Measured), "ns", "latency/add");
+        let missing = device.get("latency.add").unwrap_err();
+        assert!(missing.remedy.contains("latency/add gave no number"), "{missing}");
+        assert!(device.get("rate.fp16.fma").unwrap_err().remedy.contains("clscope bench model"));
+    }
+
+    #[test]
+    fn file_names_hold_nothing_that_leads_elsewhere() {
+        let name = Device::file_name("../NVIDIA H200\n/x", "A/B");
+        assert_eq!(name, "A-B_NVIDIA-H200-x.json");
+    }
+}

@@ -1,0 +1,212 @@
+//! What the models say of a trace, as a value: for each kernel what it does, what could be the limit
+//! and which is, where its joules go, and what a change would give; for transfers and idle time the
+//! same. Every statement names its evidence; what is not known stands beside what would tell.
+//!
+//! `tools/models/explain.schema.json` describes the JSON document (draft 2020-12); a test makes it of
+//! these types. Its version is raised when a field changes its meaning or goes; new fields may come at
+//! any time. Times are nanoseconds, shares between 0 and 1; what is not known is null.
+
+mod idle;
+mod kernel;
+mod transfers;
+mod words;
+
+use crate::device::Device;
+use crate::energy::Part;
+use crate::facts::OnDevice;
+use crate::figure::{Evidence, Figure, Missing};
+use crate::roofline::{Bound, Resource};
+use serde::Serialize;
+
+/// Version of this schema.
+pub const SCHEMA: u32 = 1;
+
+/// The document.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Explanation {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Trace directories.
+    pub traces: Vec<String>,
+    /// Busiest first.
+    pub devices: Vec<Explained>,
+}
+
+/// A sentence with what it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Statement {
+    /// What it is about: `does`, `bounds`, `verdict`, `occupancy`, `groups`, `wave`, `divergence`,
+    /// `launch`, `joules`, `time`, `latency`, `batching`, `memory`, `gaps`, `states`.
+    pub topic: &'static str,
+    /// In words.
+    pub text: String,
+    /// On what it rests.
+    pub evidence: Evidence,
+}
+
+impl Statement {
+    fn new(topic: &'static str, evidence: Evidence, text: impl Into<String>) -> Self {
+        Self { topic, text: text.into(), evidence }
+    }
+}
+
+/// Something that could be changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Lever {
+    /// In words.
+    pub text: String,
+    /// What it would save of the whole run, ns, at most.
+    #[serde(rename = "saves_ns")]
+    pub saves_ns: Option<Figure>,
+    /// Joules that it would save of the whole run.
+    pub saves_joules: Option<Figure>,
+    /// On what it rests.
+    pub evidence: Evidence,
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Explained {
+    /// CL_DEVICE_NAME.
+    pub device: String,
+    /// CL_DRIVER_VERSION.
+    pub driver: String,
+    /// Date of the device's file of parameters; null without one.
+    pub parameters: Option<String>,
+    /// Those that matter, longest first.
+    pub kernels: Vec<Explanatory>,
+    /// Kernels that are left out.
+    pub more_kernels: usize,
+    /// Their share of all kernels' time.
+    pub more_share: f64,
+    /// By direction.
+    pub transfers: Vec<Moved>,
+    /// Of time between commands.
+    pub idle: Vec<Statement>,
+    /// What could be done about it.
+    pub idle_levers: Vec<Lever>,
+    /// What is not known of the device, and the command that tells.
+    pub missing: Vec<Missing>,
+}
+
+/// One kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Explanatory {
+    /// Its name.
+    pub kernel: String,
+    /// Launches.
+    pub launches: u64,
+    /// Mean time of one.
+    pub time_ns: Option<Figure>,
+    /// Of the time of all kernels of the device.
+    pub share: Option<f64>,
+    /// Work-items of a launch; null where launches differ.
+    pub items: Option<u64>,
+    /// Items of a group; null likewise, or where the runtime chose.
+    pub local: Option<u64>,
+    /// Floating-point operations of a launch.
+    pub flop: Option<Figure>,
+    /// Bytes asked of memory by a launch.
+    pub requested_bytes: Option<Figure>,
+    /// Bytes that memory moved for a launch.
+    pub dram_bytes: Option<Figure>,
+    /// Least times by resource, longest first.
+    pub bounds: Vec<Bound>,
+    /// The resource that the time is spent on; null where it is not known.
+    pub limit: Option<Resource>,
+    /// How much of that resource's ceiling is reached.
+    pub reached: Option<f64>,
+    /// Joules of a launch.
+    pub joules: Option<Figure>,
+    /// Joules as the energy model has them.
+    pub modelled_joules: Option<Figure>,
+    /// What they are for.
+    pub joule_parts: Vec<Part>,
+    /// Sentences, in the order of reading.
+    pub statements: Vec<Statement>,
+    /// Changes, the largest gain first.
+    pub levers: Vec<Lever>,
+    /// What is not known, and the command that tells.
+    pub missing: Vec<Missing>,
+}
+
+/// Transfers of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Moved {
+    /// `host to device`, ...
+    pub direction: &'static str,
+    /// How many.
+    pub count: u64,
+    /// Bytes of all.
+    pub bytes: f64,
+    /// Device time of all.
+    pub time_ns: Option<f64>,
+    /// Latency of one, fitted to the trace's own sizes.
+    pub latency_ns: Option<f64>,
+    /// Bandwidth, fitted likewise, GB/s.
+    pub gigabytes_per_second: Option<f64>,
+    /// Root mean square of the fit's relative errors.
+    pub misfit: Option<f64>,
+    /// Sentences.
+    pub statements: Vec<Statement>,
+    /// Changes.
+    pub levers: Vec<Lever>,
+    /// What is not known, and the command that tells.
+    pub missing: Vec<Missing>,
+}
+
+/// What is explained.
+#[derive(Clone, Copy)]
+pub struct Options<'o> {
+    /// Kernels below this share of the device's time are left out.
+    pub least_share: f64,
+    /// Only kernels that this holds for.
+    pub wanted: &'o dyn Fn(&str) -> bool,
+}
+
+/// Explains what ran on a device, by its parameters where they are known.
+#[must_use]
+pub fn device(of: &OnDevice, parameters: Option<&Device>, options: Options<'_>) -> Explained {
+    let total: f64 = of.kernels.iter().filter_map(|k| k.total_ns).sum();
+    let share = |ns: Option<f64>| ns.filter(|_| total > 0.0).map(|ns| ns / total);
+    let (mut kernels, mut more, mut more_share) = (Vec::new(), 0, 0.0);
+    for kernel in of.kernels.iter().filter(|k| (options.wanted)(&k.name)) {
+        let share = share(kernel.total_ns);
+        // One whose time is not known may be any size.
+        if share.is_some_and(|s| s < options.least_share) {
+            more += 1;
+            more_share += share.unwrap_or(0.0);
+            continue;
+        }
+        kernels.push(kernel::explain(kernel, parameters, share));
+    }
+    let (idle, idle_levers) = idle::explain(of, parameters);
+    let mut missing = Vec::new();
+    if parameters.is_none() {
+        missing.push(Missing::device(&of.name));
+    }
+    if let Some(why) = &of.unmetered {
+        missing.push(Missing::new("joules are not known", why.clone()));
+    }
+    Explained {
+        device: of.name.clone(),
+        driver: of.driver.clone(),
+        parameters: parameters.map(|p| p.date.clone()),
+        kernels,
+        more_kernels: more,
+        more_share,
+        transfers: transfers::explain(of, parameters),
+        idle,
+        idle_levers,
+        missing,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! A trace as inputs of the models: its kernels on each device, transfers by size, gaps. Owns the
+//! joining of times, geometry, joules and counters; refuses to model anything.
+
+use crate::figure::{Evidence, Figure};
+use crate::kernel::Kernel;
+use clscope_analysis::event::{Event, Outcome};
+use clscope_analysis::stats::Stats;
+use clscope_profile::energy::result::Energy;
+use clscope_profile::error::ReadingsError;
+use clscope_profile::profile::View;
+use clscope_trace::record::{Direction, flag};
+use std::collections::BTreeMap;
+
+/// Transfers of one size.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sized {
+    /// How many.
+    pub count: u64,
+    /// Of them those with device times.
+    pub timed: u64,
+    /// Device time of those, ns.
+    pub ns: f64,
+    /// Of all, those in which the host waited.
+    pub blocking: u64,
+}
+
+/// Transfers of one direction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transfers {
+    /// By bytes.
+    pub sizes: BTreeMap<u64, Sized>,
+}
+
+impl Transfers {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.sizes.values().map(|s| s.count).sum()
+    }
+
+    /// Bytes of all.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        self.sizes.iter().map(|(bytes, s)| *bytes as f64 * s.count as f64).sum()
+    }
+
+    /// Device time of all, ns, if those without times took as long as others of their size; `None`
+    /// where none was timed.
+    #[must_use]
+    pub fn ns(&self) -> Option<f64> {
+        let timed: u64 = self.sizes.values().map(|s| s.timed).sum();
+        let per_size = |s: &Sized| {
+            if s.timed > 0 { s.ns / s.timed as f64 * s.count as f64 } else { 0.0 }
+        };
+        (timed > 0).then(|| self.sizes.values().map(per_size).sum())
+    }
+
+    /// (bytes, mean ns) of sizes that were timed.
+    #[must_use]
+    pub fn points(&self) -> Vec<(f64, f64)> {
+        let timed = self.sizes.iter().filter(|(_, s)| s.timed > 0);
+        timed.map(|(bytes, s)| (*bytes as f64, s.ns / s.timed as f64)).collect()
+    }
+}
+
+/// One device with what it ran.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OnDevice {
+    /// CL_DEVICE_NAME.
+    pub name: String,
+    /// CL_DRIVER_VERSION.
+    pub driver: String,
+    /// CL_PLATFORM_NAME.
+    pub platform: String,
+    /// CL_DEVICE_MAX_COMPUTE_UNITS.
+    pub compute_units: Option<u32>,
+    /// Kernels, longest first.
+    pub kernels: Vec<Kernel>,
+    /// By direction.
+    pub transfers: BTreeMap<Direction, Transfers>,
+    /// Time between commands, seconds each, in order; empty where launches were left out by
+    /// sampling.
+    pub gaps: Vec<f64>,
+    /// Time in which some command ran, s; `None` where launches were left out by sampling.
+    pub busy_s: Option<f64>,
+    /// Watts between launches, where they are known.
+    pub floor_watts: Option<Figure>,
+    /// Why there are no joules.
+    pub unmetered: Option<String>,
+}
+
+/// What launches of a kernel looked like.
+#[derive(Default)]
+struct Shapes {
+    /// (items, items of a group) -> launches.
+    seen: BTreeMap<(u64, Option<u64>), u64>,
+}
+
+/// Sizes of a kernel that are kept apart; more are one.
+const MOST_SIZES: usize = 4096;
+
+/// Reads what models need of a trace.
+///
+/// # Errors
+/// If a file of readings that the caller named cannot be read.
+pub fn of(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
+    let mut out: BTreeMap<String, OnDevice> = BTreeMap::new();
+    let trace = view.trace();
+    for process in &trace.processes {
+        let d = &process.definitions;
+        for device in d.devices.values() {
+            let on = out.entry(device.name.clone()).or_default();
+            on.name.clone_from(&device.name);
+            on.driver.clone_from(&device.driver);
+            on.compute_units = (device.compute_units > 0).then_some(device.compute_units);
+            on.platform =
+                d.platforms.get(&device.platform).map_or_else(String::new, |p| p.name.clone());
+        }
+    }
+    let shapes = commands(view, &mut out);
+    kernels(view, view.stats(), shapes, &mut out);
+    energy(view.energy()?, &mut out);
+    if let Some(counters) = view.counters()? {
+        for source in &counters.sources {
+            let Some(on) = out.get_mut(&source.device) else { continue };
+            for class in source.classes.iter().filter(|c| c.kind == "kernel") {
+                let found = on.kernels.iter_mut().find(|k| k.name == class.name);
+                let share = class.values.get("dram-bandwidth").and_then(|v| v.mean);
+                if let (Some(kernel), Some(share)) = (found, share) {
+                    kernel.dram_share = Some(Figure::measured(share).times(0.01));
+                }
+            }
+        }
+    }
+    gaps(view, &mut out);
+    let mut out: Vec<OnDevice> =
+        out.into_values().filter(|d| !d.kernels.is_empty() || !d.transfers.is_empty()).collect();
+    for on in &mut out {
+        on.kernels.sort_by(|a, b| b.total_ns.unwrap_or(0.0).total_cmp(&a.total_ns.unwrap_or(0.0)));
+    }
+    out.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+    Ok(out)
+}
+
+fn busy(of: &OnDevice) -> f64 {
+    of.kernels.iter().filter_map(|k| k.total_ns).sum()
+}
+
+/// One reading of all commands: geometries of kernels, sizes of transfers.
+fn commands(
+    view: &View<'_>,
+    out: &mut BTreeMap<String, OnDevice>,
+) -> BTreeMap<(String, String), Shapes> {
+    let trace = view.trace();
+    let grouping = view.energy_grouping();
+    let variant = grouping.variant();
+    let mut shapes: BTreeMap<(String, String), Shapes> = BTreeMap::new();
+    // Names of (process, kernel, variant, queue), since they are made anew each time otherwise.
+    let mut names: BTreeMap<(u32, u32, u32, u32), (String, String)> = BTreeMap::new();
+    for event in trace.events(None) {
+        let Event::Command(command) = event else { continue };
+        let record = &command.enqueued.record;
+        let d = &trace.process(command.process).definitions;
+        let device = d.queues.get(&record.queue).map_or(0, |q| q.device);
+        if record.kind.is_kernel() {
+            let variant = variant.map_or(0, |v| v(record));
+            let key = (command.process.0, record.object, variant, device);
+            let name = names.entry(key).or_insert_with(|| {
+                let name = grouping.name(trace, command.process, record.object, variant);
+                (name, d.device_name(device).into_owned())
+            });
+            let one = (1, Some(1));
+            let shape = d.geometries.get(&record.geometry).map_or(one, |g| {
+                let n = (g.dimensions as usize).clamp(1, 3);
+                let product =
+                    |of: &[u64; 3]| of[..n].iter().fold(1u64, |a, b| a.saturating_mul(*b));
+                (product(&g.global), g.local.as_ref().map(product))
+            });
+            let seen = match shapes.get_mut(name) {
+                Some(of) => &mut of.seen,
+                None => &mut shapes.entry(name.clone()).or_default().seen,
+            };
+            if seen.len() < MOST_SIZES || seen.contains_key(&shape) {
+                *seen.entry(shape).or_default() += 1;
+            }
+        } else if let Some(direction) = record.kind.direction().filter(|_| record.bytes > 0) {
+            let Some(on) = out.get_mut(d.device_name(device).as_ref()) else { continue };
+            let sizes = &mut on.transfers.entry(direction).or_default().sizes;
+            let one = sizes.entry(record.bytes).or_default();
+            one.count += 1;
+            one.blocking += u64::from(command.enqueued.has(flag::BLOCKING));
+            if let Outcome::Timed(times) = &command.outcome {
+                one.timed += 1;
+                one.ns += times.duration() as f64;
+            }
+        }
+    }
+    shapes
+}
+
+fn kernels(
+    view: &View<'_>,
+    stats: &Stats,
+    shapes: BTreeMap<(String, String), Shapes>,
+    out: &mut BTreeMap<String, OnDevice>,
+) {
+    let trace = view.trace();
+    let grouping = view.energy_grouping();
+    let by_name = stats.kernels_by(trace, |process, kernel, variant| {
+        grouping.name(trace, process, kernel, variant)
+    });
+    for ((name, device), sums) in by_name {
+        let on = out.entry(device.clone()).or_default();
+        let total = sums.total();
+        let covered = sums.covered() as f64;
+        let time_ns = total.filter(|_| covered > 0.0).map(|t| {
+            // Launches of which none was left out have a mean without doubt.
+            let of = t.times(1.0 / covered);
+            Figure::new(of.value, of.low, of.high, Evidence::Measured)
+        });
+        let shape = shapes.get(&(name.clone(), device.clone()));
+        let only = |of: &dyn Fn(&(u64, Option<u64>)) -> Option<u64>| {
+            let mut all = shape?.seen.keys().map(of);
+            let first = all.next()?;
+            all.all(|other| other == first).then_some(first)?
+        };
+        on.kernels.push(Kernel {
+            name,
+            device: device.clone(),
+            compute_units: on.compute_units,
+            launches: sums.count,
+            total_ns: total.map(|t| t.value),
+            time_ns,
+            bias_ns: sums.span_bias().map(|(value, side)| {
+                Figure::new(value, value - side, value + side, Evidence::Measured)
+            }),
+            items: only(&|s| Some(s.0)),
+            local: only(&|s| s.1),
+            sizes: shape.map_or(0, |s| s.seen.len()),
+            ..Kernel::default()
+        });
+    }
+}
+
+fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
+    let why_none = |of: &str| {
+        let own = energy.unmeasured.iter().find(|u| u.device == of).map(|u| u.why.clone());
+        own.or_else(|| energy.absent.clone())
+    };
+    for on in out.values_mut() {
+        on.unmetered = why_none(&on.name);
+        for kernel in &mut on.kernels {
+            kernel.unmetered.clone_from(&on.unmetered);
+        }
+    }
+    for device in &energy.devices {
+        let Some(on) = out.get_mut(&device.device) else { continue };
+        on.unmetered.clone_from(&device.failed);
+        let floor = device.floors.iter().find(|f| f.state == 0).and_then(|f| f.watts);
+        on.floor_watts = floor.map(Figure::measured);
+        for kernel in &mut on.kernels {
+            kernel.unmetered.clone_from(&device.failed);
+            kernel.floor_watts = on.floor_watts;
+            let class = device.classes.iter().find(|c| c.kind == "kernel" && c.name == kernel.name);
+            let Some(class) = class else { continue };
+            kernel.joules = class.joules_per_launch.map(Figure::measured);
+            if kernel.joules.is_none() {
+                kernel.unmetered = device.failed.clone().or_else(|| {
+                    let next = device.next.clone();
+                    Some(next.unwrap_or_else(|| {
+                        format!("the readings know it {}", class.identifiability)
+                    }))
+                });
+            }
+        }
+    }
+}
+
+/// Time between commands of each device.
+fn gaps(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
+    let left_out = view.stats().devices.iter().any(|(_, sums)| sums.left_out > 0);
+    for device in view.devices() {
+        let Some(on) = out.get_mut(&device.name) else { continue };
+        if left_out || device.unplaced > 0 {
+            continue;
+        }
+        let mut end: Option<i64> = None;
+        let mut busy = 0i64;
+        for span in &device.spans {
+            let (begin, stop) = (span.start.0, span.end.0);
+            match end {
+                Some(last) if begin > last => on.gaps.push((begin - last) as f64 * 1e-9),
+                _ => {}
+            }
+            busy += (stop - begin.max(end.unwrap_or(begin))).max(0);
+            end = Some(end.map_or(stop, |e| e.max(stop)));
+        }
+        *on.busy_s.get_or_insert(0.0) += busy as f64 * 1e-9;
+    }
+}
+
+/// The name of a direction as files of parameters have it.
+#[must_use]
+pub fn link_direction(of: Direction) -> Option<&'static str> {
+    match of {
+        Direction::HostToDevice => Some("to_device"),
+        Direction::DeviceToHost => Some("to_host"),
+        _ => None,
+    }
+}

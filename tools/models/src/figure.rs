@@ -1,0 +1,209 @@
+//! A number with its interval and what it rests on, and the typed reason why there is none. Refuses
+//! to know units: the name of the field that holds a figure ends in one.
+
+use serde::{Deserialize, Serialize};
+
+/// What a figure rests on; of several inputs, the weakest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Evidence {
+    /// Read from a clock, a sensor or a counter of this run.
+    Measured,
+    /// Counted exactly: instructions, launches, work-items.
+    Counted,
+    /// Stated by the user.
+    Given,
+    /// Computed from parameters of the device.
+    Modelled,
+}
+
+impl Evidence {
+    /// As reports name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Counted => "counted",
+            Self::Given => "given",
+            Self::Modelled => "modelled",
+        }
+    }
+}
+
+/// A value with its 95 % interval. An end that is not known is infinite here and null in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Figure {
+    /// The value.
+    pub value: f64,
+    /// Lower end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub low: f64,
+    /// Upper end.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub high: f64,
+    /// What it rests on.
+    pub evidence: Evidence,
+}
+
+impl Figure {
+    /// A value and its ends.
+    #[must_use]
+    pub const fn new(value: f64, low: f64, high: f64, evidence: Evidence) -> Self {
+        Self { value, low, high, evidence }
+    }
+
+    /// One without doubt.
+    #[must_use]
+    pub const fn exact(value: f64, evidence: Evidence) -> Self {
+        Self::new(value, value, value, evidence)
+    }
+
+    /// A count.
+    #[must_use]
+    pub fn counted(n: u64) -> Self {
+        Self::exact(n as f64, Evidence::Counted)
+    }
+
+    /// A measured interval.
+    #[must_use]
+    pub const fn measured(of: clscope_profile::interval::Interval) -> Self {
+        Self::new(of.value, of.low, of.high, Evidence::Measured)
+    }
+
+    /// `factor` times as much; `factor` is not negative.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self
+        }
+    }
+
+    /// The sum; the sides of independent errors add in squares.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let value = self.value + other.value;
+        Self {
+            value,
+            low: value - (self.value - self.low).hypot(other.value - other.low),
+            high: value + (self.high - self.value).hypot(other.high - other.value),
+            evidence: self.evidence.max(other.evidence),
+        }
+    }
+
+    /// The quotient of two figures that are not negative: infinite where the divisor may be 0.
+    #[must_use]
+    pub fn over(self, other: Self) -> Self {
+        Self {
+            value: self.value / other.value,
+            low: self.low / other.high,
+            high: self.high / other.low,
+            evidence: self.evidence.max(other.evidence),
+        }
+    }
+
+    /// The product of two figures that are not negative.
+    #[must_use]
+    pub fn product(self, other: Self) -> Self {
+        Self {
+            value: self.value * other.value,
+            low: self.low * other.low,
+            high: self.high * other.high,
+            evidence: self.evidence.max(other.evidence),
+        }
+    }
+
+    /// The larger, end by end.
+    #[must_use]
+    pub fn larger(self, other: Self) -> Self {
+        Self {
+            value: self.value.max(other.value),
+            low: self.low.max(other.low),
+            high: self.high.max(other.high),
+            evidence: self.evidence.max(other.evidence),
+        }
+    }
+
+    /// With a further relative doubt that has nothing to do with the first.
+    #[must_use]
+    pub fn widened(self, share: f64) -> Self {
+        let more = |side: f64| side.hypot(share * self.value);
+        Self {
+            low: (self.value - more(self.value - self.low)).max(0.0),
+            high: self.value + more(self.high - self.value),
+            ..self
+        }
+    }
+
+    /// The same, as a model's result.
+    #[must_use]
+    pub fn modelled(self) -> Self {
+        Self { evidence: Evidence::Modelled, ..self }
+    }
+}
+
+/// An input that a statement would need, and what gives it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
+#[error("{what}: {remedy}")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Missing {
+    /// What is not known.
+    pub what: String,
+    /// The command or the condition that would tell.
+    pub remedy: String,
+}
+
+impl Missing {
+    /// One, by its words.
+    #[must_use]
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// The device was not measured at all.
+    #[must_use]
+    pub fn device(name: &str) -> Self {
+        Self::new(
+            format!("no ceiling of {name} was measured"),
+            "`clscope bench model` measures them on the machine that has the device",
+        )
+    }
+
+    /// A parameter that the device's file lacks.
+    #[must_use]
+    pub fn parameter(name: &str) -> Self {
+        Self::new(
+            format!("the file of device parameters has no {name}"),
+            "`clscope bench model` measures what the device has",
+        )
+    }
+
+    /// The kernel's instructions were not counted.
+    #[must_use]
+    pub fn mix() -> Self {
+        Self::new(
+            "operations and bytes of the kernel were not counted",
+            "`clscope record --mix` counts them; --flop and --bytes state them",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubt_is_carried_along() {
+        let a = Figure::new(10.0, 9.0, 11.0, Evidence::Measured);
+        let b = Figure::new(2.0, 1.0, 4.0, Evidence::Modelled);
+        assert_eq!(a.over(b), Figure::new(5.0, 2.25, 11.0, Evidence::Modelled));
+        assert_eq!(a.plus(a).evidence, Evidence::Measured);
+        assert!((a.plus(a).high - 20.0 - 2f64.sqrt()).abs() < 1e-12);
+        assert_eq!(a.larger(b).low, 9.0);
+        assert!((a.widened(0.1).low - (10.0 - 2f64.sqrt())).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,203 @@
+//! Transfers as latency + size / bandwidth (Hockney 1994), in two segments where drivers change their
+//! protocol at some size. Owns the fit and its misfit; refuses to fit fewer than three sizes.
+
+use crate::device::Parameter;
+use crate::figure::{Evidence, Figure};
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+
+/// One straight piece.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Segment {
+    /// It holds from this size on.
+    pub from_bytes: f64,
+    /// Latency, ns.
+    pub latency_ns: f64,
+    /// Bandwidth, GB/s (bytes per ns).
+    pub gigabytes_per_second: f64,
+}
+
+/// Transfers of one direction between the device and one kind of host memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Link {
+    /// `to_device` or `to_host`.
+    pub direction: String,
+    /// `pageable`, `pinned` or `mapped`.
+    pub memory: String,
+    /// One or two, by size.
+    pub segments: Vec<Segment>,
+    /// Root mean square of the relative errors of the sizes that were fitted.
+    pub misfit: f64,
+    /// Board or package while it transfers without pause, W.
+    pub watts: Option<Parameter>,
+}
+
+impl Link {
+    /// Whether its numbers are such as measurements give.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let sound = |s: &Segment| {
+            s.latency_ns.is_finite()
+                && s.latency_ns >= 0.0
+                && s.gigabytes_per_second.is_finite()
+                && s.gigabytes_per_second > 0.0
+                && s.from_bytes >= 0.0
+        };
+        (1..=2).contains(&self.segments.len())
+            && self.segments.iter().all(sound)
+            && self.misfit.is_finite()
+            && self.misfit >= 0.0
+    }
+
+    /// Nanoseconds of a transfer of so many bytes; the interval is twice the fit's misfit.
+    #[must_use]
+    pub fn time_ns(&self, bytes: f64) -> Figure {
+        let value = time(&self.segments, bytes);
+        let side = 2.0 * self.misfit * value;
+        Figure::new(value, (value - side).max(0.0), value + side, Evidence::Modelled)
+    }
+
+    /// The size at which half of the time is latency, bytes.
+    #[must_use]
+    pub fn half_size(&self) -> f64 {
+        self.segments.first().map_or(0.0, |s| s.latency_ns * s.gigabytes_per_second)
+    }
+
+    /// Latency of small transfers, ns.
+    #[must_use]
+    pub fn latency_ns(&self) -> f64 {
+        self.segments.first().map_or(0.0, |s| s.latency_ns)
+    }
+
+    /// Bandwidth of large ones, GB/s.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        self.segments.last().map_or(0.0, |s| s.gigabytes_per_second)
+    }
+}
+
+fn time(segments: &[Segment], bytes: f64) -> f64 {
+    let at = segments.iter().rev().find(|s| bytes >= s.from_bytes).or(segments.first());
+    at.map_or(f64::NAN, |s| s.latency_ns + bytes / s.gigabytes_per_second)
+}
+
+/// One line through (bytes, ns) by least squares of relative errors, with neither latency nor time
+/// per byte below 0; and its sum of squared relative errors.
+fn line(points: &[(f64, f64)]) -> Option<(Segment, f64)> {
+    let n = points.len();
+    let x = DMatrix::from_fn(n, 2, |r, c| if c == 0 { 1.0 } else { points[r].0 } / points[r].1);
+    let y = DVector::from_element(n, 1.0);
+    let gram = x.transpose() * &x;
+    let moment = x.transpose() * &y;
+    let solved = clscope_analysis::energy::nonnegative(&gram, &moment, &[true, true]);
+    let (latency_ns, per_byte) = (solved[0], solved[1]);
+    let residual = (&x * &solved - &y).norm_squared();
+    (per_byte > 0.0).then(|| {
+        let segment =
+            Segment { from_bytes: 0.0, latency_ns, gigabytes_per_second: per_byte.recip() };
+        (segment, residual)
+    })
+}
+
+/// Fits (bytes, ns): one line, or two where they explain the times clearly better. Gives the segments
+/// and the misfit; `None` for fewer than three different sizes, or times that do not grow.
+#[must_use]
+pub fn fit(points: &[(f64, f64)]) -> Option<(Vec<Segment>, f64)> {
+    let mut points: Vec<(f64, f64)> =
+        points.iter().copied().filter(|(x, y)| *x >= 0.0 && *y > 0.0 && y.is_finite()).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sizes: Vec<f64> = points.iter().map(|p| p.0).collect();
+    sizes.dedup();
+    if sizes.len() < 3 {
+        return None;
+    }
+    let n = points.len() as f64;
+    let (one, squares) = line(&points)?;
+    let whole = |squares: f64| (squares / n).sqrt();
+    let mut best: Option<(Vec<Segment>, f64)> = None;
+    // Three sizes on either side at least: two make any line.
+    for knee in sizes.iter().skip(3).take(sizes.len().saturating_sub(5)) {
+        let at = points.partition_point(|p| p.0 < *knee);
+        let (Some(small), Some(large)) = (line(&points[..at]), line(&points[at..])) else {
+            continue;
+        };
+        let sum = small.1 + large.1;
+        if best.as_ref().is_none_or(|(_, least)| sum < *least) {
+            let large = Segment { from_bytes: *knee, ..large.0 };
+            best = Some((vec![small.0, large], sum));
+        }
+    }
+    // Three more parameters: by chance they take a part of the squares that this asks more than.
+    match best {
+        Some((two, sum)) if sum < 0.5 * squares && whole(squares) > 0.02 => Some((two, whole(sum))),
+        _ => Some((vec![one], whole(squares))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn link(segments: Vec<Segment>, misfit: f64) -> Link {
+        Link {
+            direction: "to_device".to_owned(),
+            memory: "pinned".to_owned(),
+            segments,
+            misfit,
+            watts: None,
+        }
+    }
+
+    #[test]
+    fn a_straight_line_stays_one() {
+        let points: Vec<(f64, f64)> =
+            (0..10).map(|e| f64::from(1 << (3 * e))).map(|x| (x, 14e3 + x / 54.4)).collect();
+        let (segments, misfit) = fit(&points).unwrap();
+        assert_eq!(segments.len(), 1);
+        assert!((segments[0].latency_ns - 14e3).abs() < 1.0 && misfit < 1e-6);
+        let link = link(segments, misfit);
+        assert!((link.time_ns(1e9).value - (14e3 + 1e9 / 54.4)).abs() < 1e3);
+        assert!((link.half_size() - 14e3 * 54.4).abs() < 10.0);
+    }
+
+    #[test]
+    fn a_change_of_protocol_is_found() {
+        let cost = |x: f64| if x < 65_536.0 { 2e3 + x / 4.0 } else { 9e3 + x / 50.0 };
+        let points: Vec<(f64, f64)> =
+            (4..26).map(|e| f64::from(1 << e)).map(|x| (x, cost(x))).collect();
+        let (segments, misfit) = fit(&points).unwrap();
+        assert_eq!(segments.len(), 2, "{segments:?}");
+        assert_eq!(segments[1].from_bytes, 65_536.0);
+        assert!(misfit < 1e-6);
+        let link = link(segments, misfit);
+        assert!(link.is_sound());
+        assert!((link.latency_ns() - 2e3).abs() < 1.0 && (link.bandwidth() - 50.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn too_few_sizes_give_nothing() {
+        assert_eq!(fit(&[(1.0, 5.0), (2.0, 6.0), (2.0, 6.1)]), None);
+        assert_eq!(fit(&[(1.0, f64::NAN), (2.0, 0.0)]), None);
+    }
+
+    proptest! {
+        /// Whatever the times, the model's are positive and grow with the size within a segment.
+        #[test]
+        fn times_are_positive(ys in prop::collection::vec(1.0f64..1e9, 3..24)) {
+            let points: Vec<(f64, f64)> =
+                ys.iter().enumerate().map(|(i, y)| (f64::from(1 << i), *y)).collect();
+            if let Some((segments, misfit)) = fit(&points) {
+                let link = link(segments, misfit);
+                prop_assert!(link.is_sound());
+                for (x, _) in &points {
+                    prop_assert!(link.time_ns(*x).value > 0.0 && link.time_ns(*x).low >= 0.0);
+                }
+            }
+        }
+    }
+}

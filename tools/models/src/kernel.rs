@@ -1,0 +1,221 @@
+//! What is known of a kernel's launches on a device: times, geometry, instructions, joules. Every
+//! input may be absent; what is computed of it then says what it lacks.
+
+use crate::device::{Device, name};
+use crate::figure::{Evidence, Figure, Missing};
+use clscope_mix::{Class, Mix, Precision, Space};
+
+/// What the compiler and the launch set aside for work-items and groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Registers of a work-item.
+    pub registers: Option<u64>,
+    /// Bytes of local memory of a group.
+    pub local_bytes: Option<u64>,
+    /// Bytes of private memory of an item that are not in registers.
+    pub private_bytes: Option<u64>,
+    /// Most items that a group may have.
+    pub most_items: Option<u64>,
+}
+
+/// Launches of one kernel; of one size where the caller separated sizes. All figures are of one
+/// launch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kernel {
+    /// Its name, with what separates it from others of the name.
+    pub name: String,
+    /// CL_DEVICE_NAME.
+    pub device: String,
+    /// Compute units of the device, as the runtime states them.
+    pub compute_units: Option<u32>,
+    /// Launches.
+    pub launches: u64,
+    /// Time of all of them, ns.
+    pub total_ns: Option<f64>,
+    /// Mean time, ns.
+    pub time_ns: Option<Figure>,
+    /// What of it is the runtime's own work, ns (`clscope doctor --calibrate`).
+    pub bias_ns: Option<Figure>,
+    /// Work-items; absent where launches differ.
+    pub items: Option<u64>,
+    /// Items of a group; absent where launches differ, or the runtime chose.
+    pub local: Option<u64>,
+    /// Sizes of launches that were seen.
+    pub sizes: usize,
+    /// Instructions, mean over launches where several were counted.
+    pub mix: Option<Mix>,
+    /// Why there is no mix.
+    pub uncounted: Option<String>,
+    /// Floating-point operations as the user states them.
+    pub flop: Option<f64>,
+    /// Bytes of memory as the user states them.
+    pub bytes: Option<f64>,
+    /// What is set aside for it.
+    pub resources: Resources,
+    /// Share of memory's bandwidth in use, from counters, of what they call 100 %.
+    pub dram_share: Option<Figure>,
+    /// Bytes that memory moved, from counters.
+    pub dram_bytes: Option<Figure>,
+    /// Joules.
+    pub joules: Option<Figure>,
+    /// Watts of the floor that the joules stand on.
+    pub floor_watts: Option<Figure>,
+    /// Why there are no joules.
+    pub unmetered: Option<String>,
+}
+
+impl Kernel {
+    /// With the bytes that memory moved, from the share that counters saw and what they read at the
+    /// device's ceiling; as it is where either is not known.
+    #[must_use]
+    pub fn on(mut self, device: &Device) -> Self {
+        let at_ceiling = device.get(name::DRAM_COUNTER).map(|percent| percent.times(0.01));
+        if let (None, Some(share), Some(time), Ok(at_ceiling), Ok(ceiling)) =
+            (self.dram_bytes, self.dram_share, self.time_ns, at_ceiling, device.get(name::DRAM))
+        {
+            self.dram_bytes = Some(share.over(at_ceiling).product(ceiling).product(time));
+        }
+        self
+    }
+
+    /// Groups.
+    #[must_use]
+    pub fn groups(&self) -> Option<u64> {
+        Some(self.items?.div_ceil(self.local.filter(|n| *n > 0)?))
+    }
+
+    /// Time without what is the runtime's own, ns.
+    #[must_use]
+    pub fn work_ns(&self) -> Option<Figure> {
+        let time = self.time_ns?;
+        let Some(bias) = self.bias_ns else { return Some(time) };
+        let value = (time.value - bias.value).max(0.0);
+        Some(Figure {
+            value,
+            low: (time.low - bias.high).max(0.0),
+            high: time.high - bias.low,
+            ..time
+        })
+    }
+
+    /// FLOP of a type.
+    ///
+    /// # Errors
+    /// Where instructions were not counted.
+    pub fn flop_of(&self, precision: Precision) -> Result<Figure, Missing> {
+        let mix = self.counted()?;
+        Ok(Figure::counted(mix.flop(precision)))
+    }
+
+    /// FLOP of all types: counted, else as stated.
+    ///
+    /// # Errors
+    /// Where neither is known.
+    pub fn flop(&self) -> Result<Figure, Missing> {
+        match (&self.mix, self.flop) {
+            (Some(mix), _) => {
+                let sum: u64 = Precision::ALL.iter().map(|p| mix.flop(*p)).sum();
+                Ok(Figure::counted(sum))
+            }
+            (None, Some(flop)) => Ok(Figure::exact(flop, Evidence::Given)),
+            (None, None) => self.counted().map(|_| Figure::counted(0)),
+        }
+    }
+
+    /// The type of most FLOP; single precision where they are only stated.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        let Some(mix) = &self.mix else { return Precision::Single };
+        let most = Precision::ALL.into_iter().max_by_key(|p| mix.flop(*p));
+        most.filter(|p| mix.flop(*p) > 0).unwrap_or(Precision::Single)
+    }
+
+    /// Bytes asked of memory beyond the compute unit: of global, private and generic memory and
+    /// images; caches may serve most of it.
+    ///
+    /// # Errors
+    /// Where they are neither counted nor stated.
+    pub fn requested(&self) -> Result<Figure, Missing> {
+        match (&self.mix, self.bytes) {
+            (Some(mix), _) => {
+                let spaces = [Space::Global, Space::Private, Space::Generic, Space::Image];
+                Ok(Figure::counted(spaces.iter().map(|s| mix.bytes(*s)).sum()))
+            }
+            (None, Some(bytes)) => Ok(Figure::exact(bytes, Evidence::Given)),
+            (None, None) => self.counted().map(|_| Figure::counted(0)),
+        }
+    }
+
+    /// Bytes through local memory.
+    ///
+    /// # Errors
+    /// Where instructions were not counted.
+    pub fn local_traffic(&self) -> Result<Figure, Missing> {
+        Ok(Figure::counted(self.counted()?.bytes(Space::Local)))
+    }
+
+    /// The mix.
+    ///
+    /// # Errors
+    /// Where there is none, with the reason where it is known.
+    pub fn counted(&self) -> Result<&Mix, Missing> {
+        self.mix.as_ref().ok_or_else(|| match &self.uncounted {
+            Some(why) => Missing::new("instructions of the kernel were not counted", why.clone()),
+            None => Missing::mix(),
+        })
+    }
+
+    /// Share of warps' lanes that are at work.
+    #[must_use]
+    pub fn lanes_busy(&self, lanes: Option<u32>) -> Option<f64> {
+        self.mix.as_ref()?.lanes_busy(lanes?)
+    }
+
+    /// Classes by share of all instructions, largest first.
+    #[must_use]
+    pub fn shares(&self) -> Vec<(Class, f64)> {
+        let Some(mix) = &self.mix else { return Vec::new() };
+        let all = mix.total().threads.max(1) as f64;
+        let mut out: Vec<(Class, f64)> =
+            mix.classes.iter().map(|(c, t)| (*c, t.threads as f64 / all)).collect();
+        out.sort_by(|a, b| b.1.total_cmp(&a.1));
+        out
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use clscope_mix::Tally;
+
+    /// A mix of so many threads of each class.
+    pub fn mix(of: &[(Class, u64, u64, u64)]) -> Mix {
+        let mut mix = Mix::default();
+        for &(class, threads, flop, bytes) in of {
+            let warps = Some(threads.div_ceil(32));
+            mix.classes.insert(class, Tally { threads, warps, flop, bytes, predicated: 0 });
+        }
+        mix
+    }
+
+    #[test]
+    fn what_is_stated_stands_in_for_what_is_not_counted() {
+        let mut kernel = Kernel { items: Some(1000), local: Some(64), ..Kernel::default() };
+        assert_eq!(kernel.groups(), Some(16));
+        assert!(kernel.flop().unwrap_err().remedy.contains("--mix"));
+        kernel.uncounted = Some("the program was made from a binary".to_owned());
+        assert!(kernel.requested().unwrap_err().remedy.contains("binary"));
+        kernel.flop = Some(5e6);
+        assert_eq!(kernel.flop().unwrap().evidence, Evidence::Given);
+        kernel.mix = Some(mix(&[
+            (Class::DoubleFma, 100, 200, 0),
+            (Class::LoadGlobal, 50, 0, 400),
+            (Class::LoadLocal, 10, 0, 40),
+        ]));
+        assert_eq!(kernel.flop().unwrap(), Figure::counted(200));
+        assert_eq!(kernel.precision(), Precision::Double);
+        assert_eq!(kernel.requested().unwrap().value, 400.0);
+        assert_eq!(kernel.local_traffic().unwrap().value, 40.0);
+        assert_eq!(kernel.shares()[0].0, Class::DoubleFma);
+    }
+}

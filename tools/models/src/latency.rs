@@ -1,0 +1,310 @@
+//! Latency hiding after Volkov 2016 (Understanding Latency Hiding on GPUs, chapters 3, 4 and 6): how
+//! many warps a compute unit holds, how fast a few of them can be, and what contention adds. Throughputs
+//! are in instructions per cycle and compute unit, latencies in cycles, n in warps of a compute unit.
+
+use crate::kernel::Resources;
+
+/// Alternating accesses to memory and dependent additions, `alpha` of them for each access
+/// (section 4.1).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Workload {
+    /// Latency of an access.
+    pub memory_latency: f64,
+    /// Latency of an addition.
+    pub add_latency: f64,
+    /// Most accesses.
+    pub memory_throughput: f64,
+    /// Most additions.
+    pub add_throughput: f64,
+    /// Most instructions.
+    pub issue_throughput: f64,
+}
+
+/// Latency of memory under load (section 6.4): `a + b x / (c - x)` at throughput `x`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Contention {
+    /// Latency without load.
+    pub a: f64,
+    /// How fast it grows.
+    pub b: f64,
+    /// The throughput that is never reached.
+    pub c: f64,
+}
+
+impl Workload {
+    /// Latency of one turn of a warp that runs alone.
+    #[must_use]
+    pub fn latency(&self, alpha: f64) -> f64 {
+        self.memory_latency + alpha * self.add_latency
+    }
+
+    /// The most accesses that throughputs allow.
+    #[must_use]
+    pub fn throughput_bound(&self, alpha: f64) -> f64 {
+        let add = if alpha > 0.0 { self.add_throughput / alpha } else { f64::INFINITY };
+        self.memory_throughput.min(add).min(self.issue_throughput / (alpha + 1.0))
+    }
+
+    /// Accesses per cycle with `n` warps: `min(n / latency, throughputs)`.
+    #[must_use]
+    pub fn throughput(&self, n: f64, alpha: f64) -> f64 {
+        (n / self.latency(alpha)).min(self.throughput_bound(alpha))
+    }
+
+    /// The same where latency grows with load (section 6.5), by bisection: the throughput `x` at
+    /// which `n` warps of the latency at `x` give `x`.
+    #[must_use]
+    pub fn contended(&self, n: f64, alpha: f64, of: Contention) -> f64 {
+        let most = self.throughput_bound(alpha);
+        let latency = |x: f64| of.a + of.b * x / (of.c - x) + alpha * self.add_latency;
+        let (mut low, mut high) = (0.0, of.c);
+        for _ in 0..200 {
+            let x = f64::midpoint(low, high);
+            // What n warps give falls as x grows.
+            if n / latency(x) > x { low = x } else { high = x }
+        }
+        low.min(most)
+    }
+
+    /// Warps that are needed for the throughput bound.
+    #[must_use]
+    pub fn needed(&self, alpha: f64) -> f64 {
+        self.latency(alpha) * self.throughput_bound(alpha)
+    }
+
+    /// The mix that needs most warps, and how many: where the bound of memory meets the next one.
+    #[must_use]
+    pub fn cusp(&self) -> (f64, f64) {
+        let by_add = self.add_throughput / self.memory_throughput;
+        let by_issue = self.issue_throughput / self.memory_throughput - 1.0;
+        let alpha = by_add.min(by_issue).max(0.0);
+        (alpha, self.needed(alpha))
+    }
+}
+
+/// The resource that a warp keeps busy longest (section 3.6), among (resource, cycles of exclusive
+/// use): warps per cycle are at most 1 over it.
+#[must_use]
+pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
+    of.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// What a compute unit holds at once, of NVIDIA's devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Warps.
+    pub warps: u64,
+    /// Work-groups.
+    pub groups: u64,
+    /// 32-bit registers.
+    pub registers: u64,
+    /// Bytes of local memory.
+    pub local_bytes: u64,
+    /// Bytes of local memory that each group takes beside its own.
+    pub reserved_bytes: u64,
+}
+
+/// Limits of a compute capability: NVIDIA, CUDA C++ Programming Guide, "Technical specifications per
+/// compute capability". `None` for those that the table does not have.
+#[must_use]
+pub fn limits(capability: (u32, u32)) -> Option<Limits> {
+    let of = |warps, groups, kib: u64, reserved_bytes| {
+        Some(Limits { warps, groups, registers: 65_536, local_bytes: kib << 10, reserved_bytes })
+    };
+    match capability {
+        (5, 0) => of(64, 32, 64, 0),
+        (5, 2) | (6, 1) => of(64, 32, 96, 0),
+        (6, 0) => of(64, 32, 64, 0),
+        (7, 0) => of(64, 32, 96, 0),
+        (7, 5) => of(32, 16, 64, 0),
+        (8, 0) => of(64, 32, 164, 1024),
+        (8, 6) => of(48, 16, 100, 1024),
+        (8, 7) => of(48, 16, 164, 1024),
+        (8, 9) => of(48, 24, 100, 1024),
+        (9, 0) | (10, 0) | (10, 3) => of(64, 32, 228, 1024),
+        (12, 0 | 1) => of(48, 24, 100, 1024),
+        _ => None,
+    }
+}
+
+/// What keeps more groups from being resident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limiter {
+    /// Warps (work-items) of a compute unit.
+    Warps,
+    /// Groups of a compute unit.
+    Groups,
+    /// Registers.
+    Registers,
+    /// Local memory.
+    LocalMemory,
+}
+
+impl Limiter {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warps => "work-items",
+            Self::Groups => "work-groups",
+            Self::Registers => "registers",
+            Self::LocalMemory => "local memory",
+        }
+    }
+}
+
+/// How much of a compute unit a kernel can fill.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Occupancy {
+    /// Groups resident at once.
+    pub groups: u64,
+    /// Warps resident at once.
+    pub warps: u64,
+    /// Of the most that a unit holds.
+    pub share: f64,
+    /// What limits it.
+    pub limiter: Limiter,
+    /// Registers are not known: there may be fewer.
+    pub at_most: bool,
+}
+
+/// Occupancy of a kernel in groups of `local` items. `None` where a group does not fit at all.
+#[must_use]
+pub fn occupancy(of: Limits, lanes: u64, local: u64, resources: Resources) -> Option<Occupancy> {
+    let warps_of_group = local.div_ceil(lanes.max(1)).max(1);
+    // Registers are set aside for warps in units of 256 (CUDA occupancy calculator).
+    let by_registers = resources.registers.filter(|r| *r > 0).map(|r| {
+        let of_warp = (r * lanes).div_ceil(256) * 256;
+        of.registers / (of_warp * warps_of_group)
+    });
+    let by_local =
+        resources.local_bytes.filter(|b| *b > 0).map(|b| of.local_bytes / (b + of.reserved_bytes));
+    let all = [
+        (Limiter::Warps, Some(of.warps / warps_of_group)),
+        (Limiter::Groups, Some(of.groups)),
+        (Limiter::Registers, by_registers),
+        (Limiter::LocalMemory, by_local),
+    ];
+    let (limiter, groups) =
+        all.into_iter().filter_map(|(l, n)| Some((l, n?))).min_by_key(|(_, n)| *n)?;
+    (groups > 0).then(|| Occupancy {
+        groups,
+        warps: groups * warps_of_group,
+        share: (groups * warps_of_group) as f64 / of.warps as f64,
+        limiter,
+        at_most: resources.registers.is_none(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Volkov 2016, table 4.1.
+    const fn gpu(
+        memory_latency: f64,
+        mem: f64,
+        add_latency: f64,
+        add: f64,
+        issue: f64,
+    ) -> Workload {
+        Workload {
+            memory_latency,
+            add_latency,
+            memory_throughput: mem,
+            add_throughput: add,
+            issue_throughput: issue,
+        }
+    }
+    const G80: Workload = gpu(444.0, 0.0268, 20.0, 0.25, 0.5);
+    const GT200: Workload = gpu(434.0, 0.0277, 24.0, 0.25, 0.5);
+    const FERMI: Workload = gpu(513.0, 0.0599, 18.0, 1.0, 1.0);
+    const KEPLER: Workload = gpu(301.0, 0.1338, 9.0, 4.0, 4.0);
+    const MAXWELL: Workload = gpu(368.0, 0.0814, 6.0, 4.0, 4.0);
+
+    fn near(a: f64, b: f64, within: f64) -> bool {
+        (a - b).abs() <= within
+    }
+
+    #[test]
+    fn warps_needed_as_in_chapter_4() {
+        // Section 4.3: 24 warps for arithmetic, 30 for memory on Maxwell.
+        assert!(near(MAXWELL.add_latency * MAXWELL.add_throughput, 24.0, 0.01));
+        assert!(near(MAXWELL.needed(0.0), 30.0, 0.05));
+        // The cusp: both needs at once.
+        for (gpu, alpha, warps) in [
+            (G80, 9.25, 16.9),
+            (GT200, 9.0, 18.0),
+            (FERMI, 15.75, 47.6),
+            (KEPLER, 29.0, 74.9),
+            (MAXWELL, 48.25, 53.4),
+        ] {
+            let (at, needed) = gpu.cusp();
+            assert!(near(at, alpha, 0.15) && near(needed, warps, 0.25), "{at} {needed}");
+        }
+        // Table 4.2 for Kepler at alpha 32 and 64 warps: 111.3 additions a cycle.
+        assert!(near(32.0 * 32.0 * KEPLER.throughput(64.0, 32.0), 111.3, 0.1));
+    }
+
+    #[test]
+    fn the_worksheet_of_table_3_4() {
+        let of =
+            [("cores", 25.0), ("sfu", 5.0), ("shared", 30.0), ("memory", 184.5), ("issue", 36.25)];
+        let (resource, cycles) = tightest(&of).unwrap();
+        assert_eq!(resource, "memory");
+        assert!(near(1.0 / cycles, 0.00542, 0.000_005));
+    }
+
+    #[test]
+    fn contention_of_table_6_5() {
+        // Kepler: 300 + 32 x / (0.1477 - x) + 9 alpha.
+        let of = Contention { a: 300.0, b: 32.0, c: 0.1477 };
+        for alpha in [0.0, 8.0, 32.0] {
+            for n in [1.0, 8.0, 32.0, 64.0] {
+                let x = KEPLER.contended(n, alpha, of);
+                let latency = of.a + of.b * x / (of.c - x) + 9.0 * alpha;
+                let free = n / latency;
+                let most = KEPLER.throughput_bound(alpha);
+                assert!(near(x, free, 1e-9) || near(x, most, 1e-12) && free >= most, "{n} {alpha}");
+                assert!(x <= KEPLER.throughput(n, alpha) * (301.0 / 300.0), "{n} {alpha}");
+            }
+        }
+    }
+
+    #[test]
+    fn occupancy_names_what_limits_it() {
+        let h200 = limits((9, 0)).unwrap();
+        let with = |registers, local_bytes| Resources {
+            registers: Some(registers),
+            local_bytes: Some(local_bytes),
+            ..Resources::default()
+        };
+        // 16x16 items, 32 registers, 2 KiB: full (64 of 64 warps).
+        let full = occupancy(h200, 32, 256, with(32, 2052)).unwrap();
+        assert_eq!((full.warps, full.limiter, full.at_most), (64, Limiter::Warps, false));
+        let registers = occupancy(h200, 32, 256, with(128, 0)).unwrap();
+        assert_eq!((registers.warps, registers.limiter), (16, Limiter::Registers));
+        let local = occupancy(h200, 32, 64, with(16, 48 << 10)).unwrap();
+        assert_eq!((local.groups, local.limiter), (4, Limiter::LocalMemory));
+        let small = occupancy(h200, 32, 32, Resources::default()).unwrap();
+        assert_eq!((small.warps, small.limiter, small.at_most), (32, Limiter::Groups, true));
+        assert_eq!(occupancy(h200, 32, 1024, with(255, 0)), None, "it cannot be launched");
+        assert_eq!(limits((99, 0)), None);
+    }
+
+    proptest! {
+        /// More warps are never slower, more additions for each access never faster, and contention
+        /// never helps.
+        #[test]
+        fn throughput_is_monotone(n in 1.0f64..128.0, alpha in 0.0f64..500.0, more in 0.0f64..64.0) {
+            let of = Contention { a: 372.0, b: 22.0, c: 0.085 };
+            for gpu in [G80, GT200, FERMI, KEPLER, MAXWELL] {
+                prop_assert!(gpu.throughput(n + more, alpha) >= gpu.throughput(n, alpha));
+                prop_assert!(gpu.throughput(n, alpha + more) <= gpu.throughput(n, alpha) + 1e-15);
+                prop_assert!(gpu.contended(n + more, alpha, of) >= gpu.contended(n, alpha, of) - 1e-9);
+                prop_assert!(gpu.throughput(n, alpha) <= gpu.throughput_bound(alpha));
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Models of OpenCL devices: how long a kernel must take at least and why, what its joules are for,
+//! what transfers and idle time cost, and what a change would do. Values in, values out: everything
+//! that is computed has an interval and says on what evidence it rests; what cannot be computed is an
+//! error that names the missing input and how to get it.
+//!
+//! Refuses to measure (`clscope-microbench` does), to print and to open files.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`figure`] | a number with its interval and its evidence; what is missing |
+//! | [`device`] | parameters of a device: what `clscope bench model` measures and keeps |
+//! | [`kernel`] | what is known of a kernel's launches |
+//! | [`roofline`] | bounds of throughput, and the roofline of a trace |
+//! | [`latency`] | latency hiding: occupancy, latency bounds, contention |
+//! | [`waves`] | work-groups in waves, and the last one |
+//! | [`energy`] | joules by class of instruction |
+//! | [`hockney`] | transfers: latency and bandwidth, two segments |
+//! | [`idle`] | operating states and how long they are held |
+//! | [`predict`] | time and joules of a changed launch |
+//! | [`facts`] | a trace as inputs of the models |
+//! | [`explain`] | what all of them say of a trace, as a value |
+#![forbid(unsafe_code)]
+
+pub mod device;
+pub mod energy;
+pub mod explain;
+pub mod facts;
+pub mod figure;
+pub mod hockney;
+pub mod idle;
+pub mod kernel;
+pub mod latency;
+pub mod predict;
+pub mod roofline;
+pub mod waves;
+
+pub use device::Device;
+pub use figure::{Evidence, Figure, Missing};
+pub use kernel::Kernel;

@@ -1,0 +1,383 @@
+//! Time and joules of a launch that is not the one that was measured: of another size, in other
+//! groups, at another clock, on another device. Scales what was measured by what the models say of
+//! both; the interval holds every resource that could be the limit. Refuses where neither a
+//! measurement nor a model stands behind a figure.
+
+use crate::device::{Device, name};
+use crate::energy;
+use crate::figure::{Evidence, Figure, Missing};
+use crate::kernel::Kernel;
+use crate::latency;
+use crate::roofline::{Bounds, Resource, bounds};
+use crate::waves;
+use clscope_mix::Mix;
+use serde::Serialize;
+
+/// What is to be different.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Change<'d> {
+    /// Items of a group.
+    pub local: Option<u64>,
+    /// Work-items, as a multiple of those that were launched; work grows alike.
+    pub scale: Option<f64>,
+    /// Clock of the compute units, MHz.
+    pub clock_mhz: Option<f64>,
+    /// The device.
+    pub device: Option<&'d Device>,
+}
+
+/// What is predicted of one launch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Prediction {
+    /// The kernel.
+    pub kernel: String,
+    /// Measured time of a launch.
+    #[serde(rename = "measured_time_ns")]
+    pub measured_ns: Figure,
+    /// Predicted.
+    #[serde(rename = "time_ns")]
+    pub ns: Figure,
+    /// Measured joules; null where there are none.
+    pub measured_joules: Option<Figure>,
+    /// Predicted; null with the reason in `missing`.
+    pub joules: Option<Figure>,
+    /// How it was computed, a sentence each.
+    pub reasons: Vec<String>,
+    /// What would narrow it, or give what is null.
+    pub missing: Vec<Missing>,
+}
+
+/// Waves of groups on a device, where its limits are known.
+fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
+    let units = device.map(|d| d.compute_units).or(kernel.compute_units)?;
+    let resident = device
+        .and_then(|d| {
+            let limits = latency::limits(d.capability?)?;
+            latency::occupancy(limits, u64::from(d.lanes?), kernel.local?, kernel.resources)
+        })
+        .map_or(1, |o| o.groups);
+    waves::waves(kernel.groups()?, u64::from(units) * resident)
+}
+
+fn scaled(mix: &Mix, by: f64) -> Mix {
+    let mut out = mix.clone();
+    let times = |n: u64| (n as f64 * by).round() as u64;
+    for tally in out.classes.values_mut() {
+        tally.threads = times(tally.threads);
+        tally.warps = tally.warps.map(times);
+        tally.flop = times(tally.flop);
+        tally.bytes = times(tally.bytes);
+        tally.predicated = times(tally.predicated);
+    }
+    out
+}
+
+/// The kernel as it would be launched.
+fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
+    let mut of = kernel.clone();
+    if let Some(local) = change.local {
+        of.local = Some(local);
+    }
+    if let Some(by) = change.scale {
+        of.items = of.items.map(|n| (n as f64 * by).round().max(1.0) as u64);
+        of.mix = of.mix.as_ref().map(|m| scaled(m, by));
+        of.flop = of.flop.map(|f| f * by);
+        of.bytes = of.bytes.map(|b| b * by);
+        of.dram_bytes = of.dram_bytes.map(|b| b.times(by));
+    }
+    of
+}
+
+/// A device with its compute units at another clock: all but memory follows.
+fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
+    let now = device.get(name::CLOCK)?.value;
+    let by = mhz / now;
+    let mut out = device.clone();
+    for (key, p) in &mut out.parameters {
+        let faster = key.starts_with("rate.")
+            || [name::L1, name::L2, name::LOCAL, name::CLOCK].contains(&key.as_str());
+        let slower = key.starts_with("latency.") && key != name::LATENCY_MEMORY
+            || key.starts_with("issue.")
+            || key == name::GROUP;
+        let factor = match (faster, slower) {
+            (true, _) => by,
+            (_, true) => by.recip(),
+            _ => continue,
+        };
+        (p.value, p.low, p.high) = (p.value * factor, p.low * factor, p.high * factor);
+    }
+    Ok(out)
+}
+
+/// How times change from one set of bounds to another: by the binding ones, with the smallest and
+/// the largest change of any resource in the interval.
+fn ratio(before: &Bounds, after: &Bounds) -> Option<(Figure, Resource)> {
+    let (old, new) = (before.binding()?, after.binding()?);
+    let value = new.ns.value / old.ns.value;
+    let each = after.bounds.iter().filter_map(|b| {
+        let old = before.of(b.resource)?.ns.value;
+        // What is far below the binding bound does not decide.
+        (b.ns.value >= 0.2 * new.ns.value && old > 0.0).then(|| b.ns.value / old)
+    });
+    let (low, high) = each.fold((value, value), |(l, h), r| (l.min(r), h.max(r)));
+    Some((Figure::new(value, low, high, Evidence::Modelled), new.resource))
+}
+
+/// Predicts a launch.
+///
+/// # Errors
+/// Where the kernel was not timed, or the change needs what is not known.
+pub fn predict(
+    kernel: &Kernel,
+    device: Option<&Device>,
+    change: &Change<'_>,
+) -> Result<Prediction, Missing> {
+    let measured = kernel.time_ns.ok_or_else(|| {
+        Missing::new("its launches were not timed", "`clscope record` with device timing")
+    })?;
+    let mut reasons = Vec::new();
+    let mut missing = Vec::new();
+    let after_device = match (change.device, change.clock_mhz, device) {
+        (on, Some(mhz), own) => {
+            let of = on.or(own).ok_or_else(|| Missing::device(&kernel.device))?;
+            reasons.push(format!("all but memory follows the clock, to {mhz} MHz"));
+            Some(clocked(of, mhz)?)
+        }
+        (Some(on), None, _) => Some(on.clone()),
+        (None, None, own) => own.cloned(),
+    };
+    let moved = change.device.is_some() || change.clock_mhz.is_some();
+    if change.local.is_some() && (kernel.items.is_none() || kernel.local.is_none()) {
+        return Err(Missing::new(
+            "launches of the kernel differ in size, or the runtime chose the size of groups",
+            "name one size with --by ndrange, as `KERNEL [2048x2048]`",
+        ));
+    }
+    let of = changed(kernel, change);
+    let overhead = device.and_then(|d| d.get(name::LAUNCH).ok());
+    let work = |t: Figure| overhead.map_or(t.value, |o| (t.value - o.value).max(0.05 * t.value));
+    let mut time = Figure { value: work(measured), ..measured };
+    (time.low, time.high) = (measured.low.min(time.value), measured.high);
+    let modelled =
+        device.zip(after_device.as_ref()).map(|(d, a)| (bounds(kernel, d), bounds(&of, a)));
+    let by_bounds = modelled.as_ref().and_then(|(before, after)| {
+        // A bound that is but the launch's own cost says nothing of work.
+        let says = |b: &Bounds| b.binding().is_some_and(|b| b.resource != Resource::Launch);
+        (says(before) && says(after)).then(|| ratio(before, after)).flatten()
+    });
+    match by_bounds {
+        Some((factor, resource)) => {
+            reasons.push(format!(
+                "the longest bound is {} and changes by {:.3}",
+                resource.name(),
+                factor.value
+            ));
+            time = time.product(factor).widened(0.1);
+        }
+        None if moved => {
+            return Err(match device {
+                None => Missing::device(&kernel.device),
+                Some(_) => kernel.counted().err().unwrap_or_else(Missing::mix),
+            });
+        }
+        None => {
+            let by = change.scale.unwrap_or(1.0);
+            reasons.push(format!("time grows with the work-items, by {by:.3}"));
+            // It may as well be latency that does not grow until the device is full.
+            let factor = Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled);
+            time = time.product(factor);
+            missing.extend(kernel.counted().err());
+            missing.extend(device.is_none().then(|| Missing::device(&kernel.device)));
+        }
+    }
+    if let (Some(old), Some(new)) = (in_waves(kernel, device), in_waves(&of, after_device.as_ref()))
+        && (old.lost - new.lost).abs() > 1e-3
+    {
+        let by = (1.0 - old.lost) / (1.0 - new.lost);
+        reasons.push(format!(
+            "the last wave of groups is {:.0} % full instead of {:.0} %",
+            new.last * 100.0,
+            old.last * 100.0
+        ));
+        // Full waves need not take alike: the change is between none and all of it.
+        time = time.product(Figure::new(by, by.min(1.0), by.max(1.0), Evidence::Modelled));
+    }
+    if let Some((before, after)) = &modelled
+        && let (Some(old), Some(new)) = (before.occupancy, after.occupancy)
+        && old.warps != new.warps
+    {
+        reasons.push(format!("{} warps fit instead of {}", new.warps, old.warps));
+        let fewer = old.warps as f64 / new.warps as f64;
+        // Between no effect (throughput is the limit) and all of it (latency is).
+        time = Figure { low: time.low * fewer.min(1.0), high: time.high * fewer.max(1.0), ..time };
+    }
+    let after_overhead = after_device.as_ref().and_then(|d| d.get(name::LAUNCH).ok());
+    if overhead.is_some()
+        && let Some(o) = after_overhead
+    {
+        time = time.plus(o);
+    }
+    let ns = time.modelled();
+    let joules =
+        joules(kernel, &of, device, after_device.as_ref(), change, (measured, ns), &mut reasons);
+    let joules = joules.map_err(|why| missing.push(why)).ok();
+    Ok(Prediction {
+        kernel: kernel.name.clone(),
+        measured_ns: measured,
+        ns,
+        measured_joules: kernel.joules,
+        joules,
+        reasons,
+        missing,
+    })
+}
+
+/// The floor for the new time, and what is above it by the energy model of both, or by the work.
+fn joules(
+    kernel: &Kernel,
+    of: &Kernel,
+    device: Option<&Device>,
+    after: Option<&Device>,
+    change: &Change<'_>,
+    (before_ns, after_ns): (Figure, Figure),
+    reasons: &mut Vec<String>,
+) -> Result<Figure, Missing> {
+    let model = |d: Option<&Device>| d.and_then(|d| d.energy.clone());
+    let by_model = |k: &Kernel, d: Option<&Device>, ns: Figure| {
+        let (mix, m) = (k.mix.as_ref()?, model(d)?);
+        let units = f64::from(d?.compute_units);
+        let busy = k.groups().map_or(units, |g| units.min(g as f64));
+        // Without counters, memory is taken to move nothing beyond what caches are asked for.
+        let bytes = k.dram_bytes.map_or(0.0, |b| b.value);
+        let seconds = ns.value * 1e-9;
+        Some(m.joules(&energy::amounts(mix, seconds, busy, bytes), seconds).0)
+    };
+    let (old, new) = (by_model(kernel, device, before_ns), by_model(of, after, after_ns));
+    let doubt = (after_ns.high / after_ns.value - 1.0).max(1.0 - after_ns.low / after_ns.value);
+    if change.clock_mhz.is_some() {
+        return Err(Missing::new(
+            "joules at another clock are not known, since voltage follows the clock",
+            "record at that clock",
+        ));
+    }
+    match (kernel.joules, old, new) {
+        (Some(measured), Some(old), Some(new)) if old.value > 0.0 => {
+            reasons.push("joules change as the energy model says".to_owned());
+            let factor = new.value / old.value;
+            Ok(measured.times(factor).modelled().widened(doubt.min(1.0)))
+        }
+        (None, _, Some(new)) => {
+            reasons.push("joules are the energy model's, without a measurement".to_owned());
+            Ok(new.widened(doubt.min(1.0)))
+        }
+        (Some(measured), ..) if change.device.is_none() => {
+            let floor = kernel.floor_watts.ok_or_else(|| {
+                Missing::new(
+                    "the floor's watts are not known",
+                    "record with idle time before and after",
+                )
+            })?;
+            let idle = floor.value * before_ns.value * 1e-9;
+            let dynamic = (measured.value - idle).max(0.0) * change.scale.unwrap_or(1.0);
+            let value = dynamic + floor.value * after_ns.value * 1e-9;
+            reasons.push("what is above the floor grows with the work-items".to_owned());
+            let sides = measured.value / measured.low.max(1e-300) - 1.0;
+            Ok(Figure::exact(value, Evidence::Modelled)
+                .widened(sides.clamp(0.0, 1.0).hypot(doubt.min(1.0))))
+        }
+        _ => Err(match (&kernel.unmetered, model(after).is_some()) {
+            (_, true) => kernel.counted().err().unwrap_or_else(Missing::mix),
+            (Some(why), _) => Missing::new("joules of the kernel are not known", why.clone()),
+            _ => Missing::new(
+                "joules by class of instruction are not known",
+                "`clscope bench model` on a machine with a power sensor",
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::round;
+    use crate::kernel::tests::mix;
+    use clscope_mix::Class;
+
+    fn kernel() -> Kernel {
+        Kernel {
+            name: "k".to_owned(),
+            device: "Round".to_owned(),
+            compute_units: Some(10),
+            launches: 5,
+            time_ns: Some(Figure::new(102e3, 101e3, 103e3, Evidence::Measured)),
+            items: Some(64 * 1000),
+            local: Some(64),
+            mix: Some(mix(&[(Class::LoadGlobal, 2_500_000, 0, 10_000_000)])),
+            dram_bytes: Some(Figure::exact(1e7, Evidence::Measured)),
+            ..Kernel::default()
+        }
+    }
+
+    #[test]
+    fn twice_the_work_takes_twice_as_long_beyond_the_launch() {
+        let device = round();
+        let change = Change { scale: Some(2.0), ..Change::default() };
+        let p = predict(&kernel(), Some(&device), &change).unwrap();
+        assert!((p.ns.value - 202e3).abs() < 1.0, "{p:?}");
+        assert!(p.ns.low < 202e3 && 202e3 < p.ns.high && p.ns.evidence == Evidence::Modelled);
+        assert!(p.joules.is_none() && p.missing.iter().any(|m| m.what.contains("joules")), "{p:?}");
+    }
+
+    #[test]
+    fn another_device_and_another_clock_move_the_bound_that_binds() {
+        let device = round();
+        let mut fast = round();
+        fast.put(name::DRAM, Figure::exact(400.0, Evidence::Measured), "GB/s", "test");
+        let on = Change { device: Some(&fast), ..Change::default() };
+        let p = predict(&kernel(), Some(&device), &on).unwrap();
+        assert!((p.ns.value - 27e3).abs() < 1.0, "{p:?}");
+        let slower = Change { clock_mhz: Some(500.0), ..Change::default() };
+        assert!(predict(&kernel(), Some(&device), &slower).is_err(), "the clock is not known");
+        let mut clocked = round();
+        clocked.put(name::CLOCK, Figure::exact(1000.0, Evidence::Measured), "MHz", "test");
+        let p = predict(&kernel(), Some(&clocked), &slower).unwrap();
+        assert!((p.ns.value - 102e3).abs() < 1.0, "memory does not follow: {p:?}");
+        assert!(predict(&kernel(), None, &on).is_err());
+    }
+
+    #[test]
+    fn without_mix_or_device_only_size_can_change() {
+        let bare = Kernel { mix: None, dram_bytes: None, ..kernel() };
+        let change = Change { scale: Some(4.0), ..Change::default() };
+        let p = predict(&bare, None, &change).unwrap();
+        assert!((p.ns.value - 408e3).abs() < 1.0 && p.ns.low <= 102e3, "{p:?}");
+        assert_eq!(p.missing.len(), 3, "{p:?}");
+        let untimed = Kernel { time_ns: None, ..kernel() };
+        assert!(predict(&untimed, None, &change).is_err());
+    }
+
+    #[test]
+    fn joules_follow_the_floor_and_the_work() {
+        let kernel = Kernel {
+            joules: Some(Figure::new(0.03, 0.029, 0.031, Evidence::Measured)),
+            floor_watts: Some(Figure::exact(100.0, Evidence::Measured)),
+            ..kernel()
+        };
+        let change = Change { scale: Some(2.0), ..Change::default() };
+        let joules = predict(&kernel, Some(&round()), &change).unwrap().joules.unwrap();
+        // Above the floor 0.0198 J, twice; floor 100 W for 202 us.
+        assert!((joules.value - (2.0 * 0.0198 + 0.0202)).abs() < 1e-6, "{joules:?}");
+    }
+
+    #[test]
+    fn a_fuller_last_wave_is_faster() {
+        // 1000 groups of 64 on 10 units: 100 waves of one group a unit; 1001 would need 101.
+        let mut kernel = kernel();
+        kernel.items = Some(64 * 1001);
+        let change = Change { local: Some(128), ..Change::default() };
+        let p = predict(&kernel, Some(&round()), &change).unwrap();
+        assert!(p.ns.low <= p.ns.value && p.ns.value <= p.ns.high, "{p:?}");
+        assert!(p.reasons.iter().any(|r| r.contains("last wave")), "{p:?}");
+    }
+}

@@ -1,0 +1,480 @@
+//! Bounds of throughput: what each resource needs at least for what a kernel does, by the device's
+//! measured ceilings; and the roofline of a trace (Williams, Waterman and Patterson 2009; hierarchical
+//! after Yang, Kurth and Williams 2020; of energy after Choi et al. 2013). Refuses to draw.
+
+use crate::device::{Device, name};
+use crate::figure::{Evidence, Figure, Missing};
+use crate::kernel::Kernel;
+use crate::latency::{self, Occupancy};
+use clscope_mix::{Class, Precision};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What can be the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Resource {
+    /// What a launch costs without any work.
+    Launch,
+    /// Issuing instructions.
+    Issue,
+    /// Arithmetic on 16 bits.
+    Fp16,
+    /// Arithmetic on 32 bits.
+    Fp32,
+    /// Arithmetic on 64 bits.
+    Fp64,
+    /// Special functions.
+    Special,
+    /// Local memory.
+    LocalMemory,
+    /// The nearest cache, by bytes that were asked for.
+    Cache,
+    /// Memory, by bytes that counters saw.
+    Memory,
+    /// Memory, if caches served nothing.
+    MemoryIfMissed,
+    /// Waiting for one instruction after another with the warps that fit.
+    Latency,
+}
+
+impl Resource {
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launching",
+            Self::Issue => "instruction issue",
+            Self::Fp16 => "FP16 arithmetic",
+            Self::Fp32 => "FP32 arithmetic",
+            Self::Fp64 => "FP64 arithmetic",
+            Self::Special => "special functions",
+            Self::LocalMemory => "local memory",
+            Self::Cache => "the nearest cache",
+            Self::Memory => "memory",
+            Self::MemoryIfMissed => "memory if caches served nothing",
+            Self::Latency => "latency",
+        }
+    }
+
+    const fn of(precision: Precision) -> Self {
+        match precision {
+            Precision::Half => Self::Fp16,
+            Precision::Single => Self::Fp32,
+            Precision::Double => Self::Fp64,
+        }
+    }
+}
+
+/// The least time that one resource needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Bound {
+    /// Which.
+    pub resource: Resource,
+    /// Nanoseconds of a launch.
+    #[serde(rename = "time_ns")]
+    pub ns: Figure,
+    /// The launch cannot be faster, whatever caches do and instructions wait for. Where false, it
+    /// holds under the condition that the resource's name says.
+    pub certain: bool,
+}
+
+/// All bounds of a kernel.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bounds {
+    /// Longest first.
+    pub bounds: Vec<Bound>,
+    /// What would give further ones.
+    pub missing: Vec<Missing>,
+    /// How many warps fit, on devices whose limits are known.
+    pub occupancy: Option<Occupancy>,
+}
+
+impl Bounds {
+    /// The certain bound that needs longest.
+    #[must_use]
+    pub fn binding(&self) -> Option<&Bound> {
+        self.bounds.iter().find(|b| b.certain)
+    }
+
+    /// One by its resource.
+    #[must_use]
+    pub fn of(&self, resource: Resource) -> Option<&Bound> {
+        self.bounds.iter().find(|b| b.resource == resource)
+    }
+}
+
+/// Share of the device's compute units that a launch can use: a group runs on one of them.
+fn units_used(kernel: &Kernel, device: &Device) -> f64 {
+    let units = f64::from(device.compute_units.max(1));
+    kernel.groups().map_or(1.0, |groups| (groups as f64 / units).min(1.0))
+}
+
+/// FLOP of a type by its operations: 2 a fused multiply-add, 1 each other.
+fn arithmetic(
+    kernel: &Kernel,
+    device: &Device,
+    precision: Precision,
+) -> Result<Option<Figure>, Missing> {
+    let fma = |device: &Device| device.get(&name::rate(precision, "fma"));
+    let Some(mix) = &kernel.mix else {
+        // Stated FLOP are of the type that the kernel is said to be of.
+        let stated = kernel.flop.filter(|_| kernel.precision() == precision);
+        return stated
+            .map(|f| Ok(Figure::exact(f, Evidence::Given).over(fma(device)?)))
+            .transpose();
+    };
+    let fused = match precision {
+        Precision::Half => Class::HalfFma,
+        Precision::Single => Class::SingleFma,
+        Precision::Double => Class::DoubleFma,
+    };
+    let all = mix.flop(precision);
+    if all == 0 {
+        return Ok(None);
+    }
+    let of_fma = mix.classes.get(&fused).map_or(0, |t| t.flop);
+    let rate = fma(device)?;
+    // Where no rate of single operations was measured, that of fused ones bounds them all the same.
+    let single = device.get(&name::rate(precision, "add")).unwrap_or(rate);
+    let time = Figure::counted(of_fma).over(rate);
+    let rest = Figure::counted(all - of_fma);
+    Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
+}
+
+/// Time of issuing all instructions by the measured cost of each class, ns; classes without a cost
+/// are left out, which keeps it a lower bound.
+fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
+    let units = f64::from(device.compute_units.max(1));
+    let mut sum: Option<Figure> = None;
+    for (class, tally) in &kernel.mix.as_ref()?.classes {
+        let Ok(cost) = device.get(&name::issue(*class)) else { continue };
+        let part = cost.times(tally.warps? as f64 / units);
+        sum = Some(sum.map_or(part, |s| s.plus(part)));
+    }
+    sum
+}
+
+/// Time if every instruction waited for the one before, with the warps that fit, ns.
+fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
+    let mix = kernel.mix.as_ref()?;
+    let items = kernel.items?;
+    let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
+    let warps = items.div_ceil(lanes).max(1) as f64;
+    let add = device.get(name::LATENCY_ADD).ok()?;
+    let of = |n: &str| device.get(n).unwrap_or(add);
+    let mut one = Figure::exact(0.0, Evidence::Modelled);
+    for (class, tally) in &mix.classes {
+        let latency = match class.memory() {
+            Some(clscope_mix::Space::Local) => of(name::LATENCY_LOCAL),
+            Some(clscope_mix::Space::Constant) => add,
+            Some(_) => of(name::LATENCY_MEMORY),
+            None if class.family() == clscope_mix::Family::Special => of(name::LATENCY_SPECIAL),
+            None => add,
+        };
+        let issued = tally.warps.unwrap_or(tally.threads) as f64;
+        one = one.plus(latency.times(issued / warps));
+    }
+    let units = f64::from(device.compute_units.max(1));
+    let resident = occupancy.map_or(1.0, |o| o.warps as f64).min((warps / units).max(1.0));
+    let rounds = (warps / (units * resident)).max(1.0);
+    let all = one.times(rounds).modelled();
+    // Nothing waits where nothing depends: this is the most, not the least.
+    Some(Figure { low: 0.0, ..all })
+}
+
+/// Bounds of a kernel by a device's parameters.
+#[must_use]
+pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
+    let mut out = Bounds::default();
+    let mut missing = BTreeSet::new();
+    let mut add = |resource, ns: Result<Option<Figure>, Missing>, certain: bool| match ns {
+        Ok(Some(ns)) if ns.value > 0.0 => {
+            out.bounds.push(Bound { resource, ns: ns.modelled(), certain })
+        }
+        Ok(_) => {}
+        Err(why) => drop(missing.insert(why)),
+    };
+    let used = units_used(kernel, device);
+    add(Resource::Launch, device.get(name::LAUNCH).map(Some), true);
+    if kernel.mix.is_some() || kernel.flop.is_some() {
+        for precision in Precision::ALL {
+            let time =
+                arithmetic(kernel, device, precision).map(|t| t.map(|t| t.times(1.0 / used)));
+            add(Resource::of(precision), time, true);
+        }
+    } else if let Err(why) = kernel.counted() {
+        add(Resource::Fp32, Err(why), true);
+    }
+    if let Some(mix) = &kernel.mix {
+        let special: u64 = mix
+            .classes
+            .iter()
+            .filter(|(c, _)| c.family() == clscope_mix::Family::Special)
+            .map(|(_, t)| t.threads)
+            .sum();
+        if special > 0 {
+            let rate = device.get(name::SPECIAL);
+            add(
+                Resource::Special,
+                rate.map(|r| Some(Figure::counted(special).over(r).times(1.0 / used))),
+                true,
+            );
+        }
+        add(Resource::Issue, Ok(issue(kernel, device).map(|t| t.times(1.0 / used))), true);
+        let local = Figure::counted(mix.bytes(clscope_mix::Space::Local));
+        if local.value > 0.0 {
+            let rate = device.get(name::LOCAL);
+            add(Resource::LocalMemory, rate.map(|r| Some(local.over(r).times(1.0 / used))), true);
+        }
+    }
+    if let Ok(bytes) = kernel.requested()
+        && bytes.value > 0.0
+    {
+        let cache = device.get(name::L1).or_else(|_| device.get(name::L2));
+        add(Resource::Cache, cache.map(|r| Some(bytes.over(r).times(1.0 / used))), true);
+        if kernel.dram_bytes.is_none() {
+            add(
+                Resource::MemoryIfMissed,
+                device.get(name::DRAM).map(|r| Some(bytes.over(r))),
+                false,
+            );
+        }
+    }
+    if let Some(bytes) = kernel.dram_bytes {
+        add(Resource::Memory, device.get(name::DRAM).map(|r| Some(bytes.over(r))), true);
+    }
+    let occupancy = device.capability.and_then(latency::limits).and_then(|limits| {
+        let lanes = u64::from(device.lanes?);
+        latency::occupancy(limits, lanes, kernel.local?, kernel.resources)
+    });
+    add(Resource::Latency, Ok(waiting(kernel, device, occupancy)), false);
+    out.bounds.sort_by(|a, b| b.ns.value.total_cmp(&a.ns.value));
+    out.missing = missing.into_iter().collect();
+    out.occupancy = occupancy;
+    out
+}
+
+/// A ceiling.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Roof {
+    /// What it is of: `DRAM`, `L2`, `L1`, `local memory`, `FP32 FMA`, ...
+    pub name: String,
+    /// `bandwidth` (GB/s) or `rate` (GFLOP/s).
+    pub kind: &'static str,
+    /// In GB/s or GFLOP/s.
+    pub value: Figure,
+}
+
+/// A kernel's place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Point {
+    /// The kernel.
+    pub kernel: String,
+    /// Which bytes its intensity is over: `requested` of memory, or moved by `dram`.
+    pub bytes: &'static str,
+    /// The type of most of its operations.
+    pub precision: &'static str,
+    /// FLOP per byte.
+    pub intensity: Figure,
+    /// GFLOP/s, or GFLOP/J of the energy roofline.
+    pub rate: Figure,
+    /// Of the time of all kernels.
+    pub share: Option<f64>,
+    /// The roof above it at its intensity, in the unit of `rate`, and how much of it is reached.
+    pub roof: Option<f64>,
+    /// `rate` over `roof`.
+    pub reached: Option<f64>,
+}
+
+/// A curve of the energy roofline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Curve {
+    /// What it is of.
+    pub name: String,
+    /// (FLOP per byte, GFLOP/J).
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A roofline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Roofline {
+    /// The device.
+    pub device: String,
+    /// `GFLOP/s` or `GFLOP/J`.
+    pub unit: &'static str,
+    /// Ceilings; of the energy roofline none.
+    pub roofs: Vec<Roof>,
+    /// Of the energy roofline.
+    pub curves: Vec<Curve>,
+    /// Kernels, longest first.
+    pub points: Vec<Point>,
+    /// What is not drawn, and why.
+    pub missing: Vec<Missing>,
+}
+
+const LEVELS: [(&str, &str); 3] = [("L1", name::L1), ("L2", name::L2), ("DRAM", name::DRAM)];
+
+/// The roofline of kernels on a device, of energy where `energy` says so. Without the device's
+/// parameters it has points and no roofs.
+#[must_use]
+pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Roofline {
+    let mut out = Roofline {
+        device: kernels.first().map(|k| k.device.clone()).unwrap_or_default(),
+        unit: if energy { "GFLOP/J" } else { "GFLOP/s" },
+        ..Roofline::default()
+    };
+    let mut missing = BTreeSet::new();
+    let precisions: BTreeSet<Precision> = kernels.iter().map(Kernel::precision).collect();
+    if let Some(device) = device {
+        let of = |label: &str, key: &str, kind| {
+            device.get(key).map(|value| Roof { name: label.to_owned(), kind, value })
+        };
+        for (label, key) in LEVELS {
+            match of(label, key, "bandwidth") {
+                Ok(roof) => out.roofs.push(roof),
+                Err(why) => drop(missing.insert(why)),
+            }
+        }
+        for precision in &precisions {
+            for (operation, label) in [("fma", "FMA"), ("add", "add")] {
+                let label = format!("{} {label}", precision.name().to_uppercase());
+                match of(&label, &name::rate(*precision, operation), "rate") {
+                    Ok(roof) => out.roofs.push(roof),
+                    Err(why) if operation == "fma" => drop(missing.insert(why)),
+                    Err(_) => {}
+                }
+            }
+        }
+    } else {
+        missing.insert(Missing::device(&out.device));
+    }
+    let total: f64 = kernels.iter().filter_map(|k| k.total_ns).sum();
+    for kernel in kernels {
+        let share = kernel.total_ns.filter(|_| total > 0.0).map(|t| t / total);
+        if let Err(why) = points(kernel, &out.roofs, share, energy, &mut out.points) {
+            missing.insert(Missing::new(format!("{}: {}", kernel.name, why.what), why.remedy));
+        }
+    }
+    if energy {
+        out.roofs.clear();
+        match device.map(|d| curves(d, &precisions)) {
+            Some(Ok(curves)) => out.curves = curves,
+            Some(Err(why)) => drop(missing.insert(why)),
+            None => {}
+        }
+        for point in &mut out.points {
+            point.roof = None;
+            point.reached = None;
+        }
+    }
+    out.missing = missing.into_iter().collect();
+    out
+}
+
+/// The points of a kernel: one for the bytes it asked for, one for those that memory moved.
+fn points(
+    kernel: &Kernel,
+    roofs: &[Roof],
+    share: Option<f64>,
+    energy: bool,
+    out: &mut Vec<Point>,
+) -> Result<(), Missing> {
+    let flop = kernel.flop()?;
+    if flop.value <= 0.0 {
+        return Err(Missing::new("it does no floating-point operation", "it has no place here"));
+    }
+    let rate = if energy {
+        let joules = kernel.joules.ok_or_else(|| {
+            let why = kernel.unmetered.clone();
+            let why = why
+                .unwrap_or_else(|| "`clscope record` on a machine with a power sensor".to_owned());
+            Missing::new("its joules are not known", why)
+        })?;
+        flop.over(joules).times(1e-9)
+    } else {
+        let time = kernel.work_ns().filter(|t| t.value > 0.0);
+        flop.over(time.ok_or_else(|| {
+            Missing::new("its launches were not timed", "`clscope record` with device timing")
+        })?)
+    };
+    let precision = kernel.precision();
+    let mut add = |bytes: &'static str, of: Figure, levels: &[&str]| {
+        let intensity = flop.over(of);
+        let peak = |kind| roofs.iter().filter(move |r| r.kind == kind);
+        let compute = peak("rate")
+            .filter(|r| r.name.starts_with(&precision.name().to_uppercase()))
+            .map(|r| r.value.value)
+            .fold(f64::NAN, f64::max);
+        let memory = peak("bandwidth")
+            .filter(|r| levels.contains(&r.name.as_str()))
+            .map(|r| r.value.value * intensity.value)
+            .fold(f64::NAN, f64::max);
+        let roof = Some(compute.min(memory)).filter(|r| r.is_finite());
+        out.push(Point {
+            kernel: kernel.name.clone(),
+            bytes,
+            precision: precision.name(),
+            intensity,
+            rate,
+            share,
+            roof,
+            reached: roof.map(|r| rate.value / r),
+        });
+    };
+    let requested = kernel.requested();
+    let moved = kernel.dram_bytes;
+    if let Ok(bytes) = &requested
+        && bytes.value > 0.0
+    {
+        add("requested", *bytes, &["L1", "L2", "DRAM"]);
+    }
+    if let Some(bytes) = moved.filter(|b| b.value > 0.0) {
+        add("dram", bytes, &["DRAM"]);
+    }
+    match (requested, moved) {
+        (Err(why), None) => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// GFLOP/J over intensity for memory as the only level: FLOP over their joules, those of their bytes
+/// and the floor's in the time that the slower of the two takes.
+fn curves(device: &Device, precisions: &BTreeSet<Precision>) -> Result<Vec<Curve>, Missing> {
+    let Some(model) = &device.energy else {
+        let why = match device.power_source.as_str() {
+            "" => "`clscope bench model` on a machine with a power sensor",
+            source => source,
+        };
+        return Err(Missing::new("joules of operations and bytes are not known", why));
+    };
+    let bandwidth = device.get(name::DRAM)?.value;
+    let mut out = Vec::new();
+    for precision in precisions {
+        let label = precision.name();
+        let rate = device.get(&name::rate(*precision, "fma"))?.value;
+        let joules = |name: &str| model.terms.get(name).map_or(0.0, |t| t.joules);
+        let lanes = f64::from(device.lanes.unwrap_or(1).max(1));
+        // A fused multiply-add is two FLOP of one instruction, of which a warp issues one.
+        let of_flop = (joules(label) + joules("issue") / lanes) / 2.0;
+        let of_byte = joules("memory") + joules("caches");
+        let watts = model.floor_watts + joules("active") * f64::from(device.compute_units);
+        let at = |intensity: f64| {
+            let seconds = 1e-9 / rate.min(bandwidth * intensity);
+            1e-9 / (of_flop + of_byte / intensity + watts * seconds)
+        };
+        let points =
+            (-20..=60).map(|e| 2f64.powf(f64::from(e) / 4.0)).map(|i| (i, at(i))).collect();
+        out.push(Curve { name: format!("{} FMA, memory", label.to_uppercase()), points });
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+use crate::device::tests::round;
+use crate::kernel::tests::mix;
+use proptest::prelude::*;
+
+fn exact(value: f64) -> Option<Figure> {
+    Some(Figure::exact(value, Evidence::Measured))
+}
+
+/// The example of the guide: 2048 x 2048 in groups of 16 x 16 on an H200.
+fn sgemm() -> (Kernel, Device) {
+    let n = 2048u64.pow(3);
+    let items = 2048 * 2048;
+    let mut m = mix(&[
+        (Class::SingleFma, n, 2 * n, 0),
+        (Class::LoadLocal, 2 * n, 0, 8 * n),
+        (Class::LoadGlobal, 2 * n / 16, 0, 8 * n / 16),
+    ]);
+    m.classes.insert(
+        Class::IntArith,
+        clscope_mix::Tally {
+            threads: 40 * items,
+            warps: Some(40 * items / 32),
+            ..Default::default()
+        },
+    );
+    let kernel = Kernel {
+        name: "sgemm".to_owned(),
+        items: Some(items),
+        local: Some(256),
+        launches: 3,
+        time_ns: exact(2.65e6),
+        total_ns: Some(7.95e6),
+        mix: Some(m),
+        ..Kernel::default()
+    };
+    let mut device = Device { compute_units: 132, lanes: Some(32), ..round() };
+    device.capability = Some((9, 0));
+    for (name, value) in [
+        (name::LOCAL, 33.1e3),
+        (name::DRAM, 4320.0),
+        (name::L1, 33.0e3),
+        (name::L2, 9.0e3),
+        ("rate.fp32.fma", 66.4e3),
+    ] {
+        device.put(name, Figure::exact(value, Evidence::Measured), "", "test");
+    }
+    (kernel, device)
+}
+
+#[test]
+fn a_matrix_product_is_bound_by_local_memory() {
+    let (kernel, device) = sgemm();
+    let bounds = bounds(&kernel, &device);
+    let ms = |r| bounds.of(r).unwrap().ns.value * 1e-6;
+    assert!((ms(Resource::LocalMemory) - 2.076).abs() < 0.01, "{}", ms(Resource::LocalMemory));
+    assert!((ms(Resource::Fp32) - 0.2587).abs() < 0.001);
+    assert!((ms(Resource::MemoryIfMissed) - 0.994).abs() < 0.01);
+    let binding = bounds.binding().unwrap();
+    assert_eq!(binding.resource, Resource::LocalMemory);
+    assert!((binding.ns.value / 2.65e6 - 0.78).abs() < 0.01);
+    assert_eq!(bounds.occupancy.unwrap().warps, 64);
+}
+
+#[test]
+fn what_is_absent_is_named_and_the_rest_is_said() {
+    let (mut kernel, device) = sgemm();
+    kernel.mix = None;
+    let some = bounds(&kernel, &device);
+    assert_eq!(some.binding().unwrap().resource, Resource::Launch);
+    assert!(some.missing.iter().any(|m| m.remedy.contains("--mix")), "{:?}", some.missing);
+    kernel.dram_bytes = exact(8.64e9);
+    let some = bounds(&kernel, &device);
+    assert_eq!(some.binding().unwrap().resource, Resource::Memory);
+    assert!((some.binding().unwrap().ns.value - 2e6).abs() < 1.0);
+    assert!(some.of(Resource::MemoryIfMissed).is_none());
+}
+
+#[test]
+fn few_groups_leave_units_idle() {
+    let (mut kernel, device) = sgemm();
+    let whole = bounds(&kernel, &device).of(Resource::Fp32).unwrap().ns.value;
+    kernel.items = Some(66 * 256);
+    let half = bounds(&kernel, &device).of(Resource::Fp32).unwrap().ns.value;
+    assert!((half / whole - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn points_lie_under_the_roof_that_is_theirs() {
+    let (mut kernel, device) = sgemm();
+    kernel.dram_bytes = exact(0.3e9);
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    assert_eq!(of.points.len(), 2, "{of:?}");
+    let requested = &of.points[0];
+    assert_eq!(requested.bytes, "requested");
+    assert!((requested.intensity.value - 4.0).abs() < 1e-9);
+    assert!((requested.rate.value - 6483.0).abs() < 1.0);
+    let dram = &of.points[1];
+    assert!(dram.roof.unwrap() <= 66.4e3 && dram.reached.unwrap() < 0.12);
+    let bare = roofline(std::slice::from_ref(&kernel), None, false);
+    assert!(bare.points.len() == 2 && bare.roofs.is_empty());
+    assert!(bare.missing[0].remedy.contains("bench model"));
+}
+
+#[test]
+fn stated_operations_have_a_place_too_and_joules_their_own_picture() {
+    let (mut kernel, device) = sgemm();
+    (kernel.mix, kernel.flop, kernel.bytes) = (None, Some(1e9), Some(1e8));
+    let of = roofline(std::slice::from_ref(&kernel), Some(&device), false);
+    assert_eq!(of.points[0].intensity, Figure::exact(10.0, Evidence::Given));
+    let energy = roofline(std::slice::from_ref(&kernel), Some(&device), true);
+    assert!(energy.points.is_empty() && energy.missing.len() >= 2, "{energy:?}");
+    kernel.joules = exact(0.5);
+    let energy = roofline(std::slice::from_ref(&kernel), Some(&device), true);
+    assert!((energy.points[0].rate.value - 2.0).abs() < 1e-9);
+}
+
+proptest! {
+    /// More work never needs less time, and a faster device never more.
+    #[test]
+    fn bounds_are_monotone(flop in 1u64..1 << 50, bytes in 1u64..1 << 50, more in 1u64..1 << 40, faster in 1.0f64..8.0) {
+        let kernel = |flop, bytes| Kernel {
+            items: Some(1 << 20),
+            local: Some(64),
+            mix: Some(mix(&[(Class::SingleFma, flop / 2, flop, 0), (Class::LoadGlobal, bytes / 4, 0, bytes)])),
+            ..Kernel::default()
+        };
+        let slow = round();
+        let mut fast = round();
+        for p in fast.parameters.values_mut().filter(|p| p.unit != "ns") {
+            (p.value, p.low, p.high) = (p.value * faster, p.low * faster, p.high * faster);
+        }
+        let of = |k: &Kernel, d: &Device| bounds(k, d).binding().unwrap().ns.value;
+        prop_assert!(of(&kernel(flop + more, bytes + more), &slow) >= of(&kernel(flop, bytes), &slow));
+        prop_assert!(of(&kernel(flop, bytes), &fast) <= of(&kernel(flop, bytes), &slow) * (1.0 + 1e-12));
+        for bound in bounds(&kernel(flop, bytes), &slow).bounds {
+            prop_assert!(bound.ns.value > 0.0 && bound.ns.low <= bound.ns.value && bound.ns.value <= bound.ns.high);
+        }
+    }
+}
