@@ -57,6 +57,27 @@ kernel SIZED void get(global VECTOR *restrict to, global const VECTOR *restrict 
     to[i] = sum;
 }
 
+// One working set of mask + 1 elements (a power of two) again and again, by all groups. `hop` is an odd number of groups of
+// items, so that each group walks over the whole set. Leaves the sums of what was read.
+kernel SIZED void again(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint mask, uint hop)
+{
+    const uint i = (uint)get_global_id(0);
+    VECTOR sum = (VECTOR)(0);
+#pragma unroll 8
+    for (uint j = 0; j < trips; j++) {
+        sum += from[(i + j * hop) & mask];
+    }
+    to[i] = sum;
+}
+
+// Nothing: what is left is the cost of launching and of work-groups. `never` is 0.
+kernel SIZED void nothing(global uint *to, uint never)
+{
+    if (never) {
+        to[get_global_id(0)] = never;
+    }
+}
+
 // Neighbours are `stride` elements apart; every element is still read once. The number of elements is a power of two.
 kernel SIZED void strided(global VECTOR *restrict to, global const VECTOR *restrict from, uint trips, uint stride)
 {

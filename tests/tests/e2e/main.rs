@@ -18,6 +18,7 @@ mod loading;
 mod markers;
 mod merging;
 mod mix;
+mod models;
 mod overhead;
 mod perfetto;
 mod polling;

@@ -7,7 +7,7 @@ use crate::parameters;
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_io::text::line;
 use clscope_models::Figure;
-use clscope_models::predict::{Change, Prediction, predict};
+use clscope_models::predict::{Change, Prediction, Predictions, SCHEMA, predict};
 use clscope_profile::profile::Profile;
 use std::io::Write;
 use std::path::PathBuf;
@@ -99,7 +99,8 @@ pub fn run(args: &Args) -> Result<()> {
     match args.format {
         Format::Json => {
             let mut to = crate::output::json();
-            serde_json::to_writer_pretty(&mut to, &out).context("cannot write the prediction")?;
+            let of = Predictions { schema: SCHEMA, predictions: out };
+            serde_json::to_writer_pretty(&mut to, &of).context("cannot write the prediction")?;
             writeln!(to)?;
             to.flush()?;
         }

@@ -323,6 +323,7 @@ mod tests {
             reached: Some(rate / 1000.0),
         };
         Roofline {
+            schema: "",
             device: "GPU <b>".to_owned(),
             unit: "GFLOP/s",
             roofs: vec![

@@ -65,6 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         timing: None,
         figures: figures(&c["figures"]),
         notes: Vec::new(),
+        mix: None,
     };
     let finding = |f: &Value| Finding {
         name: text(&f["name"]),

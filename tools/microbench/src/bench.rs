@@ -9,6 +9,7 @@ use crate::results::Timing;
 use crate::source::{self, BinaryCache, Source};
 use crate::stats;
 use clscope_clock::monotonic_raw;
+use clscope_mix::{Mix, ptx};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -35,6 +36,8 @@ pub struct Settings {
     /// Read performance counters: every case that times a kernel then runs it for a window of
     /// steady running too.
     pub counters: bool,
+    /// Count what kernels execute, where the runtime gives their PTX.
+    pub mix: bool,
     /// Where binaries are kept.
     pub cache: Option<PathBuf>,
 }
@@ -51,6 +54,7 @@ impl Default for Settings {
             power_smoothing: false,
             validate: false,
             counters: false,
+            mix: false,
             cache: None,
         }
     }
@@ -134,6 +138,8 @@ pub struct Bench<'a> {
     pub settings: Settings,
     /// Whether power is watched at all: false where no sensor could see the device.
     pub metered: bool,
+    /// What one launch of the last measured kernel executed, if that was asked for and is known.
+    pub mix: Option<Mix>,
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,
@@ -154,6 +160,7 @@ impl<'a> Bench<'a> {
             session,
             settings,
             metered: true,
+            mix: None,
             stop,
             cache,
             programs: HashMap::new(),
@@ -356,6 +363,9 @@ impl<'a> Bench<'a> {
                 windows.push(self.steady(&kernel, geometry, time_ns.median)?);
             }
         }
+        if self.settings.mix {
+            self.mix = self.count(job, largest, &buffers, geometry);
+        }
         let timing = Timing {
             groups: geometry.groups,
             group_size: geometry.group,
@@ -366,6 +376,77 @@ impl<'a> Bench<'a> {
             verified,
         };
         Ok(Measured { timing, geometry, span, windows })
+    }
+
+    /// Runs the job once more with a counter for each basic block. `None` where the runtime gives no
+    /// PTX, takes no changed one back, or the counts do not fit the launch.
+    fn count(
+        &mut self,
+        job: &Job,
+        largest: usize,
+        buffers: &[Rc<Buffer>],
+        geometry: Geometry,
+    ) -> Option<Mix> {
+        // As the kernel was built: for just this size where it takes only smaller ones otherwise.
+        let plain = self.kernel(job.source, job.entry, &job.defines).ok()?.largest_group();
+        let mut defines = job.defines.clone();
+        if geometry.group > plain && geometry.group <= largest {
+            defines.push(format!("-DGROUP={}", geometry.group));
+        }
+        let key = (job.source, self.options(&defines));
+        let binary = self.programs.get(&key)?.binary()?;
+        if !ptx::is_ptx(&binary) {
+            return None;
+        }
+        let counted = ptx::counted(&binary).ok()?;
+        let program = self.session.load("a program that counts", &counted.code, "").ok()?;
+        self.fill(&job.fills, buffers).ok()?;
+        let kernel = self.session.kernel(&program, job.entry).ok()?;
+        self.set(&kernel, &job.args, buffers, geometry.trips).ok()?;
+        self.once(&kernel, geometry).ok()?;
+        let words = counted.words();
+        let counters = self.session.buffer(8 * words, false).ok()?;
+        let dump = self.session.kernel(&program, counted.dump.as_deref()?).ok()?;
+        dump.set(0, &Argument::Buffer(&counters)).ok()?;
+        let group = group_that_divides(words, dump.largest_group().min(256));
+        self.session.launch(&dump, words, group).ok()?;
+        self.session.finish().ok()?;
+        let mut bytes = vec![0; 8 * words];
+        self.session.read(&counters, 0, &mut bytes).ok()?;
+        let read: Vec<u64> = bytes
+            .chunks_exact(8)
+            .filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?)))
+            .collect();
+        let counts = counted.read(&read).ok()?;
+        let entered = counted.program.entered(job.entry, &counts)?;
+        (entered == geometry.items() as u64).then(|| counted.program.mix(&counts))
+    }
+
+    /// Launches a kernel so many times without a pause and waits for all; nanoseconds of the host's
+    /// clock for each.
+    ///
+    /// # Errors
+    /// As for [`Bench::measure`].
+    #[allow(clippy::too_many_arguments)] // a launch has that many
+    pub fn in_a_row(
+        &mut self,
+        source: Source,
+        entry: &str,
+        defines: &[String],
+        args: &[Arg],
+        buffers: &[Rc<Buffer>],
+        geometry: Geometry,
+        times: usize,
+    ) -> Result<f64, CaseError> {
+        let (kernel, _) = self.kernel_for(source, entry, defines, geometry.group)?;
+        self.set(&kernel, args, buffers, geometry.trips)?;
+        self.session.finish()?;
+        let begun = monotonic_raw().0;
+        for _ in 0..times {
+            self.session.launch_untimed(&kernel, geometry.items(), geometry.group)?;
+        }
+        self.session.finish()?;
+        Ok((monotonic_raw().0 - begun) as f64 / times.max(1) as f64)
     }
 
     fn once(&self, kernel: &Kernel, geometry: Geometry) -> Result<f64, CaseError> {

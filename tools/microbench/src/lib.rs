@@ -11,6 +11,7 @@
 //! | [`source`], [`job`], [`mod@bench`] | kernels and their cached binaries; what to measure; how it is measured |
 //! | [`suite`] | the suites: variants, references, conclusions |
 //! | [`run`] | a whole run |
+//! | [`model`], [`idle`] | the parameters of a device; what it draws while nothing runs |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
 //! | [`results`], [`plot`] | the schema; plots and the page |
@@ -21,7 +22,9 @@ pub mod bench;
 pub mod change;
 pub mod fit;
 pub mod half;
+pub mod idle;
 pub mod job;
+pub mod model;
 pub mod peak;
 pub mod plot;
 pub mod power;

@@ -104,6 +104,9 @@ pub struct CaseResult {
     /// What disturbed it: throttling, clocks that moved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What a launch executed, where it was counted; no part of the document.
+    #[serde(skip)]
+    pub mix: Option<clscope_mix::Mix>,
 }
 
 impl CaseResult {

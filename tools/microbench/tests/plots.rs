@@ -37,6 +37,7 @@ fn case(
         timing: None,
         figures: figures.iter().map(figure).collect(),
         notes: Vec::new(),
+        mix: None,
     }
 }
 

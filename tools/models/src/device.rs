@@ -47,6 +47,8 @@ pub mod name {
     pub const LAUNCH_WAIT: &str = "launch.wait";
     /// One work-group after another on one compute unit, with nothing to do.
     pub const GROUP: &str = "group.replacement";
+    /// Nanoseconds of one warp instruction on one compute unit that does nothing but issue.
+    pub const ISSUE: &str = "issue.slot";
     /// Capacity of the first-level caches together.
     pub const L1_BYTES: &str = "capacity.l1";
     /// Capacity of the last-level cache.
@@ -62,12 +64,6 @@ pub mod name {
     #[must_use]
     pub fn rate(precision: clscope_mix::Precision, operation: &str) -> String {
         format!("rate.{}.{operation}", precision.name())
-    }
-
-    /// Nanoseconds that one warp instruction of a class keeps its compute unit's pipe busy.
-    #[must_use]
-    pub fn issue(class: clscope_mix::Class) -> String {
-        format!("issue.{}", class.name())
     }
 }
 

@@ -26,6 +26,19 @@ pub struct Change<'d> {
     pub device: Option<&'d Device>,
 }
 
+/// Name and version of the document's schema.
+pub const SCHEMA: &str = "clscope-what-if/1";
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Predictions {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// One for each kernel that is meant.
+    pub predictions: Vec<Prediction>,
+}
+
 /// What is predicted of one launch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -98,7 +111,7 @@ fn clocked(device: &Device, mhz: f64) -> Result<Device, Missing> {
         let faster = key.starts_with("rate.")
             || [name::L1, name::L2, name::LOCAL, name::CLOCK].contains(&key.as_str());
         let slower = key.starts_with("latency.") && key != name::LATENCY_MEMORY
-            || key.starts_with("issue.")
+            || key == name::ISSUE
             || key == name::GROUP;
         let factor = match (faster, slower) {
             (true, _) => by,

@@ -10,6 +10,9 @@ use clscope_mix::{Class, Precision};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+/// Name and version of the roofline's schema.
+pub const SCHEMA: &str = "clscope-roofline/1";
+
 /// What can be the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -137,24 +140,19 @@ fn arithmetic(
     }
     let of_fma = mix.classes.get(&fused).map_or(0, |t| t.flop);
     let rate = fma(device)?;
-    // Where no rate of single operations was measured, that of fused ones bounds them all the same.
-    let single = device.get(&name::rate(precision, "add")).unwrap_or(rate);
+    // Half the rate of fused operations, where single ones were not seen to be faster than that.
+    let half = rate.times(0.5);
+    let single = device.get(&name::rate(precision, "add")).map_or(half, |add| add.larger(half));
     let time = Figure::counted(of_fma).over(rate);
     let rest = Figure::counted(all - of_fma);
     Ok(Some(if rest.value > 0.0 { time.plus(rest.over(single)) } else { time }))
 }
 
-/// Time of issuing all instructions by the measured cost of each class, ns; classes without a cost
-/// are left out, which keeps it a lower bound.
+/// Time of issuing all instructions, ns.
 fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     let units = f64::from(device.compute_units.max(1));
-    let mut sum: Option<Figure> = None;
-    for (class, tally) in &kernel.mix.as_ref()?.classes {
-        let Ok(cost) = device.get(&name::issue(*class)) else { continue };
-        let part = cost.times(tally.warps? as f64 / units);
-        sum = Some(sum.map_or(part, |s| s.plus(part)));
-    }
-    sum
+    let warps = kernel.mix.as_ref()?.total().warps? as f64;
+    Some(device.get(name::ISSUE).ok()?.times(warps / units))
 }
 
 /// Time if every instruction waited for the one before, with the warps that fit, ns.
@@ -305,6 +303,8 @@ pub struct Curve {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Roofline {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
     /// The device.
     pub device: String,
     /// `GFLOP/s` or `GFLOP/J`.
@@ -326,6 +326,7 @@ const LEVELS: [(&str, &str); 3] = [("L1", name::L1), ("L2", name::L2), ("DRAM", 
 #[must_use]
 pub fn roofline(kernels: &[Kernel], device: Option<&Device>, energy: bool) -> Roofline {
     let mut out = Roofline {
+        schema: SCHEMA,
         device: kernels.first().map(|k| k.device.clone()).unwrap_or_default(),
         unit: if energy { "GFLOP/J" } else { "GFLOP/s" },
         ..Roofline::default()

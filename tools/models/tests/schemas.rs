@@ -2,7 +2,7 @@
 
 use clscope_models::Device;
 use clscope_models::explain::Explanation;
-use clscope_models::predict::Prediction;
+use clscope_models::predict::Predictions;
 use clscope_models::roofline::Roofline;
 use schemars::JsonSchema;
 use std::path::Path;
@@ -20,6 +20,6 @@ fn committed<T: JsonSchema>(file: &str, title: &str, reads: bool) {
 fn committed_schemas_are_the_types() {
     committed::<Explanation>("explain.schema.json", "clscope explain --format json", false);
     committed::<Roofline>("roofline.schema.json", "clscope roofline --format json", false);
-    committed::<Prediction>("what-if.schema.json", "clscope what-if --format json", false);
+    committed::<Predictions>("what-if.schema.json", "clscope what-if --format json", false);
     committed::<Device>("device.schema.json", "clscope bench model --export", true);
 }

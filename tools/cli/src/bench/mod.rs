@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod list;
+mod model;
 #[cfg(not(feature = "png"))]
 mod no_png;
 mod output;
@@ -33,11 +34,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench                               the quick choice of every suite on the first GPU
   clscope bench flop power --device 1         two suites on the second device of --list-devices
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
+  clscope bench model                         what this device can do at most, for explain and roofline
+  clscope bench model --show                  what is kept of it
+  clscope bench idle                          watts and clocks after work, and how long they last
   clscope bench --full -o results             everything, with plots in the directory `results`",
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
-    /// Suites to run; all without any. `--list` names them
+    /// Suites to run; all without any. `--list` names them. `model`: the parameters of a device, kept
+    /// for `explain`; `idle`: what it draws without work
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
     /// Device: its number in `--list-devices`, or a part of its name
@@ -101,6 +106,8 @@ pub struct Args {
     /// Build every program anew instead of taking binaries of earlier runs
     #[arg(short, long)]
     build: bool,
+    #[command(flatten)]
+    model: model::ModelArgs,
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     opencl: Option<String>,
@@ -119,6 +126,24 @@ fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Devi
     found.with_context(|| {
         format!("no device is called {wanted}; `clscope bench --list-devices` names {}", all.len())
     })
+}
+
+impl Progress {
+    /// A bar, and the interrupt's flag: what is measured is kept from then on.
+    fn new() -> Result<Progress> {
+        let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}")
+        {
+            bar.set_style(style);
+        }
+        Ok(Progress { bar, stop })
+    }
 }
 
 struct Progress {
@@ -154,9 +179,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::kernels()?;
         return Ok(ExitCode::SUCCESS);
     }
+    match args.suites.as_slice() {
+        [only] if only == "model" => return model::run(args),
+        [only] if only == "idle" => return model::idle(args),
+        of if of.iter().any(|s| s == "model" || s == "idle") => {
+            bail!("`model` and `idle` are measured by themselves: name no other suite with them")
+        }
+        _ => {}
+    }
+    if let Some(option) = args.model.given() {
+        bail!("{option} is an option of `clscope bench model`");
+    }
     if let Some(unknown) = args.suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
-        bail!("there is no suite {unknown}; the suites are {}", names.join(", "));
+        bail!("there is no suite {unknown}; the suites are {}, model and idle", names.join(", "));
     }
     if args.png {
         // A measurement may take minutes; what cannot be drawn is said before it.
@@ -202,16 +238,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     }
     // Before the message that measuring begins: what is measured is kept from then on.
-    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
+    let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let bar =
-        if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} (left: {eta}) {msg}")
-    {
-        bar.set_style(style);
-    }
-    let mut progress = Progress { bar, stop };
     let results =
         run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
     progress.bar.finish_and_clear();

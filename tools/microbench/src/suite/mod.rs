@@ -5,6 +5,7 @@
 pub mod classes;
 pub mod flop;
 pub mod latency;
+pub mod levels;
 pub mod memory;
 pub mod power;
 pub mod structure;
@@ -62,9 +63,10 @@ pub struct Suite {
 }
 
 /// All suites, in the order they run.
-pub const SUITES: [Suite; 7] = [
+pub const SUITES: [Suite; 8] = [
     flop::SUITE,
     memory::SUITE,
+    levels::SUITE,
     transfer::SUITE,
     power::SUITE,
     classes::SUITE,

@@ -19,17 +19,21 @@ pub(super) fn explain(of: &OnDevice, device: Option<&Device>) -> (Vec<Statement>
     }
     let all = busy + idle;
     let rests: Vec<f64> = of.gaps.iter().copied().filter(|g| *g >= REST_S).collect();
-    let short: f64 = idle - rests.iter().sum::<f64>();
+    let short: f64 = of.gaps.iter().filter(|g| **g < REST_S).sum();
     out.push(Statement::new(
         "gaps",
         Evidence::Measured,
         format!(
-            "idle {} of {} between its first and last command: {} of {} or more ({}), shorter ones {}",
+            "idle {} of {} between its first and last command: {} of {} or more{}, shorter ones {}",
             percent(idle / all),
             time(all * 1e9),
             many(rests.len() as f64, "gaps"),
             time(REST_S * 1e9),
-            time(rests.iter().sum::<f64>() * 1e9),
+            if rests.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", time(rests.iter().sum::<f64>() * 1e9))
+            },
             time(short * 1e9)
         ),
     ));

@@ -18,15 +18,15 @@ use crate::figure::{Evidence, Figure, Missing};
 use crate::roofline::{Bound, Resource};
 use serde::Serialize;
 
-/// Version of this schema.
-pub const SCHEMA: u32 = 1;
+/// Name and version of this schema.
+pub const SCHEMA: &str = "clscope-explain/1";
 
 /// The document.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// [`SCHEMA`].
-    pub schema: u32,
+    pub schema: &'static str,
     /// Trace directories.
     pub traces: Vec<String>,
     /// Busiest first.

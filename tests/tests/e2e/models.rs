@@ -1,0 +1,193 @@
+//! What the models say of real applications: explanations, rooflines and predictions rest on figures
+//! of the trace and of the device, documents keep to their schemas, and another device's parameters
+//! are refused. Refuses to judge times.
+
+use crate::perfetto::face_detection;
+use clscope_tests::{Mode, Run, Runtime, Stage};
+use serde_json::Value;
+use std::path::Path;
+
+/// The command, with device parameters in the test's own folder.
+fn clscope(stage: &Stage, line: &str) -> Run {
+    stage.clscope(line.split_whitespace()).env("XDG_CACHE_HOME", stage.join("cache"))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn texts<'v>(of: &'v Value, topic: &str) -> Vec<&'v str> {
+    let all = of["statements"].as_array().unwrap().iter();
+    all.filter(|s| s["topic"] == topic).map(|s| s["text"].as_str().unwrap()).collect()
+}
+
+/// The only file below a folder of parameters.
+fn kept(stage: &Stage) -> std::path::PathBuf {
+    let folder = stage.join("cache/clscope/models");
+    let mut found: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn without_any_parameter_a_trace_is_explained_by_what_it_holds() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        stage.app(Mode::Record, "t", "linked 200").run().success();
+        let of = json(&clscope(&stage, "explain t.clscope --format json").run().success().stdout);
+        let device = &of["devices"][0];
+        let kernel = &device["kernels"][0];
+        let report =
+            json(&clscope(&stage, "report t.clscope --format json").run().success().stdout);
+        assert_eq!(kernel["launches"], report["kernels"][0]["count"]);
+        assert_eq!(kernel["time_ns"]["value"], report["kernels"][0]["time_ns"]["mean"]);
+        assert!(kernel["items"].as_u64().unwrap() > 0 && kernel["limit"].is_null(), "{kernel}");
+        assert!(texts(kernel, "verdict").is_empty(), "no verdict without a bound: {kernel}");
+        let missing = device["missing"].to_string() + &kernel["missing"].to_string();
+        assert!(missing.contains("clscope bench model") && missing.contains("--mix"), "{missing}");
+        let read = device["transfers"].as_array().unwrap();
+        assert!(read.iter().any(|t| t["count"].as_u64().unwrap() > 0), "{read:?}");
+        let text = clscope(&stage, "explain t.clscope").run().success().stdout;
+        assert!(text.contains("not known") && text.contains("[measured]"), "{text}");
+        let none = clscope(&stage, "explain t.clscope no_such_kernel").run();
+        assert!(!none.status.success() && none.stderr.contains("no kernel"), "{}", none.stderr);
+    }
+}
+
+#[test]
+fn a_face_detection_is_explained_kernel_by_kernel() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(()) = face_detection(&stage) else { return };
+    let of =
+        json(&clscope(&stage, "explain t.clscope --format json --least 0").run().success().stdout);
+    let kernels = of["devices"][0]["kernels"].as_array().unwrap();
+    assert!(kernels.len() > 3);
+    let shares: f64 = kernels.iter().map(|k| k["share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    let times: Vec<f64> = kernels
+        .iter()
+        .map(|k| k["time_ns"]["value"].as_f64().unwrap() * k["launches"].as_f64().unwrap())
+        .collect();
+    assert!(times.windows(2).all(|w| w[0] >= w[1] * (1.0 - 1e-9)), "longest first: {times:?}");
+    let one = json(
+        &clscope(&stage, "explain t.clscope --format json --by ndrange --least 0")
+            .run()
+            .success()
+            .stdout,
+    );
+    assert!(one["devices"][0]["kernels"].as_array().unwrap().len() >= kernels.len());
+}
+
+/// A device's parameters, measured once by the quick choice of microbenchmarks, bound what is
+/// recorded, draw ceilings, and are refused for another device.
+#[test]
+fn measured_parameters_bound_explain_draw_and_predict() {
+    let stage = Stage::new(Runtime::Pocl);
+    let measured = clscope(&stage, "bench model --quick --json").limit(280).run();
+    let measured = json(&measured.success().stdout);
+    assert_eq!(measured["schema"], "clscope-device/1");
+    for name in [
+        "bandwidth.dram",
+        "bandwidth.l1",
+        "bandwidth.local",
+        "rate.fp32.fma",
+        "latency.add",
+        "launch.period",
+    ] {
+        let p = &measured["parameters"][name];
+        let of = |end: &str| p[end].as_f64().unwrap_or_else(|| panic!("{name}: {measured}"));
+        assert!(0.0 <= of("low") && of("low") <= of("value") && of("value") <= of("high"), "{p}");
+    }
+    assert!(measured["absent"]["idle"].is_string() && measured["energy"].is_null());
+    let file = kept(&stage);
+    assert_eq!(json(&std::fs::read_to_string(&file).unwrap()), measured);
+    let shown = clscope(&stage, "bench model --show").run().success().stdout;
+    assert!(shown.contains("bandwidth.dram") && shown.contains("absent"), "{shown}");
+
+    stage.app(Mode::Record, "t", "linked 50").run().success();
+    let stated = "--flop add=4096 --bytes add=49152";
+    let of = json(
+        &clscope(&stage, &format!("explain t.clscope --format json {stated}"))
+            .run()
+            .success()
+            .stdout,
+    );
+    let kernel = &of["devices"][0]["kernels"][0];
+    let bounds = kernel["bounds"].as_array().unwrap();
+    let dram = bounds.iter().find(|b| b["resource"] == "memory_if_missed").unwrap();
+    let bandwidth = measured["parameters"]["bandwidth.dram"]["value"].as_f64().unwrap();
+    let bytes = kernel["requested_bytes"]["value"].as_f64();
+    if let Some(bytes) = bytes {
+        assert!(
+            (dram["time_ns"]["value"].as_f64().unwrap() * bandwidth / bytes - 1.0).abs() < 1e-9
+        );
+    }
+    assert!(!texts(kernel, "bounds").is_empty(), "{kernel}");
+
+    let draw = |name: &str| {
+        let drawn = clscope(&stage, &format!("roofline t.clscope {stated} -o {name}")).run();
+        drawn.success();
+        std::fs::read_to_string(stage.join(name)).unwrap()
+    };
+    let picture = draw("roof.svg");
+    assert!(picture.contains("DRAM") && picture.contains("<circle"), "{picture}");
+    assert!(draw("roof.html").contains("</html>"));
+    let roof = json(&draw("roof.json"));
+    assert!(clscope_tests::schema::breaches(&roof.to_string()).is_empty());
+    assert_eq!(roof["points"].as_array().unwrap().len(), 1, "{roof}");
+    let other = clscope(&stage, "roofline t.clscope -o roof.gif").run();
+    assert!(!other.status.success() && other.stderr.contains(".svg"), "{}", other.stderr);
+    let energy = clscope(&stage, &format!("roofline t.clscope --energy {stated} -o e.svg")).run();
+    assert!(!energy.status.success() && energy.stderr.contains("joules"), "{}", energy.stderr);
+
+    let twice = json(
+        &clscope(&stage, &format!("what-if t.clscope add --global 2x --format json {stated}"))
+            .run()
+            .success()
+            .stdout,
+    );
+    let p = &twice["predictions"][0];
+    let of = |which: &str, end: &str| p[which][end].as_f64().unwrap();
+    assert!(of("time_ns", "value") > of("measured_time_ns", "value"), "{p}");
+    assert!(of("time_ns", "low") <= of("time_ns", "value"), "{p}");
+    assert!(p["joules"].is_null() && p["missing"].to_string().contains("joules"), "{p}");
+    let nothing = clscope(&stage, "what-if t.clscope add").run();
+    assert!(nothing.stderr.contains("nothing is to change"), "{}", nothing.stderr);
+    other_devices(&stage, &file);
+}
+
+/// Files that are not this device's.
+fn other_devices(stage: &Stage, file: &Path) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut of = json(&text);
+    of["driver"] = "0.0".into();
+    std::fs::write(stage.join("driver.json"), of.to_string()).unwrap();
+    of["name"] = "../Another".into();
+    std::fs::write(stage.join("device.json"), of.to_string()).unwrap();
+    std::fs::write(stage.join("damaged.json"), &text[..text.len() / 2]).unwrap();
+    let explain = |file: &str, more: &str| {
+        clscope(stage, &format!("explain t.clscope --parameters {file} {more}")).run()
+    };
+    for (file, why) in [
+        ("driver.json", "under driver 0.0"),
+        ("device.json", "Another"),
+        ("damaged.json", "no file of device parameters"),
+    ] {
+        let refused = explain(file, "");
+        assert!(!refused.status.success() && refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    explain("driver.json", "--force").success();
+    // A kept file of another driver is told and left out.
+    std::fs::copy(stage.join("driver.json"), file).unwrap();
+    let told = clscope(stage, "explain t.clscope").run().success();
+    assert!(told.stderr.contains("not using"), "{}", told.stderr);
+    assert!(told.stdout.contains("not measured"), "{}", told.stdout);
+    // Another machine's device has its place beside it, inside the cache.
+    clscope(stage, "bench model --import device.json").run().success();
+    let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert_eq!(beside, 2);
+    assert!(!stage.join("cache/Another.json").exists());
+    let on = clscope(stage, "what-if t.clscope add --on device.json").run();
+    assert!(!on.status.success() && on.stderr.contains("cannot predict"), "{}", on.stderr);
+}

@@ -1,0 +1,314 @@
+//! `clscope bench model` and `clscope bench idle`: the parameters of a device, measured, kept, shown,
+//! taken elsewhere. Owns the place of the file and what is printed; refuses to measure: that is
+//! `clscope-microbench`.
+
+use super::{Args, Progress, choose_device};
+use crate::output::{json, say, screen, write_whole};
+use crate::parameters;
+use anyhow::{Context, Result, bail};
+use clscope_io::output::own_directory;
+use clscope_io::text::line;
+use clscope_microbench::cl::{Device as Cl, OpenCl, list};
+use clscope_microbench::idle::{self, Watching};
+use clscope_microbench::model::{self, Effort, Measured};
+use clscope_models::Device;
+use clscope_models::idle::States;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+/// Options of `bench model` and `bench idle`.
+#[derive(Debug, clap::Args)]
+#[group(skip)] // its name is that of the arguments it is a part of
+pub struct ModelArgs {
+    /// model: fewer cases, no joules, no idle states
+    #[arg(long)]
+    pub quick: bool,
+    /// model: print the parameters that are kept of the device, and measure nothing
+    #[arg(long, conflicts_with_all = ["export", "import"])]
+    pub show: bool,
+    /// model: write the parameters that are kept of the device to a file
+    #[arg(long, value_name = "FILE", conflicts_with = "import")]
+    pub export: Option<PathBuf>,
+    /// model: keep the parameters of a file, as of a device that another machine has
+    #[arg(long, value_name = "FILE")]
+    pub import: Option<PathBuf>,
+    /// idle: seconds to watch after each load
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub watch: f64,
+}
+
+impl ModelArgs {
+    /// An option that only these two take, if one was given.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            (self.quick, "--quick"),
+            (self.show, "--show"),
+            (self.export.is_some(), "--export"),
+            (self.import.is_some(), "--import"),
+        ]
+        .iter()
+        .find(|(given, _)| *given)
+        .map(|(_, name)| *name)
+    }
+}
+
+const NO_HOME: &str =
+    "there is no place to keep device parameters: set HOME or XDG_CACHE_HOME to a directory";
+
+/// Makes the directory that a file is kept in; it must be the user's own, and no link.
+fn make_folder(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let made = || {
+        std::fs::create_dir_all(folder)?;
+        own_directory(folder)
+    };
+    made().with_context(|| format!("cannot make the directory {}", folder.display()))
+}
+
+fn keep(device: &Device) -> Result<PathBuf> {
+    let path = parameters::path(&device.name, &device.platform).context(NO_HOME)?;
+    make_folder(&path)?;
+    write(device, &path)?;
+    Ok(path)
+}
+
+fn write(device: &Device, path: &Path) -> Result<()> {
+    let text = device.text().context("cannot write the device's parameters")?;
+    write_whole(path, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+/// The device that is meant, and the parameters that are kept of it.
+fn kept(args: &Args) -> Result<(Cl, PathBuf, Option<Device>)> {
+    let opencl = OpenCl::open(args.opencl.as_deref())?;
+    let all = list(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let device = choose_device(&all, args.device.as_deref())?.clone();
+    let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
+    let kept = path.exists().then(|| parameters::read(&path)).transpose()?;
+    Ok((device, path, kept))
+}
+
+fn nothing_kept(device: &Cl, path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "no parameters of {} are kept in {}: `clscope bench model` measures them",
+        line(&device.facts.name),
+        path.display()
+    )
+}
+
+/// Runs `bench model`.
+///
+/// # Errors
+/// Where no device can be opened, nothing is kept that was asked for, or a file cannot be read or
+/// written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(file) = &args.model.import {
+        let device = parameters::read(file)?;
+        let path = keep(&device)?;
+        say(format_args!("parameters of {} are kept in {}", device.name, path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.model.show || args.model.export.is_some() {
+        let (device, path, kept) = kept(args)?;
+        let Some(kept) = kept else { return Err(nothing_kept(&device, &path)) };
+        match &args.model.export {
+            Some(file) => {
+                write(&kept, file)?;
+                say(format_args!("parameters of {} are in {}", kept.name, file.display()));
+            }
+            None => print(&kept, args.json)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (device, path, _) = kept(args).or_else(|error| {
+        // A damaged file is about to be replaced.
+        say(format_args!("warning: {error:#}"));
+        let opencl = OpenCl::open(args.opencl.as_deref())?;
+        let all = list(&opencl).context("cannot list OpenCL devices")?;
+        let device = choose_device(&all, args.device.as_deref())?.clone();
+        let path = parameters::path(&device.facts.name, &device.facts.platform).context(NO_HOME)?;
+        anyhow::Ok((device, path, None))
+    })?;
+    // A measurement takes minutes; what cannot be kept is said before it.
+    make_folder(&path)?;
+    let mut progress = Progress::new()?;
+    say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let effort = Effort {
+        quick: args.model.quick,
+        no_sensors: args.no_sensors,
+        tiny: false,
+        cache: if args.build { None } else { parameters::cache("bench") },
+        date: now.chars().take(10).collect(),
+    };
+    let measured =
+        model::measure(&device, &effort, &mut progress).context("cannot use the device")?;
+    progress.bar.finish_and_clear();
+    if let Some(folder) = &args.output {
+        results(&measured, folder)?;
+    }
+    if measured.results.iter().any(|r| r.interrupted) {
+        say(format_args!("interrupted: {} stays as it was", path.display()));
+        return Ok(ExitCode::from(130));
+    }
+    let path = keep(&measured.device)?;
+    if !args.quiet {
+        print(&measured.device, args.json)?;
+        accuracy(&measured.energy_errors);
+    }
+    say(format_args!("parameters are kept in {}", path.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was measured, part by part, and the file itself.
+fn results(of: &Measured, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    for (n, part) in of.results.iter().enumerate() {
+        write_whole(&folder.join(format!("results-{}.json", n + 1)), |out| {
+            Ok(serde_json::to_writer_pretty(out, part)?)
+        })?;
+    }
+    write(&of.device, &folder.join("device.json"))
+}
+
+/// Mean error of the energy model on what was left out of its fit.
+fn accuracy(errors: &[f64]) {
+    if errors.is_empty() {
+        return;
+    }
+    let mut sizes: Vec<f64> = errors.iter().map(|e| e.abs() * 100.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let at = |q: f64| sizes[((sizes.len() - 1) as f64 * q).round() as usize];
+    say(format_args!(
+        "energy model on {} kernels, each left out of its fit: mean error {mean:.1} %, median {:.1} %, 90th percentile {:.1} %",
+        sizes.len(),
+        at(0.5),
+        at(0.9)
+    ));
+}
+
+fn states(of: &States, out: &mut impl Write) -> Result<()> {
+    for (n, s) in of.states.iter().enumerate() {
+        let hold =
+            s.hold_s.map_or_else(|| "until watching ended".to_owned(), |t| format!("for {t:.1} s"));
+        let clock = s.clock_mhz.map_or_else(String::new, |c| format!(" at {c:.0} MHz"));
+        writeln!(
+            out,
+            "  state {n}{:19}{:.1} W ({:.1} to {:.1}){clock} {hold}",
+            "", s.watts, s.low, s.high
+        )?;
+    }
+    Ok(())
+}
+
+fn print(device: &Device, as_json: bool) -> Result<()> {
+    if as_json {
+        let mut out = json();
+        out.write_all(device.text().context("cannot write the parameters")?.as_bytes())?;
+        return Ok(out.flush()?);
+    }
+    let mut out = screen();
+    writeln!(
+        out,
+        "{} | {} | driver {} | measured {}{}",
+        device.name,
+        device.platform,
+        device.driver,
+        device.date,
+        if device.quick { " (quick)" } else { "" }
+    )?;
+    writeln!(out, "power: {}", device.power_source)?;
+    for (name, p) in &device.parameters {
+        let (value, low, high) = (short(p.value), short(p.low), short(p.high));
+        writeln!(out, "  {name:26} {value:>9} {:8} ({low} to {high})  {}", p.unit, p.source)?;
+    }
+    for link in &device.links {
+        let parts: Vec<String> = link
+            .segments
+            .iter()
+            .map(|s| {
+                let from = if s.from_bytes > 0.0 {
+                    format!("from {} B: ", s.from_bytes)
+                } else {
+                    String::new()
+                };
+                let us = s.latency_ns * 1e-3;
+                format!("{from}{us:.1} us + size / {:.2} GB/s", s.gigabytes_per_second)
+            })
+            .collect();
+        writeln!(
+            out,
+            "  {:26} {} (errors of {:.0} %)",
+            format!("{} {}", link.memory, link.direction),
+            parts.join("; "),
+            link.misfit * 100.0
+        )?;
+    }
+    if let Some(of) = &device.idle {
+        states(of, &mut out)?;
+    }
+    if let Some(energy) = &device.energy {
+        writeln!(
+            out,
+            "  energy: floor {:.1} W, errors of {:.1} % on kernels that are not in the fit",
+            energy.floor_watts,
+            energy.error * 100.0
+        )?;
+        for (term, unit) in clscope_models::energy::TERMS {
+            if let Some(t) = energy.terms.get(term) {
+                let [j, low, high] = [t.joules, t.low, t.high].map(|x| x * 1e12);
+                writeln!(out, "    {term:24} {j:.3} pJ ({low:.3} to {high:.3}) of {unit}")?;
+            }
+        }
+    }
+    for (name, why) in &device.absent {
+        writeln!(out, "  {name:26} absent: {why}")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn short(value: f64) -> String {
+    match value.abs() {
+        a if a >= 1e7 => format!("{value:.3e}"),
+        a if a >= 1000.0 => format!("{value:.0}"),
+        a if a >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Runs `bench idle`: watches the device and keeps its states with its other parameters.
+///
+/// # Errors
+/// Where no device can be opened, it has no sensor, or the file cannot be written.
+pub fn idle(args: &Args) -> Result<ExitCode> {
+    if !(5.0..=3600.0).contains(&args.model.watch) {
+        bail!("--watch takes seconds, 5 to 3600, and not {}", args.model.watch);
+    }
+    let (device, _, kept) = kept(args)?;
+    let progress = Progress::new()?;
+    say(format_args!(
+        "watching {} ({}) three times for {} s after 2 s of load",
+        device.facts.name, device.facts.platform, args.model.watch
+    ));
+    let watching = Watching { load_s: 2.0, watch_s: args.model.watch, runs: 3 };
+    let found = idle::watch(&device, watching, &|| progress.stop.load(Ordering::Relaxed));
+    let (found, source) = found
+        .with_context(|| format!("cannot tell the idle states of {}", line(&device.facts.name)))?;
+    let mut out = screen();
+    writeln!(out, "{} | power: {source}", device.facts.name)?;
+    states(&found, &mut out)?;
+    out.flush()?;
+    match kept {
+        Some(mut device) => {
+            device.idle = Some(found);
+            device.absent.remove("idle");
+            let path = keep(&device)?;
+            say(format_args!("the states are kept in {}", path.display()));
+        }
+        None => say("nothing is kept: `clscope bench model` makes the file that holds the states"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,210 @@
+//! What a device draws while nothing runs: it is loaded, then watched until power and clocks no
+//! longer change. Owns the watching and the states that are read from it; refuses a state for a
+//! device whose sensor is not known.
+
+use crate::bench::{Bench, CaseError, Settings};
+use crate::change;
+use crate::cl::{ClError, Device, Session};
+use crate::power::{Sensors, Window};
+use crate::stats;
+use crate::suite::{self, flop};
+use clscope_models::idle::{State, States};
+
+/// How it is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching {
+    /// Loaded for this long before, s.
+    pub load_s: f64,
+    /// Watched for at most this long, s.
+    pub watch_s: f64,
+    /// Times.
+    pub runs: u32,
+}
+
+/// Length of one mean of the power while it is watched, ns.
+const PIECE_NS: u64 = 400_000_000;
+/// A state differs from the one before by this share of its watts at least.
+const LEAST: f64 = 0.03;
+
+/// Why there are no states.
+#[derive(Debug, thiserror::Error)]
+pub enum NoStates {
+    /// No sensor.
+    #[error("the device's power cannot be read: {0}")]
+    Unmetered(String),
+    /// OpenCL failed.
+    #[error(transparent)]
+    Cl(#[from] ClError),
+    /// The load could not be run.
+    #[error(transparent)]
+    Load(#[from] CaseError),
+    /// No thread for the sensors.
+    #[error("the sampling thread could not be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// One series of watts (and MHz) after a load: (seconds since its end, W, MHz).
+type Series = Vec<(f64, f64, Option<f64>)>;
+
+/// Loads and watches.
+///
+/// # Errors
+/// Where there is no sensor, or the load cannot be run.
+pub fn watch(
+    device: &Device,
+    watching: Watching,
+    stop: &dyn Fn() -> bool,
+) -> Result<(States, String), NoStates> {
+    let sensors = Sensors::start(false)?;
+    if !sensors.may_meter(device.facts.kind) {
+        let power = sensors.finish(&device.facts);
+        return Err(NoStates::Unmetered(power.source().to_owned()));
+    }
+    let mut bench = Bench::new(Session::new(device)?, Settings::default(), stop);
+    let mut runs: Vec<Vec<Window>> = Vec::new();
+    for _ in 0..watching.runs.max(1) {
+        load(&mut bench, watching.load_s)?;
+        let mut windows = Vec::new();
+        let begun = clscope_clock::monotonic_raw().0;
+        while ((clscope_clock::monotonic_raw().0 - begun) as f64) < watching.watch_s * 1e9 {
+            bench.check_stop()?;
+            let from = Window::opens();
+            std::thread::sleep(std::time::Duration::from_nanos(PIECE_NS));
+            windows.push(from.closes(0));
+        }
+        runs.push(windows);
+    }
+    let power = sensors.finish(&device.facts);
+    if !power.has_sensor() {
+        return Err(NoStates::Unmetered(power.source().to_owned()));
+    }
+    let series: Vec<Series> = runs
+        .iter()
+        .map(|windows| {
+            windows
+                .iter()
+                .enumerate()
+                .filter_map(|(n, w)| {
+                    let at = (n + 1) as f64 * PIECE_NS as f64 * 1e-9;
+                    let clock = power.clock_mhz(*w).map(|e| e.value);
+                    Some((at, power.watts(*w)?.value, clock))
+                })
+                .collect()
+        })
+        .collect();
+    match states(&series, watching.watch_s) {
+        Some(states) => Ok((states, power.source().to_owned())),
+        None => Err(NoStates::Unmetered(format!(
+            "{}: it gave too few readings while it was watched",
+            power.source()
+        ))),
+    }
+}
+
+/// Keeps the device busy with fused multiply-adds.
+fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
+    let variant = flop::Variant {
+        shape: flop::Shape::Private,
+        scalar: crate::job::Scalar::Float,
+        op: flop::Op::Mad,
+        width: 1,
+    };
+    let (groups, group) = suite::geometry(bench.facts(), &bench.settings);
+    let begun = clscope_clock::monotonic_raw().0;
+    while ((clscope_clock::monotonic_raw().0 - begun) as f64) < seconds * 1e9 {
+        bench.measure(&variant.job(groups, group, &bench.settings), false)?;
+    }
+    Ok(())
+}
+
+/// States from series of (seconds since the load ended, watts, MHz). The runs' states are joined where
+/// they have as many; else those of the run with the fewest stand for all.
+fn states(series: &[Series], watched_s: f64) -> Option<States> {
+    let each: Vec<Vec<State>> = series.iter().filter(|s| s.len() >= 8).map(|s| of_one(s)).collect();
+    let fewest = each.iter().map(Vec::len).min()?;
+    let alike: Vec<&Vec<State>> = each.iter().filter(|s| s.len() == fewest).collect();
+    let states = (0..fewest)
+        .map(|n| {
+            let of = |get: fn(&State) -> f64| alike.iter().map(move |s| get(&s[n]));
+            let count = alike.len() as f64;
+            let holds: Option<Vec<f64>> = alike.iter().map(|s| s[n].hold_s).collect();
+            let clocks: Option<Vec<f64>> = alike.iter().map(|s| s[n].clock_mhz).collect();
+            State {
+                watts: of(|s| s.watts).sum::<f64>() / count,
+                low: of(|s| s.low).fold(f64::INFINITY, f64::min),
+                high: of(|s| s.high).fold(0.0, f64::max),
+                clock_mhz: clocks.and_then(|c| stats::median(&c)),
+                hold_s: holds.and_then(|h| stats::median(&h)),
+            }
+        })
+        .collect();
+    Some(States { states, watched_s, runs: u32::try_from(alike.len()).unwrap_or(1) })
+}
+
+fn of_one(series: &Series) -> Vec<State> {
+    let points: Vec<(f64, f64)> = series.iter().map(|p| (p.0, p.1)).collect();
+    let changes = change::steps(&points, LEAST);
+    let mut out = Vec::new();
+    let (mut from, mut begun) = (0, 0.0);
+    for until in changes.iter().map(|c| Some(c.until)).chain([None]) {
+        let to = until.map_or(points.len(), |u| points.partition_point(|p| p.0 < u));
+        let here = &series[from..to];
+        from = to;
+        let watts: Vec<f64> = here.iter().map(|p| p.1).collect();
+        let Some(mean) = stats::mean_of_series(&watts) else { continue };
+        let clocks: Vec<f64> = here.iter().filter_map(|p| p.2).collect();
+        // The piece before `until` still belongs to this state.
+        let end = here.last().map_or(begun, |p| p.0);
+        let (low, high) = if mean.low.is_finite() && mean.high.is_finite() {
+            (mean.low.max(0.0), mean.high)
+        } else {
+            let fold = |f: fn(f64, f64) -> f64, a| watts.iter().copied().fold(a, f);
+            (fold(f64::min, mean.value), fold(f64::max, mean.value))
+        };
+        out.push(State {
+            watts: mean.value,
+            low: low.min(mean.value),
+            high: high.max(mean.value),
+            clock_mhz: stats::median(&clocks),
+            hold_s: until.map(|_| end - begun),
+        });
+        begun = end;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(of: &[(usize, f64)]) -> Series {
+        let mut out = Vec::new();
+        for &(pieces, watts) in of {
+            for _ in 0..pieces {
+                let n = out.len() as f64 + 1.0;
+                // A little noise, the same at each look.
+                out.push((n * 0.4, watts * (1.0 + 0.004 * (n * 1.7).sin()), Some(watts * 10.0)));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn steps_of_power_are_states_with_their_hold_times() {
+        let runs = vec![series(&[(25, 120.0), (12, 100.0), (60, 80.0)]); 3];
+        let found = states(&runs, 39.0).unwrap();
+        assert_eq!(found.states.len(), 3, "{found:?}");
+        let holds: Vec<Option<f64>> = found.states.iter().map(|s| s.hold_s).collect();
+        assert!((holds[0].unwrap() - 10.0).abs() < 0.5 && (holds[1].unwrap() - 4.8).abs() < 0.5);
+        assert_eq!(holds[2], None);
+        assert!((found.states[2].watts - 80.0).abs() < 1.0 && found.is_sound());
+        assert_eq!(found.runs, 3);
+    }
+
+    #[test]
+    fn a_level_series_is_one_state_and_a_short_one_none() {
+        let found = states(&[series(&[(60, 119.0)])], 24.0).unwrap();
+        assert_eq!((found.states.len(), found.states[0].hold_s), (1, None));
+        assert_eq!(states(&[series(&[(3, 119.0)])], 1.2), None);
+    }
+}

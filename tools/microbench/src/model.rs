@@ -1,0 +1,420 @@
+//! The parameters of a device: runs the microbenchmarks that give them and makes the file of their
+//! results. Owns which case gives which parameter; refuses to measure anything itself.
+
+use crate::bench::Settings;
+use crate::cl::{ClError, Device as Cl, DeviceKind};
+use crate::idle::{self, Watching};
+use crate::results::{CaseResult, Results, Status};
+use crate::run::{self, Choice, Watch};
+use crate::stats::Estimate;
+use crate::suite::levels;
+use clscope_mix::Precision;
+use clscope_models::device::{Device, Parameter, SCHEMA, name};
+use clscope_models::energy::{self, Observation};
+use clscope_models::hockney::{self, Link};
+use clscope_models::{Evidence, Figure};
+
+/// What of it is run with power watched.
+const METERED: [&str; 20] = [
+    "flop/private/float/fma/",
+    "flop/private/float/add/scalar",
+    "flop/private/float/mul/scalar",
+    "flop/private/double/fma/",
+    "flop/private/double/add/scalar",
+    "flop/private/half/fma/scalar",
+    "flop/private/half/fma/vect2",
+    "flop/private/half/add/scalar",
+    "flop/private/int/add/scalar",
+    "flop/private/int/mad/scalar",
+    "memory/copy/vect4/x1",
+    "memory/copy/scalar/x1",
+    "memory/read/vect4/x16",
+    "memory/read/scalar/x16",
+    "memory/write/vect4/x1",
+    "memory/random/scalar",
+    "memory/local/",
+    "memory/local_conflict2/",
+    "levels/",
+    "classes/",
+];
+
+/// What is run without: latencies, transfers.
+const UNMETERED: [&str; 7] = [
+    "latency/add/ilp1/",
+    "latency/special/ilp1/single",
+    "latency/local/ilp1/single",
+    "latency/stream/ilp1/",
+    "latency/random/ilp1/single",
+    "transfer/",
+    "memory/read/vect4/x16",
+];
+
+/// How thorough to be.
+#[derive(Clone, Debug)]
+pub struct Effort {
+    /// Fewer cases, no power, no idle states.
+    pub quick: bool,
+    /// No sensors at all.
+    pub no_sensors: bool,
+    /// Tiny sizes: for tests.
+    pub tiny: bool,
+    /// Where binaries are kept.
+    pub cache: Option<std::path::PathBuf>,
+    /// Today, UTC.
+    pub date: String,
+}
+
+/// Everything that a run gave.
+pub struct Measured {
+    /// The file.
+    pub device: Device,
+    /// The results that it was made of, one for each part of the run.
+    pub results: Vec<Results>,
+    /// Relative errors of the energy model on what was not in its fit.
+    pub energy_errors: Vec<f64>,
+}
+
+/// Measures a device.
+///
+/// # Errors
+/// If the device cannot be opened at all. What a case could not measure is absent, with the reason.
+pub fn measure(cl: &Cl, effort: &Effort, watch: &mut dyn Watch) -> Result<Measured, ClError> {
+    let metered = !effort.quick && !effort.no_sensors;
+    let settings = Settings {
+        tiny: effort.tiny,
+        repeat: if effort.quick { 5 } else { 10 },
+        counters: metered,
+        mix: metered,
+        cache: effort.cache.clone(),
+        ..Settings::default()
+    };
+    let patterns = |of: &[&str]| of.iter().map(|p| (*p).to_owned()).collect();
+    let mut cases: Vec<String> = patterns(&METERED);
+    if effort.quick {
+        // Joules need every class; ceilings do not.
+        cases
+            .retain(|c| !["vect2", "random", "classes/", "conflict"].iter().any(|p| c.contains(p)));
+        cases.push("classes/float/special".to_owned());
+    }
+    let suites = |of: &[&str]| of.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+    let with = Choice {
+        suites: suites(&["flop", "memory", "levels", "classes"]),
+        cases,
+        no_sensors: effort.no_sensors,
+        peak: None,
+    };
+    let first = run::run(cl, &settings, &with, watch)?;
+    let without = Choice {
+        suites: suites(&["latency", "transfer"]),
+        cases: patterns(&UNMETERED),
+        no_sensors: true,
+        peak: None,
+    };
+    let plain = Settings { counters: false, mix: false, ..settings };
+    let second =
+        if first.interrupted { None } else { Some(run::run(cl, &plain, &without, watch)?) };
+    let mut results = vec![first];
+    results.extend(second);
+    let (mut device, energy_errors) = of(&results, cl, effort);
+    idle_states(cl, effort, watch, &mut device);
+    Ok(Measured { device, results, energy_errors })
+}
+
+fn idle_states(cl: &Cl, effort: &Effort, watch: &mut dyn Watch, device: &mut Device) {
+    if effort.quick || effort.no_sensors || effort.tiny || watch.stop() {
+        let why = "not watched in a quick run, or without sensors: `clscope bench idle`";
+        device.absent.insert("idle".to_owned(), why.to_owned());
+        return;
+    }
+    watch.begin("idle", 0, 1);
+    let watching = Watching { load_s: 2.0, watch_s: 20.0, runs: 1 };
+    let watcher = std::cell::RefCell::new(watch);
+    match idle::watch(cl, watching, &|| watcher.borrow().stop()) {
+        Ok((states, _)) => device.idle = Some(states),
+        Err(why) => drop(device.absent.insert("idle".to_owned(), why.to_string())),
+    }
+}
+
+fn measured(of: Estimate) -> Figure {
+    // Where the interval of a time reaches 0, its rate has no upper end; as many times as the lower
+    // end is below the value is a bound in the same proportion.
+    let high = if of.high.is_finite() { of.high } else { of.value * of.value / of.low.max(1e-300) };
+    Figure::new(of.value, of.low.max(0.0), high, Evidence::Measured)
+}
+
+struct Cases<'r>(Vec<&'r CaseResult>);
+
+impl<'r> Cases<'r> {
+    fn of(results: &'r [Results]) -> Self {
+        let all = results.iter().flat_map(|r| &r.cases);
+        Self(all.filter(|c| c.status == Status::Measured).collect())
+    }
+
+    /// The largest figure of a name among cases whose id begins so, and the case.
+    fn most(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+        self.figures(begin, figure).max_by(|a, b| a.1.value.total_cmp(&b.1.value))
+    }
+
+    fn least(&self, begin: &str, figure: &str) -> Option<(&'r CaseResult, Estimate)> {
+        self.figures(begin, figure).min_by(|a, b| a.1.value.total_cmp(&b.1.value))
+    }
+
+    fn figures(
+        &self,
+        begin: &str,
+        figure: &str,
+    ) -> impl Iterator<Item = (&'r CaseResult, Estimate)> {
+        let ours = self.0.iter().copied().filter(move |c| c.id.starts_with(begin));
+        ours.filter_map(move |c| Some((c, c.figure(figure)?.estimate)))
+    }
+}
+
+/// The file of a run's results, and the errors of its energy model.
+fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
+    let facts = &cl.facts;
+    let kind = match facts.kind {
+        DeviceKind::Gpu => "gpu",
+        DeviceKind::Cpu => "cpu",
+        DeviceKind::Other => "other",
+    };
+    let mut out = Device {
+        schema: SCHEMA.to_owned(),
+        name: facts.name.clone(),
+        platform: facts.platform.clone(),
+        driver: facts.driver.clone(),
+        kind: kind.to_owned(),
+        date: effort.date.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        quick: effort.quick,
+        compute_units: facts.compute_units,
+        lanes: facts.nv_warp,
+        capability: facts.nv_capability,
+        power_source: results.first().map(|r| r.power_source.clone()).unwrap_or_default(),
+        ..Device::default()
+    };
+    let cases = Cases::of(results);
+    ceilings(&cases, &mut out);
+    latencies(&cases, &mut out);
+    let second = results.last().map(|r| r.cases.as_slice()).unwrap_or_default();
+    out.links = links(second);
+    let errors = energy_model(&cases, &mut out);
+    absent(results, &mut out);
+    (out, errors)
+}
+
+fn ceilings(cases: &Cases<'_>, out: &mut Device) {
+    let put = |key: &str, found: Option<(&CaseResult, Estimate)>, unit: &str, out: &mut Device| {
+        if let Some((case, estimate)) = found {
+            out.put(key, measured(estimate), unit, &case.id);
+        }
+    };
+    let best = ["memory/copy", "memory/read", "memory/write"]
+        .iter()
+        .filter_map(|begin| cases.most(begin, "bandwidth"))
+        .max_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    put(name::DRAM, best, "GB/s", out);
+    put(name::LOCAL, cases.most("memory/local/", "bandwidth"), "GB/s", out);
+    for (precision, scalar) in
+        [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")]
+    {
+        for operation in ["fma", "add", "mul"] {
+            let begin = format!("flop/private/{scalar}/{operation}/");
+            put(&name::rate(precision, operation), cases.most(&begin, "rate"), "GFLOP/s", out);
+        }
+    }
+    put(name::INTEGER, cases.most("flop/private/int/add/", "rate"), "Gop/s", out);
+    put(name::SPECIAL, cases.most("classes/float/special", "rate"), "Gop/s", out);
+    let clock = cases.figures("flop/private/float/fma/", "clock").next();
+    put(name::CLOCK, clock, "MHz", out);
+    // The same case gives the ceiling and what the counter reads at it.
+    let counted =
+        best.and_then(|(case, _)| Some((case, case.figure("counter/dram-bandwidth")?.estimate)));
+    put(name::DRAM_COUNTER, counted, "%", out);
+    let all: Vec<CaseResult> = cases.0.iter().map(|c| (*c).clone()).collect();
+    let found = levels::plateaus(&levels::sweep(&all));
+    let source = "levels/working_set";
+    // A ceiling is the best that a plateau shows.
+    let best = |of: Estimate| Figure::new(of.high, of.value, of.high, Evidence::Measured);
+    if let Some(first) = found.first() {
+        out.put(name::L1, best(first.bandwidth), "GB/s", source);
+        if found.len() > 1 {
+            let bytes = Figure::exact(first.bytes, Evidence::Measured);
+            out.put(name::L1_BYTES, bytes, "B", source);
+        } else {
+            let why = "all working sets have one bandwidth".to_owned();
+            out.absent.insert(name::L1_BYTES.to_owned(), why);
+        }
+    }
+    // The last plateau is memory, unless the sweep ends inside the caches.
+    let dram = out.get(name::DRAM).map(|f| f.value).unwrap_or(f64::INFINITY);
+    let inner = found.iter().skip(1).rev().find(|p| p.bandwidth.value > 1.25 * dram);
+    match inner {
+        Some(plateau) => {
+            out.put(name::L2, best(plateau.bandwidth), "GB/s", source);
+            let bytes = Figure::exact(plateau.bytes, Evidence::Measured);
+            out.put(name::L2_BYTES, bytes, "B", source);
+        }
+        None => {
+            let why = "no plateau between the nearest cache and memory was seen".to_owned();
+            out.absent.insert(name::L2.to_owned(), why);
+        }
+    }
+    for (key, figure) in
+        [(name::LAUNCH, "empty"), (name::LAUNCH_PERIOD, "period"), (name::LAUNCH_WAIT, "wait")]
+    {
+        put(key, cases.most("levels/launch", figure), "ns", out);
+    }
+    put(name::GROUP, cases.most("levels/groups", "group"), "ns", out);
+    if let Some(slot) = issue_slot(cases, out) {
+        out.put(name::ISSUE, slot, "ns", "the shortest of flop and classes");
+    }
+}
+
+/// Nanoseconds of one warp instruction on one compute unit, where most of them are issued: the
+/// smallest over the kernels of arithmetic.
+fn issue_slot(cases: &Cases<'_>, out: &Device) -> Option<Figure> {
+    let units = f64::from(out.compute_units.max(1));
+    let each = cases.0.iter().filter(|c| c.id.starts_with("flop/") || c.id.starts_with("classes/"));
+    each.filter_map(|case| {
+        let warps = case.mix.as_ref()?.total().warps.filter(|w| *w > 0)? as f64;
+        let time = case.timing.as_ref()?.time_ns.mean.times(units / warps);
+        Some(measured(time))
+    })
+    .min_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn latencies(cases: &Cases<'_>, out: &mut Device) {
+    for (key, kind) in [
+        (name::LATENCY_ADD, "add"),
+        (name::LATENCY_SPECIAL, "special"),
+        (name::LATENCY_LOCAL, "local"),
+        (name::LATENCY_MEMORY, "stream"),
+    ] {
+        if let Some((case, estimate)) = cases.least(&format!("latency/{kind}/ilp1/"), "latency") {
+            out.put(key, measured(estimate), "ns", &case.id);
+        }
+    }
+    if let Some((case, items)) = cases.most("latency/add/ilp1/", "items_per_unit") {
+        out.put(name::RESIDENT, measured(items), "items", &case.id);
+    }
+}
+
+fn links(of: &[CaseResult]) -> Vec<Link> {
+    let mut out = Vec::new();
+    for direction in ["to_device", "to_host"] {
+        for memory in ["pageable", "pinned", "mapped"] {
+            let ours = of.iter().filter(|r| {
+                r.parameter("memory") == Some(memory) && r.parameter("direction") == Some(direction)
+            });
+            let points: Vec<(f64, f64)> = ours
+                .filter_map(|r| Some((r.number("bytes")?, r.figure("time")?.estimate.value)))
+                .collect();
+            if let Some((segments, misfit)) = hockney::fit(&points) {
+                let (direction, memory) = (direction.to_owned(), memory.to_owned());
+                out.push(Link { direction, memory, segments, misfit, watts: None });
+            }
+        }
+    }
+    out
+}
+
+/// Fits joules by class to every case whose power and mix are known; gives the relative errors of
+/// what is left out in turn.
+fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
+    let absent = |why: String, out: &mut Device| drop(out.absent.insert("energy".to_owned(), why));
+    let floor = cases.0.iter().filter(|c| crate::suite::is_floor(&c.id));
+    let Some(floor) =
+        floor.filter_map(|c| Some(c.figure("power")?.estimate.value)).reduce(f64::min)
+    else {
+        let why = format!("no power was read: {}", out.power_source);
+        absent(why, out);
+        return Vec::new();
+    };
+    // GB/s of one percent of the counter of memory bandwidth.
+    let per_percent = match (out.get(name::DRAM), out.get(name::DRAM_COUNTER)) {
+        (Ok(ceiling), Ok(percent)) => Some(ceiling.value / percent.value),
+        _ => None,
+    };
+    let units = f64::from(out.compute_units);
+    let observations: Vec<Observation> = cases
+        .0
+        .iter()
+        .filter(|c| !crate::suite::is_floor(&c.id))
+        .filter_map(|case| {
+            let (mix, timing) = (case.mix.as_ref()?, case.timing.as_ref()?);
+            let watts = case.figure("power")?.estimate.value;
+            // Clocks in the window of power may differ from those of the short launches.
+            let faster = match (case.figure("steady_rate"), case.figure("rate")) {
+                (Some(steady), Some(rate)) => steady.estimate.value / rate.estimate.value,
+                _ => 1.0,
+            };
+            let seconds = timing.time_ns.mean.value * 1e-9 / faster;
+            let busy = units.min(timing.groups as f64);
+            let percent = case.figure("counter/dram-bandwidth").map(|f| f.estimate.value);
+            let moved = match (per_percent, percent) {
+                (Some(scale), Some(percent)) => scale * percent * 1e9 * seconds,
+                _ => 0.0,
+            };
+            Some(Observation {
+                group: group(case),
+                amounts: energy::amounts(mix, seconds, busy, moved),
+                joules: ((watts - floor) * seconds).max(0.0),
+                floor_joules: floor * seconds,
+            })
+        })
+        .collect();
+    if observations.is_empty() {
+        let why = "no kernel's instructions could be counted: the runtime gives no PTX".to_owned();
+        absent(why, out);
+        return Vec::new();
+    }
+    match energy::fit(&observations, floor) {
+        Ok(model) => out.energy = Some(model),
+        Err(why) => absent(why.to_string(), out),
+    }
+    energy::leave_one_out(&observations)
+}
+
+/// Cases of one kind are left out together.
+fn group(case: &CaseResult) -> String {
+    case.id.rsplit_once('/').map_or_else(|| case.id.clone(), |(begin, _)| begin.to_owned())
+}
+
+/// Why parameters are absent, by the cases that would have given them.
+fn absent(results: &[Results], out: &mut Device) {
+    let reason = |begin: &str| {
+        let all = results.iter().flat_map(|r| &r.cases);
+        let mut ours = all.filter(|c| c.id.starts_with(begin) && c.status != Status::Measured);
+        ours.find_map(|c| c.reason.clone())
+    };
+    let rates =
+        [(Precision::Half, "half"), (Precision::Single, "float"), (Precision::Double, "double")]
+            .into_iter()
+            .flat_map(|(p, scalar)| {
+                ["fma", "add", "mul"]
+                    .map(|o| (name::rate(p, o), format!("flop/private/{scalar}/{o}/")))
+            });
+    let others = [
+        (name::DRAM, "memory/"),
+        (name::LOCAL, "memory/local/"),
+        (name::L1, "levels/working_set"),
+        (name::LAUNCH, "levels/launch"),
+        (name::GROUP, "levels/groups"),
+        (name::LATENCY_LOCAL, "latency/local/"),
+        (name::SPECIAL, "classes/float/special"),
+    ]
+    .map(|(key, begin)| (key.to_owned(), begin.to_owned()));
+    for (key, begin) in rates.chain(others) {
+        if !out.parameters.contains_key(&key)
+            && let Some(why) = reason(&begin)
+        {
+            out.absent.insert(key, why);
+        }
+    }
+}
+
+/// A line for each parameter, as (name, value, unit, source).
+#[must_use]
+pub fn rows(device: &Device) -> Vec<(&str, &Parameter)> {
+    device.parameters.iter().map(|(name, p)| (name.as_str(), p)).collect()
+}

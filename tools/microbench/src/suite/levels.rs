@@ -1,0 +1,368 @@
+//! Levels of memory and the cost of launching: bandwidth over the size of a working set that is read
+//! again and again (kernels/memory.cl, `again`), launches and work-groups of nothing. Owns the sweep,
+//! its host reference, and the plateaus that are read from it.
+#![forbid(unsafe_code)]
+
+use super::{Case, Gave, Suite, default_group, geometry};
+use crate::bench::{Bench, CaseError, Measured, Settings};
+use crate::change;
+use crate::cl::{ClError, DeviceFacts, DeviceKind};
+use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
+use crate::results::{CaseResult, Figure, Finding};
+use crate::source::Source;
+use crate::stats::{self, Estimate};
+use crate::suite::memory::word;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The suite.
+pub const SUITE: Suite = Suite {
+    name: "levels",
+    about: "bandwidth by working set, from the nearest cache to memory; cost of launches and groups",
+    wants_power: true,
+    cases,
+    conclude,
+};
+
+/// Words of an element: 16 bytes an access.
+const WIDTH: usize = 4;
+/// Launches of nothing that are timed in a row.
+const LAUNCHES: usize = 512;
+
+/// One working set.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    /// Elements: a power of two.
+    elements: usize,
+    groups: usize,
+    group: usize,
+}
+
+impl Variant {
+    fn mask(self) -> u32 {
+        self.elements as u32 - 1
+    }
+
+    /// Between two accesses of an item: groups are a power of two of items, and an odd number of
+    /// them reaches every one.
+    fn hop(self) -> u32 {
+        self.group as u32 * 33
+    }
+
+    fn sum(self, i: u32, lane: u32, trips: u32) -> u32 {
+        let at = |j: u32| i.wrapping_add(j.wrapping_mul(self.hop())) & self.mask();
+        (0..trips).fold(0, |sum: u32, j| {
+            sum.wrapping_add(word(at(j).wrapping_mul(WIDTH as u32).wrapping_add(lane)))
+        })
+    }
+
+    fn compare(self, outcome: &Outcome<'_>) -> Result<Option<String>, ClError> {
+        let trips = outcome.geometry.trips;
+        // Long launches take the host too long; the short one has shown that all is read.
+        let some = if trips > 4096 { 4 } else { 256 }.min(outcome.geometry.items());
+        let words = outcome.read(0, 0, 4 * WIDTH * some)?;
+        for (k, bytes) in words.chunks_exact(4).enumerate() {
+            let got = bytes.try_into().map_or(0, u32::from_ne_bytes);
+            let (i, lane) = ((k / WIDTH) as u32, (k % WIDTH) as u32);
+            let want = self.sum(i, lane, trips);
+            if got != want {
+                return Ok(Some(format!(
+                    "lane {lane} of item {i} is {got:#x} where the host gets {want:#x}"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn job(self, settings: &Settings) -> Job {
+        let bytes = self.elements * 4 * WIDTH;
+        let defines = vec![
+            "-DSCALAR=uint".to_owned(),
+            format!("-DWIDTH={WIDTH}"),
+            "-DLOCAL_WORDS=64".to_owned(),
+            "-DCONFLICT=1".to_owned(),
+        ];
+        let fill = Fill::Kernel {
+            source: Source::Memory,
+            entry: "fill",
+            defines: defines.clone(),
+            args: vec![Arg::Buffer(1)],
+            items: bytes / 4,
+        };
+        Job {
+            source: Source::Memory,
+            entry: "again",
+            defines,
+            needs: Vec::new(),
+            groups: self.groups,
+            group: self.group,
+            may_shrink: false,
+            buffers: vec![self.groups * self.group * 4 * WIDTH, bytes],
+            fills: vec![fill],
+            args: vec![
+                Arg::Buffer(0),
+                Arg::Buffer(1),
+                Arg::Trips,
+                Arg::uint(self.mask()),
+                Arg::uint(self.hop()),
+            ],
+            trips: Trips::Lasting(settings.launch_ns()),
+            check_trips: 5,
+            check: Box::new(move |outcome| self.compare(outcome)),
+            check_args: Vec::new(),
+        }
+    }
+}
+
+fn working_set(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
+    let Measured { timing, geometry, span, windows } =
+        bench.measure(&variant.job(&bench.settings), false)?;
+    let bytes = geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * WIDTH as f64;
+    let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes));
+    Ok(Gave {
+        timing: Some(timing),
+        figures: vec![rate],
+        span: Some(span),
+        windows,
+        notes: Vec::new(),
+    })
+}
+
+const DEFINES: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];
+
+/// A launch without work: as the device's clock sees it, from one to the next, and with a wait.
+fn launches(bench: &mut Bench<'_>, groups: usize, group: usize) -> Result<Gave, CaseError> {
+    let buffers = bench.buffers(&[64])?;
+    let geometry = Geometry { groups, group, trips: 0 };
+    let args = [Arg::Buffer(0), Arg::uint(0)];
+    let defines = DEFINES.map(str::to_owned);
+    let times = if bench.settings.tiny { 4 } else { LAUNCHES };
+    let repeat = if bench.settings.tiny { 2 } else { 8 };
+    let (mut spans, mut periods, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repeat {
+        bench.check_stop()?;
+        let row = |bench: &mut Bench<'_>, n| {
+            bench.in_a_row(Source::Memory, "nothing", &defines, &args, &buffers, geometry, n)
+        };
+        periods.push(row(bench, times)?);
+        for _ in 0..8 {
+            waits.push(row(bench, 1)?);
+            spans.push(bench.probe(
+                Source::Memory,
+                "nothing",
+                &defines,
+                &args,
+                &buffers,
+                geometry,
+            )?);
+        }
+    }
+    let of = |name: &str, values: &[f64]| {
+        let warm = stats::warm_up(values).min(values.len() / 2);
+        let summary = stats::summarise(&values[warm..])?;
+        // A launch that the system held up is no cost of launching.
+        let median = summary.median;
+        Some(Figure::new(name, "ns", Estimate { value: median, ..around(median, summary.mean) }))
+    };
+    let figures =
+        [of("empty", &spans), of("period", &periods), of("wait", &waits)].into_iter().flatten();
+    Ok(Gave { figures: figures.collect(), ..Gave::default() })
+}
+
+/// The interval of a mean, moved to hold the median.
+fn around(median: f64, mean: Estimate) -> Estimate {
+    Estimate { value: median, low: mean.low.min(median), high: mean.high.max(median) }
+}
+
+/// Groups without work: the time of one after another on one compute unit.
+fn groups(bench: &mut Bench<'_>, each: usize, group: usize) -> Result<Gave, CaseError> {
+    let buffers = bench.buffers(&[64])?;
+    let units = bench.facts().compute_units as usize;
+    let args = [Arg::Buffer(0), Arg::uint(0)];
+    let defines = DEFINES.map(str::to_owned);
+    let repeat = if bench.settings.tiny { 2 } else { 12 };
+    let mut points = [Vec::new(), Vec::new()];
+    for _ in 0..repeat {
+        bench.check_stop()?;
+        // The difference between many and twice as many is without the launch itself.
+        for (n, times) in points.iter_mut().zip([each, 2 * each]) {
+            let geometry = Geometry { groups: units * times, group, trips: 0 };
+            n.push(bench.probe(Source::Memory, "nothing", &defines, &args, &buffers, geometry)?);
+        }
+    }
+    let mean = |values: &[f64]| {
+        let warm = stats::warm_up(values).min(values.len() / 2);
+        stats::summarise(&values[warm..]).map(|s| s.mean)
+    };
+    let [Some(one), Some(two)] = [mean(&points[0]), mean(&points[1])] else {
+        return Err(CaseError::Interrupted);
+    };
+    let each = two.minus(one).times(1.0 / each as f64);
+    if each.value <= 0.0 {
+        let reason = "twice as many groups take no longer than their launch varies".to_owned();
+        return Err(CaseError::NotAvailable { reason, log: None });
+    }
+    Ok(Gave { figures: vec![Figure::new("group", "ns", each)], ..Gave::default() })
+}
+
+fn sizes(device: &DeviceFacts, settings: &Settings) -> Vec<usize> {
+    let last = match (settings.tiny, device.kind) {
+        (true, _) => 16,
+        (_, DeviceKind::Gpu) => 30,
+        _ => 28,
+    };
+    let most = device.largest_buffer.min(device.global_bytes / 8).max(1 << 16);
+    (12..=last).filter(|e| 1u64 << e <= most).map(|e| 1usize << e).collect()
+}
+
+fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
+    let (groups_of, wanted) = geometry(device, settings);
+    // The walk over a working set needs groups of a power of two.
+    let group = 1usize << wanted.max(1).ilog2();
+    let mut out: Vec<Case> = sizes(device, settings)
+        .into_iter()
+        .map(|bytes| {
+            let variant = Variant { elements: bytes / (4 * WIDTH), groups: groups_of, group };
+            Case {
+                id: format!("levels/working_set/{bytes}"),
+                suite: SUITE.name,
+                parameters: BTreeMap::from([
+                    ("sweep", json!("working_set")),
+                    ("bytes", json!(bytes)),
+                ]),
+                run: Box::new(move |bench| working_set(bench, variant)),
+            }
+        })
+        .collect();
+    let small = default_group(device, settings).min(64);
+    let units = device.compute_units as usize;
+    out.push(Case {
+        id: "levels/launch".to_owned(),
+        suite: SUITE.name,
+        parameters: BTreeMap::new(),
+        run: Box::new(move |bench| launches(bench, units, small)),
+    });
+    let each = match (settings.tiny, device.kind) {
+        (true, _) => 4,
+        (_, DeviceKind::Gpu) => 4096,
+        _ => 256,
+    };
+    out.push(Case {
+        id: "levels/groups".to_owned(),
+        suite: SUITE.name,
+        parameters: BTreeMap::new(),
+        run: Box::new(move |bench| groups(bench, each, small)),
+    });
+    out.push(super::floor_case(SUITE.name));
+    out
+}
+
+/// A stretch of sizes with one bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plateau {
+    /// Largest working set of it, bytes.
+    pub bytes: f64,
+    /// Median bandwidth, GB/s, with the range of its sizes.
+    pub bandwidth: Estimate,
+}
+
+/// The levels that a sweep of (bytes, GB/s) shows, nearest first. A size alone between two plateaus
+/// lies on the way from one to the next.
+#[must_use]
+pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
+    let changes = change::steps(points, 0.15);
+    let mut out = Vec::new();
+    let mut from = 0;
+    for until in changes.iter().map(|c| c.until).chain([f64::INFINITY]) {
+        let to = points.partition_point(|p| p.0 < until);
+        let here = &points[from..to];
+        from = to;
+        let values: Vec<f64> = here.iter().map(|p| p.1).collect();
+        let (Some(median), true) = (stats::median(&values), here.len() > 1) else { continue };
+        let fold = |f: fn(f64, f64) -> f64, start| values.iter().copied().fold(start, f);
+        out.push(Plateau {
+            bytes: here.last().map_or(0.0, |p| p.0),
+            bandwidth: Estimate {
+                value: median,
+                low: fold(f64::min, f64::INFINITY),
+                high: fold(f64::max, 0.0),
+            },
+        });
+    }
+    out
+}
+
+/// (bytes, GB/s) of a run, in order.
+#[must_use]
+pub fn sweep(results: &[CaseResult]) -> Vec<(f64, f64)> {
+    let ours = results.iter().filter(|r| r.parameter("sweep") == Some("working_set"));
+    let mut points: Vec<(f64, f64)> = ours
+        .filter_map(|r| Some((r.number("bytes")?, r.figure("bandwidth")?.estimate.value)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+fn conclude(_: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
+    let found = plateaus(&sweep(results));
+    let figures: Vec<Figure> = found
+        .iter()
+        .flat_map(|p| {
+            let bytes = Estimate::symmetric(p.bytes, 0.0);
+            [Figure::new("bandwidth", "GB/s", p.bandwidth), Figure::new("up_to", "B", bytes)]
+        })
+        .collect();
+    let text: Vec<String> = found
+        .iter()
+        .map(|p| format!("{:.0} GB/s up to {:.0} KiB", p.bandwidth.value, p.bytes / 1024.0))
+        .collect();
+    if text.is_empty() {
+        return Vec::new();
+    }
+    vec![Finding {
+        name: "levels/plateaus".to_owned(),
+        text: format!("working sets: {}", text.join(", ")),
+        figures,
+        confidence: None,
+        method: "steps of the bandwidth over sizes",
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_of_the_working_set_is_read() {
+        let v = Variant { elements: 1024, groups: 4, group: 64 };
+        let mut seen = vec![false; 1024];
+        for i in 0..64u32 {
+            for j in 0..16u32 {
+                seen[((i + j * v.hop()) & v.mask()) as usize] = true;
+            }
+        }
+        assert!(seen.iter().all(|s| *s));
+        assert_eq!(v.sum(3, 1, 1), word(13));
+    }
+
+    #[test]
+    fn plateaus_are_the_levels() {
+        let points: Vec<(f64, f64)> = (12..=30)
+            .map(|e| {
+                let gbs = match e {
+                    ..=17 => 33_000.0,
+                    18..=24 => 9_000.0,
+                    25 => 6_000.0,
+                    _ => 4_300.0,
+                };
+                (f64::from(1 << e), gbs * (1.0 + 0.01 * f64::from(e % 3)))
+            })
+            .collect();
+        let found = plateaus(&points);
+        assert!(found.len() >= 3, "{found:?}");
+        assert_eq!(found[0].bytes, f64::from(1 << 17));
+        let last = found.last().unwrap().bandwidth;
+        assert!((last.value / 4_300.0 - 1.0).abs() < 0.05, "{last:?}");
+        assert!(plateaus(&[]).is_empty());
+    }
+}
