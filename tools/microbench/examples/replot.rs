@@ -65,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         timing: None,
         figures: figures(&c["figures"]),
         notes: Vec::new(),
-        mix: None,
+        counted: None,
     };
     let finding = |f: &Value| Finding {
         name: text(&f["name"]),

@@ -130,6 +130,15 @@ pub struct Measured {
     pub windows: Vec<Window>,
 }
 
+/// What a launch executed, and on what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    /// Instructions by class.
+    pub mix: Mix,
+    /// Bytes of all its buffers.
+    pub buffer_bytes: u64,
+}
+
 /// A device being measured.
 pub struct Bench<'a> {
     /// The session.
@@ -139,7 +148,7 @@ pub struct Bench<'a> {
     /// Whether power is watched at all: false where no sensor could see the device.
     pub metered: bool,
     /// What one launch of the last measured kernel executed, if that was asked for and is known.
-    pub mix: Option<Mix>,
+    pub counted: Option<Counted>,
     stop: &'a dyn Fn() -> bool,
     cache: Option<BinaryCache>,
     programs: HashMap<(Source, String), Rc<Program>>,
@@ -160,7 +169,7 @@ impl<'a> Bench<'a> {
             session,
             settings,
             metered: true,
-            mix: None,
+            counted: None,
             stop,
             cache,
             programs: HashMap::new(),
@@ -364,7 +373,9 @@ impl<'a> Bench<'a> {
             }
         }
         if self.settings.mix {
-            self.mix = self.count(job, largest, &buffers, geometry);
+            let mix = self.count(job, largest, &buffers, geometry);
+            let buffer_bytes = job.buffers.iter().map(|b| *b as u64).sum();
+            self.counted = mix.map(|mix| Counted { mix, buffer_bytes });
         }
         let timing = Timing {
             groups: geometry.groups,

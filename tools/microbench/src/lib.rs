@@ -12,6 +12,7 @@
 //! | [`suite`] | the suites: variants, references, conclusions |
 //! | [`run`] | a whole run |
 //! | [`model`], [`idle`] | the parameters of a device; what it draws while nothing runs |
+//! | [`check`] | what the parameters predict of further kernels, against their measured times |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
 //! | [`stats`], [`fit`], [`change`], [`half`] | the mathematics |
 //! | [`results`], [`plot`] | the schema; plots and the page |
@@ -20,6 +21,7 @@ pub use clscope_opencl as cl;
 
 pub mod bench;
 pub mod change;
+pub mod check;
 pub mod fit;
 pub mod half;
 pub mod idle;

@@ -276,7 +276,7 @@ fn issue_slot(cases: &Cases<'_>, out: &Device) -> Option<Figure> {
     let units = f64::from(out.compute_units.max(1));
     let each = cases.0.iter().filter(|c| c.id.starts_with("flop/") || c.id.starts_with("classes/"));
     each.filter_map(|case| {
-        let warps = case.mix.as_ref()?.total().warps.filter(|w| *w > 0)? as f64;
+        let warps = case.counted.as_ref()?.mix.total().warps.filter(|w| *w > 0)? as f64;
         let time = case.timing.as_ref()?.time_ns.mean.times(units / warps);
         Some(measured(time))
     })
@@ -341,7 +341,7 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         .iter()
         .filter(|c| !crate::suite::is_floor(&c.id))
         .filter_map(|case| {
-            let (mix, timing) = (case.mix.as_ref()?, case.timing.as_ref()?);
+            let (mix, timing) = (&case.counted.as_ref()?.mix, case.timing.as_ref()?);
             let watts = case.figure("power")?.estimate.value;
             // Clocks in the window of power may differ from those of the short launches.
             let faster = match (case.figure("steady_rate"), case.figure("rate")) {

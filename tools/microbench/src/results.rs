@@ -106,7 +106,7 @@ pub struct CaseResult {
     pub notes: Vec<String>,
     /// What a launch executed, where it was counted; no part of the document.
     #[serde(skip)]
-    pub mix: Option<clscope_mix::Mix>,
+    pub counted: Option<crate::bench::Counted>,
 }
 
 impl CaseResult {

@@ -190,15 +190,15 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
         timing: None,
         figures: Vec::new(),
         notes: Vec::new(),
-        mix: None,
+        counted: None,
     };
-    bench.mix = None;
+    bench.counted = None;
     match (case.run)(bench) {
         Ok(mut gave) => {
             result.timing = gave.timing.take();
             result.figures = std::mem::take(&mut gave.figures);
             result.notes = std::mem::take(&mut gave.notes);
-            result.mix = bench.mix.take();
+            result.counted = bench.counted.take();
             (result, Some(gave))
         }
         Err(error) => {

@@ -37,7 +37,7 @@ fn case(
         timing: None,
         figures: figures.iter().map(figure).collect(),
         notes: Vec::new(),
-        mix: None,
+        counted: None,
     }
 }
 

@@ -57,7 +57,7 @@ fn example() -> Results {
         timing: None,
         figures: Vec::new(),
         notes: Vec::new(),
-        mix: None,
+        counted: None,
     };
     let rate = |value| Figure::new("rate", "GFLOP/s", Estimate::symmetric(value, 0.5));
     let one = Figure::new("power", "W", Estimate::symmetric(1.5, f64::INFINITY));
@@ -65,7 +65,7 @@ fn example() -> Results {
         timing: Some(timing),
         figures: vec![rate(1.5), one],
         notes: vec!["held back by the power limit".to_owned()],
-        mix: None,
+        counted: None,
         ..case("flop/one", Status::Measured)
     };
     let more = CaseResult {

@@ -50,6 +50,8 @@ pub struct Kernel {
     pub flop: Option<f64>,
     /// Bytes of memory as the user states them.
     pub bytes: Option<f64>,
+    /// Bytes of its buffers: what it can touch at most.
+    pub footprint: Option<f64>,
     /// What is set aside for it.
     pub resources: Resources,
     /// Share of memory's bandwidth in use, from counters, of what they call 100 %.
@@ -181,6 +183,21 @@ impl Kernel {
         out.sort_by(|a, b| b.1.total_cmp(&a.1));
         out
     }
+}
+
+/// A mix of which each count is a multiple.
+#[must_use]
+pub fn scaled(mix: &Mix, by: f64) -> Mix {
+    let mut out = mix.clone();
+    let times = |n: u64| (n as f64 * by).round() as u64;
+    for tally in out.classes.values_mut() {
+        tally.threads = times(tally.threads);
+        tally.warps = tally.warps.map(times);
+        tally.flop = times(tally.flop);
+        tally.bytes = times(tally.bytes);
+        tally.predicated = times(tally.predicated);
+    }
+    out
 }
 
 #[cfg(test)]

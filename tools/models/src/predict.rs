@@ -6,11 +6,10 @@
 use crate::device::{Device, name};
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, scaled};
 use crate::latency;
 use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
-use clscope_mix::Mix;
 use serde::Serialize;
 
 /// What is to be different.
@@ -73,19 +72,6 @@ fn in_waves(kernel: &Kernel, device: Option<&Device>) -> Option<waves::Waves> {
     waves::waves(kernel.groups()?, u64::from(units) * resident)
 }
 
-fn scaled(mix: &Mix, by: f64) -> Mix {
-    let mut out = mix.clone();
-    let times = |n: u64| (n as f64 * by).round() as u64;
-    for tally in out.classes.values_mut() {
-        tally.threads = times(tally.threads);
-        tally.warps = tally.warps.map(times);
-        tally.flop = times(tally.flop);
-        tally.bytes = times(tally.bytes);
-        tally.predicated = times(tally.predicated);
-    }
-    out
-}
-
 /// The kernel as it would be launched.
 fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
     let mut of = kernel.clone();
@@ -98,6 +84,7 @@ fn changed(kernel: &Kernel, change: &Change<'_>) -> Kernel {
         of.flop = of.flop.map(|f| f * by);
         of.bytes = of.bytes.map(|b| b * by);
         of.dram_bytes = of.dram_bytes.map(|b| b.times(by));
+        of.footprint = of.footprint.map(|b| b * by);
     }
     of
 }

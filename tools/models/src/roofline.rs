@@ -255,6 +255,36 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     out
 }
 
+/// Bytes that an item asks for, up to which it is taken to read each once, where the size of buffers is
+/// not known: beyond, caches are taken to serve what is asked for again.
+const STREAMED: f64 = 256.0;
+
+/// Share of instructions that wait for the one before, where nobody looked at dependences.
+const DEPENDENT: f64 = 0.5;
+
+/// The time that a launch is likely to take: the longest of the certain bounds, of memory that moves
+/// each byte of the buffers once, and of waiting where half of the instructions depend on the one before; and
+/// what launching costs. The interval goes from the certain bounds to all conditional ones together.
+#[must_use]
+pub fn likely(kernel: &Kernel, of: &Bounds) -> Option<Figure> {
+    let binding = of.binding()?;
+    let launch = of.of(Resource::Launch).map_or(0.0, |b| b.ns.value);
+    let certain = if binding.resource == Resource::Launch { 0.0 } else { binding.ns.value };
+    let each = |r: Resource| of.of(r).map_or(0.0, |b| b.ns.value);
+    let (missed, waits) = (each(Resource::MemoryIfMissed), each(Resource::Latency));
+    let requested = kernel.requested().ok()?.value;
+    let memory = match kernel.footprint {
+        // What was read once is taken to be found again, if it fits the cache or was read in tiles.
+        Some(bytes) if requested > 0.0 => missed * (bytes / requested).min(1.0),
+        Some(_) => 0.0,
+        None if requested / kernel.items? as f64 <= STREAMED => missed,
+        None => 0.0,
+    };
+    let value = certain.max(memory).max(DEPENDENT * waits);
+    let high = value.max(missed).max(waits);
+    Some(Figure::new(value + launch, certain.max(launch), high + launch, Evidence::Modelled))
+}
+
 /// A ceiling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -8,6 +8,7 @@ use crate::parameters;
 use anyhow::{Context, Result, bail};
 use clscope_io::output::own_directory;
 use clscope_io::text::line;
+use clscope_microbench::check;
 use clscope_microbench::cl::{Device as Cl, OpenCl, list};
 use clscope_microbench::idle::{self, Watching};
 use clscope_microbench::model::{self, Effort, Measured};
@@ -34,6 +35,9 @@ pub struct ModelArgs {
     /// model: keep the parameters of a file, as of a device that another machine has
     #[arg(long, value_name = "FILE")]
     pub import: Option<PathBuf>,
+    /// model: compare the time model with kernels that the parameters do not come from
+    #[arg(long, conflicts_with_all = ["show", "export", "import"])]
+    pub check: bool,
     /// idle: seconds to watch after each load
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     pub watch: f64,
@@ -45,6 +49,7 @@ impl ModelArgs {
         [
             (self.quick, "--quick"),
             (self.show, "--show"),
+            (self.check, "--check"),
             (self.export.is_some(), "--export"),
             (self.import.is_some(), "--import"),
         ]
@@ -158,7 +163,34 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         accuracy(&measured.energy_errors);
     }
     say(format_args!("parameters are kept in {}", path.display()));
+    if args.model.check {
+        check(args, &device, &measured.device, &effort)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the parameters predict of the other suites' kernels.
+fn check(args: &Args, device: &Cl, parameters: &Device, effort: &Effort) -> Result<()> {
+    let mut progress = Progress::new()?;
+    let rows =
+        check::check(device, parameters, effort, &mut progress).context("cannot use the device")?;
+    progress.bar.finish_and_clear();
+    if let Some(folder) = &args.output {
+        write_whole(&folder.join("check.csv"), |out| Ok(check::write_csv(&rows, out)?))?;
+    }
+    match check::Summary::of(&rows) {
+        Some(s) => say(format_args!(
+            "time model on {} kernels: median error {:.0} %, 90th percentile {:.0} %; {} ran faster than a certain bound by more than 5 %",
+            s.kernels,
+            s.median * 100.0,
+            s.p90 * 100.0,
+            s.beyond
+        )),
+        None => {
+            say("the time model was not compared: no kernel's instructions could be counted here")
+        }
+    }
+    Ok(())
 }
 
 /// What was measured, part by part, and the file itself.
