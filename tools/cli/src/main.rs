@@ -15,7 +15,6 @@ mod mix;
 mod oa;
 mod output;
 mod overhead;
-
 mod parameters;
 mod programs;
 mod record;

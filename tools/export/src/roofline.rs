@@ -180,10 +180,10 @@ fn draw_plot(of: &Roofline, plot: &Area<'_>, xs: &Range<f64>, ys: &Range<f64>) -
         chart.draw_series([Text::new(text, (at, rate * 1.02), style)]).map_err(failed)?;
     }
     for curve in &of.curves {
-        let inside =
+        let mut inside =
             curve.points.iter().copied().filter(|p| xs.contains(&p.0) && ys.contains(&p.1));
         chart.draw_series(LineSeries::new(inside.clone(), BLUE.stroke_width(2))).map_err(failed)?;
-        if let Some(last) = inside.last() {
+        if let Some(last) = inside.next_back() {
             let style = ("sans-serif", 13)
                 .into_font()
                 .color(&BLUE)

@@ -120,7 +120,7 @@ fn load(bench: &mut Bench<'_>, seconds: f64) -> Result<(), CaseError> {
 /// States from series of (seconds since the load ended, watts, MHz). The runs' states are joined where
 /// they have as many; else those of the run with the fewest stand for all.
 fn states(series: &[Series], watched_s: f64) -> Option<States> {
-    let each: Vec<Vec<State>> = series.iter().filter(|s| s.len() >= 8).map(|s| of_one(s)).collect();
+    let each: Vec<Vec<State>> = series.iter().filter(|s| s.len() >= 8).map(of_one).collect();
     let fewest = each.iter().map(Vec::len).min()?;
     let alike: Vec<&Vec<State>> = each.iter().filter(|s| s.len() == fewest).collect();
     let states = (0..fewest)

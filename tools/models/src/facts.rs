@@ -2,11 +2,14 @@
 //! joining of times, geometry, joules and counters; refuses to model anything.
 
 use crate::figure::{Evidence, Figure};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Resources, scaled};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::stats::Stats;
+use clscope_mix::Mix;
+use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::Energy;
 use clscope_profile::error::ReadingsError;
+use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
 use clscope_trace::record::{Direction, flag};
 use std::collections::BTreeMap;
@@ -89,11 +92,14 @@ pub struct OnDevice {
     pub unmetered: Option<String>,
 }
 
+/// Items, and items of a group where the application chose them.
+type Size = (u64, Option<u64>);
+
 /// What launches of a kernel looked like.
 #[derive(Default)]
 struct Shapes {
-    /// (items, items of a group) -> launches.
-    seen: BTreeMap<(u64, Option<u64>), u64>,
+    /// Launches of each.
+    seen: BTreeMap<Size, u64>,
 }
 
 /// Sizes of a kernel that are kept apart; more are one.
@@ -119,6 +125,7 @@ pub fn of(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
     }
     let shapes = commands(view, &mut out);
     kernels(view, view.stats(), shapes, &mut out);
+    mixes(view, &mut out);
     energy(view.energy()?, &mut out);
     if let Some(counters) = view.counters()? {
         for source in &counters.sources {
@@ -219,7 +226,7 @@ fn kernels(
             Figure::new(of.value, of.low, of.high, Evidence::Measured)
         });
         let shape = shapes.get(&(name.clone(), device.clone()));
-        let only = |of: &dyn Fn(&(u64, Option<u64>)) -> Option<u64>| {
+        let only = |of: fn(&Size) -> Option<u64>| {
             let mut all = shape?.seen.keys().map(of);
             let first = all.next()?;
             all.all(|other| other == first).then_some(first)?
@@ -234,12 +241,71 @@ fn kernels(
             bias_ns: sums.span_bias().map(|(value, side)| {
                 Figure::new(value, value - side, value + side, Evidence::Measured)
             }),
-            items: only(&|s| Some(s.0)),
-            local: only(&|s| s.1),
+            items: only(|s| Some(s.0)),
+            local: only(|s| s.1),
             sizes: shape.map_or(0, |s| s.seen.len()),
             ..Kernel::default()
         });
     }
+}
+
+/// What kernels executed and take of their device (`record --mix`), the mean over launches where sizes
+/// are one row.
+fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
+    let by_size = view.energy_grouping().by == By::Ndrange;
+    let mut rows: BTreeMap<(String, String), Vec<&KernelMix>> = BTreeMap::new();
+    for row in view.mixes() {
+        let name = if by_size {
+            let sizes: Vec<String> = row.global.iter().map(u64::to_string).collect();
+            format!("{} [{}]", row.kernel, sizes.join("x"))
+        } else {
+            row.kernel.clone()
+        };
+        rows.entry((row.device.clone(), name)).or_default().push(row);
+    }
+    for on in out.values_mut() {
+        for kernel in &mut on.kernels {
+            if let Some(rows) = rows.get(&(on.name.clone(), kernel.name.clone())) {
+                count(kernel, rows);
+            }
+        }
+    }
+}
+
+fn count(kernel: &mut Kernel, rows: &[&KernelMix]) {
+    let counted: Vec<&&KernelMix> = rows.iter().filter(|r| r.counted > 0).collect();
+    let launches: u64 = counted.iter().map(|r| r.launches.max(r.counted)).sum();
+    if counted.is_empty() {
+        let why: Vec<&str> =
+            rows.iter().flat_map(|r| &r.refused).map(String::as_str).take(1).collect();
+        kernel.uncounted = why.first().map(|w| (*w).to_owned());
+    } else {
+        let mut mix = Mix::default();
+        let mut footprint = Some(0.0);
+        for row in &counted {
+            let n = row.launches.max(row.counted) as f64;
+            mix.add(&scaled(&row.mix, n / row.counted as f64 / launches as f64));
+            let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
+            let bytes: Option<u64> = buffers.map(|a| a.size).sum();
+            footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
+        }
+        (kernel.mix, kernel.footprint) = (Some(mix), footprint);
+    }
+    // What takes most leaves room for the fewest.
+    let most = |of: &dyn Fn(&KernelMix) -> Option<u64>| rows.iter().filter_map(|r| of(r)).max();
+    kernel.resources = Resources {
+        registers: most(&|r| r.resources.registers),
+        local_bytes: most(&|r| {
+            let own = r.resources.local_bytes;
+            let given = r.local_argument_bytes();
+            own.map(|b| b + given).or((given > 0).then_some(given))
+        }),
+        private_bytes: most(&|r| r.resources.private_bytes),
+        most_items: rows.iter().filter_map(|r| r.resources.work_group_limit).min(),
+    };
+    let required = rows.iter().filter_map(|r| r.resources.required).next();
+    let required = required.map(|r| r.iter().fold(1u64, |a, n| a.saturating_mul(*n)));
+    kernel.local = kernel.local.or(required.filter(|n| *n > 0));
 }
 
 fn energy(energy: &Energy, out: &mut BTreeMap<String, OnDevice>) {
