@@ -7,7 +7,7 @@ use crate::device::{Device, name};
 use crate::energy;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
-use crate::roofline::{Bounds, Resource, bounds};
+use crate::roofline::{Bounds, Resource, bounds, likely};
 use crate::waves;
 use clscope_mix::{Class, Precision, Space};
 
@@ -27,6 +27,7 @@ pub(super) fn explain(of: &Kernel, device: Option<&Device>, share: Option<f64>) 
         requested_bytes: of.requested().ok(),
         dram_bytes: of.dram_bytes,
         bounds: Vec::new(),
+        modelled_time_ns: None,
         limit: None,
         reached: None,
         joules: of.joules,
@@ -115,6 +116,7 @@ fn does(of: &Kernel, out: &mut Explanatory) {
 }
 
 fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
+    out.modelled_time_ns = likely(of, model);
     let list: Vec<String> = model
         .bounds
         .iter()
@@ -123,11 +125,11 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
         .map(|b| format!("{} {}", time(b.ns.value), b.resource.name()))
         .collect();
     if !list.is_empty() {
-        out.statements.push(Statement::new(
-            "bounds",
-            Evidence::Modelled,
-            format!("needs at least {}", list.join(" | ")),
-        ));
+        let mut text = format!("needs at least {}", list.join(" | "));
+        if let Some(all) = out.modelled_time_ns {
+            text += &format!("; likely {}", time(all.value));
+        }
+        out.statements.push(Statement::new("bounds", Evidence::Modelled, text));
     }
     let worked = of.work_ns().map_or(took.value, |t| t.value).max(1.0);
     let Some(binding) = model.binding() else { return };

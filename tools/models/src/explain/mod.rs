@@ -117,6 +117,8 @@ pub struct Explanatory {
     pub dram_bytes: Option<Figure>,
     /// Least times by resource, longest first.
     pub bounds: Vec<Bound>,
+    /// Time of a launch as the bounds make it likely.
+    pub modelled_time_ns: Option<Figure>,
     /// The resource that the time is spent on; null where it is not known.
     pub limit: Option<Resource>,
     /// How much of that resource's ceiling is reached.
