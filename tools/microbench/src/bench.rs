@@ -9,7 +9,7 @@ use crate::results::Timing;
 use crate::source::{self, BinaryCache, Source};
 use crate::stats;
 use clscope_clock::monotonic_raw;
-use clscope_mix::{Mix, ptx};
+use clscope_mix::{Block, Mix, ptx};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -135,6 +135,8 @@ pub struct Measured {
 pub struct Counted {
     /// Instructions by class.
     pub mix: Mix,
+    /// Blocks of the code, with how often warps entered each; empty where warps are not counted.
+    pub blocks: Vec<(Block, f64)>,
     /// Bytes of all its buffers.
     pub buffer_bytes: u64,
 }
@@ -373,9 +375,10 @@ impl<'a> Bench<'a> {
             }
         }
         if self.settings.mix {
-            let mix = self.count(job, largest, &buffers, geometry);
             let buffer_bytes = job.buffers.iter().map(|b| *b as u64).sum();
-            self.counted = mix.map(|mix| Counted { mix, buffer_bytes });
+            self.counted = self
+                .count(job, largest, &buffers, geometry)
+                .map(|(mix, blocks)| Counted { mix, blocks, buffer_bytes });
         }
         let timing = Timing {
             groups: geometry.groups,
@@ -397,7 +400,7 @@ impl<'a> Bench<'a> {
         largest: usize,
         buffers: &[Rc<Buffer>],
         geometry: Geometry,
-    ) -> Option<Mix> {
+    ) -> Option<(Mix, Vec<(Block, f64)>)> {
         // As the kernel was built: for just this size where it takes only smaller ones otherwise.
         let plain = self.kernel(job.source, job.entry, &job.defines).ok()?.largest_group();
         let mut defines = job.defines.clone();
@@ -430,7 +433,13 @@ impl<'a> Bench<'a> {
             .collect();
         let counts = counted.read(&read).ok()?;
         let entered = counted.program.entered(job.entry, &counts)?;
-        (entered == geometry.items() as u64).then(|| counted.program.mix(&counts))
+        if entered != geometry.items() as u64 {
+            return None;
+        }
+        let warps = counts.warps.iter().flatten().map(|n| *n as f64);
+        let blocks = counted.program.blocks.iter().cloned().zip(warps);
+        let entered = blocks.filter(|(_, times)| *times > 0.0).collect();
+        Some((counted.program.mix(&counts), entered))
     }
 
     /// Launches a kernel so many times without a pause and waits for all; nanoseconds of the host's

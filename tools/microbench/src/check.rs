@@ -111,6 +111,7 @@ fn row(case: &CaseResult, parameters: &Device) -> Option<Row> {
         items: Some(items),
         local: Some(timing.group_size as u64),
         mix: Some(counted.mix.clone()),
+        blocks: counted.blocks.clone(),
         footprint: Some(counted.buffer_bytes as f64),
         ..Kernel::default()
     };

@@ -8,7 +8,7 @@ use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
 use crate::stats::Estimate;
 use crate::suite::levels;
-use clscope_mix::Precision;
+use clscope_mix::{Precision, Space};
 use clscope_models::device::{Device, Parameter, SCHEMA, name};
 use clscope_models::energy::{self, Observation};
 use clscope_models::hockney::{self, Link};
@@ -227,8 +227,8 @@ fn ceilings(cases: &Cases<'_>, out: &mut Device) {
     let clock = cases.figures("flop/private/float/fma/", "clock").next();
     put(name::CLOCK, clock, "MHz", out);
     // The same case gives the ceiling and what the counter reads at it.
-    let counted =
-        best.and_then(|(case, _)| Some((case, case.figure("counter/dram-bandwidth")?.estimate)));
+    let counted = best
+        .and_then(|(case, _)| Some((case, case.figure("counter/gpm/dram-bandwidth")?.estimate)));
     put(name::DRAM_COUNTER, counted, "%", out);
     let all: Vec<CaseResult> = cases.0.iter().map(|c| (*c).clone()).collect();
     let found = levels::plateaus(&levels::sweep(&all));
@@ -350,10 +350,10 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
             };
             let seconds = timing.time_ns.mean.value * 1e-9 / faster;
             let busy = units.min(timing.groups as f64);
-            let percent = case.figure("counter/dram-bandwidth").map(|f| f.estimate.value);
+            let percent = case.figure("counter/gpm/dram-bandwidth").map(|f| f.estimate.value);
             let moved = match (per_percent, percent) {
                 (Some(scale), Some(percent)) => scale * percent * 1e9 * seconds,
-                _ => 0.0,
+                _ => streamed(case) * mix.bytes(Space::Global) as f64,
             };
             Some(Observation {
                 group: group(case),
@@ -373,6 +373,14 @@ fn energy_model(cases: &Cases<'_>, out: &mut Device) -> Vec<f64> {
         Err(why) => absent(why.to_string(), out),
     }
     energy::leave_one_out(&observations)
+}
+
+/// Share of the bytes asked for that memory moves, where no counter tells: all where a case goes through
+/// buffers that no cache holds, none where it stays in one place.
+fn streamed(case: &CaseResult) -> f64 {
+    let through = case.id.starts_with("memory/") && !case.id.starts_with("memory/local")
+        || case.id == "classes/memory/global";
+    f64::from(u8::from(through))
 }
 
 /// Cases of one kind are left out together.

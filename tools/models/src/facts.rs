@@ -5,14 +5,15 @@ use crate::figure::{Evidence, Figure};
 use crate::kernel::{Kernel, Resources, scaled};
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::stats::Stats;
-use clscope_mix::Mix;
+use clscope_mix::{Block, Mix, ptx};
 use clscope_profile::energy::activity::By;
 use clscope_profile::energy::result::Energy;
 use clscope_profile::error::ReadingsError;
 use clscope_profile::mixes::KernelMix;
 use clscope_profile::profile::View;
+use clscope_profile::programs::Code;
 use clscope_trace::record::{Direction, flag};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Transfers of one size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -132,7 +133,7 @@ pub fn of(view: &View<'_>) -> Result<Vec<OnDevice>, ReadingsError> {
             let Some(on) = out.get_mut(&source.device) else { continue };
             for class in source.classes.iter().filter(|c| c.kind == "kernel") {
                 let found = on.kernels.iter_mut().find(|k| k.name == class.name);
-                let share = class.values.get("dram-bandwidth").and_then(|v| v.mean);
+                let share = class.values.get("gpm/dram-bandwidth").and_then(|v| v.mean);
                 if let (Some(kernel), Some(share)) = (found, share) {
                     kernel.dram_share = Some(Figure::measured(share).times(0.01));
                 }
@@ -263,16 +264,36 @@ fn mixes(view: &View<'_>, out: &mut BTreeMap<String, OnDevice>) {
         };
         rows.entry((row.device.clone(), name)).or_default().push(row);
     }
+    let mut texts = Texts { codes: view.programs(), read: HashMap::new() };
     for on in out.values_mut() {
         for kernel in &mut on.kernels {
             if let Some(rows) = rows.get(&(on.name.clone(), kernel.name.clone())) {
-                count(kernel, rows);
+                count(kernel, rows, &mut texts);
             }
         }
     }
 }
 
-fn count(kernel: &mut Kernel, rows: &[&KernelMix]) {
+/// Blocks of the programs that the trace keeps, by their hash.
+struct Texts {
+    codes: Vec<Code>,
+    read: HashMap<String, Vec<Block>>,
+}
+
+impl Texts {
+    /// None where the text is not kept, cannot be read, or is of another language.
+    fn blocks(&mut self, hash: &str) -> &[Block] {
+        if !self.read.contains_key(hash) {
+            let code = self.codes.iter().find(|c| c.hash == hash && c.language == "ptx");
+            let text = code.and_then(|c| String::from_utf8(c.read().ok()?).ok());
+            let program = text.and_then(|t| ptx::read(t.trim_end_matches('\0')).ok());
+            self.read.insert(hash.to_owned(), program.map(|p| p.blocks).unwrap_or_default());
+        }
+        self.read.get(hash).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
     let counted: Vec<&&KernelMix> = rows.iter().filter(|r| r.counted > 0).collect();
     let launches: u64 = counted.iter().map(|r| r.launches.max(r.counted)).sum();
     if counted.is_empty() {
@@ -288,6 +309,11 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix]) {
             let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
             let bytes: Option<u64> = buffers.map(|a| a.size).sum();
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
+            let blocks = texts.blocks(&row.code);
+            let times = n / row.counted as f64 / launches as f64;
+            kernel.blocks.extend(row.blocks.iter().filter_map(|(at, (_, warps))| {
+                Some((blocks.get(*at as usize)?.clone(), (*warps)? as f64 * times))
+            }));
         }
         (kernel.mix, kernel.footprint) = (Some(mix), footprint);
     }

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
-use clscope_mix::{Class, Mix, Precision, Space};
+use clscope_mix::{Block, Class, Mix, Precision, Space};
 
 /// What the compiler and the launch set aside for work-items and groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +50,9 @@ pub struct Kernel {
     pub flop: Option<f64>,
     /// Bytes of memory as the user states them.
     pub bytes: Option<f64>,
+    /// Blocks of the code, each with how often warps enter it in a launch; empty where the code is not
+    /// known.
+    pub blocks: Vec<(Block, f64)>,
     /// Bytes of its buffers: what it can touch at most.
     pub footprint: Option<f64>,
     /// What is set aside for it.

@@ -3,6 +3,8 @@
 //! are in instructions per cycle and compute unit, latencies in cycles, n in warps of a compute unit.
 
 use crate::kernel::Resources;
+use clscope_mix::{Block, Class};
+use std::collections::HashMap;
 
 /// Alternating accesses to memory and dependent additions, `alpha` of them for each access
 /// (section 4.1).
@@ -87,6 +89,30 @@ impl Workload {
 #[must_use]
 pub fn tightest<R: Copy>(of: &[(R, f64)]) -> Option<(R, f64)> {
     of.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Time of one pass through a block by a warp that runs alone, in steady state: an instruction is issued
+/// `issue` after the one before at the earliest, and when what it reads is ready, which is `latency` of
+/// its class after the instruction that wrote it was issued (section 3.7). The block is gone through
+/// twice, so that what a loop carries round is waited for.
+#[must_use]
+pub fn pass(block: &Block, issue: f64, latency: impl Fn(Class) -> f64) -> f64 {
+    let mut ready: HashMap<u32, f64> = HashMap::new();
+    let (mut now, mut first) = (0.0f64, 0.0);
+    for round in 0..2 {
+        if round == 1 {
+            first = now;
+        }
+        for instruction in &block.instructions {
+            let inputs = instruction.reads.iter().filter_map(|r| ready.get(r));
+            let begin = inputs.copied().fold(now, f64::max);
+            for register in &instruction.writes {
+                ready.insert(*register, begin + latency(instruction.class));
+            }
+            now = begin + issue;
+        }
+    }
+    now - first
 }
 
 /// What a compute unit holds at once, of NVIDIA's devices.
@@ -254,6 +280,38 @@ mod tests {
         let (resource, cycles) = tightest(&of).unwrap();
         assert_eq!(resource, "memory");
         assert!(near(1.0 / cycles, 0.00542, 0.000_005));
+    }
+
+    /// Listing 3.1 (Kepler): load, local load, addition, root, each dependent on the one before: the
+    /// next turn's load is issued 301 + 24 + 9 + 9 cycles later.
+    #[test]
+    fn dependent_instructions_wait_and_independent_ones_do_not() {
+        let of = |class, writes: &[u32], reads: &[u32]| clscope_mix::Instruction {
+            class,
+            flop: 0,
+            bytes: 0,
+            predicated: false,
+            writes: writes.to_vec(),
+            reads: reads.to_vec(),
+        };
+        let latency = |class| match class {
+            Class::LoadGlobal => 301.0,
+            Class::LoadLocal => 24.0,
+            _ => 9.0,
+        };
+        let chain = Block {
+            instructions: vec![
+                of(Class::LoadGlobal, &[1], &[1]),
+                of(Class::LoadLocal, &[1], &[1]),
+                of(Class::SingleArith, &[1], &[1, 2]),
+                of(Class::SingleSpecial, &[1], &[1]),
+            ],
+        };
+        assert!(near(pass(&chain, 1.0, latency), 343.0, 1e-9));
+        let free = Block {
+            instructions: (0..6).map(|r| of(Class::SingleArith, &[r], &[r + 10])).collect(),
+        };
+        assert!(near(pass(&free, 1.0, latency), 6.0, 1e-9));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::device::{Device, name};
 use crate::figure::{Evidence, Figure, Missing};
 use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
-use clscope_mix::{Class, Precision};
+use clscope_mix::{Class, Family, Precision, Space};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -155,31 +155,77 @@ fn issue(kernel: &Kernel, device: &Device) -> Option<Figure> {
     Some(device.get(name::ISSUE).ok()?.times(warps / units))
 }
 
-/// Time if every instruction waited for the one before, with the warps that fit, ns.
+/// How long an instruction's result takes, ns, by where the kernel's data fit.
+fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> {
+    let add = device.get(name::LATENCY_ADD).ok()?;
+    let of = |n: &str| device.get(n).unwrap_or(add);
+    let fits = |capacity: &str| {
+        let bytes = device.get(capacity).map(|c| c.value);
+        matches!((kernel.footprint, bytes), (Some(f), Ok(c)) if f <= c)
+    };
+    Some(match class.memory() {
+        // Nobody waits for a store.
+        _ if matches!(
+            class,
+            Class::StoreGlobal
+                | Class::StoreLocal
+                | Class::StorePrivate
+                | Class::StoreGeneric
+                | Class::StoreImage
+        ) =>
+        {
+            Figure::exact(0.0, Evidence::Modelled)
+        }
+        Some(Space::Local) => of(name::LATENCY_LOCAL),
+        Some(Space::Constant) => add,
+        // The nearest cache and local memory are one memory on many devices; the last cache lies
+        // about half way.
+        Some(_) if fits(name::L1_BYTES) => of(name::LATENCY_LOCAL),
+        Some(_) if fits(name::L2_BYTES) => of(name::LATENCY_MEMORY).times(0.5),
+        Some(_) => of(name::LATENCY_MEMORY),
+        None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
+        None => add,
+    })
+}
+
+/// Time of waiting with the warps that fit, ns: by the dependences of the code where that is known,
+/// else as if every instruction waited for the one before.
 fn waiting(kernel: &Kernel, device: &Device, occupancy: Option<Occupancy>) -> Option<Figure> {
     let mix = kernel.mix.as_ref()?;
     let items = kernel.items?;
     let lanes = u64::from(device.lanes.unwrap_or(1).max(1));
-    let warps = items.div_ceil(lanes).max(1) as f64;
-    let add = device.get(name::LATENCY_ADD).ok()?;
-    let of = |n: &str| device.get(n).unwrap_or(add);
-    let mut one = Figure::exact(0.0, Evidence::Modelled);
-    for (class, tally) in &mix.classes {
-        let latency = match class.memory() {
-            Some(clscope_mix::Space::Local) => of(name::LATENCY_LOCAL),
-            Some(clscope_mix::Space::Constant) => add,
-            Some(_) => of(name::LATENCY_MEMORY),
-            None if class.family() == clscope_mix::Family::Special => of(name::LATENCY_SPECIAL),
-            None => add,
-        };
-        let issued = tally.warps.unwrap_or(tally.threads) as f64;
-        one = one.plus(latency.times(issued / warps));
-    }
+    // A group's last warp may be partly filled.
+    let warps = match (kernel.groups(), kernel.local) {
+        (Some(groups), Some(local)) => groups * local.div_ceil(lanes),
+        _ => items.div_ceil(lanes),
+    };
+    let warps = warps.max(1) as f64;
+    latency_of(kernel, device, Class::IntArith)?;
+    let latency =
+        |class| latency_of(kernel, device, class).unwrap_or(Figure::exact(0.0, Evidence::Modelled));
+    let one = if kernel.blocks.is_empty() {
+        mix.classes.iter().fold(Figure::exact(0.0, Evidence::Modelled), |sum, (class, tally)| {
+            let issued = tally.warps.unwrap_or(tally.threads) as f64;
+            sum.plus(latency(*class).times(issued / warps))
+        })
+    } else {
+        // A scheduler issues one instruction a cycle, and a unit has four.
+        let issue = device.get(name::ISSUE).map_or(0.0, |slot| 4.0 * slot.value);
+        let sum: f64 = kernel
+            .blocks
+            .iter()
+            .map(|(block, times)| {
+                times / warps * latency::pass(block, issue, |class| latency(class).value)
+            })
+            .sum();
+        Figure::exact(sum, Evidence::Modelled)
+    };
     let units = f64::from(device.compute_units.max(1));
-    let resident = occupancy.map_or(1.0, |o| o.warps as f64).min((warps / units).max(1.0));
+    // Limits of devices that are not known are taken to hold all.
+    let most = occupancy.map_or(64.0, |o| o.warps as f64);
+    let resident = most.min((warps / units).max(1.0));
     let rounds = (warps / (units * resident)).max(1.0);
     let all = one.times(rounds).modelled();
-    // Nothing waits where nothing depends: this is the most, not the least.
     Some(Figure { low: 0.0, ..all })
 }
 
@@ -210,7 +256,7 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
         let special: u64 = mix
             .classes
             .iter()
-            .filter(|(c, _)| c.family() == clscope_mix::Family::Special)
+            .filter(|(c, _)| c.family() == Family::Special)
             .map(|(_, t)| t.threads)
             .sum();
         if special > 0 {
@@ -221,8 +267,9 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
                 true,
             );
         }
-        add(Resource::Issue, Ok(issue(kernel, device).map(|t| t.times(1.0 / used))), true);
-        let local = Figure::counted(mix.bytes(clscope_mix::Space::Local));
+        // Compilers merge instructions of the language that is counted.
+        add(Resource::Issue, Ok(issue(kernel, device).map(|t| t.times(1.0 / used))), false);
+        let local = Figure::counted(mix.bytes(Space::Local));
         if local.value > 0.0 {
             let rate = device.get(name::LOCAL);
             add(Resource::LocalMemory, rate.map(|r| Some(local.over(r).times(1.0 / used))), true);
@@ -259,7 +306,7 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
 /// not known: beyond, caches are taken to serve what is asked for again.
 const STREAMED: f64 = 256.0;
 
-/// Share of instructions that wait for the one before, where nobody looked at dependences.
+/// Share of instructions that wait for the one before, where the code's dependences are not known.
 const DEPENDENT: f64 = 0.5;
 
 /// The time that a launch is likely to take: the longest of the certain bounds, of memory that moves
@@ -280,7 +327,8 @@ pub fn likely(kernel: &Kernel, of: &Bounds) -> Option<Figure> {
         None if requested / kernel.items? as f64 <= STREAMED => missed,
         None => 0.0,
     };
-    let value = certain.max(memory).max(DEPENDENT * waits);
+    let dependent = if kernel.blocks.is_empty() { DEPENDENT } else { 1.0 };
+    let value = certain.max(memory).max(dependent * waits).max(each(Resource::Issue));
     let high = value.max(missed).max(waits);
     Some(Figure::new(value + launch, certain.max(launch), high + launch, Evidence::Modelled))
 }

@@ -135,6 +135,7 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
     let Some(binding) = model.binding() else { return };
     let reached = binding.ns.value / worked;
     let missed = model.of(Resource::MemoryIfMissed).map(|b| b.ns.value / worked);
+    let issued = model.of(Resource::Issue).map(|b| b.ns.value / worked);
     let wait = model.of(Resource::Latency).map(|b| b.ns.value / worked);
     let (limit, reached, text) = match binding.resource {
         resource if reached >= BOUND => {
@@ -158,6 +159,14 @@ fn verdict(of: &Kernel, model: &Bounds, took: Figure, out: &mut Explanatory) {
                 percent(share.min(1.0))
             );
             (Some(Resource::MemoryIfMissed), Some(share), text)
+        }
+        _ if issued.is_some_and(|i| i >= BOUND) => {
+            let share = issued.unwrap_or(0.0);
+            let text = format!(
+                "bound by instruction issue: {} of the time, if nothing was merged by the compiler",
+                percent(share.min(1.0))
+            );
+            (Some(Resource::Issue), Some(share), text)
         }
         _ if wait.is_some_and(|w| w >= 0.5) => {
             let text = format!(
