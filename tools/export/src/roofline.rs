@@ -90,7 +90,7 @@ fn ranges(of: &Roofline) -> Option<(Range<f64>, Range<f64>)> {
     let least = roofs(of, "bandwidth").map(|r| r.value.value * x.start).fold(f64::NAN, f64::min);
     let ys = of.points.iter().map(|p| p.rate.value);
     let inside = of.curves.iter().flat_map(|c| &c.points).filter(|p| x.contains(&p.0)).map(|p| p.1);
-    let mut y = whole_decades(ys.chain([peak, least * 3.0]).chain(inside))?;
+    let mut y = whole_decades(ys.chain([peak * 1.6, least * 3.0]).chain(inside))?;
     y.start = y.start.max(y.end * 1e-9);
     Some((x, y))
 }
@@ -157,27 +157,33 @@ fn draw_plot(of: &Roofline, plot: &Area<'_>, xs: &Range<f64>, ys: &Range<f64>) -
         let to = (top / slope).min(xs.end);
         let line = [(from, slope * from), (to, slope * to)];
         chart.draw_series(LineSeries::new(line, BLUE.stroke_width(2))).map_err(failed)?;
-        // A little further along for each level, so that names of near ones do not meet.
-        let at = from * (to / from).powf(0.04 + 0.13 * index as f64);
+        // Above the corner, a row higher for each level, so that names of near ones do not meet.
         let style =
-            ("sans-serif", 13).into_font().color(&BLUE).pos(anchored(HPos::Right, VPos::Bottom));
+            ("sans-serif", 13).into_font().color(&BLUE).pos(anchored(HPos::Left, VPos::Bottom));
         let text = format!("{} {} GB/s", roof.name, number(slope));
-        let style =
-            if at <= from * 6.0 { style.pos(anchored(HPos::Left, VPos::Bottom)) } else { style };
-        chart.draw_series([Text::new(text, (at, slope * at * 1.18), style)]).map_err(failed)?;
+        let named = EmptyElement::at((to, slope * to))
+            + Text::new(text, (0, -4 - 14 * index as i32), style);
+        chart.draw_series([named]).map_err(failed)?;
     }
-    for roof in roofs(of, "rate") {
+    let mut above = f64::INFINITY;
+    let mut rates: Vec<&Roof> = roofs(of, "rate").collect();
+    rates.sort_by(|a, b| b.value.value.total_cmp(&a.value.value));
+    for roof in rates {
         let rate = roof.value.value;
         let from =
             if fastest.is_finite() { (rate / fastest).clamp(xs.start, xs.end) } else { xs.start };
         chart
             .draw_series(LineSeries::new([(from, rate), (xs.end, rate)], DARK.stroke_width(2)))
             .map_err(failed)?;
-        let style =
-            ("sans-serif", 13).into_font().color(&DARK).pos(anchored(HPos::Right, VPos::Bottom));
+        // Below its line where the one before stands just above.
+        let near = (rate / above - 1.0).abs() < 0.15;
+        above = if near { f64::INFINITY } else { rate };
+        let (side, gap) = if near { (VPos::Top, 3) } else { (VPos::Bottom, -2) };
+        let style = ("sans-serif", 13).into_font().color(&DARK).pos(anchored(HPos::Right, side));
         let text = format!("{} {} GFLOP/s", roof.name, number(rate));
         let at = 10f64.powf(xs.end.log10() - 0.02 * (xs.end / xs.start).log10());
-        chart.draw_series([Text::new(text, (at, rate * 1.02), style)]).map_err(failed)?;
+        let named = EmptyElement::at((at, rate)) + Text::new(text, (0, gap), style);
+        chart.draw_series([named]).map_err(failed)?;
     }
     for curve in &of.curves {
         let mut inside =

@@ -163,6 +163,8 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
         let bytes = device.get(capacity).map(|c| c.value);
         matches!((kernel.footprint, bytes), (Some(f), Ok(c)) if f <= c)
     };
+    let each = |bytes: f64| kernel.items.map(|items| bytes / items.max(1) as f64);
+    let again = kernel.requested().ok().and_then(|b| each(b.value)).is_some_and(|b| b > STREAMED);
     Some(match class.memory() {
         // Nobody waits for a store.
         _ if matches!(
@@ -179,8 +181,8 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
         Some(Space::Local) => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
         // The nearest cache and local memory are one memory on many devices; the last cache lies
-        // about half way.
-        Some(_) if fits(name::L1_BYTES) => of(name::LATENCY_LOCAL),
+        // about half way. What is asked for again is taken to be found in the nearest.
+        Some(_) if fits(name::L1_BYTES) || again => of(name::LATENCY_LOCAL),
         Some(_) if fits(name::L2_BYTES) => of(name::LATENCY_MEMORY).times(0.5),
         Some(_) => of(name::LATENCY_MEMORY),
         None if class.family() == Family::Special => of(name::LATENCY_SPECIAL),
@@ -302,8 +304,8 @@ pub fn bounds(kernel: &Kernel, device: &Device) -> Bounds {
     out
 }
 
-/// Bytes that an item asks for, up to which it is taken to read each once, where the size of buffers is
-/// not known: beyond, caches are taken to serve what is asked for again.
+/// Bytes that an item asks for, up to which it is taken to read each once: beyond, caches are taken to
+/// serve what is asked for again.
 const STREAMED: f64 = 256.0;
 
 /// Share of instructions that wait for the one before, where the code's dependences are not known.

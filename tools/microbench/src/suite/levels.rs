@@ -280,8 +280,11 @@ pub fn plateaus(points: &[(f64, f64)]) -> Vec<Plateau> {
         let values: Vec<f64> = here.iter().map(|p| p.1).collect();
         let Some(median) = stats::median(&values) else { continue };
         let fold = |f: fn(f64, f64) -> f64, start| values.iter().copied().fold(start, f);
+        // It may lean towards the next one: what still has nearly all of its bandwidth is inside.
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let inside = here.iter().rev().find(|p| p.1 >= 0.95 * most);
         out.push(Plateau {
-            bytes: here.last().map_or(0.0, |p| p.0),
+            bytes: inside.map_or(0.0, |p| p.0),
             bandwidth: Estimate {
                 value: median,
                 low: fold(f64::min, f64::INFINITY),
