@@ -122,11 +122,14 @@ fn pinned(
     let best = of_all(pinned);
     let text = match pageable.map(of_all) {
         Some(slow) => format!(
-            "pinned memory would take {}, pageable takes {} on this device",
+            "with the host's wait, these sizes take {} from pinned and {} from pageable memory on this device",
             time(best.value),
             time(slow.value)
         ),
-        None => format!("pinned memory would take {}", time(best.value)),
+        None => format!(
+            "with the host's wait, these sizes take {} from pinned memory",
+            time(best.value)
+        ),
     };
     out.statements.push(Statement::new("memory", Evidence::Modelled, text));
     if best.value < 0.8 * ns {
