@@ -2,7 +2,6 @@
 //! for each kernel, and the numbers' names beside it. Refuses to compute: the models do.
 
 use crate::page::html::Html;
-use anyhow::{Result, anyhow};
 use clscope_io::text::line;
 use clscope_models::roofline::{Point, Roof, Roofline};
 use plotters::prelude::*;
@@ -26,8 +25,15 @@ const LISTED: usize = 14;
 /// Characters of a kernel's name in the list.
 const NAME: usize = 34;
 
-fn failed(why: impl Display) -> anyhow::Error {
-    anyhow!("cannot draw the roofline: {why}")
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw the roofline: {0}")]
+pub struct NotDrawn(String);
+
+type Result<T> = std::result::Result<T, NotDrawn>;
+
+fn failed(why: impl Display) -> NotDrawn {
+    NotDrawn(why.to_string())
 }
 
 fn cut(name: &str) -> String {
