@@ -104,7 +104,7 @@ pub struct Readings<'a> {
 pub struct Reading {
     /// When, ns of CLOCK_MONOTONIC_RAW.
     pub time: u64,
-    /// The value; see [`Quantity`].
+    /// The value; see [`Quantity`](super::Quantity).
     pub value: u64,
     /// The reading happened within this many ns of `time`; the greatest number means that much or
     /// more.
