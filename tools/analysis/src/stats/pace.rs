@@ -50,6 +50,8 @@ const MOSTLY: f64 = 0.9;
 /// Most that the recorder's own event adds to the span of a launch, nanoseconds (an H200: 1.98 us by
 /// `doctor --calibrate`, up to 3 between launches that follow each other).
 const TIMING: f64 = 3000.0;
+/// The same as a share of the span: short transfers change by less.
+const TIMING_SHARE: f64 = 0.05;
 /// Half-width, as a share, up to which the total is known by chance alone.
 const BY_CHANCE: f64 = 0.015;
 /// Deviations of the gaps between launches from which on time in open windows is an outlier.
@@ -275,7 +277,8 @@ impl Queue<'_> {
             let of = |end: f64| end - sampled.known();
             // What the queue's progress says of those that were not timed, as far as timing can
             // change a launch.
-            let paced = out.value.max(of(plain.value) - TIMING * sampled.left_out() as f64);
+            let changed = (TIMING * sampled.left_out() as f64).min(TIMING_SHARE * of(plain.value));
+            let paced = out.value.max(of(plain.value) - changed);
             out = Left {
                 value: of(plain.value),
                 by_chance: (
