@@ -243,8 +243,9 @@ pub unsafe fn clReleaseEvent(site: Site, real: f::clReleaseEvent, event: H) -> i
     // SAFETY: the application's own call.
     let Some(entered) = guard::enter(site) else { return unsafe { real(event) } };
     // The handle may be another event's by the time the record is written.
-    let command = objects::event_word(event);
-    if let Some(facts) = objects::event(event).filter(|facts| facts.awaited) {
+    let facts = objects::event(event);
+    let command = facts.map_or(0, |facts| facts.command);
+    if let Some(facts) = facts.filter(|facts| facts.awaited) {
         let thread = entered.thread;
         guard::unseen(|| guard::protect((), || device_time::read::released(thread, event, facts)));
     }

@@ -115,16 +115,9 @@ impl Calls {
         // nothing else is worth asking.
         for which in [3usize, 0, 1, 2] {
             let Some(stamp) = stamps.get_mut(which) else { continue };
-            // SAFETY: an event that we hold a reference of, and room for a cl_ulong.
-            let failed = unsafe {
-                (self.profiling)(
-                    event,
-                    cl::CL_PROFILING_COMMAND_QUEUED + which as u32,
-                    8,
-                    std::ptr::from_mut(stamp).cast(),
-                    std::ptr::null_mut(),
-                )
-            };
+            let which = cl::CL_PROFILING_COMMAND_QUEUED + which as u32;
+            // SAFETY: an event that we hold a reference of.
+            let failed = unsafe { query(self.profiling, event, which, stamp) };
             if failed != 0 {
                 return (failed, stamps);
             }
@@ -191,4 +184,19 @@ impl Calls {
         self.release(entry);
         Seen::Done
     }
+}
+
+/// Queries one stamp of an event; the runtime's code.
+///
+/// # Safety
+/// The event is live.
+#[inline(always)]
+pub(super) unsafe fn query(
+    profiling: f::clGetEventProfilingInfo,
+    event: H,
+    which: u32,
+    stamp: &mut u64,
+) -> i32 {
+    // SAFETY: the caller's promise, and room for a cl_ulong.
+    unsafe { profiling(event, which, 8, std::ptr::from_mut(stamp).cast(), std::ptr::null_mut()) }
 }

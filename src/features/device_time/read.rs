@@ -5,9 +5,10 @@
 //! application has not queried them by then. Refuses to mark commands while thousands await a query
 //! that may never come.
 
-use super::{Calls, Queue, enqueued, queue_at, sampling::Local};
+use super::calls::{Calls, query};
+use super::{Queue, enqueued, queue_at, sampling::Local};
 use crate::abi::constants as cl;
-use crate::abi::entry::{H, P};
+use crate::abi::entry::H;
 use crate::facts::objects::{self, EventFacts};
 use crate::recording::guard::Thread;
 use crate::recording::{self, ring};
@@ -69,9 +70,10 @@ pub fn queried<'l>(
     if !matches!(param_name, cl::CL_PROFILING_COMMAND_START | cl::CL_PROFILING_COMMAND_END) {
         return;
     }
-    let Some(queue) = queue_at(facts.queue) else { return };
     if !facts.awaited {
-        queue.reads.seen.store(true, Ordering::Relaxed);
+        if let Some(queue) = queue_at(facts.queue) {
+            queue.reads.seen.store(true, Ordering::Relaxed);
+        }
         return;
     }
     let local = local();
@@ -85,7 +87,9 @@ pub fn queried<'l>(
         asked.start = Some(value);
     }
     local.asked.set(asked);
+    // The queue is looked up under a lock: once for both.
     if let (Some(start), Some(end)) = (asked.start, asked.end)
+        && let Some(queue) = queue_at(facts.queue)
         && let Some([queued, submit]) = before_start(queue, event)
         && objects::event_answered(event, facts.command, false)
     {
@@ -99,9 +103,8 @@ fn before_start(queue: &Queue, event: H) -> Option<[u64; 2]> {
     let profiling = api::clGetEventProfilingInfo.own(queue.slot)?;
     let mut stamps = [0u64; 2];
     for (stamp, which) in stamps.iter_mut().zip(cl::CL_PROFILING_COMMAND_QUEUED..) {
-        let place: P = std::ptr::from_mut(stamp).cast();
-        // SAFETY: an event that the application is just using, and room for a cl_ulong.
-        if unsafe { profiling(event, which, 8, place, std::ptr::null_mut()) } != 0 {
+        // SAFETY: an event that the application is just using.
+        if unsafe { query(profiling, event, which, stamp) } != 0 {
             return None;
         }
     }
