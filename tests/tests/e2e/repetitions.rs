@@ -1,7 +1,7 @@
 //! Launches that the recorder repeats: the application notices nothing, and kernels that always run in
 //! the same proportions have joules of their own. Sensors are recorded readings whose truth is known.
 
-use super::energy::{Span, assert_conserved, counted, energy_of, number, spans};
+use super::energy::{Span, assert_conserved, counted, energy_of, flat, number, spans};
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
 
@@ -37,16 +37,7 @@ fn replays_leave_everything_as_it_was_and_give_joules() {
         "replays are no launches of the application"
     );
     let (first, last) = (spans[0].0 - 4e9, spans[spans.len() - 1].1 + 1e9);
-    let mut text =
-        "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
-            .to_owned();
-    let mut at = first;
-    while at < last {
-        let counts = ((at - first).div_euclid(1e6) * 1e6 * 1e-9 * 10.0 * 16384.0) as u64;
-        text.push_str(&format!("0,{},{},{counts}\n", at as u64, at as u64 + 200));
-        at += 5e5;
-    }
-    std::fs::write(stage.join("readings"), text).unwrap();
+    std::fs::write(stage.join("readings"), flat(first, last, 10.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
     let device = energy_of(&stage, &["--readings", &readings, "--flop", "accumulate=1e6"]);
     let replays = device["replays"].as_array().unwrap();

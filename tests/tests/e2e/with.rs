@@ -1,5 +1,6 @@
 //! Repetitions of one run serve another of the same application (`report --with`).
 
+use super::energy::flat;
 use clscope_tests::{Mode, Runtime, Stage};
 use serde_json::Value;
 
@@ -38,16 +39,7 @@ fn repetitions_of_one_run_tell_the_joules_of_another() {
         .success();
     // Whatever runs or does not, the package draws 10 W, during all runs.
     let (from, to) = (extent(&stage, "lent").0 - 4e9, extent(&stage, "short").1 + 1e9);
-    let mut text =
-        "#clscope-readings 1\ndomain,0,energy:1000000/16384:4294967296,pkg,0,package-0\n"
-            .to_owned();
-    let mut at = from;
-    while at < to {
-        let counts = ((at - from).div_euclid(1e6) * 1e6 * 1e-9 * 10.0 * 16384.0) as u64;
-        text.push_str(&format!("0,{},{},{counts}\n", at as u64, at as u64 + 200));
-        at += 5e5;
-    }
-    std::fs::write(stage.join("readings"), text).unwrap();
+    std::fs::write(stage.join("readings"), flat(from, to, 10.0)).unwrap();
     let readings = stage.join("readings").display().to_string();
     let report = |more: &[&str]| {
         let all = ["report", &plain, "--readings", &readings];
