@@ -94,17 +94,15 @@ struct Pending<'a> {
 }
 
 impl<'a> Pending<'a> {
-    /// Left out by sampling, and not queried by the application.
-    fn without_time(self, process: ProcessIndex) -> Event<'a> {
-        Event::Command(Command {
-            process,
-            thread: self.thread,
-            call: self.call,
-            enqueued: self.enqueued,
-            outcome: Outcome::Untimed { reason: Untimed::NotSampled, detail: 0 },
-        })
+    /// The command with its outcome.
+    fn ended(self, process: ProcessIndex, outcome: Outcome) -> Event<'a> {
+        let Self { thread, call, enqueued } = self;
+        Event::Command(Command { process, thread, call, enqueued, outcome })
     }
 }
+
+/// Of what sampling left out and the application did not query.
+const NOT_SAMPLED: Outcome = Outcome::Untimed { reason: Untimed::NotSampled, detail: 0 };
 
 /// What is known of the commands of one process.
 #[derive(Default)]
@@ -112,7 +110,8 @@ struct InFlight<'a> {
     pending: IdMap<Pending<'a>>,
     early: IdMap<(HostNs, Early)>,
     early_order: VecDeque<u64>,
-    /// Commands of `pending` that were left out, whose time the application may query; in order.
+    /// The last commands that were left out and that the application may query, in order; those that
+    /// it has not queried are in `pending`.
     reads: VecDeque<u64>,
 }
 
@@ -373,7 +372,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 && let Some(oldest) = in_flight.reads.pop_front()
                 && let Some(unread) = in_flight.pending.remove(&oldest)
             {
-                self.ready.push_back(unread.without_time(process));
+                self.ready.push_back(unread.ended(process, NOT_SAMPLED));
             }
         } else if command.flags & flag::TIMED == 0 {
             // Without a record of its own the reason is the process's method.
@@ -386,13 +385,7 @@ impl<'t, 'a> Merge<'t, 'a> {
             };
             let (reason, detail) = told.unwrap_or((unsaid, 0));
             let outcome = Outcome::Untimed { reason, detail };
-            self.ready.push_back(Event::Command(Command {
-                process,
-                thread,
-                call,
-                enqueued: pending.enqueued,
-                outcome,
-            }));
+            self.ready.push_back(pending.ended(process, outcome));
         } else {
             in_flight.pending.insert(command.id, pending);
         }
@@ -428,13 +421,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 Outcome::Timed(DeviceTimes { raw: stamps.map(DeviceNs), observed: at, placed })
             }
         };
-        Event::Command(Command {
-            process,
-            thread: pending.thread,
-            call: pending.call,
-            enqueued: pending.enqueued,
-            outcome,
-        })
+        pending.ended(process, outcome)
     }
 
     /// What has no record to end it: commands in flight and calls in progress.
@@ -448,17 +435,9 @@ impl<'t, 'a> Merge<'t, 'a> {
             pending.sort_unstable_by_key(|(id, _)| *id);
             let process_index = ProcessIndex(index as u32);
             self.ready.extend(pending.into_iter().map(|(_, p)| {
-                if p.enqueued.record.flags & flag::TIMED == 0 {
-                    return p.without_time(process_index);
-                }
-                let outcome = Outcome::Unfinished(reason);
-                Event::Command(Command {
-                    process: process_index,
-                    thread: p.thread,
-                    call: p.call,
-                    enqueued: p.enqueued,
-                    outcome,
-                })
+                let awaited = p.enqueued.record.flags & flag::TIMED != 0;
+                let outcome = if awaited { Outcome::Unfinished(reason) } else { NOT_SAMPLED };
+                p.ended(process_index, outcome)
             }));
             let clock = &self.trace.timeline.clocks[index];
             let mut hint = 0;
