@@ -8,6 +8,7 @@
 //! changes that are judged together (Bonferroni), so that a pair of equal runs is silent as a whole
 //! in 95 of 100 cases. Changes below [`FLOOR`] are never called one.
 
+use clscope_analysis::quantile::student;
 use serde::Serialize;
 
 /// Relative standard deviation between runs that is assumed where it cannot be seen.
@@ -104,99 +105,11 @@ impl Change {
     }
 }
 
-/// Quantile of the normal distribution (P. J. Acklam's rational approximation, relative error
-/// 1.2e-9).
-fn normal(p: f64) -> f64 {
-    const A: [f64; 6] = [
-        -3.969_683_028_665_376e1,
-        2.209_460_984_245_205e2,
-        -2.759_285_104_469_687e2,
-        1.383_577_518_672_69e2,
-        -3.066_479_806_614_716e1,
-        2.506_628_277_459_239,
-    ];
-    const B: [f64; 5] = [
-        -5.447_609_879_822_406e1,
-        1.615_858_368_580_409e2,
-        -1.556_989_798_598_866e2,
-        6.680_131_188_771_972e1,
-        -1.328_068_155_288_572e1,
-    ];
-    const C: [f64; 6] = [
-        -7.784_894_002_430_293e-3,
-        -3.223_964_580_411_365e-1,
-        -2.400_758_277_161_838,
-        -2.549_732_539_343_734,
-        4.374_664_141_464_968,
-        2.938_163_982_698_783,
-    ];
-    const D: [f64; 4] = [
-        7.784_695_709_041_462e-3,
-        3.224_671_290_700_398e-1,
-        2.445_134_137_142_996,
-        3.754_408_661_907_416,
-    ];
-    let polynomial = |c: &[f64], x: f64| c.iter().fold(0.0, |sum, c| sum * x + c);
-    if p > 0.5 {
-        return -normal(1.0 - p);
-    }
-    if p < 0.024_25 {
-        let q = (-2.0 * p.ln()).sqrt();
-        return polynomial(&C, q) / (polynomial(&D, q) * q + 1.0);
-    }
-    let q = p - 0.5;
-    let r = q * q;
-    polynomial(&A, r) * q / (polynomial(&B, r) * r + 1.0)
-}
-
-/// Quantile of Student's distribution: exact for 1 and 2 degrees of freedom, else the expansion of
-/// Cornish and Fisher (Abramowitz and Stegun, 26.7.5), whose error is below 2 % from 3 on.
-fn student(p: f64, freedom: f64) -> f64 {
-    if !freedom.is_finite() {
-        return normal(p);
-    }
-    if freedom < 1.5 {
-        return ((p - 0.5) * std::f64::consts::PI).tan();
-    }
-    if freedom < 2.5 {
-        let a = 4.0 * p * (1.0 - p);
-        return (2.0 * p - 1.0) * (2.0 / a).sqrt();
-    }
-    let (z, n) = (normal(p), freedom);
-    let g1 = (z.powi(3) + z) / 4.0;
-    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    let g4 = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1482.0 * z.powi(5)
-        - 1920.0 * z.powi(3)
-        - 945.0 * z)
-        / 92_160.0;
-    z + g1 / n + g2 / n.powi(2) + g3 / n.powi(3) + g4 / n.powi(4)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clscope_analysis::quantile::normal;
     use clscope_testing::Random;
-
-    #[test]
-    fn quantiles_are_those_of_the_tables() {
-        for (p, want) in
-            [(0.975, 1.959_964), (0.995, 2.575_829), (0.999_5, 3.290_527), (0.3, -0.524_401)]
-        {
-            assert!((normal(p) - want).abs() < 1e-5, "{p}: {}", normal(p));
-        }
-        for (p, freedom, want) in [
-            (0.975, 1.0, 12.706),
-            (0.975, 2.0, 4.303),
-            (0.975, 4.0, 2.776),
-            (0.975, 8.0, 2.306),
-            (0.995, 8.0, 3.355),
-            (0.975, 30.0, 2.042),
-        ] {
-            let found = student(p, freedom);
-            assert!((found / want - 1.0).abs() < 0.01, "{p} {freedom}: {found}, not {want}");
-        }
-    }
 
     /// A run: each kernel's mean of `launches` durations, whose true mean differs from run to run.
     fn run(random: &mut Random, slower: f64, between: f64) -> Vec<Sample> {

@@ -80,8 +80,8 @@ pub struct Left {
     unseen: f64,
     /// How far down it reaches because paces were extrapolated.
     down: f64,
-    /// How far below and above the estimate the interval of chance alone reaches, where that is
-    /// narrow and launches are not preempted.
+    /// How far below and above the estimate chance alone, and what timing may have changed, leave
+    /// room, where that is narrow and launches are not preempted.
     by_chance: (f64, f64),
     /// The most that they can have taken; infinite where that is not known.
     pub most: f64,
@@ -456,21 +456,20 @@ impl Queue<'_> {
             (Some(gap), Some(low)) if cases.len() as u64 >= FEW => (gap, low),
             _ => (median, quantile(&mut rests, 0.25).unwrap_or(median)),
         };
-        let of_full = |gap: f64| -> f64 {
+        let of_full = |gap: f64, counts: &dyn Fn(f64, &Unit) -> f64| -> f64 {
             let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
-            full.map(|(u, f)| u.available - (f + gap / middle) * u.expected).sum()
+            full.map(|(u, f)| counts(u.available - (f + gap / middle) * u.expected, u)).sum()
         };
         let stands_out = |more: f64, u: &Unit| {
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         };
         // Long launches make gaps beside them look long: little is taken for usual.
-        let (typical, of_full) = if !alike {
-            (of_full(gap).max(0.0), of_full(low_gap).max(0.0))
-        } else {
-            let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
-            let more = |(u, f): (&Unit, &f64)| u.available - (f + gap / middle) * u.expected;
-            let sum = full.map(|of| stands_out(more(of), of.0)).sum::<f64>();
+        let (typical, of_full) = if alike {
+            let sum = of_full(gap, &stands_out);
             (sum, sum)
+        } else {
+            let all = |more: f64, _: &Unit| more;
+            (of_full(gap, &all).max(0.0), of_full(low_gap, &all).max(0.0))
         };
         let of_open = units.iter().zip(fill).filter(|(u, _)| !u.is_full()).map(|(u, f)| {
             // Only what stands out, and came after the last enqueue.
