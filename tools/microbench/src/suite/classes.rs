@@ -225,19 +225,13 @@ impl Variant {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } =
-        bench.measure(&variant.job(&bench.settings), true)?;
+    let measured = bench.measure(&variant.job(&bench.settings), true)?;
+    let Measured { timing, geometry, .. } = &measured;
     let lanes =
         (0..geometry.group).filter(|l| l % 32 < variant.lanes as usize).count() * geometry.groups;
     let instructions = f64::from(geometry.trips) * f64::from(STATEMENTS) * lanes as f64;
     let rate = Figure::new("rate", "Ginstr/s", timing.time_ns.mean.reciprocal(instructions));
-    Ok(Gave {
-        timing: Some(timing),
-        figures: vec![rate],
-        span: Some(span),
-        windows,
-        notes: Vec::new(),
-    })
+    Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {

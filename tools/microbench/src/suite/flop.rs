@@ -356,17 +356,12 @@ pub(super) fn run(
     power: bool,
 ) -> Result<Gave, CaseError> {
     let job = variant.job(groups, group, &bench.settings);
-    let Measured { timing, geometry, span, windows } = bench.measure(&job, power)?;
+    let measured = bench.measure(&job, power)?;
+    let Measured { timing, geometry, .. } = &measured;
     let operations = variant.operations(geometry.trips) * geometry.items() as f64;
     let unit = if variant.scalar == Scalar::Int { "GOP/s" } else { "GFLOP/s" };
     let rate = Figure::new("rate", unit, timing.time_ns.mean.reciprocal(operations));
-    Ok(Gave {
-        timing: Some(timing),
-        figures: vec![rate],
-        span: Some(span),
-        windows,
-        notes: Vec::new(),
-    })
+    Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
 fn variants(settings: &Settings) -> Vec<Variant> {

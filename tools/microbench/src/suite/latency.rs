@@ -270,7 +270,8 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
             break;
         }
     }
-    let (Measured { timing, geometry, span, windows }, groups) = tried?;
+    let (measured, groups) = tried?;
+    let Measured { timing, geometry, .. } = &measured;
     let links = f64::from(geometry.trips) * f64::from(LINKS);
     let exact = |value: f64| Estimate::symmetric(value, 0.0);
     let instructions = links * f64::from(variant.ilp) * geometry.items() as f64;
@@ -280,7 +281,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
         Figure::new("items_per_unit", "items", exact(geometry.items() as f64 / units as f64)),
         Figure::new("resident_groups", "groups", exact(groups as f64)),
     ];
-    Ok(Gave { timing: Some(timing), figures, span: Some(span), windows, notes: Vec::new() })
+    Ok(Gave::of_kernel(measured, figures))
 }
 
 fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {

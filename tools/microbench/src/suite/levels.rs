@@ -116,17 +116,11 @@ impl Variant {
 }
 
 fn working_set(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } =
-        bench.measure(&variant.job(&bench.settings), false)?;
+    let measured = bench.measure(&variant.job(&bench.settings), false)?;
+    let Measured { timing, geometry, .. } = &measured;
     let bytes = geometry.items() as f64 * f64::from(geometry.trips) * 4.0 * WIDTH as f64;
     let rate = Figure::new("bandwidth", "GB/s", timing.time_ns.mean.reciprocal(bytes));
-    Ok(Gave {
-        timing: Some(timing),
-        figures: vec![rate],
-        span: Some(span),
-        windows,
-        notes: Vec::new(),
-    })
+    Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
 const DEFINES: [&str; 4] = ["-DSCALAR=uint", "-DWIDTH=1", "-DLOCAL_WORDS=64", "-DCONFLICT=1"];

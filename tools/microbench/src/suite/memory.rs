@@ -302,20 +302,14 @@ fn variants(device: &DeviceFacts, settings: &Settings) -> Vec<Variant> {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } =
-        bench.measure(&variant.job(&bench.settings), false)?;
+    let measured = bench.measure(&variant.job(&bench.settings), false)?;
+    let Measured { timing, geometry, .. } = &measured;
     let rate = Figure::new(
         "bandwidth",
         "GB/s",
         timing.time_ns.mean.reciprocal(variant.bytes(geometry.trips)),
     );
-    Ok(Gave {
-        timing: Some(timing),
-        figures: vec![rate],
-        span: Some(span),
-        windows,
-        notes: Vec::new(),
-    })
+    Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
 /// The runtime's own copy between buffers of the device, to compare with.

@@ -11,7 +11,7 @@ pub mod power;
 pub mod structure;
 pub mod transfer;
 
-use crate::bench::{Bench, CaseError, Settings};
+use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::power::Window;
 use crate::results::{CaseResult, Figure, Finding, Timing};
@@ -31,6 +31,14 @@ pub struct Gave {
     pub windows: Vec<Window>,
     /// Observations for the reader.
     pub notes: Vec<String>,
+}
+
+impl Gave {
+    /// Of one measured kernel, with the figures made of it.
+    fn of_kernel(measured: Measured, figures: Vec<Figure>) -> Self {
+        let Measured { timing, span, windows, .. } = measured;
+        Self { timing: Some(timing), figures, span: Some(span), windows, notes: Vec::new() }
+    }
 }
 
 /// Runs one case.

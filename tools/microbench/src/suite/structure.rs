@@ -250,15 +250,15 @@ fn registers(i: u32, live: usize, trips: u32) -> u32 {
 }
 
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
-    let Measured { timing, geometry, span, windows } =
-        bench.measure(&variant.job(&bench.settings), false)?;
+    let measured = bench.measure(&variant.job(&bench.settings), false)?;
+    let Measured { timing, geometry, .. } = &measured;
     let statements = f64::from(geometry.trips) * variant.statements();
     let mut figures =
         vec![Figure::new("time_per_statement", "ns", timing.time_ns.mean.times(1.0 / statements))];
     if let Some(bytes) = timing.private_bytes {
         figures.push(Figure::new("private_bytes", "B", Estimate::symmetric(bytes as f64, 0.0)));
     }
-    Ok(Gave { timing: Some(timing), figures, span: Some(span), windows, notes: Vec::new() })
+    Ok(Gave::of_kernel(measured, figures))
 }
 
 /// About `count` whole numbers from 1 to `last`, all of them where they are few.
