@@ -209,6 +209,16 @@ impl Class {
         })
     }
 
+    /// Whether it only writes memory: no atomic does.
+    #[must_use]
+    pub const fn stores(self) -> bool {
+        use Class as C;
+        matches!(
+            self,
+            C::StoreGlobal | C::StoreLocal | C::StorePrivate | C::StoreGeneric | C::StoreImage
+        )
+    }
+
     /// Arithmetic of a type: plain, fused, without FLOP, division, special.
     pub(crate) const fn float(of: Precision, kind: Float) -> Self {
         use Class as C;

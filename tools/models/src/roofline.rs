@@ -167,17 +167,7 @@ fn latency_of(kernel: &Kernel, device: &Device, class: Class) -> Option<Figure> 
     let again = kernel.requested().ok().and_then(|b| each(b.value)).is_some_and(|b| b > STREAMED);
     Some(match class.memory() {
         // Nobody waits for a store.
-        _ if matches!(
-            class,
-            Class::StoreGlobal
-                | Class::StoreLocal
-                | Class::StorePrivate
-                | Class::StoreGeneric
-                | Class::StoreImage
-        ) =>
-        {
-            Figure::exact(0.0, Evidence::Modelled)
-        }
+        _ if class.stores() => Figure::exact(0.0, Evidence::Modelled),
         Some(Space::Local) => of(name::LATENCY_LOCAL),
         Some(Space::Constant) => add,
         // The nearest cache and local memory are one memory on many devices; the last cache lies

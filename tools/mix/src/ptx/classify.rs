@@ -71,17 +71,9 @@ pub(super) fn instruction<'t>(
     let base = opcode.split('.').next().unwrap_or_default();
     let (class, flop, bytes) = meaning(base, opcode)?;
     let mut out = Instruction { class, flop, bytes, ..unknown() };
-    let writes_nothing = matches!(
-        class,
-        Class::StoreGlobal
-            | Class::StoreLocal
-            | Class::StorePrivate
-            | Class::StoreGeneric
-            | Class::StoreImage
-            | Class::Branch
-            | Class::Barrier
-            | Class::Fence
-    ) || base == "red";
+    let writes_nothing = class.stores()
+        || matches!(class, Class::Branch | Class::Barrier | Class::Fence)
+        || base == "red";
     // The first operand is what is written: one register, or several in braces or joined by `|`.
     let end = match operands.trim_start().strip_prefix('{') {
         Some(_) => operands.find('}').map_or(operands.len(), |at| at + 1),

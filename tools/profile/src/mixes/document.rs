@@ -221,11 +221,7 @@ impl KernelMix {
             use Class as C;
             let to = match class {
                 C::AtomicGlobal | C::AtomicLocal => &mut out[at].atomic,
-                C::StoreGlobal
-                | C::StoreLocal
-                | C::StorePrivate
-                | C::StoreGeneric
-                | C::StoreImage => &mut out[at].written,
+                _ if class.stores() => &mut out[at].written,
                 _ => &mut out[at].read,
             };
             *to = to.saturating_add(tally.bytes);
