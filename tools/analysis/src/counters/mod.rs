@@ -242,12 +242,20 @@ pub fn attribute_all(
         .collect()
 }
 
+/// By how much of the most that can be a mean may lie above it beyond its interval: windows end at
+/// ticks of the source's clock, which no interval knows of, and counters are told to half a point.
+const RESOLUTION: f64 = 0.005;
+
 /// An interval is no figure whose half is more than half of the value, of a fifth of the most that
 /// was read, and of a fiftieth of the most that can be; nor is one that lies above the most that can
-/// be: what the counter cannot read is no mean of it. A value above that counts as that.
+/// be by more than [`RESOLUTION`]: what the counter cannot read is no mean of it. A value above that
+/// counts as that.
 fn is_figure(of: &Estimate, most: f64, full: f64) -> bool {
-    let (can_be, value) =
-        if full > 0.0 { (of.low <= full, of.value.min(full)) } else { (true, of.value) };
+    let (can_be, value) = if full > 0.0 {
+        (of.low <= full * (1.0 + RESOLUTION), of.value.min(full))
+    } else {
+        (true, of.value)
+    };
     can_be && of.half() <= 0.5 * value.max(0.2 * most).max(0.02 * full)
 }
 

@@ -311,3 +311,12 @@ proptest! {
         prop_assert!((parts - whole).abs() <= 0.005 * whole + 1e-6, "{parts} {whole}");
     }
 }
+
+#[test]
+fn a_mean_above_full_scale_is_a_figure_within_the_clocks_resolution_only() {
+    let of = |value: f64| Estimate { value, low: value - 0.002, high: value + 0.002 };
+    assert!(is_figure(&of(100.003), 100.0, 100.0));
+    assert!(!is_figure(&of(101.0), 100.0, 100.0));
+    // Without a full scale nothing is too much.
+    assert!(is_figure(&of(101.0), 100.0, 0.0));
+}
