@@ -126,11 +126,12 @@ impl Left {
         let low = value - variance.sqrt() * hall(t, skewness(variance, third));
         let more = self.heaviest / 2.0;
         let (wider, longer) = (variance + more * more, third + more.powi(3));
-        let high = value + more - wider.sqrt() * hall(-t, skewness(wider, longer)) + self.unseen;
-        let high = high.max(value + self.excess);
-        let high = if self.most > value { high.min(self.most) } else { high };
+        let up = more - wider.sqrt() * hall(-t, skewness(wider, longer)) + self.unseen;
+        // Of several queues some may be known by chance alone: what they leave room for adds up.
         let (below, above) = self.by_chance;
-        let low = (low - self.down).min(value - below).max(0.0);
+        let high = value + (up + above).max(self.excess);
+        let high = if self.most > value { high.min(self.most) } else { high };
+        let low = (low.min(value) - self.down - below).max(0.0);
         Estimate { value, low: low.min(value), high: high.max(value + above) }
     }
 }
@@ -540,4 +541,22 @@ fn quantile(values: &mut [(f64, f64)], q: f64) -> Option<f64> {
         seen += weight;
         (seen >= share).then_some(*value)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Left;
+
+    #[test]
+    fn two_queues_leave_room_for_what_each_does() {
+        let calm = Left { value: 1e6, by_chance: (1e4, 2e4), most: 2e6, ..Left::default() };
+        let other = Left { value: 5e5, variance: 4e8, most: 1e6, ..Left::default() };
+        let (calm_only, other_only) = (calm.interval(), other.interval());
+        let both = calm.plus(other).interval();
+        assert_eq!(both.value, 1.5e6);
+        let sum = |of: fn(&super::Estimate) -> f64| of(&calm_only) + of(&other_only);
+        assert!((both.low - sum(|e| e.low)).abs() < 1.0, "{both:?}");
+        assert!((both.high - sum(|e| e.high)).abs() < 1.0, "{both:?}");
+        assert_eq!((calm_only.low, calm_only.high), (9.9e5, 1.02e6));
+    }
 }
