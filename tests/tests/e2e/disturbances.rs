@@ -46,21 +46,33 @@ fn a_thread_is_not_cancelled_in_the_first_call_of_a_process() {
 
 #[test]
 fn a_child_forked_while_another_thread_is_in_our_midst_goes_on() {
-    for line in ["fork_held context 40", "fork_held kernel 40"] {
-        let stage = Stage::new(Runtime::FakeLoader);
-        let bare = stage.app(Mode::Bare, "bare", line).run().success();
-        for mode in [Mode::Preload, Mode::Audit, Mode::Record] {
-            stage.forget("t");
-            let with = stage.app(mode, "t", line).env("CLSCOPE_KERNELS", "inc*").run();
-            assert_eq!(with.seen(), bare.seen(), "{mode:?} {line}: {}", with.stderr);
+    // A layer needs a loader that knows of layers.
+    let ways: [(Runtime, &[Mode]); 2] = [
+        (Runtime::FakeLoader, &[Mode::Preload, Mode::Audit, Mode::Record]),
+        (Runtime::FakeDriver, &Mode::RECORDING),
+    ];
+    for (runtime, modes) in ways {
+        let stage = Stage::new(runtime.clone());
+        for line in ["fork_held context 40", "fork_held kernel 40"] {
+            let bare = stage.app(Mode::Bare, "bare", line).run().success();
+            for mode in modes {
+                stage.forget("t");
+                let with = stage.app(*mode, "t", line).env("CLSCOPE_KERNELS", "inc*").run();
+                assert_eq!(
+                    with.seen(),
+                    bare.seen(),
+                    "{runtime:?} {mode:?} {line}: {}",
+                    with.stderr
+                );
+            }
         }
     }
 }
 
 #[test]
 fn a_limit_of_file_sizes_that_the_application_lowers_does_not_end_it() {
-    for runtime in [Runtime::Pocl, Runtime::FakeDriver] {
-        let stage = Stage::new(runtime);
+    for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
+        let stage = Stage::new(runtime.clone());
         for bytes in [0, 20_000] {
             let line = format!("lower_limit {bytes} 20000");
             // What it prints is written before; our messages would meet the limit, too.
@@ -68,7 +80,12 @@ fn a_limit_of_file_sizes_that_the_application_lowers_does_not_end_it() {
             for mode in Mode::RECORDING {
                 stage.forget("t");
                 let with = stage.app(mode, "t", &line).run();
-                assert_eq!(with.seen(), bare.seen(), "{mode:?} {bytes}: {}", with.stderr);
+                assert_eq!(
+                    with.seen(),
+                    bare.seen(),
+                    "{runtime:?} {mode:?} {bytes}: {}",
+                    with.stderr
+                );
             }
         }
     }
@@ -118,7 +135,13 @@ fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
 
 #[test]
 fn nothing_is_written_through_links_nor_into_anothers_directory() {
-    let stage = Stage::new(Runtime::Pocl);
+    for runtime in Runtime::real() {
+        nothing_is_written_through_links_beside(runtime);
+    }
+}
+
+fn nothing_is_written_through_links_beside(runtime: Runtime) {
+    let stage = Stage::new(runtime);
     let bare = stage.app(Mode::Bare, "bare", "linked 3").run().success();
     let secret = stage.join("secret");
     std::fs::write(&secret, "mine").unwrap();

@@ -345,6 +345,8 @@ fn of_two_copies_of_the_recorder_one_records() {
         let (_, alone) = stage.record(Mode::Preload, "linked 10");
         let both = format!("{}:{}", artifacts().recorder().display(), copy.display());
         for (mode, name, value) in [
+            (Mode::Layer, "OPENCL_LAYERS", both.clone()),
+            (Mode::Audit, "OPENCL_LAYERS", copy.display().to_string()),
             (Mode::Preload, "OPENCL_LAYERS", copy.display().to_string()),
             (Mode::Record, "OPENCL_LAYERS", copy.display().to_string()),
             (Mode::Preload, "LD_PRELOAD", both),
