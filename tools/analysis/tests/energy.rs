@@ -507,6 +507,22 @@ fn bad_problems_are_refused_with_a_reason() {
         attribute(&problem(&activity, &none, &floors, model)),
         Err(AttributionError::TooFewReadings { usable: 0, .. })
     ));
+    // Neither a table of more cells than memory has, nor products of all pairs of classes.
+    for (classes, readings) in [(2_000, 100), (1_000, 20_000)] {
+        let spans: Vec<_> = (0..classes)
+            .map(|k| span(k, i64::from(k) * 1_000, i64::from(k) * 1_000 + 500))
+            .collect();
+        let activity = Activity::new(&spans, classes as usize);
+        let series =
+            Series::Cumulative((0..readings).map(|i| (HostNs(i * 100_000), i as f64)).collect());
+        match attribute(&problem(&activity, &series, &floors, model)) {
+            Err(AttributionError::TooMuch { readings: rows, classes: told }) => {
+                assert_eq!(told, classes as usize + 1);
+                assert!(rows > 50 && rows <= readings as usize, "{rows}");
+            }
+            other => panic!("{classes} classes, {readings} readings: {other:?}"),
+        }
+    }
     let states = [StateSpan { state: 3, start: HostNs(0), end: HostNs(1) }];
     let wrong = Problem { states: &states, ..problem(&activity, &series, &floors, model) };
     assert_eq!(attribute(&wrong), Err(AttributionError::UnknownState { state: 3, floors: 1 }));
