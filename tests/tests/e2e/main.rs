@@ -19,6 +19,7 @@ mod markers;
 mod merging;
 mod mix;
 mod models;
+mod names;
 mod overhead;
 mod perfetto;
 mod polling;

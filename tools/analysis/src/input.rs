@@ -63,6 +63,8 @@ pub struct Definitions {
     pub build_options: HashMap<u32, String>,
     /// Kernels by id.
     pub kernels: HashMap<u32, Kernel>,
+    /// Recorded names of kernels that a reader has given readable ones, by the kernel's id.
+    pub recorded_names: HashMap<u32, String>,
     /// Geometries by id.
     pub geometries: HashMap<u32, Geometry>,
     /// Clock anchors in order.

@@ -6,6 +6,7 @@ use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
 use clscope_oa::flex::Programmed;
 use clscope_profile::energy::{activity, attribute};
+use clscope_profile::names::Form;
 use clscope_sensors::gpu_power::Choice;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,25 @@ impl From<By> for activity::By {
             By::Kernel => Self::Kernel,
             By::Ndrange => Self::Ndrange,
             By::CallSite => Self::CallSite,
+        }
+    }
+}
+
+/// What kernels are called.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct NameArgs {
+    /// Show names of C++ and SYCL kernels with namespaces and parameters instead of shortened
+    #[arg(long)]
+    pub full_names: bool,
+}
+
+impl NameArgs {
+    /// In an output for people. JSON keeps the names of the trace, and lists readable ones beside.
+    pub fn form(self, is_json: bool) -> Form {
+        match (is_json, self.full_names) {
+            (true, _) => Form::Recorded,
+            (false, true) => Form::Full,
+            (false, false) => Form::Short,
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Args {
     /// Write them into this folder, which is made if missing: KERNEL-HASH.LANGUAGE each
     #[arg(long, value_name = "DIR")]
     extract: Option<PathBuf>,
+    #[command(flatten)]
+    names: crate::args::NameArgs,
 }
 
 /// Runs the command.
@@ -30,7 +32,8 @@ pub struct Args {
 /// If there is no trace, or a file cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     let profile = Profile::open(&args.traces)?;
-    let programs = profile.view(Options::default()).programs();
+    let programs =
+        profile.view(Options { form: args.names.form(false), ..Options::default() }).programs();
     match &args.extract {
         None => list(&programs),
         Some(folder) => extract(&programs, folder),

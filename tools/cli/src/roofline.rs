@@ -2,7 +2,7 @@
 //! options and the choice by the file's ending; refuses to draw and to compute.
 #![forbid(unsafe_code)]
 
-use crate::explain::{FactArgs, matches};
+use crate::explain::{FactArgs, is_meant};
 use crate::output::{say, write_whole};
 use anyhow::{Context, Result, bail};
 use clscope_export::roofline as draw;
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
-    let view = profile.view(args.facts.options());
+    let view = profile.view(args.facts.options(ending == "json"));
     let devices = args.facts.devices(&view)?;
     let wanted = args.device.as_deref().unwrap_or_default().to_lowercase();
     let Some(mut device) = devices.into_iter().find(|d| d.name.to_lowercase().contains(&wanted))
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no device of the trace is called {wanted}; `clscope report` names them");
     };
     if let Some(name) = &args.name {
-        device.kernels.retain(|k| matches(name, &k.name));
+        device.kernels.retain(|k| is_meant(&view, name, &k.name));
     }
     if device.kernels.is_empty() {
         bail!("no kernel on {} is meant; `clscope report` names them", device.name);
@@ -69,7 +69,8 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(parameters) = &parameters {
         device.kernels = device.kernels.into_iter().map(|k| k.on(parameters)).collect();
     }
-    let of = roofline::roofline(&device.kernels, parameters.as_ref(), args.energy);
+    let mut of = roofline::roofline(&device.kernels, parameters.as_ref(), args.energy);
+    of.display_names = view.display_names();
     write(args, ending, &of)?;
     say(format_args!(
         "{}: {} dots of {} kernels, {} ceilings",

@@ -46,6 +46,8 @@ pub struct Args {
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]
+    names: crate::args::NameArgs,
+    #[command(flatten)]
     energy: crate::args::EnergyArgs,
 }
 
@@ -114,7 +116,8 @@ pub fn run(args: &Args) -> Result<()> {
 fn body(args: &Args) -> Result<Vec<u8>> {
     let profile = Profile::open(&args.traces)?;
     let energy = args.energy.options();
-    let view = profile.view(Options { energy, name_sites: true, ..Options::default() });
+    let form = args.names.form(false);
+    let view = profile.view(Options { energy, name_sites: true, form, ..Options::default() });
     let report = view.report()?;
     let names = profile.files().names();
     if report.duration_ns.is_none() {

@@ -2,7 +2,7 @@
 //! options and what is printed; refuses to predict: the models do.
 #![forbid(unsafe_code)]
 
-use crate::explain::{FactArgs, Format, matches};
+use crate::explain::{FactArgs, Format, is_meant};
 use crate::parameters;
 use anyhow::{Context, Result, anyhow, bail};
 use clscope_io::text::line;
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("nothing is to change: name --local, --global, --clock or --on");
     }
     let profile = Profile::open(std::slice::from_ref(&args.trace))?;
-    let view = profile.view(args.facts.options());
+    let view = profile.view(args.facts.options(args.format == Format::Json));
     let devices = args.facts.devices(&view)?;
     let other = args.on.as_deref().map(parameters::read).transpose()?;
     let change = Change {
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut out = Vec::new();
     for device in &devices {
         let found: Vec<_> =
-            device.kernels.iter().filter(|k| matches(&args.kernel, &k.name)).collect();
+            device.kernels.iter().filter(|k| is_meant(&view, &args.kernel, &k.name)).collect();
         if found.is_empty() {
             continue;
         }
@@ -99,7 +99,11 @@ pub fn run(args: &Args) -> Result<()> {
     match args.format {
         Format::Json => {
             let mut to = crate::output::json();
-            let of = Predictions { schema: SCHEMA, predictions: out };
+            let of = Predictions {
+                schema: SCHEMA,
+                display_names: view.display_names(),
+                predictions: out,
+            };
             serde_json::to_writer_pretty(&mut to, &of).context("cannot write the prediction")?;
             writeln!(to)?;
             to.flush()?;

@@ -6,7 +6,7 @@ use crate::run::{Key, Run};
 use crate::verdict::{Change, Sample, Verdict, change};
 use clscope_profile::report::data::{Commands, Report};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the document's schema.
 pub const SCHEMA: u32 = 1;
@@ -90,6 +90,9 @@ pub struct Diff {
     pub notes: Vec<String>,
     /// Limits that the user set.
     pub limits: Vec<Limit>,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub display_names: BTreeMap<String, String>,
     /// Totals, then kernels, transfers and functions; by time in the base.
     pub rows: Vec<Row>,
 }
@@ -116,6 +119,7 @@ impl Diff {
         }
         let mut out = Self {
             schema: SCHEMA,
+            display_names: BTreeMap::new(),
             base: names(base),
             new: names(new),
             comparable,

@@ -105,6 +105,10 @@ pub struct Repeated {
     pub energy: Vec<Energy>,
     /// Why there are no joules; null where there are.
     pub no_energy: Option<String>,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// By device time.
     pub rows: Vec<Row>,
     /// What joins kernels whose joules are known as a sum alone, and what would tell them apart.
@@ -123,6 +127,7 @@ pub fn repeated(command: Vec<String>, runs: &[Measured], all: Option<&Report>) -
     let energy = all.and_then(|all| all.energy.as_ref());
     Some(Repeated {
         schema: SCHEMA,
+        display_names: BTreeMap::new(),
         command,
         runs: runs.len(),
         wall_ns: over(&|r| Some(NS * r.wall))?,

@@ -39,6 +39,7 @@ fn documents_keep_to_the_schema_and_changed_ones_do_not() {
     };
     let figures = Repeated {
         schema: SCHEMA,
+        display_names: [("_Z1kv".to_owned(), "k".to_owned())].into(),
         command: vec!["app".into()],
         runs: 2,
         wall_ns: one,

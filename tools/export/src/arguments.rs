@@ -97,6 +97,9 @@ pub fn of_command(
     to.put("queue", Uint(record.queue.into()));
     if record.kind.is_kernel() {
         to.put("kernel", Text(&definitions.kernel_name(record.object)));
+        if let Some(recorded) = definitions.recorded_names.get(&record.object) {
+            to.put("recorded_name", Text(recorded));
+        }
     } else if record.object != 0 {
         to.put("object", Uint(record.object.into()));
     }

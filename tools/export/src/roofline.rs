@@ -338,6 +338,7 @@ mod tests {
             schema: "",
             device: "GPU <b>".to_owned(),
             unit: "GFLOP/s",
+            display_names: Default::default(),
             roofs: vec![
                 roof("L2", "bandwidth", 400.0),
                 roof("DRAM", "bandwidth", 100.0),

@@ -11,6 +11,7 @@ use crate::latency;
 use crate::roofline::{Bounds, Resource, bounds};
 use crate::waves;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What is to be different.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -34,6 +35,10 @@ pub const SCHEMA: &str = "clscope-what-if/1";
 pub struct Predictions {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// One for each kernel that is meant.
     pub predictions: Vec<Prediction>,
 }

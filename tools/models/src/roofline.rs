@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::latency::{self, Occupancy};
 use clscope_mix::{Class, Family, Precision, Space};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Name and version of the roofline's schema.
 pub const SCHEMA: &str = "clscope-roofline/1";
@@ -383,6 +383,10 @@ pub struct Roofline {
     pub roofs: Vec<Roof>,
     /// Of the energy roofline.
     pub curves: Vec<Curve>,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// Kernels, longest first.
     pub points: Vec<Point>,
     /// What is not drawn, and why.

@@ -14,6 +14,7 @@
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
 //! | [`counters`] | hardware counters per kernel |
 //! | [`report`] | the report as a value |
+//! | [`names`] | what outputs call kernels: names of C++ and SYCL, demangled |
 //! | [`interval`] | a figure with its 95 % interval |
 
 pub mod calibration;
@@ -26,6 +27,7 @@ pub mod live_ring;
 mod map;
 pub mod merge;
 pub mod mixes;
+pub mod names;
 pub mod profile;
 pub mod programs;
 pub mod report;

@@ -10,6 +10,7 @@ use crate::energy::result::Energy;
 use crate::energy::{self, attribute};
 use crate::error::{OpenError, ReadingsError};
 use crate::mixes::KernelMix;
+use crate::names::{Form, Names};
 use crate::programs::Code;
 use crate::report::Report;
 use crate::sites::Sites;
@@ -18,7 +19,9 @@ use clscope_analysis::Trace;
 use clscope_analysis::align::Alignment;
 use clscope_analysis::stats::Stats;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Opened traces: one or several directories, of processes that ended, were killed or still run.
 pub struct Profile {
@@ -36,6 +39,11 @@ pub struct Options {
     pub counter_device: Option<String>,
     /// Whether call sites are named although no row is by them.
     pub name_sites: bool,
+    /// What kernels are called.
+    pub form: Form,
+    /// The readable names, where other traces are shown beside this one and have a say; else they are
+    /// made of this one's kernels.
+    pub names: Option<Rc<Names>>,
 }
 
 impl Profile {
@@ -55,11 +63,24 @@ impl Profile {
 
     /// What the traces hold, by a caller's choices.
     #[must_use]
-    pub fn view(&self, options: Options) -> View<'_> {
+    pub fn view(&self, mut options: Options) -> View<'_> {
+        let names = options.names.take().unwrap_or_else(|| Rc::new(Names::of([&self.files])));
+        let mut trace = self.files.trace();
+        for process in &mut trace.processes {
+            names.apply(&mut process.definitions, options.form);
+        }
+        // Kernels that the caller names are those of the form's names from here on.
+        let form = options.form;
+        let energy = &mut options.energy;
+        for kernel in energy.flop.iter_mut().map(|f| &mut f.0).chain(&mut energy.iteration_kernel) {
+            *kernel = names.meant(kernel, form);
+        }
+        options.names = Some(Rc::clone(&names));
         View {
             files: &self.files,
-            trace: self.files.trace(),
+            trace,
             options,
+            names,
             alignment: OnceCell::new(),
             sites: OnceCell::new(),
             sums: OnceCell::new(),
@@ -76,6 +97,7 @@ pub struct View<'p> {
     files: &'p TraceFiles,
     trace: Trace<'p>,
     options: Options,
+    names: Rc<Names>,
     alignment: OnceCell<Alignment>,
     sites: OnceCell<Sites>,
     sums: OnceCell<(Stats, Vec<Device>)>,
@@ -89,6 +111,21 @@ impl<'p> View<'p> {
     /// Definitions, timeline and records.
     pub fn trace(&self) -> &Trace<'p> {
         &self.trace
+    }
+
+    /// Readable names of the kernels.
+    #[must_use]
+    pub fn names(&self) -> &Rc<Names> {
+        &self.names
+    }
+
+    /// What a document that keeps recorded names lists beside them: the readable ones. Empty where
+    /// the view shows readable names anyway.
+    pub fn display_names(&self) -> BTreeMap<String, String> {
+        match self.options.form {
+            Form::Recorded => self.names.display(),
+            Form::Short | Form::Full => BTreeMap::new(),
+        }
     }
 
     /// Where devices' clocks stand on the host's.
@@ -212,7 +249,10 @@ impl<'p> View<'p> {
     #[must_use]
     pub fn times(&self) -> Report {
         let by = self.grouping(self.options.by);
-        Report::new(self.files.names(), &self.trace, self.alignment(), self.stats(), by)
+        let mut report =
+            Report::new(self.files.names(), &self.trace, self.alignment(), self.stats(), by);
+        report.display_names = self.display_names();
+        report
     }
 
     /// The report.

@@ -9,10 +9,12 @@ use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
 use clscope_compare::diff::{Diff, Limit, Metric};
 use clscope_compare::run::Run;
+use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 /// Exit code of a regression.
 const REGRESSION: u8 = 3;
@@ -53,6 +55,8 @@ pub struct Args {
     /// Rows of each kind, 0 for all [default: 15 for people, all for programs]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    #[command(flatten)]
+    names: crate::args::NameArgs,
     #[command(flatten)]
     energy: crate::args::EnergyArgs,
 }
@@ -96,11 +100,20 @@ fn limit(text: &str) -> Result<Limit, String> {
 /// # Errors
 /// If a trace cannot be read, or a limit was set and the runs cannot be compared.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Run>> {
-        std::iter::once(first).chain(more).map(|path| open(path, args)).collect()
+    let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Profile>> {
+        let open = |path: &PathBuf| Ok(Profile::open(std::slice::from_ref(path))?);
+        std::iter::once(first).chain(more).map(open).collect()
     };
     let (base, new) = (side(&args.before, &args.base)?, side(&args.after, &args.new)?);
-    let diff = Diff::new(&base, &new, &args.fail_on, args.anyway);
+    // A kernel has the same name in all of them, and no other kernel of any has it.
+    let names = Rc::new(Names::of(base.iter().chain(&new).map(Profile::files)));
+    let runs = |side: &[Profile]| -> Result<Vec<Run>> {
+        side.iter().map(|profile| run_of(profile, args, &names)).collect()
+    };
+    let mut diff = Diff::new(&runs(&base)?, &runs(&new)?, &args.fail_on, args.anyway);
+    if args.format == Format::Json {
+        diff.display_names = names.display();
+    }
     let most = args.limit.or(match args.format {
         Format::Table | Format::Markdown => Some(15),
         Format::Json | Format::Html | Format::Junit => None,
@@ -144,12 +157,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(REGRESSION))
 }
 
-fn open(path: &PathBuf, args: &Args) -> Result<Run> {
-    let profile = Profile::open(std::slice::from_ref(path))?;
-    let view = profile.view(Options { energy: args.energy.options(), ..Options::default() });
+fn run_of(profile: &Profile, args: &Args, names: &Rc<Names>) -> Result<Run> {
+    let view = profile.view(Options {
+        energy: args.energy.options(),
+        form: args.names.form(args.format == Format::Json),
+        names: Some(Rc::clone(names)),
+        ..Options::default()
+    });
     let run = Run::of(&view)?;
     if run.report.duration_ns.is_none() {
-        bail!("{} holds nothing that could be compared: `clscope report` says why", path.display());
+        bail!(
+            "{} holds nothing that could be compared: `clscope report` says why",
+            profile.files().names().join(", ")
+        );
     }
     Ok(run)
 }

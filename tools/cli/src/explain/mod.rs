@@ -4,7 +4,7 @@
 
 mod text;
 
-use crate::args::{By, EnergyArgs};
+use crate::args::{By, EnergyArgs, NameArgs};
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -61,15 +61,18 @@ pub struct FactArgs {
     #[command(flatten)]
     pub parameters: ParameterArgs,
     #[command(flatten)]
+    pub names: NameArgs,
+    #[command(flatten)]
     pub energy: EnergyArgs,
 }
 
 impl FactArgs {
     /// How a trace is to be read.
-    pub fn options(&self) -> profile::Options {
+    pub fn options(&self, is_json: bool) -> profile::Options {
         profile::Options {
             by: self.by.into(),
             energy: self.energy.options(),
+            form: self.names.form(is_json),
             ..profile::Options::default()
         }
     }
@@ -92,7 +95,7 @@ impl FactArgs {
         }
         for kernel in devices.iter_mut().flat_map(|d| &mut d.kernels) {
             let of = |list: &[(String, f64)]| {
-                list.iter().find(|(name, _)| matches(name, &kernel.name)).map(|(_, n)| *n)
+                list.iter().find(|(name, _)| is_meant(view, name, &kernel.name)).map(|(_, n)| *n)
             };
             (kernel.flop, kernel.bytes) = (of(&self.energy.flop), of(&self.bytes));
         }
@@ -100,9 +103,14 @@ impl FactArgs {
     }
 }
 
-/// Whether a kernel's name is meant.
-pub fn matches(wanted: &str, name: &str) -> bool {
+/// Whether a name is meant.
+fn matches(wanted: &str, name: &str) -> bool {
     if wanted.contains(['*', '?']) { pattern::matches(wanted, name) } else { name.contains(wanted) }
+}
+
+/// Whether a kernel of an output is meant, by whichever of its names.
+pub fn is_meant(view: &View<'_>, wanted: &str, name: &str) -> bool {
+    view.names().any(name, |name| matches(wanted, name))
 }
 
 /// Runs the command.
@@ -115,9 +123,9 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("--least takes percent, 0 to 100, and not {}", args.least);
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
-    let view = profile.view(args.facts.options());
+    let view = profile.view(args.facts.options(args.format == Format::Json));
     let devices = args.facts.devices(&view)?;
-    let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| matches(k, name));
+    let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| is_meant(&view, k, name));
     if let Some(kernel) = &args.kernel
         && !devices.iter().flat_map(|d| &d.kernels).any(|k| wanted(&k.name))
     {
@@ -128,6 +136,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut explanation = Explanation {
         schema: explain::SCHEMA,
         traces: profile.files().names(),
+        display_names: view.display_names(),
         devices: Vec::new(),
     };
     for device in &devices {

@@ -57,6 +57,8 @@ struct Common {
     #[arg(long, value_name = "NAME")]
     counter_device: Option<String>,
     #[command(flatten)]
+    names: crate::args::NameArgs,
+    #[command(flatten)]
     energy: crate::args::EnergyArgs,
 }
 
@@ -168,6 +170,7 @@ impl Common {
             energy: self.energy.options(),
             counter_device: self.counter_device.clone(),
             name_sites: true,
+            form: self.names.form(false),
             ..profile::Options::default()
         }
     }

@@ -4,6 +4,7 @@
 
 mod text;
 
+use crate::args::NameArgs;
 use crate::output::{json, screen};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -31,6 +32,8 @@ pub struct Args {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
+    #[command(flatten)]
+    names: NameArgs,
 }
 
 /// Output format.
@@ -63,11 +66,16 @@ fn split(args: &Args) -> (Vec<PathBuf>, Option<String>) {
 pub fn run(args: &Args) -> Result<()> {
     let (traces, wanted) = split(args);
     let profile = Profile::open(&traces)?;
-    let view = profile.view(Options::default());
+    let view = profile
+        .view(Options { form: args.names.form(args.format == Format::Json), ..Options::default() });
     let all = view.mixes();
     let rows: Vec<&KernelMix> = all
         .iter()
-        .filter(|row| wanted.as_ref().is_none_or(|name| pattern::matches(name, &row.kernel)))
+        .filter(|row| {
+            wanted.as_ref().is_none_or(|wanted| {
+                view.names().any(&row.kernel, |name| pattern::matches(wanted, name))
+            })
+        })
         .collect();
     if let (Some(name), true, false) = (&wanted, rows.is_empty(), all.is_empty()) {
         let mut names: Vec<&str> = all.iter().map(|row| row.kernel.as_str()).collect();
@@ -78,7 +86,8 @@ pub fn run(args: &Args) -> Result<()> {
     match args.format {
         Format::Json => {
             let mut out = json();
-            let document = Document::of(profile.files().names(), &rows);
+            let mut document = Document::of(profile.files().names(), &rows);
+            document.display_names = view.display_names();
             serde_json::to_writer_pretty(&mut out, &document)?;
             writeln!(out)?;
             Ok(out.flush()?)

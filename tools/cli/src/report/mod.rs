@@ -8,10 +8,11 @@ pub mod energy;
 pub mod table;
 mod text;
 
-use crate::args::{By, EnergyArgs};
+use crate::args::{By, EnergyArgs, NameArgs};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_export::{page, rows};
+use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::data::{Commands, Function};
@@ -19,6 +20,7 @@ use clscope_profile::report::{Report, correct};
 use clscope_trace::pattern;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Options of `clscope report`.
 #[derive(Debug, clap::Args)]
@@ -74,6 +76,8 @@ pub struct Args {
     /// What gets its own row among kernels, joules and counters
     #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
     pub by: By,
+    #[command(flatten)]
+    pub names: NameArgs,
     #[command(flatten)]
     pub energy: EnergyArgs,
 }
@@ -160,6 +164,8 @@ struct Shown {
     /// The user asked for a limit.
     limited: bool,
     pattern: Option<String>,
+    /// Readable names of kernels: any of a kernel's names is meant.
+    names: Rc<Names>,
     /// Counters asked for by name.
     counters: Vec<String>,
     /// Columns: the terminal's, and no limit where there is none, so that names reach a pipe or a
@@ -168,7 +174,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(args: &Args) -> Self {
+    fn of(args: &Args, names: &Rc<Names>) -> Self {
         let all = || Section::value_variants().to_vec();
         let sections = match (args.section.is_empty(), args.format) {
             (false, _) => args.section.clone(),
@@ -180,6 +186,7 @@ impl Shown {
             most: args.limit.unwrap_or(15),
             limited: args.limit.is_some(),
             pattern: args.name.clone(),
+            names: Rc::clone(names),
             counters: args.counters.clone(),
             width: terminal_width(),
         }
@@ -191,9 +198,10 @@ impl Shown {
     }
 
     fn matches(&self, name: &str) -> bool {
-        self.pattern.as_deref().is_none_or(|p| {
+        let meant = |p: &str, name: &str| {
             if p.contains(['*', '?']) { pattern::matches(p, name) } else { name.contains(p) }
-        })
+        };
+        self.pattern.as_deref().is_none_or(|p| self.names.any(name, |name| meant(p, name)))
     }
 }
 
@@ -240,6 +248,8 @@ pub fn run(args: &Args) -> Result<()> {
         counter_device: args.counter_device.clone(),
         // A page's rows open to the places of their launches.
         name_sites: args.format == Format::Html,
+        form: args.names.form(args.format == Format::Json),
+        names: None,
     });
     let mut report = view.times();
     if args.correct_bias {
@@ -252,7 +262,7 @@ pub fn run(args: &Args) -> Result<()> {
     report.energy = Some(view.energy()?.clone());
     report.counters = view.counters()?.cloned();
     let sites = view.sites();
-    let shown = Shown::of(args);
+    let shown = Shown::of(args, view.names());
     if !report.kernels.is_empty() || !report.functions.is_empty() {
         let names =
             report.kernels.iter().map(|k| &k.name).chain(report.functions.iter().map(|f| &f.name));

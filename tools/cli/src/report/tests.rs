@@ -75,11 +75,12 @@ fn shown(format: Format) -> Shown {
         name: None,
         counters: vec![],
         by: By::Kernel,
+        names: NameArgs::default(),
         correct_bias: false,
         counter_device: None,
         energy: Default::default(),
     };
-    Shown { width: 100, ..Shown::of(&args) }
+    Shown { width: 100, ..Shown::of(&args, &Default::default()) }
 }
 
 #[track_caller]

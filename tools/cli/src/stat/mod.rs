@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clscope_capture::launch::End;
 use clscope_capture::system;
 use clscope_compare::repeat::{Measured, Repeated, repeated};
+use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 use std::ffi::OsString;
 use std::io::Write;
@@ -45,6 +46,8 @@ pub struct Args {
     /// Rows of kernels and transfers, 0 for all [default: 15 for people, all for programs]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    #[command(flatten)]
+    names: crate::args::NameArgs,
     #[command(flatten)]
     record: record::Args,
 }
@@ -125,7 +128,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // The report of all traces together is that of the only one.
     let all = all.as_ref().or(runs.first().map(|run| &run.report));
     match repeated(args.record.shown_command(), &runs, all) {
-        Some(figures) => write(args, &figures)?,
+        Some(figures) => write(args, figures)?,
         None if bad.is_none() => bail!("nothing was measured"),
         None => {}
     }
@@ -147,13 +150,22 @@ fn measured(trace: &Path, wall: f64, cpu: (f64, f64)) -> Result<Measured> {
     Ok(Measured { wall, cpu, report })
 }
 
-fn write(args: &Args, figures: &Repeated) -> Result<()> {
+fn write(args: &Args, mut figures: Repeated) -> Result<()> {
+    let kernels = figures.rows.iter().filter(|row| row.kind == "kernel");
+    let names = Names::new(kernels.map(|row| row.name.as_str()));
     let most = args.limit.or((args.format == Format::Table).then_some(15));
     let most = most.filter(|n| *n > 0).unwrap_or(usize::MAX);
     let text = match args.format {
-        Format::Table => text::render(figures, most),
+        Format::Table => {
+            let form = args.names.form(false);
+            for row in figures.rows.iter_mut().filter(|row| row.kind == "kernel") {
+                row.name = names.shown(&row.name, form).to_owned();
+            }
+            figures.next = figures.next.map(|next| names.in_text(&next, form));
+            text::render(&figures, most)
+        }
         Format::Json => {
-            let mut figures = figures.clone();
+            figures.display_names = names.display();
             figures.rows.truncate(most);
             format!("{}\n", serde_json::to_string_pretty(&figures)?)
         }

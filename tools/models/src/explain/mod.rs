@@ -17,6 +17,7 @@ use crate::facts::OnDevice;
 use crate::figure::{Evidence, Figure, Missing};
 use crate::roofline::{Bound, Resource};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Name and version of this schema.
 pub const SCHEMA: &str = "clscope-explain/1";
@@ -29,6 +30,10 @@ pub struct Explanation {
     pub schema: &'static str,
     /// Trace directories.
     pub traces: Vec<String>,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// Busiest first.
     pub devices: Vec<Explained>,
 }

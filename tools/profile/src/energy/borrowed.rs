@@ -38,7 +38,10 @@ pub fn lenders(path: &Path, of: &profile::Options) -> Result<Vec<Lender>, Readin
         readings: of.energy.readings.clone(),
         ..Options::default()
     };
-    let view = profile.view(profile::Options { by: of.by, energy, ..Default::default() });
+    // The borrower's names, so that equal kernels have equal ones.
+    let (form, names) = (of.form, of.names.clone());
+    let view =
+        profile.view(profile::Options { by: of.by, energy, form, names, ..Default::default() });
     let (devices, readings, known) = (view.devices(), view.readings()?, view.energy()?);
     let recorded = recorded_formula(profile.files());
     let choice = of.energy.gpu_power.or(recorded).unwrap_or_default();

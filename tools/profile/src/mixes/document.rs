@@ -4,6 +4,7 @@
 use super::{Argument, KernelMix, Loop, Resources};
 use clscope_mix::{Class, Precision, Space};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What the document's field `schema` says.
 pub const SCHEMA: &str = "clscope-mix/1";
@@ -16,6 +17,10 @@ pub struct Document {
     pub schema: String,
     /// Trace directories.
     pub traces: Vec<String>,
+    /// Readable names of kernels, by their names in this document, which are those of the trace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// Kernels at one geometry on one device, those with the most launches first.
     pub kernels: Vec<Kernel>,
 }
@@ -145,7 +150,7 @@ impl Document {
     #[must_use]
     pub fn of(traces: Vec<String>, kernels: &[&KernelMix]) -> Self {
         let kernels = kernels.iter().map(|k| Kernel::of(k)).collect();
-        Self { schema: SCHEMA.to_owned(), traces, kernels }
+        Self { schema: SCHEMA.to_owned(), traces, display_names: BTreeMap::new(), kernels }
     }
 }
 

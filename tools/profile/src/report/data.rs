@@ -12,6 +12,7 @@ use crate::interval::Interval;
 use clscope_analysis::issue::{Issue, Severity};
 use clscope_analysis::stats::sketch::Distribution;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Version of this schema.
 pub const SCHEMA: u32 = 2;
@@ -39,6 +40,11 @@ pub struct Report {
     pub bias_corrected: bool,
     /// What part of the kernel launches was timed, and why; null where all were to be.
     pub sampling: Option<Sampling>,
+    /// Readable names of kernels, by their names everywhere else in this document, which are those
+    /// of the trace; kernels whose names are no mangled ones of C++ or SYCL are not listed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    pub display_names: BTreeMap<String, String>,
     /// By total time, unless sorted otherwise.
     pub kernels: Vec<Commands>,
     pub transfers: Vec<Commands>,
@@ -274,7 +280,7 @@ pub struct Function {
     pub calls: u64,
     pub errors: u64,
     /// Calls by error code.
-    pub error_codes: std::collections::BTreeMap<i32, u64>,
+    pub error_codes: BTreeMap<i32, u64>,
     pub share: Option<f64>,
     pub time_ns: Summary,
 }

@@ -236,6 +236,7 @@ impl Report {
                 budget_percent: budget(trace),
                 on_cpu_device: !preempted.is_empty(),
             }),
+            display_names: std::collections::BTreeMap::new(),
             kernels: kernels
                 .iter()
                 .zip(kernel_others)

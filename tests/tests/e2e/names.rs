@@ -1,0 +1,100 @@
+//! Kernels that are named as compilers of C++ and SYCL name them: outputs for people show the
+//! readable names, different ones for different kernels; JSON keeps the names of the trace.
+
+use clscope_tests::{Mode, Runtime, Stage};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// As the trace names them, and as people read them.
+const KERNELS: [(&str, &str, &str); 6] = [
+    ("_Z5scaleIfEvPT_", "scale<float>", "void scale<float>(float*)"),
+    ("_ZN3sim4stepEPi", "sim::step(int*)", "sim::step(int*)"),
+    ("_ZN3sim4stepEPf", "sim::step(float*)", "sim::step(float*)"),
+    (
+        "_ZTSZZ4mainENKUlRN4sycl3_V17handlerEE_clES2_EUlNS0_2idILi1EEEE_",
+        "main::{lambda#1}::{lambda#1}",
+        "main::{lambda(sycl::_V1::handler&)#1}::operator()(sycl::_V1::handler&) const::{lambda(sycl::_V1::id<1>)#1}",
+    ),
+    ("_ZTSN3app6ReduceE", "Reduce", "app::Reduce"),
+    ("plain", "plain", "plain"),
+];
+
+fn stdout(stage: &Stage, words: &[&str]) -> String {
+    stage.clscope(words).run().success().stdout
+}
+
+#[test]
+fn outputs_for_people_show_readable_names_and_json_keeps_those_of_the_trace() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        stage.app(Mode::Record, "t", "mangled 4").run().success();
+        let words = ["t.clscope", "--limit", "0"];
+        let report = |more: &[&str]| stdout(&stage, &[&["report"], &words[..], more].concat());
+        let (table, full, csv, page) = (
+            report(&[]),
+            report(&["--full-names"]),
+            report(&["--format", "csv"]),
+            report(&["--format", "html"]),
+        );
+        let folded = stdout(&stage, &["export", "folded", "t.clscope"]);
+        let chrome = stdout(&stage, &["export", "chrome", "t.clscope", "-o", "-"]);
+        let chrome: Value = serde_json::from_str(&chrome).unwrap();
+        let spans: BTreeSet<(&str, &str)> = chrome["traceEvents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|e| Some((e["name"].as_str()?, e["args"]["recorded_name"].as_str()?)))
+            .collect();
+        let diff = stdout(&stage, &["diff", "t.clscope", "t.clscope", "--limit", "0"]);
+        let stack = |name: &str| name.replace(';', ":");
+        for (recorded, short, long) in KERNELS {
+            assert!(table.contains(short) && diff.contains(short), "{short}: {table}{diff}");
+            assert!(full.contains(long), "{long}: {full}");
+            assert!(csv.contains(short), "{short}: {csv}");
+            assert!(folded.contains(&stack(short)), "{short}: {folded}");
+            let html = short.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            assert!(page.contains(&html), "{html}");
+            if recorded != short {
+                for output in [&table, &full, &csv, &folded, &diff] {
+                    assert!(!output.contains(recorded), "{recorded}: {output}");
+                }
+                assert!(spans.contains(&(short, recorded)), "{spans:?}");
+            }
+        }
+        let json: Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
+        assert_eq!(clscope_tests::schema::breaches(&json.to_string()), Vec::<String>::new());
+        let names: BTreeSet<&str> = json["kernels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|k| k["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, KERNELS.iter().map(|k| k.0).collect());
+        let shown = json["display_names"].as_object().unwrap();
+        assert_eq!(shown.len(), 5, "what is not mangled is not listed: {shown:?}");
+        for (recorded, short, _) in KERNELS.iter().filter(|k| k.0 != k.1) {
+            assert_eq!(shown[*recorded], *short);
+        }
+        let diff = stdout(&stage, &["diff", "t.clscope", "t.clscope", "--format", "json"]);
+        let diff: Value = serde_json::from_str(&diff).unwrap();
+        assert_eq!(diff["display_names"], json["display_names"]);
+    }
+}
+
+#[test]
+fn kernels_are_meant_by_any_of_their_names() {
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "mangled 4").run().success();
+    for name in ["_ZTSN3app6ReduceE", "Reduce", "app::Reduce"] {
+        let told = stdout(&stage, &["explain", "t.clscope", name]);
+        assert!(told.contains("\nReduce"), "{name}: {told}");
+        assert!(!told.contains("sim::step"), "{name}: {told}");
+        let json = stdout(&stage, &["explain", "t.clscope", name, "--format", "json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        let kernels = json["devices"][0]["kernels"].as_array().unwrap();
+        assert_eq!(kernels.len(), 1, "{name}: {kernels:?}");
+        assert_eq!(kernels[0]["kernel"], "_ZTSN3app6ReduceE");
+        let report = stdout(&stage, &["report", "t.clscope", "--name", name]);
+        assert!(report.contains("Reduce") && !report.contains("scale<float>"), "{name}: {report}");
+    }
+}
