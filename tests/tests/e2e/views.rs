@@ -271,7 +271,7 @@ fn the_page_is_served_to_who_knows_its_address() {
     assert!(get(&address, "example.org", "GET").starts_with("HTTP/1.1 404"), "another name");
     assert!(get(&address, &host, "POST").starts_with("HTTP/1.1 405"));
     server.kill();
-    let arguments = ["view", "t.clscope", "--no-browser", "--with", "perfetto", "--port", "0"];
+    let arguments = ["view", "t.clscope", "--no-browser", "--show", "perfetto", "--port", "0"];
     let mut server = stage.clscope(arguments).begin();
     let line = server.line(clscope_tests::Stream::Err).expect("its address");
     let (viewer, address) =

@@ -15,6 +15,7 @@ mod mix;
 mod oa;
 mod output;
 mod overhead;
+mod pages;
 mod parameters;
 mod programs;
 mod record;
@@ -102,6 +103,11 @@ enum Command {
   clscope settings
   CLSCOPE_DEVICE_TIMING=off LD_PRELOAD=libclscope.so ./app    recorded without the command")]
     Settings,
+    /// Print a script that completes this command's words in a shell
+    Completions(pages::CompletionArgs),
+    /// Write the manual pages, one for each subcommand; packages are made with them
+    #[command(hide = true)]
+    Man(pages::ManArgs),
     /// Tries a loader or driver in a process of its own; `doctor` asks
     #[command(name = clscope_doctor::child::SUBCOMMAND, hide = true)]
     Probe {
@@ -148,6 +154,13 @@ fn main() -> ExitCode {
         }
         Command::Probe { question } => {
             answer(|out| Ok(clscope_doctor::child::answer(&question, out)?))
+        }
+        Command::Completions(args) => {
+            pages::completions(<Cli as clap::CommandFactory>::command(), &args)
+                .map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(args) => {
+            pages::man(<Cli as clap::CommandFactory>::command(), &args).map(|()| ExitCode::SUCCESS)
         }
         Command::Settings => print_settings().map(|()| ExitCode::SUCCESS),
     };

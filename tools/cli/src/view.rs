@@ -27,15 +27,15 @@ const PERFETTO: &str = "https://ui.perfetto.dev";
 #[derive(Debug, clap::Args)]
 #[command(before_help = "Examples:
   clscope view                        the newest trace's report as a page in the browser
-  clscope view run --with perfetto    its timeline in Perfetto's viewer; the data stays here
+  clscope view run --show perfetto    its timeline in Perfetto's viewer; the data stays here
   clscope view --no-browser           print the address only")]
 pub struct Args {
     /// Trace directories; the newest of the working directory if none is named
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// What is shown
-    #[arg(long, value_enum, default_value_t = With::Html, value_name = "WHAT")]
-    with: With,
+    #[arg(long, value_enum, default_value_t = Show::Html, value_name = "WHAT")]
+    show: Show,
     /// Address of a Perfetto viewer of your own
     #[arg(long, value_name = "URL", default_value = PERFETTO)]
     ui: String,
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// What is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum With {
+enum Show {
     /// The report's page
     Html,
     /// The timeline, in Perfetto's viewer
@@ -75,31 +75,31 @@ struct Served {
 /// # Errors
 /// If the trace cannot be read, or the port is taken.
 pub fn run(args: &Args) -> Result<()> {
-    if args.with == With::Perfetto && !args.ui.starts_with("http") {
+    if args.show == Show::Perfetto && !args.ui.starts_with("http") {
         bail!("--ui {} is no address: name one as {PERFETTO}", args.ui);
     }
     let body = body(args)?;
-    let port = args.port.unwrap_or(if args.with == With::Perfetto { PERFETTO_PORT } else { 0 });
+    let port = args.port.unwrap_or(if args.show == Show::Perfetto { PERFETTO_PORT } else { 0 });
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
         format!("cannot listen on 127.0.0.1:{port}; choose another with --port")
     })?;
     let port = listener.local_addr().context("cannot tell the port")?.port();
-    let (name, content_type) = match args.with {
-        With::Html => ("report.html", "text/html; charset=utf-8"),
-        With::Perfetto => ("trace", "application/octet-stream"),
+    let (name, content_type) = match args.show {
+        Show::Html => ("report.html", "text/html; charset=utf-8"),
+        Show::Perfetto => ("trace", "application/octet-stream"),
     };
     let ui = args.ui.trim_end_matches('/');
     let served = Served {
         path: format!("/{}/{name}", secret()?),
         content_type,
         body,
-        reader: (args.with == With::Perfetto).then(|| ui.to_owned()),
+        reader: (args.show == Show::Perfetto).then(|| ui.to_owned()),
         port,
     };
     let local = format!("http://127.0.0.1:{port}{}", served.path);
-    let address = match args.with {
-        With::Html => local,
-        With::Perfetto => format!("{ui}/#!/?url={local}"),
+    let address = match args.show {
+        Show::Html => local,
+        Show::Perfetto => format!("{ui}/#!/?url={local}"),
     };
     say(format_args!("{address}"));
     if !args.no_browser && !opened(&address) {
@@ -124,12 +124,12 @@ fn body(args: &Args) -> Result<Vec<u8>> {
         bail!("nothing of {} could be read: `clscope report` says why", names.join(", "));
     }
     let mut body = Vec::new();
-    match args.with {
-        With::Html => {
+    match args.show {
+        Show::Html => {
             let options = page::Options { title: None, most: Some(64 << 20) };
             page::write(&view, &report, &options, &mut body)?;
         }
-        With::Perfetto => {
+        Show::Perfetto => {
             let counters = view.counters()?.cloned();
             let power = power::Power::new(view.readings()?, view.energy()?).with_counters(counters);
             let document = perfetto::Document {

@@ -67,6 +67,7 @@ impl From<Way> for environment::Way {
 
 /// Options of `clscope record`.
 #[derive(Debug, Clone, clap::Args)]
+#[group(skip)] // its name is that of `stat`'s own options
 #[command(
     override_usage = "clscope record [OPTIONS] [--] APP [ARGS]...",
     before_help = "Examples:
