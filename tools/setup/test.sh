@@ -8,9 +8,10 @@ packages ca-certificates gcc libc6-dev binutils strace pocl-opencl-icd ocl-icd-l
     clinfo clpeak python3 python3-venv python3-opencv opencv-data util-linux
 find_cargo
 
-# Wheels: PyOpenCL with the loader it bundles, and Intel's runtime for CPUs, a second implementation of OpenCL.
+# Wheels: PyOpenCL with the loader it bundles, Intel's runtime for CPUs, a second implementation of OpenCL, and DuckDB,
+# which reads exported tables.
 venv=$cache/python
-wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0"
+wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 duckdb==2.0.0"
 if [ "$(cat "$venv/wheels" 2>/dev/null)" != "$wheels" ]; then
     say "installing wheels: $wheels"
     mkdir -p "$cache"

@@ -7,6 +7,7 @@ mod conform;
 mod contents;
 mod control;
 mod counters;
+mod data;
 mod disturbances;
 mod endings;
 mod energy;

@@ -4,6 +4,7 @@
 
 use clscope_profile::error::ReadingsError;
 use std::io;
+use std::path::PathBuf;
 
 /// An export ended before it was whole.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,39 @@ pub enum ExportError {
     /// A file of readings that the user named cannot be used.
     #[error(transparent)]
     Readings(#[from] ReadingsError),
+    /// A table could not be written.
+    #[error("cannot write a Parquet file")]
+    Parquet(#[from] parquet::errors::ParquetError),
+    /// A row does not fit its table: a mistake of the writer.
+    #[error("a row of the table {table} does not fit its column {column}: {found}")]
+    Row {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What was to be put there.
+        found: String,
+    },
+    /// The folder holds files that are not of this export.
+    #[error("{} holds files and is no data set of clscope; name a new folder", path.display())]
+    ForeignFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder holds tables of another schema.
+    #[error(
+        "{} holds tables of {}, and this version writes schema {own}; name a new folder",
+        path.display(),
+        found.map_or_else(|| "an unknown schema".to_owned(), |n| format!("schema {n}"))
+    )]
+    OtherSchema {
+        /// The folder.
+        path: PathBuf,
+        /// Its schema, if it can be read.
+        found: Option<u64>,
+        /// The schema that is written.
+        own: u32,
+    },
 }
 
 impl From<serde_json::Error> for ExportError {

@@ -1,5 +1,5 @@
 //! Profiles as files for other programs: Perfetto's own format, Chrome's trace
-//! events, flame graphs, the report as a page, CSV. Refuses to compute figures, to print and to decide where a
+//! events, Parquet, flame graphs, the report as a page, CSV. Refuses to compute figures, to print and to decide where a
 //! file goes: writers take any `Write`.
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod error;
 mod lanes;
 mod layout;
 pub mod page;
+pub mod parquet;
 pub mod perfetto;
 pub mod power;
 mod proto;

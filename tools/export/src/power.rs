@@ -214,6 +214,17 @@ impl Power {
         self
     }
 
+    /// Mean watts of a class (its name, and whether it is a kernel) on a device of a process, where
+    /// they are known.
+    pub fn watts(
+        &self,
+        process: clscope_analysis::time::ProcessIndex,
+        device: u32,
+        class: &(String, bool),
+    ) -> Option<Interval> {
+        Some(self.figures.get(&(process.0, device))?.get(class)?.watts)
+    }
+
     /// Adds a span's counters and energy to its arguments: means while its kernel runs; joules and
     /// watts with half-widths of their 95 % intervals, energy-delay product, operations per joule;
     /// joules of an iteration, where it begins one.

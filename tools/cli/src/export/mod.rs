@@ -2,6 +2,7 @@
 //! Refuses to know any format: each has its own module of the library.
 #![forbid(unsafe_code)]
 
+mod parquet;
 mod stacks;
 
 use crate::output::{self, say};
@@ -22,7 +23,8 @@ const EXAMPLES: &str = "Examples:
   clscope export perfetto run -o run.pftrace.gz compressed
   clscope export chrome run1.clscope -o t.json  another trace, another file
   clscope export chrome rank*.clscope -o -      several as one timeline, to stdout
-  clscope export speedscope --weight energy     a flame graph of joules";
+  clscope export speedscope --weight energy     a flame graph of joules
+  clscope export parquet -o data                tables for DuckDB, Spark, pandas, Polars";
 
 /// Options of `clscope export`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,8 @@ enum Format {
     Speedscope(stacks::Args),
     /// pprof's format, for `go tool pprof` and what reads it
     Pprof(stacks::Args),
+    /// Tables in a folder of Parquet files, for DuckDB, Spark, pandas, Polars
+    Parquet(parquet::Args),
 }
 
 /// What every timeline is made of.
@@ -182,6 +186,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Format::Folded(args) => stacks::run(args, stacks::Format::Folded)?,
         Format::Speedscope(args) => stacks::run(args, stacks::Format::Speedscope)?,
         Format::Pprof(args) => stacks::run(args, stacks::Format::Pprof)?,
+        Format::Parquet(args) => parquet::run(args)?,
         Format::Chrome(args) => {
             let told =
                 timeline(&args.common, args.output.as_deref(), "json", true, |opened, out| {
@@ -286,14 +291,7 @@ fn timeline(
         })?;
         (summary, Some(target))
     };
-    let worst =
-        summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
-    if worst > 0 {
-        let warnings = if worst == 1 { "warning" } else { "warnings" };
-        say(format_args!(
-            "{worst} {warnings} about this trace: `clscope report` shows them, and the file contains them"
-        ));
-    }
+    warn(&summary);
     if summary.not_sampled > 0 {
         say(format_args!(
             "device time was sampled: {} launches were counted and not timed, and have no device span",
@@ -304,6 +302,18 @@ fn timeline(
         say("there is no device span in this timeline; `clscope report` says why");
     }
     Ok(Told(summary, target))
+}
+
+/// Says that something is wrong with the trace.
+fn warn(summary: &Summary) {
+    let worst =
+        summary.issues.iter().filter(|issue| issue.kind.severity() >= Severity::Warning).count();
+    if worst > 0 {
+        let warnings = if worst == 1 { "warning" } else { "warnings" };
+        say(format_args!(
+            "{worst} {warnings} about this trace: `clscope report` shows them, and the file contains them"
+        ));
+    }
 }
 
 /// `NAME.json` in the working directory for `NAME.clscope`, likewise with other endings.

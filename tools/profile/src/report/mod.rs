@@ -7,4 +7,4 @@ pub mod data;
 mod gather;
 pub mod recording;
 
-pub use data::{Finding, Report};
+pub use data::{Finding, Process, Report};

@@ -1,0 +1,237 @@
+//! Tables: an export to Parquet, read back by DuckDB, holds what the report says; ranks have
+//! partitions of their own, and each may add its own to one folder.
+
+use clscope_tests::artifacts::root;
+use clscope_tests::{Mode, Run, Runtime, Stage, skip};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Prints what a query gives, as JSON: a list of rows.
+const ASK: &str = "
+import json, sys
+import duckdb
+rows = duckdb.sql(sys.argv[1]).fetchall()
+print(json.dumps(rows, default=str))
+";
+
+/// The Python of the tests, if it has DuckDB.
+fn python(stage: &Stage) -> Option<PathBuf> {
+    let found = std::env::var_os("CLSCOPE_TEST_PYTHON").map(PathBuf::from);
+    let works = |python: &PathBuf| {
+        let run = Run::new(python, stage.path()).args(["-c", "import duckdb"]).run();
+        run.status.success()
+    };
+    let found = found.filter(works);
+    if found.is_none() {
+        skip("DuckDB for Python: CLSCOPE_TEST_PYTHON names no Python that has it", true);
+    }
+    found
+}
+
+/// The rows that a query of the stage's folders gives.
+#[track_caller]
+fn ask(stage: &Stage, python: &PathBuf, query: &str) -> Vec<Vec<Value>> {
+    let run = Run::new(python, stage.path()).args(["-c", ASK, query]).run().success();
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[track_caller]
+fn report(stage: &Stage, traces: &[&str]) -> Value {
+    let run = stage.clscope(["report", "--format", "json"]).args(traces).run().success();
+    serde_json::from_str(&run.stdout).unwrap()
+}
+
+#[track_caller]
+fn export(stage: &Stage, traces: &[&str]) {
+    stage.clscope(["export", "parquet", "-o", "data"]).args(traces).run().success();
+}
+
+#[test]
+fn tables_read_by_duckdb_hold_the_reports_sums() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let Some(python) = python(&stage) else { return };
+        stage.app(Mode::Record, "t", "linked 300").run().success();
+        export(&stage, &["t.clscope"]);
+        let report = report(&stage, &["t.clscope"]);
+        let kernels = ask(
+            &stage,
+            &python,
+            "SELECT name, count(*)::BIGINT, count(duration_ns)::BIGINT, sum(duration_ns)::BIGINT \
+             FROM 'data/commands/**/*.parquet' WHERE kind = 'NDRangeKernel' GROUP BY name",
+        );
+        let expected = report["kernels"].as_array().unwrap();
+        assert!(!expected.is_empty() && kernels.len() == expected.len(), "{kernels:?}");
+        for kernel in expected {
+            let row = kernels.iter().find(|row| row[0] == kernel["name"]).unwrap();
+            let time = &kernel["time_ns"];
+            assert_eq!(
+                row[1..],
+                [&kernel["count"], &time["count"], &time["total"]].map(Value::clone)
+            );
+        }
+        // The sums of the export's own table are the same.
+        let own = ask(
+            &stage,
+            &python,
+            "SELECT name, count, timed_ns FROM 'data/kernels/*.parquet' WHERE section = 'kernel'",
+        );
+        for row in own {
+            let kernel = expected.iter().find(|k| k["name"] == row[0]).unwrap();
+            assert_eq!([&row[1], &row[2]], [&kernel["count"], &kernel["time_ns"]["total"]]);
+        }
+        let calls = ask(
+            &stage,
+            &python,
+            "SELECT function, sum(calls)::BIGINT, sum(duration_ns)::BIGINT \
+             FROM 'data/calls/**/*.parquet' GROUP BY function",
+        );
+        let functions = report["functions"].as_array().unwrap();
+        assert_eq!(calls.len(), functions.len());
+        for function in functions {
+            let row = calls.iter().find(|row| row[0] == function["name"]).unwrap();
+            assert_eq!([&row[1], &row[2]], [&function["calls"], &function["time_ns"]["total"]]);
+        }
+        // Each command has the call that enqueued it, and a place behind it.
+        let joined = ask(
+            &stage,
+            &python,
+            "SELECT count(*)::BIGINT, count(*) FILTER (c.start_ns < k.begin_ns)::BIGINT \
+             FROM 'data/commands/**/*.parquet' c JOIN 'data/calls/**/*.parquet' k \
+             USING (process, command) WHERE c.outcome = 'timed'",
+        );
+        assert_eq!(joined, [[report["totals"]["timed"].clone(), 0.into()]]);
+        let processes = ask(
+            &stage,
+            &python,
+            "SELECT p.host, c.host, c.rank, p.rank FROM 'data/processes/*.parquet' p \
+             JOIN (SELECT DISTINCT process, host, rank \
+             FROM read_parquet('data/commands/**/*.parquet', hive_partitioning = true)) c \
+             USING (process)",
+        );
+        let [one] = &processes[..] else { panic!("{processes:?}") };
+        assert!(one[0] == one[1] && one[2].is_null() && one[3].is_null(), "{one:?}");
+        // Without a sensor there are no joules, and no zeros.
+        let joules = ask(
+            &stage,
+            &python,
+            "SELECT count(energy_j)::BIGINT FROM 'data/commands/**/*.parquet'",
+        );
+        if report["energy"]["devices"].as_array().is_none_or(Vec::is_empty) {
+            assert_eq!(joules, [[0]]);
+        }
+        // Once more: parts are replaced, not added.
+        export(&stage, &["t.clscope"]);
+        let rows =
+            ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/**/*.parquet'");
+        assert_eq!(rows, [[report["totals"]["commands"].clone()]]);
+    }
+}
+
+#[test]
+fn joules_of_commands_are_their_watts_and_all_add_up_to_what_was_measured() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    crate::energy::emulated(&stage);
+    export(&stage, &["t.clscope"]);
+    let report = report(&stage, &["t.clscope"]);
+    let device = &report["energy"]["devices"][0];
+    let measured = device["measured_joules"].as_f64().unwrap();
+    let sum = ask(&stage, &python, "SELECT sum(joules) FROM 'data/energy/*.parquet'");
+    let sum = sum[0][0].as_f64().unwrap();
+    assert!((sum / measured - 1.0).abs() < 1e-9, "{sum} of {measured}");
+    let rows = ask(
+        &stage,
+        &python,
+        "SELECT name, sum(duration_ns)::DOUBLE, sum(energy_j), sum(energy_low_j), \
+         sum(energy_high_j) FROM 'data/commands/**/*.parquet' \
+         WHERE kind = 'NDRangeKernel' GROUP BY name",
+    );
+    let mut known = 0;
+    for class in device["classes"].as_array().unwrap().iter().filter(|c| c["kind"] == "kernel") {
+        let row = rows.iter().find(|row| row[0] == class["name"]).unwrap();
+        for (at, end) in [(2, "value"), (3, "low"), (4, "high")] {
+            let Some(watts) = class["watts"][end].as_f64() else {
+                assert!(row[at].is_null(), "{row:?} {class}");
+                continue;
+            };
+            known += 1;
+            let want = watts * row[1].as_f64().unwrap() * 1e-9;
+            let found = row[at].as_f64().unwrap();
+            // Single precision, many times.
+            assert!((found - want).abs() <= 1e-5 * want.abs(), "{end}: {found} for {want}");
+        }
+    }
+    assert!(known > 0, "{device}");
+    let watts = ask(
+        &stage,
+        &python,
+        "SELECT count(*)::BIGINT FROM 'data/power/*.parquet' WHERE unit = 'W' AND value > 0",
+    );
+    assert!(watts[0][0].as_u64().unwrap() > 1, "{watts:?}");
+}
+
+#[test]
+fn ranks_add_their_parts_to_one_folder() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    for (rank, variable) in [(0, "OMPI_COMM_WORLD_RANK"), (1, "PMI_RANK"), (2, "SLURM_PROCID")] {
+        let (name, line) = (format!("rank{rank}"), format!("linked {}", 10 * (rank + 1)));
+        stage.app(Mode::Record, &name, &line).env(variable, rank.to_string()).run().success();
+        export(&stage, &[&format!("{name}.clscope")]);
+    }
+    let rows = ask(
+        &stage,
+        &python,
+        "SELECT rank::BIGINT, count(*) FILTER (kind = 'NDRangeKernel')::BIGINT \
+         FROM read_parquet('data/commands/**/*.parquet', hive_partitioning = true) \
+         GROUP BY rank ORDER BY rank",
+    );
+    assert_eq!(rows, [[0, 10], [1, 20], [2, 30]]);
+    let names = ["rank0.clscope", "rank1.clscope", "rank2.clscope"];
+    let all: u64 = report(&stage, &names)["totals"]["commands"].as_u64().unwrap();
+    let rows = ask(&stage, &python, "SELECT count(*)::BIGINT FROM 'data/commands/**/*.parquet'");
+    assert_eq!(rows, [[all]]);
+    let ranks = ask(&stage, &python, "SELECT rank FROM 'data/processes/*.parquet' ORDER BY rank");
+    assert_eq!(ranks, [[0], [1], [2]]);
+    // The guide's queries run as they stand.
+    let guide = std::fs::read_to_string(root().join("tools/guide/data.md")).unwrap();
+    let queries = guide.split("\n\n").filter(|block| block.starts_with("    SELECT"));
+    let mut asked = 0;
+    for query in queries {
+        asked += 1;
+        assert!(!ask(&stage, &python, query).is_empty(), "{query}");
+    }
+    assert!(asked >= 3, "{asked}");
+}
+
+#[test]
+fn what_is_no_place_for_tables_is_refused() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    stage.app(Mode::Preload, "t", "linked 5").run().success();
+    let refused = |arguments: &[&str]| {
+        let run = stage.clscope(["export", "parquet", "t.clscope"]).args(arguments).run();
+        assert!(!run.status.success(), "{arguments:?}");
+        run.stderr
+    };
+    std::fs::create_dir(stage.join("mine")).unwrap();
+    std::fs::write(stage.join("mine/notes.txt"), "").unwrap();
+    let told = refused(&["-o", "mine"]);
+    assert!(told.contains("mine") && told.contains("name a new folder"), "{told}");
+    assert_eq!(std::fs::read_dir(stage.join("mine")).unwrap().count(), 1);
+    std::fs::write(stage.join("file"), "").unwrap();
+    assert!(refused(&["-o", "file"]).contains("directory"));
+    assert!(refused(&["-o", "-"]).contains("-o"));
+    assert!(refused(&["--tables", "commands,colours"]).contains("colours"));
+    // Some tables alone.
+    stage
+        .clscope(["export", "parquet", "t.clscope", "-o", "some", "--tables", "meta,waits"])
+        .run()
+        .success();
+    let mut found: Vec<String> = std::fs::read_dir(stage.join("some"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, ["clscope-data.json", "meta", "waits"]);
+}

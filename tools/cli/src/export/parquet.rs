@@ -1,0 +1,68 @@
+//! `clscope export parquet`: a folder of tables. Owns its options. Refuses to know a table: the
+//! library has the schema.
+#![forbid(unsafe_code)]
+
+use crate::output::{count, say};
+use anyhow::{Context, Result, bail};
+use clscope_export::parquet::{Document, schema};
+use clscope_export::power;
+use clscope_profile::profile::Profile;
+use std::path::PathBuf;
+
+/// Options of `clscope export parquet`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope export parquet                         the newest trace, as the folder NAME.data
+  mpirun sh -c 'clscope export parquet -o /shared/job run-$PMIX_RANK.clscope'
+  duckdb -c \"SELECT name, sum(duration_ns), sum(energy_j) FROM 'job/commands/**/*.parquet' GROUP BY 1\"")]
+pub struct Args {
+    #[command(flatten)]
+    common: super::Common,
+    /// Folder to write to; parts of other traces that are in it stay [default: NAME.data]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Tables to write, comma-separated [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_table)]
+    tables: Vec<String>,
+}
+
+fn parse_table(text: &str) -> Result<String, String> {
+    let names = schema::TABLES.map(|table| table.name);
+    match names.contains(&text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("there is no table {text:?}: there are {}", names.join(", "))),
+    }
+}
+
+/// Writes the tables.
+pub fn run(args: &Args) -> Result<()> {
+    let profile = Profile::open(&args.common.traces)?;
+    let files = profile.files();
+    let target = match &args.output {
+        Some(path) if path.as_os_str() == "-" => {
+            bail!("the tables are a folder of files, which stdout cannot take: name it with -o")
+        }
+        Some(path) => path.clone(),
+        None => super::default_output(files, "data"),
+    };
+    let view = profile.view(args.common.profile_options());
+    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
+    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
+    let document = Document {
+        view: &view,
+        power: &power,
+        by: view.energy_grouping(),
+        sources: &files.names(),
+        tables: &args.tables,
+    };
+    let shown = target.display();
+    let summary =
+        document.write(&target).with_context(|| format!("cannot write the tables to {shown}"))?;
+    super::warn(&summary);
+    say(format_args!(
+        "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/**/*.parquet'",
+        count(summary.device_spans, "command", "commands"),
+        count(summary.calls, "record of calls", "records of calls"),
+    ));
+    Ok(())
+}
