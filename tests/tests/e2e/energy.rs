@@ -350,6 +350,72 @@ pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> Strin
 }
 
 #[test]
+fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
+    let stage = Stage::new(Runtime::Pocl);
+    let trace = stage.trace("t").display().to_string();
+    let app = clscope_tests::artifacts().fixture("stream").display().to_string();
+    let all = ["record", "-q", "-o", &trace, "--device-timing", "event", "--sensors", "off"];
+    stage.clscope(all).args(["--", &app, "1", "1000000"]).run().success();
+    let mut spans = spans(&stage);
+    spans.retain(|span| span.2 == "paced");
+    // A hundred readings while one launch runs: no rest is seen.
+    let (first, last) = (spans[0].0 + 1e6, spans[0].1 - 1e6);
+    let all = counted(&spans, |_| 35.0, 5.0);
+    let mut next = first;
+    let shown = |line: &&str| {
+        let reading = line.strip_prefix("0,").and_then(|rest| rest.split(',').next());
+        let at = reading.and_then(|t| t.parse::<f64>().ok());
+        let wanted = at.is_none_or(|at| at >= next && at <= last);
+        if let Some(at) = at.filter(|_| wanted) {
+            next = at + (last - first) / 100.0;
+        }
+        wanted
+    };
+    let lines: Vec<&str> = all.lines().filter(shown).collect();
+    std::fs::write(stage.join("readings"), lines.join("\n") + "\n").unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = |floor: &str| energy_of(&stage, &["--readings", &readings, "--floor", floor]);
+    let notes = |device: &Value| device["notes"].to_string();
+    let alone = device("run");
+    assert!(alone["floors"][0]["watts"].is_null(), "{alone:#}");
+    assert!(notes(&alone).contains("no idle time was recorded"), "{alone:#}");
+    // Given in watts, or by the idle states of a device.
+    let idle = serde_json::json!({
+        "states": [{"watts": 5.0, "low": 4.9, "high": 5.1, "clock_mhz": null, "hold_s": null}],
+        "watched_s": 3.0,
+        "runs": 3,
+    });
+    let parameters = |name: &Value| {
+        serde_json::json!({
+            "schema": "clscope-device/1", "name": name, "platform": "any", "driver": "any",
+            "kind": "cpu", "date": "2026-01-02", "version": "0.1.0", "quick": true,
+            "compute_units": 1, "lanes": null, "capability": null, "power_source": "any",
+            "parameters": {}, "links": [], "idle": idle, "energy": null, "absent": {},
+        })
+    };
+    let file = stage.join("device.json");
+    std::fs::write(&file, parameters(&"another".into()).to_string()).unwrap();
+    let with = device(&file.display().to_string());
+    assert!(notes(&with).contains("is of another, and not used for this device"), "{with:#}");
+    assert!(with["floors"][0]["watts"].is_null(), "{with:#}");
+    std::fs::write(&file, parameters(&alone["device"]).to_string()).unwrap();
+    for floor in ["5", &file.display().to_string()] {
+        let with = device(floor);
+        assert_conserved(&with);
+        assert!(notes(&with).contains("5.0 W between launches are from"), "{with:#}");
+        let watts = &with["floors"][0]["watts"];
+        assert!(number(&watts["low"]) <= 5.0 && number(&watts["high"]) >= 5.0, "{watts}");
+        // Another day's floor is known to a watt or so.
+        assert!(number(&watts["high"]) - number(&watts["low"]) > 1.5, "{watts}");
+    }
+    for (wrong, words) in [("-3", "is none"), ("absent.json", "cannot read")] {
+        let refused = stage.clscope(["report", &trace, &format!("--floor={wrong}")]).run();
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+        assert!(refused.stderr.contains(words), "{wrong}: {}", refused.stderr);
+    }
+}
+
+#[test]
 fn readings_of_a_known_truth_give_it_back() {
     let stage = Stage::new(Runtime::Pocl);
     record(&stage, &["--sensors", "off"], &["4000"]);

@@ -2,13 +2,17 @@
 //! any.
 #![forbid(unsafe_code)]
 
+use crate::parameters;
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
+use clscope_models::device::Device;
 use clscope_oa::flex::Programmed;
+use clscope_profile::energy::attribute::KnownFloor;
 use clscope_profile::energy::{activity, attribute};
 use clscope_profile::names::Form;
 use clscope_sensors::gpu_power::Choice;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// What counts as one class.
@@ -83,6 +87,11 @@ pub struct EnergyArgs {
     /// the same device, recorded with `record --replay` (repeat for several)
     #[arg(long, value_name = "TRACE")]
     pub with: Vec<std::path::PathBuf>,
+    /// What the device draws between launches, where the run does not show it: auto (the idle
+    /// states that `clscope bench idle` kept of the device here), run (the run alone), watts, or a
+    /// file of device parameters
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
+    pub floor: FloorArg,
 }
 
 impl EnergyArgs {
@@ -97,6 +106,79 @@ impl EnergyArgs {
             energy_sensor: self.energy_sensor.clone(),
             readings: self.readings.clone(),
             with: self.with.clone(),
+            floors: self.floor.floors(),
+        }
+    }
+}
+
+/// Where the floor of a run is from that does not show it.
+#[derive(Debug, Clone, Default)]
+pub enum FloorArg {
+    /// Kept idle states of the device.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Run,
+    /// The user.
+    Known(KnownFloor),
+}
+
+impl FloorArg {
+    fn floors(&self) -> Vec<KnownFloor> {
+        match self {
+            Self::Auto => {
+                let floor =
+                    |of: &Device| floor_of(of, format!("clscope bench idle of {}", of.date));
+                parameters::kept().iter().filter_map(floor).collect()
+            }
+            Self::Run => Vec::new(),
+            Self::Known(floor) => vec![floor.clone()],
+        }
+    }
+}
+
+/// The state in which a device is between launches: the first after work.
+fn floor_of(device: &Device, source: String) -> Option<KnownFloor> {
+    let first = device.idle.as_ref()?.states.first()?;
+    Some(KnownFloor {
+        device: Some(device.name.clone()),
+        watts: first.watts,
+        half: (first.high - first.low) / 2.0,
+        source,
+        asked: false,
+    })
+}
+
+impl FromStr for FloorArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(watts) = text.parse::<f64>() {
+            // More than any device draws is a mistake, not a floor.
+            if !(watts > 0.0 && watts < 1e5) {
+                return Err(format!("a floor of {watts} W is none"));
+            }
+            let source = "--floor".to_owned();
+            return Ok(Self::Known(KnownFloor {
+                device: None,
+                watts,
+                half: 0.0,
+                source,
+                asked: true,
+            }));
+        }
+        match text {
+            "auto" => Ok(Self::Auto),
+            "run" => Ok(Self::Run),
+            path => {
+                let device = parameters::read(Path::new(path)).map_err(|e| {
+                    format!("expected auto, run, watts or a file of device parameters: {e:#}")
+                })?;
+                let floor = floor_of(&device, path.to_owned());
+                floor.map(|floor| Self::Known(KnownFloor { asked: true, ..floor })).ok_or_else(
+                    || format!("{path} has no idle states: `clscope bench idle` measures them"),
+                )
+            }
         }
     }
 }

@@ -35,6 +35,25 @@ pub fn path(name: &str, platform: &str) -> Option<PathBuf> {
     Some(cache("models")?.join(Device::file_name(name, platform)))
 }
 
+/// Most files of parameters that are looked through.
+const MOST_KEPT: usize = 64;
+
+/// The parameters of all devices that were measured here. What is no such file is left out: no one
+/// asked for it by name.
+pub fn kept() -> Vec<Device> {
+    let Some(entries) = cache("models").and_then(|place| std::fs::read_dir(place).ok()) else {
+        return Vec::new();
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .take(MOST_KEPT)
+        .collect();
+    files.sort();
+    let read = |path: PathBuf| Device::read(&input::read_inside(&path, MOST_BYTES).ok()?).ok();
+    files.into_iter().filter_map(read).collect()
+}
+
 /// Reads a file that the user named.
 ///
 /// # Errors

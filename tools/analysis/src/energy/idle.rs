@@ -32,9 +32,36 @@ pub struct IdleLevels {
     pub levels: Vec<IdleLevel>,
     /// Where the device was at any level but the first.
     pub states: Vec<StateSpan>,
+    /// Where it was seen at the first.
+    pub first: Vec<StateSpan>,
 }
 
 impl IdleLevels {
+    /// Takes a level that was measured another time for the one between launches, where this run
+    /// did not show that: it never rested, or was seen below that level only before its first
+    /// command. Gives whether it was taken. `watts` with its standard error.
+    pub fn complete(&mut self, activity: &Activity, watts: Watts, sd: Watts) -> bool {
+        let begun = activity
+            .segments
+            .first()
+            .map(|s| activity.origin.0.saturating_add((s.from * 1e9).round() as i64));
+        let before = |span: &StateSpan| begun.is_none_or(|begun| span.end.0 <= begun);
+        let shown = self.levels.first().is_some_and(|level| {
+            level.watts.0 > watts.0 * (1.0 - SAME_LEVEL) || !self.first.iter().all(before)
+        });
+        if shown {
+            return false;
+        }
+        self.levels.insert(0, IdleLevel { watts, sd, seconds: Seconds(0.0), readings: 0 });
+        for span in &mut self.states {
+            span.state += 1;
+        }
+        let deeper = self.first.drain(..).map(|span| StateSpan { state: 1, ..span });
+        self.states.extend(deeper);
+        self.states.sort_by_key(|span| span.start);
+        true
+    }
+
     /// The levels as known floors, state by state; one to be fitted when no idle time was seen.
     #[must_use]
     pub fn floors(&self) -> Vec<Floor> {
@@ -174,14 +201,13 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
             seconds: Seconds(group.iter().map(|piece| piece.to - piece.from).sum()),
             readings: values.len(),
         });
-        if state > 0 {
-            let stamp = |t: f64| HostNs(activity.origin.0.saturating_add((t * 1e9).round() as i64));
-            result.states.extend(group.iter().map(|piece| StateSpan {
-                state,
-                start: stamp(piece.from),
-                end: stamp(piece.to),
-            }));
-        }
+        let stamp = |t: f64| HostNs(activity.origin.0.saturating_add((t * 1e9).round() as i64));
+        let spans = if state > 0 { &mut result.states } else { &mut result.first };
+        spans.extend(group.iter().map(|piece| StateSpan {
+            state,
+            start: stamp(piece.from),
+            end: stamp(piece.to),
+        }));
     }
     result.states.sort_by_key(|span| span.start);
     result
@@ -236,5 +262,58 @@ mod tests {
         let activity = Activity::new(&[], 1);
         let none = idle_levels(&activity, &Series::Instant(Vec::new()), Seconds(0.1));
         assert_eq!(none.floors(), [Floor::Fitted]);
+    }
+
+    /// Readings every 20 ms of a device that is at `before` until it works from 4 to 8 s, and at
+    /// `after` from then on.
+    fn worked(before: f64, after: f64, until: i32) -> (Activity, Series) {
+        let span = Span {
+            class: ClassId(0),
+            device: DeviceIndex(0),
+            start: HostNs(4_000_000_000),
+            end: HostNs(8_000_000_000),
+            timing: Timing::Timed,
+        };
+        let level = |t: f64| match t {
+            _ if t < 4.0 => before,
+            _ if t < 8.0 => 300.0,
+            _ => after,
+        };
+        let samples = (0..until)
+            .map(|i| {
+                let noise = 0.4 * f64::from(i % 5 - 2);
+                (HostNs(i64::from(i) * 20_000_000), level(f64::from(i) * 0.02) + noise)
+            })
+            .collect();
+        (Activity::new(&[span], 1), Series::Instant(samples))
+    }
+
+    #[test]
+    fn what_was_measured_another_time_stands_for_what_the_run_did_not_show() {
+        let table = (Watts(118.0), Watts(1.0));
+        let known = Floor::Known { rate: 118.0, sd: 1.0 };
+        let complete = |(activity, series): (Activity, Series)| {
+            let mut idle = idle_levels(&activity, &series, Seconds(0.1));
+            let taken = idle.complete(&activity, table.0, table.1);
+            (taken, idle)
+        };
+        // It worked to the end, and was in a deep state before.
+        let (taken, idle) = complete(worked(80.0, 0.0, 400));
+        assert!(taken);
+        assert_eq!((idle.floors()[0], idle.floors().len()), (known, 2));
+        assert_eq!(idle.states.iter().map(|s| s.state).collect::<Vec<_>>(), [1]);
+        // It rested, after work: at what it drew then.
+        let (taken, idle) = complete(worked(80.0, 110.0, 800));
+        assert!(!taken);
+        assert!((idle.levels[0].watts.0 - 110.0).abs() < 0.5, "{:?}", idle.levels);
+        let (taken, idle) = complete(worked(80.0, 81.0, 800));
+        assert!(!taken && idle.levels.len() == 1, "{:?}", idle.levels);
+        // It was at that level before.
+        assert!(!complete(worked(116.0, 0.0, 400)).0);
+        // It never rested.
+        let activity = Activity::new(&[], 1);
+        let mut idle = IdleLevels::default();
+        assert!(idle.complete(&activity, table.0, table.1));
+        assert_eq!((idle.floors(), idle.states.len()), (vec![known], 0));
     }
 }

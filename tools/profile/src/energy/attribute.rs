@@ -11,7 +11,7 @@ use super::{recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, ClassId, DriftModel, Floor, HostNs, Problem, Seconds, Series, StateSpan,
+    self as fit, Activity, ClassId, DriftModel, HostNs, IdleLevels, Problem, Seconds, Series,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 
@@ -38,7 +38,30 @@ pub struct Options {
     /// Traces of the same application, recorded with `--replay`, whose repetitions are used where
     /// this one has none
     pub with: Vec<std::path::PathBuf>,
+    /// What devices draw between launches, measured another time: for runs that do not show it
+    pub floors: Vec<KnownFloor>,
 }
+
+/// What a device draws between launches, measured another time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownFloor {
+    /// CL_DEVICE_NAME; `None`: whatever the device.
+    pub device: Option<String>,
+    /// Watts.
+    pub watts: f64,
+    /// Half-width of their 95 % interval.
+    pub half: f64,
+    /// Where they are from, for people.
+    pub source: String,
+    /// Whether the user asked for it: where it does not apply, that is noted.
+    pub asked: bool,
+}
+
+/// Standard error, in watts, of a floor that was measured another time: another temperature. (Two
+/// runs of one steady application on an H200: 127 and 129 W.)
+const ANOTHER_TIME: f64 = 1.0;
+/// Half-width of a 95 % interval over its standard error.
+const NORMAL: f64 = 1.96;
 
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
@@ -112,10 +135,22 @@ fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
     }
 }
 
-/// Floors from idle time, and where the device was in which.
-fn floors(activity: &Activity, power: &Power) -> (Vec<Floor>, Vec<StateSpan>) {
-    let idle = fit::idle_levels(activity, &power.series, Seconds(power.settle));
-    (idle.floors(), idle.states)
+/// Idle levels of a run, with what was measured another time for the one between launches where
+/// the run shows none and tells it no better by what kernels add; whether that was taken.
+fn idle_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> (IdleLevels, bool) {
+    let run = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
+    let Some(known) = known else { return (run, false) };
+    let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
+    let mut completed = run.clone();
+    if !completed.complete(problem.activity, fit::Watts(known.watts), fit::Watts(sd)) {
+        return (run, false);
+    }
+    let told = || {
+        let of_run = Problem { floors: &run.floors(), ..*problem };
+        let watts = fit::attribute(&of_run).ok()?.floors.first()?.watts?;
+        Some(watts.half_width().0 <= NORMAL * sd)
+    };
+    if run.levels.is_empty() && told().unwrap_or(false) { (run, false) } else { (completed, true) }
 }
 
 /// A part of the run.
@@ -161,19 +196,41 @@ fn measure(
         (at(from), at(to))
     });
     // Floors are those of the whole run: a window may hold no idle time.
-    let (floors, states) = floors(&Activity::new(&device.spans, device.classes.len()), power);
+    let applies = |f: &&KnownFloor| f.device.as_ref().is_none_or(|d| *d == device.name);
+    let known = options.floors.iter().find(applies);
+    let whole = Activity::new(&device.spans, device.classes.len());
+    let of_run = Problem {
+        activity: &whole,
+        series: &power.series,
+        response: power.response,
+        floors: &[],
+        states: &[],
+        drift: DriftModel::Polynomial(DRIFT),
+        iterations: &[],
+    };
+    let (idle, not_of_the_run) = idle_of(&of_run, power.settle, known);
+    let floors = idle.floors();
     let (activity, series) = inside(device, power, window);
     let iterations = iterations(device, options.iteration_kernel.as_ref());
     let problem = Problem {
         activity: &activity,
         series: &series,
-        response: power.response,
         floors: &floors,
-        states: &states,
-        drift: DriftModel::Polynomial(DRIFT),
+        states: &idle.states,
         iterations: &iterations,
+        ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
+    if let Some(known) = known.filter(|_| not_of_the_run) {
+        out.notes.push(format!(
+            "the device did not rest while the sensor was read: {:.1} W between launches are from {}",
+            known.watts, known.source
+        ));
+    }
+    for other in options.floors.iter().filter(|f| f.asked && !applies(f)) {
+        let of = other.device.as_deref().unwrap_or_default();
+        out.notes.push(format!("{} is of {of}, and not used for this device", other.source));
+    }
     match fit::attribute(&problem) {
         Ok(result) => {
             rows::fill(&mut out, device, power, &problem, &result, options);
@@ -204,7 +261,7 @@ fn measure(
             ));
         }
     }
-    compare_with_reference(&mut out, device, power, readings, (problem, window));
+    compare_with_reference(&mut out, device, (power, known), readings, (problem, window));
     out.containment = containment(device, power, readings);
     out
 }
@@ -213,20 +270,15 @@ fn measure(
 fn compare_with_reference(
     out: &mut DeviceEnergy,
     device: &Device,
-    power: &Power,
+    (power, known): (&Power, Option<&KnownFloor>),
     readings: &Readings,
     (problem, window): (Problem<'_>, Window),
 ) {
     let Some((series, response)) = power::reference(device, readings) else { return };
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
-    let idle = fit::idle_levels(problem.activity, &series, Seconds(power.settle));
-    let problem = Problem {
-        series: &series,
-        response,
-        floors: &idle.floors(),
-        states: &idle.states,
-        ..problem
-    };
+    let problem = Problem { series: &series, response, floors: &[], states: &[], ..problem };
+    let (idle, _) = idle_of(&problem, power.settle, known);
+    let problem = Problem { floors: &idle.floors(), states: &idle.states, ..problem };
     let Ok(result) = fit::attribute(&problem) else { return };
     out.reference_joules = Some(result.measured.0);
     for (row, of) in out.classes.iter_mut().zip(&result.classes) {

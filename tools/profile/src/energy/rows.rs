@@ -70,7 +70,9 @@ pub(super) fn fill(
     out.seconds = result.covered.0;
     out.mean_watts = (result.covered.0 > 0.0).then(|| result.measured.0 / result.covered.0);
     out.unattributed_joules = result.unattributed.0;
-    (out.classes, out.notes) = classes(device, problem, result);
+    let (rows, notes) = classes(device, problem, result);
+    out.classes = rows;
+    out.notes.extend(notes);
     out.groups = result.groups.iter().map(|g| group(device, g)).collect();
     out.floors = floors(result);
     out.gaps = Some(result::Gaps { seconds: result.gaps.seconds.0, joules: result.gaps.joules.0 });
