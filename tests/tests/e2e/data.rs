@@ -2,7 +2,7 @@
 //! partitions of their own, and each may add its own to one folder.
 
 use clscope_tests::artifacts::root;
-use clscope_tests::{Mode, Run, Runtime, Stage, skip};
+use clscope_tests::{Mode, Run, Runtime, Stage, artifacts, skip};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -234,4 +234,97 @@ fn what_is_no_place_for_tables_is_refused() {
         .collect();
     found.sort();
     assert_eq!(found, ["clscope-data.json", "meta", "waits"]);
+}
+
+/// The module's own tests record PyOpenCL with the command of this build and read the trace back.
+#[test]
+fn the_python_module_records_and_reads() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let Some(python) = python(&stage) else { return };
+        let products = artifacts().clscope();
+        let folders = std::env::join_paths(
+            std::iter::once(products.parent().unwrap().to_owned())
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+        );
+        let module = root().join("tools/python");
+        let run = Run::new(&python, stage.path())
+            .args(["-B", "-m", "unittest", "-v", "discover", "-s"])
+            .arg(module.join("tests"));
+        let run = stage.runtime.select(run).env("PATH", folders.unwrap());
+        let run = run.env("PYTHONPATH", module).env("PYOPENCL_NO_CACHE", "1");
+        let run = run.env("PYOPENCL_CTX", "0").env("XDG_CACHE_HOME", stage.path()).run().success();
+        assert!(run.stderr.contains("test_tables_hold_the_same") && run.stderr.contains("OK"));
+        assert!(!run.stderr.contains("skipped"), "{}", run.stderr);
+    }
+}
+
+/// `--ranks` records some ranks; the others run as if nothing were there.
+#[test]
+fn chosen_ranks_are_recorded_and_the_others_run_bare() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let record = |rank: &str, ranks: &str| {
+        let run = stage.clscope(["record", "-q", "-f", "--ranks", ranks, "-o", "r%q{PMI_RANK}"]);
+        let shown = "env | grep -c -e CLSCOPE_TRACE -e LD_PRELOAD; exit 7";
+        run.args(["--", "sh", "-c", shown]).env("PMI_RANK", rank).run()
+    };
+    for (rank, ranks, recorded) in
+        [("0", "every:2", true), ("1", "every:2", false), ("2", "0,2", true), ("3", "0,2", false)]
+    {
+        let run = record(rank, ranks);
+        assert_eq!(run.status.code(), Some(7), "{}", run.stderr);
+        assert_eq!(run.stdout.trim() != "0", recorded, "{rank} of {ranks}: {}", run.stdout);
+        assert_eq!(stage.trace(&format!("r{rank}")).is_dir(), recorded, "{rank} of {ranks}");
+    }
+    let none = stage.clscope(["record", "--ranks", "0", "--", "true"]).run();
+    assert!(!none.status.success() && none.stderr.contains("mpirun"), "{}", none.stderr);
+    let wrong = record("0", "all");
+    assert!(!wrong.status.success() && wrong.stderr.contains("every:8"), "{}", wrong.stderr);
+    let missing = stage
+        .clscope(["record", "--ranks", "1", "--", "no-such-application"])
+        .env("PMI_RANK", "0")
+        .run();
+    assert_eq!(missing.status.code(), Some(127), "{}", missing.stderr);
+}
+
+#[test]
+fn the_report_has_rows_by_rank_and_names_the_slowest() {
+    let stage = Stage::new(Runtime::Pocl);
+    let launches = [20, 20, 200, 20];
+    let names: Vec<String> =
+        (0..launches.len()).map(|rank| format!("rank{rank}.clscope")).collect();
+    for (rank, launches) in launches.iter().enumerate() {
+        let run = stage.app(Mode::Record, &format!("rank{rank}"), &format!("linked {launches}"));
+        run.env("OMPI_COMM_WORLD_RANK", rank.to_string()).run().success();
+    }
+    let run = stage.clscope(["report", "--by", "rank", "--format", "json"]).args(&names).run();
+    let report: Value = serde_json::from_str(&run.success().stdout).unwrap();
+    let rows = report["places"]["rows"].as_array().unwrap();
+    let found: Vec<u64> = rows.iter().map(|row| row["launches"].as_u64().unwrap()).collect();
+    assert_eq!(found, launches);
+    let ranks: Vec<u64> = rows.iter().map(|row| row["rank"].as_u64().unwrap()).collect();
+    assert_eq!(ranks, [0, 1, 2, 3]);
+    let time: f64 = rows.iter().map(|row| row["device_ns"]["value"].as_f64().unwrap()).sum();
+    let totals = &report["totals"];
+    let all = totals["kernel_ns"].as_f64().unwrap() + totals["transfer_ns"].as_f64().unwrap();
+    assert!((time / all - 1.0).abs() < 1e-9, "{time} of {all}");
+    let waits: u64 = rows.iter().map(|row| row["wait_ns"].as_u64().unwrap()).sum();
+    let list = report["waits"].as_array().unwrap();
+    let want: u64 = list.iter().map(|wait| wait["time_ns"]["total"].as_u64().unwrap()).sum();
+    assert_eq!(waits, want);
+    // Nobody measured joules.
+    assert!(rows.iter().all(|row| row["joules"].is_null()), "{rows:?}");
+    let slowest = &report["places"]["slowest"];
+    let largest = rows.iter().enumerate().max_by(|a, b| {
+        let time = |row: &Value| row["device_ns"]["value"].as_f64().unwrap();
+        time(a.1).total_cmp(&time(b.1))
+    });
+    assert_eq!(slowest["row"].as_u64().unwrap() as usize, largest.unwrap().0);
+    let text = stage.clscope(["report", "--by", "rank"]).args(&names).run().success().stdout;
+    assert!(text.contains("4 ranks") && text.contains("imbalance"), "{text}");
+    let hosts = stage.clscope(["report", "--by", "host", "--format", "json"]).args(&names).run();
+    let hosts: Value = serde_json::from_str(&hosts.success().stdout).unwrap();
+    let [host] = &hosts["places"]["rows"].as_array().unwrap()[..] else { panic!("{hosts}") };
+    assert_eq!((host["launches"].as_u64(), host["processes"].as_u64()), (Some(260), Some(4)));
+    assert!(hosts["places"]["imbalance"].is_null());
 }

@@ -60,12 +60,37 @@ pub fn start(
     } else {
         error
     };
+    Ok(Err(not_executable(program, &error)))
+}
+
+/// Puts the application in this process's place, with nothing added. Returns only where it cannot
+/// be run, with the exit code that shells give for it.
+///
+/// # Errors
+/// If signals cannot be given back as they were.
+pub fn replace(program: &Program, arguments: &[OsString]) -> Result<NotRunnable, CaptureError> {
+    let held = Held::new(&PASSED_ON).attempt(|| "cannot give the application its signals")?;
+    let name = arguments.first().cloned().unwrap_or_default();
+    let mut command = Command::new(&program.path);
+    command.arg0(&name).args(arguments.iter().skip(1));
+    held.undo_in(&mut command);
+    let mut error = command.exec();
+    if error.raw_os_error() == Some(libc::ENOEXEC) {
+        let mut command = Command::new("/bin/sh");
+        command.arg0("sh").arg(&program.path).args(arguments.iter().skip(1));
+        held.undo_in(&mut command);
+        error = command.exec();
+    }
+    Ok(not_executable(program, &error))
+}
+
+fn not_executable(program: &Program, error: &std::io::Error) -> NotRunnable {
     let reason = match error.raw_os_error() {
         // The file is there: what is missing is the interpreter it names.
         Some(libc::ENOENT) => format!("its interpreter {} does not exist", program.image.display()),
         _ => format!("cannot be executed: {error}"),
     };
-    Ok(Err(NotRunnable::NotExecutable { path: program.path.clone(), reason }))
+    NotRunnable::NotExecutable { path: program.path.clone(), reason }
 }
 
 impl Running {

@@ -14,6 +14,7 @@ pub mod launch;
 pub mod library;
 pub mod meta;
 pub mod program;
+pub mod ranks;
 pub mod running;
 pub mod sampler;
 pub mod sensord;

@@ -57,6 +57,11 @@ pub const MIX: &str = "CLSCOPE_MIX";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
+/// Variables in which launchers give a process its MPI rank: Open MPI, PMIx, MPICH and its
+/// derivatives, MVAPICH, Slurm. The first that is set counts.
+pub const RANKS: [&str; 5] =
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"];
+
 /// The groups that functions of the API are filtered and reported by.
 pub const API_GROUPS: [&str; 9] = [
     "argument",

@@ -479,6 +479,31 @@ impl Stats {
         out
     }
 
+    /// The kernels of a process: kernel id, queue id, sums.
+    pub fn kernels_of(
+        &self,
+        process: ProcessIndex,
+    ) -> impl Iterator<Item = (u32, u32, &CommandSums)> {
+        let own = self.kernels.range((process, 0, 0, 0)..=(process, u32::MAX, u32::MAX, u32::MAX));
+        own.map(|((_, kernel, queue, _), sums)| (*kernel, *queue, sums))
+    }
+
+    /// The other commands of a process: kind, queue id, sums.
+    pub fn commands_of(
+        &self,
+        process: ProcessIndex,
+    ) -> impl Iterator<Item = (CommandKind, u32, &CommandSums)> {
+        let own = self.commands.iter().filter(move |((of, ..), _)| *of == process);
+        own.map(|((_, kind, queue, _), sums)| (*kind, *queue, sums))
+    }
+
+    /// Host nanoseconds that a process's threads were in calls that wait for devices.
+    #[must_use]
+    pub fn waited(&self, process: ProcessIndex) -> u128 {
+        let own = self.waits.range((process, 0)..=(process, u16::MAX));
+        own.map(|(_, sums)| sums.time.total()).sum()
+    }
+
     /// Time in which a queue ran commands, if they did not overlap: the sum of their durations,
     /// estimated where some were left out. `None` where nothing is known of a class of them.
     #[must_use]

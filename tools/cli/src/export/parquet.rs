@@ -6,7 +6,8 @@ use crate::output::{count, say};
 use anyhow::{Context, Result, bail};
 use clscope_export::parquet::{Document, schema};
 use clscope_export::power;
-use clscope_profile::profile::Profile;
+use clscope_profile::names::Form;
+use clscope_profile::profile::{self, Profile};
 use std::path::PathBuf;
 
 /// Options of `clscope export parquet`.
@@ -45,7 +46,9 @@ pub fn run(args: &Args) -> Result<()> {
         Some(path) => path.clone(),
         None => super::default_output(files, "data"),
     };
-    let view = profile.view(args.common.profile_options());
+    // Programs read the names of the trace, unless others are asked for.
+    let form = if args.common.names.full_names { Form::Full } else { Form::Recorded };
+    let view = profile.view(profile::Options { form, ..args.common.profile_options() });
     let (energy, counters) = (view.energy()?, view.counters()?.cloned());
     let power = power::Power::new(view.readings()?, energy).with_counters(counters);
     let document = Document {

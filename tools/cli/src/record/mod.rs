@@ -13,6 +13,7 @@ use clscope_capture::counters::{prepare, sampler as counter_sampler};
 use clscope_capture::launch::{self, End};
 use clscope_capture::meta::{Exit, Host, Meta, MetaFile, Moment};
 use clscope_capture::program::{Credentials, NotRunnable, Program};
+use clscope_capture::ranks::Ranks;
 use clscope_capture::system::{self, Held};
 use clscope_capture::{control, directory, elf, environment, running, sampler};
 use clscope_io::output::Access;
@@ -76,7 +77,8 @@ impl From<Way> for environment::Way {
   clscope record --device-timing off -- ./app  host calls only
   clscope record --mix -- ./app                with the instructions of each kernel: clscope mix
   clscope record --call-sites -- ./app         with the place of each launch: report --by call-site
-  mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver"
+  mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver
+  mpirun -n 64 clscope record --ranks every:8 -o 'job-%q{PMIX_RANK}' -- ./solver"
 )]
 pub struct Args {
     /// Trace directory; `.clscope` is added, %h is the host, %p the process id, %q{NAME} an
@@ -106,6 +108,10 @@ pub struct Args {
     /// Keep only the newest part of the trace, below this size (K, M, G; 2M or more)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_size: Option<String>,
+    /// Record only these MPI ranks: 0,13 or every:8 (0, 8, 16, ...). The others run APP as if this
+    /// command were not there
+    #[arg(long, value_name = "RANKS")]
+    ranks: Option<Ranks>,
     /// Record nothing until `clscope ctl TRACE start`
     #[arg(long)]
     start_paused: bool,
@@ -251,6 +257,11 @@ impl Args {
         self.output.as_ref()
     }
 
+    /// Whether only some ranks are to be recorded.
+    pub fn chooses_ranks(&self) -> bool {
+        self.ranks.is_some()
+    }
+
     /// APP and its arguments, as far as they may be told.
     pub fn shown_command(&self) -> Vec<String> {
         let told = self.command.iter().take(self.words());
@@ -381,6 +392,12 @@ pub fn record(args: &Args) -> Result<Ran> {
             Ok(program) => program,
             Err(error) => return Ok(Ran::NotRunnable(not_runnable(&error))),
         };
+    if let Some(ranks) = &args.ranks
+        && !ranks.include_this(|name| std::env::var(name).ok())?
+    {
+        let error = launch::replace(&program, &args.command)?;
+        return Ok(Ran::NotRunnable(not_runnable(&error)));
+    }
     let libraries = crate::surroundings(|here| Ok(here.libraries()?))?;
     let sanitizer = program.elf.as_ref().and_then(elf::Elf::sanitizer);
     let ways: Vec<environment::Way> = args.inject.iter().map(|way| (*way).into()).collect();

@@ -5,6 +5,7 @@
 
 mod counters;
 pub mod energy;
+mod places;
 pub mod table;
 mod text;
 
@@ -16,6 +17,7 @@ use clscope_profile::names::Names;
 use clscope_profile::profile::{Options, Profile};
 pub use clscope_profile::report::Finding;
 use clscope_profile::report::data::{Commands, Function};
+use clscope_profile::report::places::{PlaceBy, Places};
 use clscope_profile::report::{Report, correct};
 use clscope_trace::pattern;
 use std::io::{IsTerminal, Write};
@@ -73,13 +75,49 @@ pub struct Args {
     /// address
     #[arg(long, value_name = "NAME")]
     pub counter_device: Option<String>,
-    /// What gets its own row among kernels, joules and counters
-    #[arg(long, value_enum, default_value_t = By::Kernel, value_name = "WHAT")]
-    pub by: By,
+    /// What gets its own row: among kernels, joules and counters; or whole MPI ranks or hosts, in a
+    /// table of their own
+    #[arg(long, value_enum, default_value_t = Rows::Kernel, value_name = "WHAT")]
+    pub by: Rows,
     #[command(flatten)]
     pub names: NameArgs,
     #[command(flatten)]
     pub energy: EnergyArgs,
+}
+
+/// What has a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// The kernel's name
+    Kernel,
+    /// The kernel and its global size
+    Ndrange,
+    /// The kernel and where in the application it was launched from (`record --call-sites`)
+    CallSite,
+    /// The MPI rank: device time, waits, joules, imbalance, the slowest and why
+    Rank,
+    /// The host, likewise
+    Host,
+}
+
+impl Rows {
+    /// What kernels are told apart by.
+    fn of_kernels(self) -> By {
+        match self {
+            Self::Kernel | Self::Rank | Self::Host => By::Kernel,
+            Self::Ndrange => By::Ndrange,
+            Self::CallSite => By::CallSite,
+        }
+    }
+
+    /// What has a table of its own.
+    fn places(self) -> Option<PlaceBy> {
+        match self {
+            Self::Rank => Some(PlaceBy::Rank),
+            Self::Host => Some(PlaceBy::Host),
+            _ => None,
+        }
+    }
 }
 
 /// Output format.
@@ -243,7 +281,7 @@ fn sort(report: &mut Report, by: Sort) {
 pub fn run(args: &Args) -> Result<()> {
     let profile = Profile::open(&args.traces)?;
     let view = profile.view(Options {
-        by: args.by.into(),
+        by: args.by.of_kernels().into(),
         energy: args.energy.options(),
         counter_device: args.counter_device.clone(),
         // A page's rows open to the places of their launches.
@@ -260,6 +298,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     sort(&mut report, args.sort);
     report.energy = Some(view.energy()?.clone());
+    if let Some(by) = args.by.places() {
+        let energy = report.energy.as_ref();
+        report.places = Some(Places::new(view.trace(), view.stats(), energy, by));
+    }
     report.counters = view.counters()?.cloned();
     let sites = view.sites();
     let shown = Shown::of(args, view.names());
@@ -294,7 +336,7 @@ pub fn run(args: &Args) -> Result<()> {
     for (module, why) in &sites.unnamed {
         crate::output::say(format_args!("note: places in {module} have no names: {why}"));
     }
-    if args.by == By::CallSite && sites.is_empty() {
+    if args.by == Rows::CallSite && sites.is_empty() {
         crate::output::say(
             "warning: no launch of this trace has its place recorded: `clscope record --call-sites` does that",
         );

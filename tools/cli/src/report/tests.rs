@@ -74,7 +74,7 @@ fn shown(format: Format) -> Shown {
         limit: None,
         name: None,
         counters: vec![],
-        by: By::Kernel,
+        by: Rows::Kernel,
         names: NameArgs::default(),
         correct_bias: false,
         counter_device: None,

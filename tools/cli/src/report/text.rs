@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// The report's text.
 pub fn render(report: &Report, shown: &Shown) -> String {
     let mut out = heading(report, shown.width);
+    if let Some(places) = &report.places {
+        super::places::render(places, shown, &mut out);
+    }
     for section in &shown.sections {
         match section {
             Section::Kernels => kernels(report, shown, &mut out),

@@ -66,6 +66,9 @@ enum Format {
 /// # Errors
 /// If the application cannot be recorded, or the figures cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.record.chooses_ranks() {
+        bail!("stat runs the application itself, several times: --ranks is for record");
+    }
     let temporary;
     let base: PathBuf = match args.record.output() {
         Some(name) => without_extension(name),

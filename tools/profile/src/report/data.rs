@@ -33,6 +33,8 @@ pub struct Report {
     pub hosts: Vec<Host>,
     pub processes: Vec<Process>,
     pub devices: Vec<Device>,
+    /// Rows by rank or host (`--by rank`, `--by host`); null where they were not asked for.
+    pub places: Option<super::places::Places>,
     pub totals: Totals,
     /// What recording took, estimated from the numbers of records and typical costs.
     pub recording: super::recording::Share,

@@ -206,6 +206,7 @@ impl Report {
                     }
                 })
                 .collect(),
+            places: None,
             totals: Totals {
                 calls: stats.calls,
                 commands: stats.command_count,

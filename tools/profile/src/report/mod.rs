@@ -5,6 +5,7 @@
 pub mod correct;
 pub mod data;
 mod gather;
+pub mod places;
 pub mod recording;
 
 pub use data::{Finding, Process, Report};
