@@ -1,14 +1,14 @@
 #!/bin/bash
 # package_test.sh [FOLDER] [RELEASE...]: installs the packages of package.sh that lie in FOLDER (else target/packages) into
-# fresh Debian systems (else bookworm and bullseye), records an application on PoCL there, reads the trace, and removes
-# them again. For root; takes minutes and some 500 MB a release; no part of the normal tests. It changes nothing outside
-# of a folder of its own, which it removes.
+# fresh Debian systems (else bookworm alone), records an application on PoCL there, reads the trace, and removes them
+# again. For root; takes minutes and some 500 MB a release; no part of the normal tests. It changes nothing outside of a
+# folder of its own, which it removes.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 folder=$(cd "${1:-$target/packages}" && pwd)
 shift || true
 releases=("$@")
-[ ${#releases[@]} = 0 ] && releases=(bookworm bullseye)
+[ ${#releases[@]} = 0 ] && releases=(bookworm)
 mirror=${CLSCOPE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 [ "$(id -u)" = 0 ] || { say "must be run as root: debootstrap and chroot need it"; exit 1; }
 packages debootstrap binutils

@@ -249,7 +249,7 @@ fn the_python_module_records_and_reads() {
         );
         let module = root().join("tools/python");
         let run = Run::new(&python, stage.path())
-            .args(["-B", "-m", "unittest", "-v", "discover", "-s"])
+            .args(["-B", "-m", "unittest", "discover", "-v", "-s"])
             .arg(module.join("tests"));
         let run = stage.runtime.select(run).env("PATH", folders.unwrap());
         let run = run.env("PYTHONPATH", module).env("PYOPENCL_NO_CACHE", "1");

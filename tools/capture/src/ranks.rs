@@ -73,7 +73,7 @@ impl Ranks {
     fn include(&self, rank: u32) -> bool {
         match self {
             Self::Listed(ranks) => ranks.contains(&rank),
-            Self::Every(step) => rank % step.get() == 0,
+            Self::Every(step) => rank.is_multiple_of(step.get()),
         }
     }
 }
