@@ -157,6 +157,11 @@ impl Plan {
         Self { queue, call_site, why, ..Self::EMPTY }
     }
 
+    /// Where the call comes from, 0 if that is not recorded.
+    pub fn call_site(&self) -> u32 {
+        self.call_site
+    }
+
     /// Whether the command is recorded.
     #[inline(always)]
     pub fn records(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The way of every enqueue through the features: where it comes from, whether it is recorded and
 //! timed, and what is kept of it.
 
-use super::{queue, snapshot};
+use super::{checked, queue, snapshot};
 use crate::abi::entry::{H, Site};
 use crate::facts::geometry::Recent;
 use crate::facts::kernels;
@@ -103,9 +103,15 @@ fn called_from(entered: &mut Entered, sites: &'static call_sites::Sites, site: S
 
 #[inline(always)]
 fn here(entered: &Entered, sites: &call_sites::Sites, site: Site) -> u32 {
+    place(entered.thread, sites, site.function)
+}
+
+/// Where the application's call that is under way stands.
+#[inline(always)]
+pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
     // SAFETY: this thread's own, used by nobody else while the reference lives.
-    let stacks = unsafe { &mut (*launches(entered.thread)).stacks };
-    call_sites::here(stacks, sites, site.function)
+    let stacks = unsafe { &mut (*launches(thread)).stacks };
+    call_sites::here(stacks, sites, function)
 }
 
 /// Records the command and ends the call. The plan is not moved: it was just written, in pieces
@@ -158,6 +164,7 @@ pub unsafe fn run(
         // SAFETY: the call has succeeded.
         unsafe { enqueued(entered, &what, &plan) };
     } else {
+        checked::failed(what.site.function, plan.call_site());
         entered.call(what.site.function, code, &words());
     }
     code

@@ -1,10 +1,10 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
-//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_SNAPSHOT`), so that all other
+//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`), so that all other
 //! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is listed in
 //! `changes`. They cover every way into the recorder: exported symbols, layers, and functions that
 //! were bound to or handed out as extension pointers. Refuses to decide what is repeated.
 
-use super::snapshot;
+use super::{checked, snapshot};
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
@@ -24,7 +24,13 @@ use std::ptr::null;
 pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     let wanted = config::get();
     match slot {
-        _ if wanted.replay.is_none() && wanted.mix.is_none() && !wanted.snapshot => None,
+        _ if wanted.replay.is_none()
+            && wanted.mix.is_none()
+            && !wanted.snapshot
+            && !wanted.check =>
+        {
+            None
+        }
         0 => stand_in::<0>(function),
         1 => stand_in::<1>(function),
         2 => stand_in::<2>(function),
@@ -66,6 +72,13 @@ macro_rules! stand_ins {
                 let $returned = unsafe { real($($arg),*) };
                 if outermost(S) {
                     guard::protect((), || $after);
+                    // SAFETY: no errcode_ret: a handle tells by itself.
+                    let failed = unsafe { Returned::code($returned, null()) } != 0;
+                    // What gives a handle has made something.
+                    let made = size_of::<$ret>() == size_of::<H>();
+                    if (failed || made) && recorded(S) {
+                        guard::protect((), || checked::place(id::$name));
+                    }
                 }
                 $returned
             }
@@ -139,7 +152,13 @@ stand_ins! {
     after {
     clCreateBuffer(c: H, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
     clCreateBufferWithProperties(c: H, p: P, flags: u64, size: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
-    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| arguments::made(made, Buffer);
+    clCreateSubBuffer(buffer: H, flags: u64, kind: u32, info: P, error: *mut i32) -> H |made| {
+            arguments::made(made, Buffer);
+            if told() {
+                // SAFETY: the runtime has read what it made the sub-buffer of.
+                unsafe { checked::part(id::clCreateSubBuffer, made, kind, info) }
+            }
+        };
     clCreateImage(c: H, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
     clCreateImageWithProperties(c: H, p: P, flags: u64, format: P, description: P, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
     clCreateImage2D(c: H, flags: u64, format: P, w: usize, h: usize, row: usize, host: P, error: *mut i32) -> H |made| arguments::made(made, Image);
@@ -150,6 +169,10 @@ stand_ins! {
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the argument where it took it.
             unsafe { arguments::argument(kernel, index, size, value, code) }
+            if told() {
+                // SAFETY: as above.
+                unsafe { checked::argument(id::clSetKernelArg, kernel, index, size, value, code) }
+            }
         };
     clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| arguments::shared(kernel, index, code);
     clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, code);
@@ -162,6 +185,28 @@ stand_ins! {
             unsafe { arguments::forget_all(kernels, room, made.cast(), code) }
         };
     clCloneKernel(source: H, error: *mut i32) -> H |made| arguments::cloned(source, made);
+    clCreateContext(p: P, count: u32, list: *const H, f: P, data: P, error: *mut i32) -> H |made| ();
+    clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
+    clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H |made| ();
+    clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H |made| ();
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| ();
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| ();
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| ();
+    clCreateUserEvent(c: H, error: *mut i32) -> H |made| ();
+    clWaitForEvents(count: u32, list: *const H) -> i32 |code| if told() {
+            // SAFETY: the runtime has read the list.
+            unsafe { checked::waited(id::clWaitForEvents, count, list, code) }
+        };
+    clFinish(queue: H) -> i32 |code| if told() {
+            checked::place(id::clFinish);
+        };
+    clGetEventInfo(event: H, name: u32, size: usize, value: P, written: P) -> i32 |code| if told() {
+            // SAFETY: the runtime has written what was asked for.
+            unsafe { checked::asked(id::clGetEventInfo, event, name, value, code) }
+        };
+    clEnqueueMapBuffer(queue: H, buffer: H, blocking: u32, flags: u64, offset: usize, size: usize, count: u32, list: *const H, event: *mut H, error: *mut i32) -> H |mapped| if told() {
+            checked::range(id::clEnqueueMapBuffer, offset, size, 0);
+        };
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
@@ -175,19 +220,19 @@ stand_ins! {
         });
     clEnqueueTask(kernel: H, count: u32, list: *const H) |queue, real| None::<Command<'_>>;
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::ReadBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), e) });
     clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::WriteBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), e) });
     clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::CopyBuffer, size as u64, &[from, to],
+        |queue, real| transfer({ checked::range(id::clEnqueueCopyBuffer, at, size, there); queue }, (count, list), K::CopyBuffer, size as u64, &[from, to],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, from, to, at, there, size, 0, null(), e) });
     clEnqueueFillBuffer(buffer: H, pattern: P, pattern_size: usize, offset: usize, size: usize, count: u32, list: *const H)
-        |queue, real| transfer(queue, (count, list), K::FillBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueFillBuffer, offset, size, 0); queue }, (count, list), K::FillBuffer, size as u64, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, pattern, pattern_size, offset, size, 0, null(), e) });
     clEnqueueReadBufferRect(buffer: H, blocking: u32, at: *const usize, there: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: P, count: u32, list: *const H)
@@ -221,6 +266,12 @@ stand_ins! {
             // SAFETY: as above.
             &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), e) });
     }
+}
+
+/// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
+/// the recorder's own calls and inner layers' are of another depth.
+fn told() -> bool {
+    checked::wanted() && !guard::thread().outside()
 }
 
 /// Whether a queue still is the application's.

@@ -5,6 +5,7 @@
 //! before or after.
 
 pub mod callbacks;
+pub mod checked;
 pub mod command_buffer;
 pub mod context;
 mod discovery;

@@ -289,6 +289,11 @@ pub fn read_timing(t: &Thread, command: u64, stamps: [u64; 4], time: u64) {
     write_long(t, time, 0, |d| Words::of(&record::read_timing(command, stamps, d)), &[]);
 }
 
+/// What a checked run saw inside the call that is under way.
+pub fn detail(t: &Thread, detail: &record::Detail, time: u64) {
+    write_long(t, time, 0, |d| Words::of(&record::detail(detail, d)), &[]);
+}
+
 /// A command has no time.
 pub fn untimed(t: &Thread, command: u64, reason: record::Untimed, detail: i32, time: u64) {
     write_long(t, time, 0, |d| Words::of(&record::untimed(command, reason, detail, d)), &[]);

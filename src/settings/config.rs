@@ -36,6 +36,8 @@ pub struct Config {
     pub programs: bool,
     /// Launches whose instructions are counted.
     pub mix: Option<Mix>,
+    /// What checks of the application need is recorded.
+    pub check: bool,
     /// Sensors are read around each command.
     pub snapshot: bool,
     /// Counters that this process reads itself.
@@ -105,6 +107,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let start_paused = flag(s::START_PAUSED, false);
     let quiet = flag(s::QUIET, false);
     let snapshot = flag(s::SNAPSHOT, false);
+    let check = flag(s::CHECK, false);
     let clock_markers = flag(s::CLOCK_MARKERS, true);
     let shared = flag(s::SHARED, false);
     let arguments = flag(s::ARGUMENTS, true);
@@ -175,6 +178,7 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         collapse,
         programs,
         mix,
+        check,
         snapshot,
         counters,
         sensors,
@@ -234,7 +238,7 @@ mod tests {
     fn nothing_set_is_what_the_table_says() {
         let config = with(&[]);
         assert!(config.enable && config.clock_markers && config.sensors && config.collapse);
-        assert!(!config.start_paused && !config.quiet && !config.snapshot);
+        assert!(!config.start_paused && !config.quiet && !config.snapshot && !config.check);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
         assert!(config.programs && config.mix.is_none());

@@ -171,6 +171,7 @@ macro_rules! body {
                 // SAFETY: the call has succeeded.
                 unsafe { hooks::enqueue::enqueued(entered, &what, &plan) };
             } else {
+                hooks::checked::failed($id, plan.call_site());
                 entered.call($id, code, &[$($keep),*]);
             }
             returned

@@ -21,6 +21,7 @@ pub fn breaches(text: &str) -> Vec<String> {
             Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
             Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
             Some("clscope-stat") => "tools/compare/stat.schema.json",
+            Some("clscope-check") => "tools/check/check.schema.json",
             Some("clscope-mix") => "tools/profile/mix.schema.json",
             Some("clscope-device") => "tools/models/device.schema.json",
             Some("clscope-explain") => "tools/models/explain.schema.json",

@@ -3,6 +3,7 @@
 
 mod balance;
 mod call_sites;
+mod check;
 mod conform;
 mod contents;
 mod control;

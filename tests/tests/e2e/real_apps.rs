@@ -13,7 +13,7 @@ fn program(path: &str) -> Option<PathBuf> {
 }
 
 /// A variable of the set-up script that names a file.
-fn given(name: &str) -> Option<PathBuf> {
+pub fn given(name: &str) -> Option<PathBuf> {
     let found = std::env::var_os(name).map(PathBuf::from).filter(|p| p.exists());
     if found.is_none() {
         skip(&format!("{name} names no file: tools/setup/test.sh sets it"), true);
@@ -151,7 +151,8 @@ fn launches_of_pyopencl_have_places() {
     }
 }
 
-const PYOPENCL: &str = r#"
+/// Twenty launches and what they leave.
+pub const PYOPENCL: &str = r#"
 import numpy as np, pyopencl as cl
 context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
 queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)

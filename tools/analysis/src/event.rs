@@ -52,6 +52,8 @@ pub enum Mark {
     },
     /// Recording was paused (`true`) or went on.
     Paused(bool),
+    /// What a checked run saw inside the call that follows on the thread.
+    Detail(record::Detail),
     /// A record of a kind this version does not know.
     Unknown {
         /// Its number.

@@ -267,6 +267,7 @@ impl<'t, 'a> Merge<'t, 'a> {
                 let mark = match other {
                     Record::Dropped { count, reason } => Mark::Dropped { count, reason },
                     Record::Paused(on) => Mark::Paused(on),
+                    Record::Detail(of) => Mark::Detail(of),
                     Record::Unknown { kind } => {
                         tally.unknown_records += 1;
                         Mark::Unknown { kind }

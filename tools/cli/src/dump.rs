@@ -282,6 +282,14 @@ fn describe(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>, origin: HostNs,
                 }
                 Mark::Paused(true) => write!(out, "recording paused"),
                 Mark::Paused(false) => write!(out, "recording went on"),
+                Mark::Detail(of) => {
+                    let [first, second, third] = of.values;
+                    write!(
+                        out,
+                        "detail {} site=#{} values={first:#x},{second:#x},{third:#x}",
+                        of.what, of.site
+                    )
+                }
                 Mark::Unknown { kind } => write!(out, "record of unknown kind {kind}"),
             };
         }
@@ -439,6 +447,9 @@ fn object(trace: &Trace<'_>, sites: &Sites, event: &Event<'_>) -> Value {
                     json!({ "dropped": count, "reason": reason.text() })
                 }
                 Mark::Paused(on) => json!({ "paused": on }),
+                Mark::Detail(of) => {
+                    json!({ "detail": of.what, "site": of.site, "values": of.values })
+                }
                 Mark::Unknown { kind } => json!({ "unknown_kind": kind }),
             };
             json!({ "event": "mark", "process": label, "thread": thread.0, "tid": tid, "at_ns": at.0, "mark": what })

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod check;
 mod ctl;
 mod diff;
 mod doctor;
@@ -65,6 +66,8 @@ enum Command {
     Report(report::Args),
     /// Print every record of a trace, one line each
     Dump(dump::Args),
+    /// Find misuse of OpenCL: data races between commands, objects never released, failed calls
+    Check(check::Args),
     /// Show what kernels executed, by class of instruction (`record --mix`)
     Mix(mix::Args),
     /// List or write out the sources and binaries of programs that a trace keeps
@@ -125,7 +128,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // `record` outlives a closed stderr, since the application's exit code must come through.
-    if !matches!(cli.command, Command::Record(_) | Command::Stat(_)) {
+    if !matches!(cli.command, Command::Record(_) | Command::Stat(_) | Command::Check(_)) {
         system::end_at_closed_pipe();
     }
     let result = match cli.command {
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Command::Stat(args) => stat::run(&args),
         Command::Report(args) => report::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Dump(args) => dump::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(&args),
         Command::Mix(args) => mix::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),

@@ -102,6 +102,6 @@ pub fn mark_name(mark: &Mark) -> Option<String> {
         }
         Mark::Paused(true) => Some("recording paused".to_owned()),
         Mark::Paused(false) => Some("recording resumed".to_owned()),
-        Mark::Unknown { .. } => None,
+        Mark::Unknown { .. } | Mark::Detail(_) => None,
     }
 }

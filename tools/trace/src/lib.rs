@@ -97,7 +97,7 @@
 //! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
 //! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
-//! `Resources`, `Mix` and `ReadTiming`). `tests/bytes.rs` states each layout a second
+//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`). `tests/bytes.rs` states each layout a second
 //! time, in offsets and bytes, so that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
@@ -141,7 +141,7 @@ pub use file::{Clock, FileHeader, FileKind, checksum};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 2);
+pub const VERSION: (u16, u16) = (1, 3);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

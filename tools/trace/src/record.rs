@@ -21,7 +21,8 @@
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 12 `Run` (since 1.1) | `small arguments \| id << 32`; state A: `total \| span << 32`, `shortest \| longest << 32`; state B: the same; `count \| first << 32` |
 //! | 13 `ReadTiming` (since 1.2) | command id; QUEUED; SUBMIT; START; END |
-//! | 9, 14, 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
+//! | 14 `Detail` (since 1.3) | `what \| site << 32`; three values ([`detail`]) |
+//! | 9, 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
 //!
 //! A `Run` stands for `count` successful calls of one function with the same object and the same
 //! small arguments, one after the other on a thread with nothing recorded between them. `first` is
@@ -32,6 +33,9 @@
 //! writes the state that does not count and then stores `count`: with an odd count state A counts,
 //! with an even one B. So the record of a killed process is whole. Who reads the ring of a running
 //! process asks for `count` again afterwards.
+//!
+//! A `Detail` tells what a checked run (`CLSCOPE_CHECK`) saw inside the call whose own record follows
+//! on the same thread; its head names that call's function.
 //!
 //! A kernel launch's or transfer's `extra` is the probability with which it was chosen for timing,
 //! as f32 bits; 0 means that it was certain. It is kept for launches that were timed and for those
@@ -81,10 +85,11 @@ pub mod kind {
     pub const RESUMED: u8 = 11;
     pub const RUN: u8 = 12;
     pub const READ_TIMING: u8 = 13;
+    pub const DETAIL: u8 = 14;
     /// Numbers that no writer uses. 9 was to be a probability of sampling, which stands with each
-    /// command instead; 14 and 15 are kept for what threads record next; 32 to 35 were kept for what
+    /// command instead; 15 is kept for what threads record next; 32 to 35 were kept for what
     /// now are definitions and the sampler's records.
-    pub const RESERVED: [u8; 7] = [9, 14, 15, 32, 33, 34, 35];
+    pub const RESERVED: [u8; 6] = [9, 15, 32, 33, 34, 35];
 }
 
 /// Flags of a `Command`.
@@ -107,6 +112,37 @@ pub mod flag {
     /// The application queries the times of such commands itself: a `ReadTiming` may follow,
     /// whether or not the command was chosen for timing. (Since 1.2.)
     pub const READ: u8 = 128;
+}
+
+/// What a [`Detail`] tells, and its values.
+pub mod detail {
+    /// Where in the application the call stands: the id of its
+    /// [`CallSite`](crate::defs::CallSite). No values.
+    pub const PLACE: u32 = 1;
+    /// A kernel's argument was set to an object, or to none: `kernel id | index << 32`; the
+    /// object's id, 0 where it is none.
+    pub const ARGUMENT: u32 = 2;
+    /// From here on the application knows a command to be complete: its id. There is one for each
+    /// event of a `clWaitForEvents`.
+    pub const WAITED: u32 = 3;
+    /// What part of a buffer the command uses that the call enqueues: offset in bytes, of a copy
+    /// that of the source; size in bytes; offset in the destination of a copy.
+    pub const RANGE: u32 = 4;
+    /// What part of its buffer a sub-buffer is: offset and size in bytes.
+    pub const PART: u32 = 5;
+}
+
+/// What a checked run saw inside a call. (Since 1.3.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail {
+    /// The call's function.
+    pub function: u16,
+    /// One of [`detail`]; others are of newer writers.
+    pub what: u32,
+    /// Id of the call's place, where it tells that.
+    pub site: u32,
+    /// What is told.
+    pub values: [u64; 3],
 }
 
 /// One decoded record.
@@ -179,6 +215,8 @@ pub enum Record<'a> {
     Paused(bool),
     /// Identical host calls in a row. The record's time is the end of the last.
     Run(Run),
+    /// What a checked run saw inside the call whose record follows.
+    Detail(Detail),
     /// A kind this version does not know.
     Unknown {
         /// Its number.
@@ -484,6 +522,16 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], high: High) -> Option<(usize, Decoded<
                 longest: 0,
             };
             Record::Run(run.with_state([word(at)?, word(at + 1)?]))
+        }
+        kind::DETAIL => {
+            need(5)?;
+            let what = word(1)?;
+            Record::Detail(Detail {
+                function,
+                what: what as u32,
+                site: (what >> 32) as u32,
+                values: [word(2)?, word(3)?, word(4)?],
+            })
         }
         kind::PAUSED => Record::Paused(true),
         kind::RESUMED => Record::Paused(false),

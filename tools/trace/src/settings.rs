@@ -54,6 +54,8 @@ pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
 pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
 /// Launches whose instructions are counted.
 pub const MIX: &str = "CLSCOPE_MIX";
+/// What `clscope check` needs.
+pub const CHECK: &str = "CLSCOPE_CHECK";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
@@ -196,6 +198,12 @@ pub const SETTINGS: &[Setting] = &[
         values: "first | every:N",
         default: "nothing is counted",
         help: "Counts the instructions of the first launch of each kernel, geometry and local sizes, or of every Nth: a copy of the program that counts its basic blocks runs beside the application's launch, buffers saved and restored",
+    },
+    Setting {
+        name: CHECK,
+        values: "0 | 1",
+        default: "0",
+        help: "Records what `clscope check` judges by: memory objects among kernels' arguments, what waits are for, parts of buffers, and the places of calls that make something or fail (with CLSCOPE_CALL_SITES)",
     },
     Setting {
         name: SYSFS_ROOT,

@@ -374,6 +374,24 @@ fn outcomes() {
         ],
         &Record::ReadTiming { command: 8, stamps: [1, 2, 3, 1 << 40] },
     );
+    let detail =
+        record::Detail { function: 58, what: 2, site: 7, values: [3 | 1 << 32, 44, u64::MAX] };
+    holds(
+        &record::detail(&detail, 9),
+        &[
+            (0, 2, 58),
+            (2, 1, 5),
+            (3, 1, 14),
+            (4, 4, 9),
+            (8, 4, 2),
+            (12, 4, 7),
+            (16, 4, 3),
+            (20, 4, 1),
+            (24, 8, 44),
+            (32, 8, u64::MAX),
+        ],
+        &Record::Detail(detail),
+    );
     holds(
         &record::untimed(8, Untimed::QueryFailed, -7, 9),
         &[(2, 1, 3), (3, 1, 7), (4, 4, 9), (8, 8, 8), (16, 4, 9), (20, 4, -7i32 as u32 as u64)],

@@ -147,6 +147,10 @@ pub struct Args {
     /// beside APP's launch, buffers restored; what APP launches stays as it is
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
     mix: Option<String>,
+    /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
+    /// and the places of calls that make something or fail. Implies --call-sites=4
+    #[arg(long)]
+    check: bool,
     /// Record each of identical calls in a row. By default, from the fifth on, they share a record:
     /// how many, total, shortest, longest, first and last
     #[arg(long)]
@@ -188,6 +192,8 @@ pub struct Args {
 /// The recorder keeps eight segments, each of which takes the largest block: it could not keep to
 /// less.
 const LEAST_SIZE: u64 = 2 << 20;
+/// Frames of a place in a checked run: wrappers of C++ and Python stand around the calls.
+const CHECK_FRAMES: &str = "4";
 
 /// Bytes with an optional K, M or G; handed on as written once it is known to be right.
 fn parse_size(text: &str) -> Result<String, String> {
@@ -252,6 +258,21 @@ impl Args {
         Self { output: Some(output), quiet: true, verbose: false, ..self.clone() }
     }
 
+    /// For a run that is to be checked, with a trace of this name.
+    ///
+    /// # Errors
+    /// If there is no application.
+    pub fn checked(output: OsString, command: &[OsString]) -> Result<Self> {
+        #[derive(clap::Parser)]
+        struct Alone {
+            #[command(flatten)]
+            args: Args,
+        }
+        let words = ["record", "--check", "--sensors", "off", "--quiet", "-o"].map(OsString::from);
+        let words = words.into_iter().chain([output, "--".into()]).chain(command.iter().cloned());
+        Ok(<Alone as clap::Parser>::try_parse_from(words)?.args)
+    }
+
     /// Where the trace is to be, if the user said.
     pub fn output(&self) -> Option<&OsString> {
         self.output.as_ref()
@@ -280,6 +301,10 @@ impl Args {
         set.extend(self.groups.iter().map(|names| (settings::GROUPS, names.into())));
         set.extend(self.budget.iter().map(|percent| (settings::BUDGET, percent.into())));
         set.extend(self.max_size.iter().map(|size| (settings::MAX_SIZE, size.into())));
+        if self.check {
+            set.insert(settings::CHECK, "1".into());
+            set.insert(settings::CALL_SITES, CHECK_FRAMES.into());
+        }
         set.extend(
             self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())),
         );

@@ -1,7 +1,7 @@
 //! Records as words: what the recorder writes. Refuses to know where they go.
 #![forbid(unsafe_code)]
 
-use super::{Command, DropReason, Run, SMALL_BITS, Untimed, WAITS_INLINE, flag, kind};
+use super::{Command, Detail, DropReason, Run, SMALL_BITS, Untimed, WAITS_INLINE, flag, kind};
 
 /// Word 0 of a long record of `words` words.
 pub const fn head(kind: u8, words: usize, function: u16, delta: u32) -> u64 {
@@ -106,6 +106,13 @@ pub const fn dropped(count: u64, reason: DropReason, delta: u32) -> [u64; 3] {
 /// A `Paused` or `Resumed`.
 pub const fn paused(on: bool, delta: u32) -> [u64; 1] {
     [head(if on { kind::PAUSED } else { kind::RESUMED }, 1, 0, delta)]
+}
+
+/// A `Detail`.
+pub const fn detail(d: &Detail, delta: u32) -> [u64; 5] {
+    let [first, second, third] = d.values;
+    let what = d.what as u64 | ((d.site as u64) << 32);
+    [head(kind::DETAIL, 5, d.function, delta), what, first, second, third]
 }
 
 /// A `Run`. The state that does not count is zero.

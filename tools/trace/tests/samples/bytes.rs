@@ -92,6 +92,7 @@ fn payload(base: u64, records: &[Timed<'_>]) -> Vec<u8> {
             }
             Record::Paused(on) => put(&mut out, &record::paused(*on, delta)),
             Record::Run(run) => put(&mut out, &record::run(run, delta)),
+            Record::Detail(of) => put(&mut out, &record::detail(of, delta)),
             Record::Unknown { kind } => put(&mut out, &[record::head(*kind, 1, 0, delta)]),
         }
     }

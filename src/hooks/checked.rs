@@ -1,0 +1,111 @@
+//! Owns `CLSCOPE_CHECK`: what `clscope check` judges by and no other record tells. It is written
+//! inside the call that it is about, ahead of that call's own record. Stand-ins call it
+//! ([`super::instead`]), so that other runs pay nothing. Refuses to judge.
+
+use super::enqueue;
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, P};
+use crate::facts::objects;
+use crate::features::call_sites;
+use crate::recording;
+use crate::recording::guard;
+use crate::recording::ring;
+use crate::settings::config;
+use clscope_trace::record::{Detail, detail};
+
+/// CL_BUFFER_CREATE_TYPE_REGION.
+const REGION: u32 = 0x1220;
+
+/// Whether this run is checked.
+pub fn wanted() -> bool {
+    config::get().check
+}
+
+fn tell(function: u16, what: u32, site: u32, values: [u64; 3]) {
+    let told = Detail { function, what, site, values };
+    ring::detail(guard::thread(), &told, recording::now());
+}
+
+/// A recorded call made something, or failed: where it stands in the application.
+pub fn place(function: u16) {
+    if let (true, Some(sites)) = (wanted(), call_sites::current()) {
+        let site = enqueue::place(guard::thread(), sites, function);
+        if site != 0 {
+            tell(function, detail::PLACE, site, [0; 3]);
+        }
+    }
+}
+
+/// An enqueue failed whose place is known.
+pub fn failed(function: u16, site: u32) {
+    if site != 0 && wanted() {
+        tell(function, detail::PLACE, site, [0; 3]);
+    }
+}
+
+/// A kernel's argument was set, or refused with an error code.
+///
+/// # Safety
+/// Without an error `value` is NULL or has `size` readable bytes.
+pub unsafe fn argument(function: u16, kernel: H, index: u32, size: usize, value: P, code: i32) {
+    if code != 0 || size != size_of::<H>() {
+        return;
+    }
+    let mut object = 0;
+    if !value.is_null() {
+        // SAFETY: the caller's promise.
+        object = objects::id(unsafe { value.cast::<H>().read_unaligned() });
+    }
+    let kernel = u64::from(objects::id(kernel));
+    tell(function, detail::ARGUMENT, 0, [kernel | u64::from(index) << 32, object.into(), 0]);
+}
+
+/// Events were waited for.
+///
+/// # Safety
+/// Without an error `list` has `count` events.
+pub unsafe fn waited(function: u16, count: u32, list: *const H, code: i32) {
+    let ended = matches!(code, 0 | cl::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    if ended && !list.is_null() {
+        for at in 0..count as usize {
+            // SAFETY: the runtime has read them.
+            let event = unsafe { *list.add(at) };
+            tell(function, detail::WAITED, 0, [objects::event_word(event), 0, 0]);
+        }
+    }
+}
+
+/// The status of an event was asked for.
+///
+/// # Safety
+/// Without an error `value` is NULL or what is asked for was written there.
+pub unsafe fn asked(function: u16, event: H, name: u32, value: P, code: i32) {
+    if code != 0 || name != cl::CL_EVENT_COMMAND_EXECUTION_STATUS || value.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise: a cl_int.
+    if unsafe { value.cast::<i32>().read_unaligned() } <= cl::CL_COMPLETE {
+        tell(function, detail::WAITED, 0, [objects::event_word(event), 0, 0]);
+    }
+}
+
+/// A command uses this part of a buffer; a copy, from `offset` to `other`.
+pub fn range(function: u16, offset: usize, size: usize, other: usize) {
+    if wanted() {
+        tell(function, detail::RANGE, 0, [offset as u64, size as u64, other as u64]);
+    }
+}
+
+/// A sub-buffer was made, or refused.
+///
+/// # Safety
+/// Where one was made `info` is as its kind says.
+pub unsafe fn part(function: u16, made: H, kind: u32, info: P) {
+    if made.is_null() || kind != REGION || info.is_null() {
+        return;
+    }
+    let at = info.cast::<usize>();
+    // SAFETY: a cl_buffer_region is two size_t.
+    let (offset, size) = unsafe { (at.read_unaligned(), at.add(1).read_unaligned()) };
+    tell(function, detail::PART, 0, [offset as u64, size as u64, 0]);
+}

@@ -1,0 +1,208 @@
+//! `clscope check`: each seeded fault is found at its place, what only looks like one is not, and
+//! real applications raise no false alarm.
+
+use crate::real_apps::{PYOPENCL, given};
+use clscope_tests::{Mode, Runtime, Stage, artifacts, skip};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The rule that a fault of the fixture breaks; those of runtimes that check handles break another,
+/// too.
+const FAULTS: [(&str, &str); 17] = [
+    ("never-released", "never-released"),
+    ("event-never-released", "event-never-released"),
+    ("event-unused", "event-unused"),
+    ("use-after-release", "use-after-release"),
+    ("still-mapped", "still-mapped"),
+    ("failed-call", "failed-call"),
+    ("failed-query", "failed-query"),
+    ("failed-wait", "failed-wait"),
+    ("unset-arguments", "unset-arguments"),
+    ("redundant-wait", "redundant-wait"),
+    ("wait-before-blocking", "wait-before-blocking"),
+    ("blocking-write", "blocking-write"),
+    ("race-queues", "data-race"),
+    ("race-out-of-order", "data-race"),
+    ("race-ranges", "data-race"),
+    ("race-parts", "data-race"),
+    ("race-map", "data-race"),
+];
+
+fn document(text: &str) -> Value {
+    assert_eq!(clscope_tests::schema::breaches(text), Vec::<String>::new());
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// What a run of the fixture was found to do wrong, and the exit code.
+fn checked(stage: &Stage, fault: &str) -> (Value, Option<i32>) {
+    let app = artifacts().fixture("faults").display().to_string();
+    let words = ["check", "--fail-on", "performance", "--format", "json", "--to", "found.json"];
+    let ran = stage.clscope(words.iter().chain(&["--", &app, fault])).run();
+    assert_eq!(ran.stdout, format!("faults {fault}\n"), "{}", ran.stderr);
+    let text = std::fs::read_to_string(stage.join("found.json")).unwrap();
+    (document(&text), ran.status.code())
+}
+
+fn rules(of: &Value) -> BTreeSet<String> {
+    let findings = of["findings"].as_array().unwrap();
+    findings.iter().map(|f| f["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn each_seeded_fault_is_found_and_what_is_none_is_not() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let (clean, code) = checked(&stage, "clean");
+        assert_eq!(clean["findings"], Value::Array(Vec::new()), "{runtime:?}: {clean:#}");
+        assert_eq!((code, &clean["checked_run"]), (Some(0), &true.into()));
+        for (fault, rule) in FAULTS {
+            let (found, code) = checked(&stage, fault);
+            assert_eq!(code, Some(3), "{fault} on {runtime:?}: {found:#}");
+            let mut expected = BTreeSet::from([rule.to_owned()]);
+            let found_rules = rules(&found);
+            // Some runtimes know their handles, and refuse stale ones.
+            if fault == "use-after-release" && found_rules.contains("failed-query") {
+                expected.insert("failed-query".to_owned());
+            }
+            assert_eq!(found_rules, expected, "{fault} on {runtime:?}: {found:#}");
+            let finding =
+                found["findings"].as_array().unwrap().iter().find(|f| f["rule"] == rule).unwrap();
+            assert_eq!(finding["count"], 1, "{fault}: {finding:#}");
+            let place = finding["place"].as_str();
+            if fault != "failed-query" && fault != "use-after-release" {
+                let place = place.unwrap_or_else(|| panic!("{fault} has no place: {finding:#}"));
+                assert!(place.contains("faults.c:"), "{fault}: {place}");
+            }
+            if rule == "data-race" {
+                assert!(finding["other_place"].as_str().unwrap().contains("faults.c:"), "{fault}");
+            }
+        }
+    }
+}
+
+#[test]
+fn exit_codes_tell_findings_from_the_applications_own_end() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = artifacts().fixture("faults").display().to_string();
+    let code = |words: &[&str]| stage.clscope(words).run().status.code();
+    // A warning is no error, unless it is asked for.
+    assert_eq!(code(&["check", "--", &app, "never-released"]), Some(0));
+    assert_eq!(code(&["check", "--fail-on", "warning", "--", &app, "never-released"]), Some(3));
+    assert_eq!(code(&["check", "--", &app, "race-queues"]), Some(3));
+    assert_eq!(code(&["check", "--fail-on", "none", "--", &app, "race-queues"]), Some(0));
+    assert_eq!(code(&["check", "--ignore", "data-race", "--", &app, "race-queues"]), Some(0));
+    assert_eq!(code(&["check", "--ignore", "no-such-rule", "--", &app]), Some(2));
+    // The application's own code, where nothing is found; a command that cannot be run.
+    assert_eq!(code(&["check", "--", &app, "no-such-fault"]), Some(2));
+    assert_eq!(code(&["check", "--", "/no/such/program"]), Some(127));
+    assert_eq!(code(&["check", "no-such-trace"]), Some(1));
+}
+
+#[test]
+fn a_trace_is_judged_afterwards_and_one_of_another_run_says_what_it_lacks() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = artifacts().fixture("faults").display().to_string();
+    let recorded = |name: &str, more: &[&str]| {
+        let words = [&["record", "-q", "-o", name], more, &["--", &app, "race-queues"]].concat();
+        stage.clscope(words).run().success();
+    };
+    recorded("with", &["--check"]);
+    recorded("without", &[]);
+    let told = stage.clscope(["check", "with"]).run();
+    assert_eq!(told.status.code(), Some(3));
+    for part in
+        ["data-race", "kernel produce writes what kernel consume reads", "faults.c:", "remedy:"]
+    {
+        assert!(told.stdout.contains(part), "{part}: {}", told.stdout);
+    }
+    let told = stage.clscope(["check", "without"]).run();
+    assert_eq!(told.status.code(), Some(0), "{}", told.stdout);
+    assert!(told.stdout.contains("recorded without --check"), "{}", told.stdout);
+    // A run that is not checked pays nothing: it has none of the records.
+    let details = |name: &str| {
+        let dump = stage.clscope(["dump", name]).run().success().stdout;
+        dump.lines().filter(|line| line.contains("  detail ")).count()
+    };
+    assert!(details("with") > 10);
+    assert_eq!(details("without"), 0);
+}
+
+#[test]
+fn a_checked_application_is_answered_as_without() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let bare = stage.app(Mode::Bare, "b", "faults clean").run().success();
+        let with = stage
+            .app(Mode::Preload, "t", "faults clean")
+            .env("CLSCOPE_CHECK", "1")
+            .env("CLSCOPE_CALL_SITES", "4")
+            .run()
+            .success();
+        assert_eq!(with.seen(), bare.seen());
+    }
+}
+
+/// An application with its arguments, and what it needs of its environment.
+type Words = (Vec<String>, Vec<(&'static str, String)>);
+
+/// Real applications.
+fn real(stage: &Stage) -> Vec<Words> {
+    let mut out = Vec::new();
+    for (program, option) in [("/usr/bin/clinfo", "--raw"), ("/usr/bin/clpeak", "--kernel-latency")]
+    {
+        match Path::new(program).exists() {
+            true => out.push((vec![program.to_owned(), option.to_owned()], Vec::new())),
+            false => skip(&format!("{program} is not installed"), true),
+        }
+    }
+    if let Some(python) = given("CLSCOPE_TEST_PYTHON") {
+        let script = stage.join("app.py");
+        std::fs::write(&script, PYOPENCL).unwrap();
+        let words = vec![python.display().to_string(), script.display().to_string()];
+        let cache = stage.path().display().to_string();
+        out.push((words, vec![("PYOPENCL_NO_CACHE", "1".to_owned()), ("XDG_CACHE_HOME", cache)]));
+    }
+    if let (true, Some(photograph)) =
+        (stage.runtime == Runtime::Pocl, given("CLSCOPE_TEST_PHOTOGRAPH"))
+    {
+        let script = artifacts::root().join("tools/setup/face_detect.py").display().to_string();
+        let words = vec!["/usr/bin/python3".to_owned(), script, photograph.display().to_string()];
+        let device = ("OPENCV_OPENCL_DEVICE", ":CPU:".to_owned());
+        out.push((words, vec![device, ("OPENCV_OPENCL_CACHE_ENABLE", "0".to_owned())]));
+    }
+    out
+}
+
+/// What each finding says was looked at one by one: these applications do so.
+const TRUE_OF_THEM: [&str; 7] = [
+    "never-released",
+    "event-never-released",
+    "event-unused",
+    "failed-query",
+    "redundant-wait",
+    "wait-before-blocking",
+    "blocking-write",
+];
+
+#[test]
+fn real_applications_raise_no_false_alarm() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        for (words, variables) in real(&stage) {
+            let own =
+                ["check", "--fail-on", "none", "--format", "json", "--to", "found.json", "--"];
+            let own = own.iter().map(|word| (*word).to_owned());
+            let mut run = stage.clscope(own.chain(words.iter().cloned()));
+            for (name, value) in variables {
+                run = run.env(name, value);
+            }
+            run.run().success();
+            let found = document(&std::fs::read_to_string(stage.join("found.json")).unwrap());
+            assert_eq!(found["checked_run"], true, "{words:?}");
+            let others: Vec<String> =
+                rules(&found).into_iter().filter(|r| !TRUE_OF_THEM.contains(&r.as_str())).collect();
+            assert_eq!(others, Vec::<String>::new(), "{words:?} on {runtime:?}: {found:#}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Calls that failed, and commands that failed after they were enqueued.
+#![forbid(unsafe_code)]
+
+use crate::document::{Findings, Key};
+use crate::rules::Rule;
+use crate::seen::Seen;
+use clscope_analysis::event::{Command, Outcome};
+use clscope_trace::Untimed;
+use clscope_trace::record::error_text;
+
+const INVALID_KERNEL_ARGS: i32 = -52;
+const INVALID_EVENT_WAIT_LIST: i32 = -57;
+const EXEC_STATUS_ERROR: i32 = -14;
+const PROFILING_INFO_NOT_AVAILABLE: i32 = -7;
+
+/// A call that failed.
+pub fn call(seen: &Seen<'_>, to: &mut Findings) {
+    let code = seen.call.result;
+    if code == 0 {
+        return;
+    }
+    let group = seen.definitions.function(seen.call.function).map_or("", |f| f.group.as_str());
+    let rule = match (code, group) {
+        (INVALID_KERNEL_ARGS, "enqueue") => Rule::UnsetArguments,
+        (INVALID_EVENT_WAIT_LIST | EXEC_STATUS_ERROR, _) => Rule::FailedWait,
+        (PROFILING_INFO_NOT_AVAILABLE, _) | (_, "query") => Rule::FailedQuery,
+        _ => Rule::FailedCall,
+    };
+    let kernel = seen.object("kernel").map(|id| seen.definitions.kernel_name(id));
+    let text = match kernel {
+        Some(name) => format!("{} of the kernel {name} gave {}", seen.function, seen.error()),
+        None => format!("{} gave {}", seen.function, seen.error()),
+    };
+    let key = Key::new(rule, text).at(seen.function, seen.place);
+    let arguments = seen.arguments();
+    let subject = (!arguments.is_empty()).then_some(arguments);
+    to.add_many(key, seen.count(), None, subject);
+}
+
+/// A command that failed on the device.
+pub fn command(
+    command: &Command<'_>,
+    name: &str,
+    function: &str,
+    place: Option<&str>,
+    to: &mut Findings,
+) {
+    let Outcome::Untimed { reason: reason @ (Untimed::Failed | Untimed::NeverStarted), detail } =
+        &command.outcome
+    else {
+        return;
+    };
+    let rule = match reason {
+        Untimed::NeverStarted => Rule::FailedWait,
+        _ => Rule::FailedCommand,
+    };
+    let code = if *detail == 0 { String::new() } else { format!(": {}", error_text(*detail)) };
+    let text = format!("{name}: {}{code}", reason.text());
+    to.add(
+        Key::new(rule, text).at(function, place),
+        None,
+        Some(format!("command {}", command.id().0)),
+    );
+}

@@ -1,0 +1,365 @@
+//! Data races between commands: two of them use one memory object, one of them writes it, and
+//! nothing that the specification knows orders them ([`order`]), also where they happened to run one
+//! after the other. Sub-buffers are parts of their buffers. Memory that is shared by pointers (SVM,
+//! USM) is not looked at. Where it is not known whether a kernel writes an argument, there is no
+//! finding: [`Races::notes`] tells of it.
+#![forbid(unsafe_code)]
+
+pub mod order;
+pub mod source;
+
+use crate::document::{Findings, Key};
+use crate::rules::Rule;
+use crate::seen::Seen;
+use clscope_trace::record::{CommandKind as K, Detail, detail, flag};
+use order::{Effect, Order, Place};
+use source::Access;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+const MEM_WRITE_ONLY: u64 = 1 << 1;
+const MEM_READ_ONLY: u64 = 1 << 2;
+/// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
+const MAP_WRITES: u32 = (1 << 1) | (1 << 2);
+/// Uses of one object that are remembered: the newest.
+const REMEMBERED: usize = 256;
+
+/// Bytes of a memory object, from the first to one past the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    begin: u64,
+    end: u64,
+}
+
+impl Range {
+    const WHOLE: Self = Self { begin: 0, end: u64::MAX };
+
+    fn new(begin: u64, size: u64) -> Self {
+        Self { begin, end: begin.saturating_add(size) }
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.begin < other.end && other.begin < self.end
+    }
+
+    fn inside(self, part: Self) -> Self {
+        let end = part.begin.saturating_add(self.end).min(part.end);
+        Self { begin: part.begin.saturating_add(self.begin).min(end), end }
+    }
+}
+
+/// A memory object.
+struct Memory {
+    flags: u64,
+    /// Of a sub-buffer: its buffer, and where in it.
+    part: Option<(u32, Range)>,
+    /// Mappings through which the host may write.
+    writable: u32,
+}
+
+/// A use of an object by a command.
+struct Use {
+    at: Place,
+    like: Like,
+    range: Range,
+    writes: bool,
+    name: String,
+    function: String,
+    place: Option<String>,
+    in_order: bool,
+}
+
+/// Uses that are alike but for their commands: kind, kernel and place.
+type Like = (K, u32, u32);
+
+/// What kernels do with their arguments, by kernel id; `None` where nothing tells.
+pub type Kernels = HashMap<u32, Option<Vec<Access>>>;
+
+/// The commands of one process and what they use.
+pub struct Races {
+    order: Order,
+    kernels: Kernels,
+    memory: HashMap<u32, Memory>,
+    /// Memory objects among the arguments of kernels.
+    arguments: HashMap<u32, BTreeMap<u32, u32>>,
+    uses: HashMap<u32, Vec<Use>>,
+    /// What threads said of the command that they enqueue next.
+    ranges: HashMap<u32, Detail>,
+    parts: HashMap<u32, Detail>,
+    unknown: BTreeSet<String>,
+    /// References of events beyond the first.
+    retained: HashMap<u32, u64>,
+}
+
+impl Races {
+    /// Of a process whose kernels do this with their arguments.
+    pub fn new(kernels: Kernels) -> Self {
+        Self {
+            order: Order::default(),
+            kernels,
+            memory: HashMap::new(),
+            arguments: HashMap::new(),
+            uses: HashMap::new(),
+            ranges: HashMap::new(),
+            parts: HashMap::new(),
+            unknown: BTreeSet::new(),
+            retained: HashMap::new(),
+        }
+    }
+
+    /// What the recorder saw inside a call of a thread.
+    pub fn detail(&mut self, thread: u32, of: Detail) {
+        let [first, second, _] = of.values;
+        match of.what {
+            detail::ARGUMENT => {
+                let (kernel, index) = (first as u32, (first >> 32) as u32);
+                let object = u32::try_from(second).unwrap_or(0);
+                self.arguments.entry(kernel).or_default().insert(index, object);
+            }
+            detail::WAITED => self.order.complete(first),
+            detail::RANGE => drop(self.ranges.insert(thread, of)),
+            detail::PART => drop(self.parts.insert(thread, of)),
+            _ => {}
+        }
+    }
+
+    /// A call.
+    pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
+        let range = self.ranges.remove(&seen.call.thread.0);
+        let part = self.parts.remove(&seen.call.thread.0);
+        if !seen.succeeded() {
+            return;
+        }
+        if seen.enqueued().is_some() {
+            self.enqueued(seen, range, to);
+            return;
+        }
+        match seen.function {
+            "clFinish" => {
+                if let Some(queue) = seen.object("command_queue") {
+                    self.order.finished(queue);
+                }
+            }
+            "clCloneKernel" => {
+                if let (Some(from), Some(to)) =
+                    (seen.object("source_kernel"), seen.object("return"))
+                {
+                    let same = self.arguments.get(&from).cloned().unwrap_or_default();
+                    self.arguments.insert(to, same);
+                    let same = self.kernels.get(&from).cloned().flatten();
+                    self.kernels.insert(to, same);
+                }
+            }
+            // The stamps of a command can be queried when it is complete; and who is called back at
+            // its end may tell any thread.
+            "clGetEventProfilingInfo" | "clSetEventCallback" => {
+                if let Some(event) = seen.argument("event") {
+                    self.order.complete(event);
+                }
+            }
+            "clRetainEvent" => {
+                if let Some(event) = seen.argument("event") {
+                    *self.retained.entry(event as u32).or_default() += seen.count();
+                }
+            }
+            "clReleaseEvent" => {
+                if let Some(event) = seen.argument("event") {
+                    self.released(event as u32);
+                }
+            }
+            function if function.starts_with("clCreate") => self.made(seen, part),
+            _ => {}
+        }
+    }
+
+    fn released(&mut self, event: u32) {
+        match self.retained.get_mut(&event) {
+            Some(more) if *more > 1 => *more -= 1,
+            Some(_) => drop(self.retained.remove(&event)),
+            None => self.order.forget(event),
+        }
+    }
+
+    fn made(&mut self, seen: &Seen<'_>, part: Option<Detail>) {
+        let (Some(id), Some(flags)) = (seen.object("return"), seen.argument("flags")) else {
+            return;
+        };
+        let buffer = seen.object("buffer");
+        let part = buffer.map(|of| {
+            let range = part.map_or(Range::WHOLE, |p| Range::new(p.values[0], p.values[1]));
+            (of, range)
+        });
+        // A sub-buffer without flags of its own has those of its buffer.
+        let access = MEM_READ_ONLY | MEM_WRITE_ONLY | 1;
+        let inherited = buffer.and_then(|of| self.memory.get(&of)).map_or(0, |of| of.flags);
+        let flags = if flags & access == 0 { flags | inherited } else { flags };
+        self.memory.insert(id, Memory { flags, part, writable: 0 });
+    }
+
+    /// The buffer that an object is, or is a part of.
+    fn whole(&self, id: u32, range: Range) -> (u32, Range) {
+        match self.memory.get(&id).and_then(|m| m.part) {
+            Some((of, part)) => (of, range.inside(part)),
+            None => (id, range),
+        }
+    }
+
+    fn enqueued(&mut self, seen: &Seen<'_>, range: Option<Detail>, to: &mut Findings) {
+        let Some(enqueued) = seen.enqueued() else { return };
+        let record = &enqueued.record;
+        let queue = seen.definitions.queues.get(&record.queue);
+        let in_order = queue.is_none_or(|q| !q.is_out_of_order());
+        let waits: Vec<Option<u64>> = enqueued.waits().map(|w| w.map(|id| id.0)).collect();
+        let effect = match record.kind {
+            K::Barrier | K::WaitForEvents => Effect::Barrier,
+            K::Marker => Effect::Marker,
+            _ => Effect::Plain,
+        };
+        let (at, before) = self.order.enqueued(record.id, record.queue, in_order, effect, &waits);
+        if !before.is_delayed() {
+            let kernel = if record.kind.is_kernel() { record.object } else { 0 };
+            let like = (record.kind, kernel, record.site);
+            for (object, range, writes) in self.accesses(seen, range) {
+                let (object, range) = self.whole(object, range);
+                // Of alike uses by an in-order queue the last one stands for all: what comes after
+                // it comes after those before it.
+                let uses = self.uses.entry(object).or_default();
+                let same = |u: &&mut Use| {
+                    (u.at.0, u.like, u.range, u.writes) == (at.0, like, range, writes)
+                };
+                if let (true, Some(same)) = (in_order, uses.iter_mut().find(same)) {
+                    same.at = at;
+                    if uses.len() == 1 {
+                        continue;
+                    }
+                }
+                let name = match record.kind.is_kernel() {
+                    true => format!("kernel {}", seen.definitions.kernel_name(record.object)),
+                    false => record.kind.name().to_owned(),
+                };
+                let place = seen.place.map(str::to_owned);
+                let function = seen.function.to_owned();
+                let own = Use { at, like, range, writes, name, function, place, in_order };
+                self.against_earlier(object, own, &before, to);
+            }
+        }
+        if record.flags & flag::BLOCKING != 0 {
+            self.order.complete(record.id);
+        }
+        if !enqueued.app_event() {
+            // Nothing can name it.
+            self.order.forget(record.id as u32);
+        }
+    }
+
+    fn against_earlier(&mut self, object: u32, own: Use, before: &order::Clock, to: &mut Findings) {
+        let order = &self.order;
+        let uses = self.uses.entry(object).or_default();
+        // What the host knows to be complete cannot race with anything any more.
+        uses.retain(|earlier| !order.known(earlier.at));
+        for earlier in uses.iter() {
+            let same_queue = earlier.at.0 == own.at.0 && own.in_order;
+            if (earlier.writes || own.writes)
+                && earlier.at != own.at
+                && !same_queue
+                && earlier.range.overlaps(own.range)
+                && !before.holds(earlier.at)
+            {
+                let verb = |writes: bool| if writes { "writes" } else { "reads" };
+                let where_from = match earlier.at.0 == own.at.0 {
+                    true => "on one out-of-order queue",
+                    false => "on two queues",
+                };
+                let text = format!(
+                    "{} {} what {} {}, {where_from}",
+                    earlier.name,
+                    verb(earlier.writes),
+                    own.name,
+                    verb(own.writes)
+                );
+                let mut key =
+                    Key::new(Rule::DataRace, text).at(&own.function, own.place.as_deref());
+                key.other_place = earlier.place.clone().or_else(|| Some(earlier.function.clone()));
+                to.add(key, None, Some(format!("memory object #{object}")));
+            }
+        }
+        if uses.iter().any(|u| {
+            u.at == own.at && u.like == own.like && u.range == own.range && u.writes == own.writes
+        }) {
+            return;
+        }
+        if uses.len() == REMEMBERED {
+            uses.remove(0);
+        }
+        uses.push(own);
+    }
+
+    /// What a command uses: object, bytes, and whether it writes them.
+    fn accesses(&mut self, seen: &Seen<'_>, told: Option<Detail>) -> Vec<(u32, Range, bool)> {
+        let Some(record) = seen.enqueued().map(|e| &e.record) else { return Vec::new() };
+        let (object, other) = (record.object, record.object2);
+        let [first, size, second] = told.map_or([0, u64::MAX, 0], |told| told.values);
+        let (here, there) = (Range::new(first, size), Range::new(second, size));
+        match record.kind {
+            K::NdRange | K::Task => self.launch(seen, object),
+            K::ReadBuffer => vec![(object, here, false)],
+            K::WriteBuffer | K::FillBuffer => vec![(object, here, true)],
+            K::CopyBuffer => vec![(object, here, false), (other, there, true)],
+            K::ReadBufferRect | K::ReadImage => vec![(object, Range::WHOLE, false)],
+            // A region of a rectangle: others may use what lies between its rows.
+            K::WriteBufferRect | K::WriteImage | K::FillImage | K::CopyBufferRect => Vec::new(),
+            K::MapBuffer | K::MapImage => {
+                let writes = record.extra & MAP_WRITES != 0;
+                if let (true, Some(memory)) = (writes, self.memory.get_mut(&object)) {
+                    memory.writable += 1;
+                }
+                let range = if record.kind == K::MapBuffer { here } else { Range::WHOLE };
+                // From then on the host may write it, until it is unmapped.
+                vec![(object, range, writes)]
+            }
+            K::UnmapMemObject => match self.memory.get_mut(&object) {
+                Some(memory) if memory.writable > 0 => {
+                    memory.writable -= 1;
+                    vec![(object, Range::WHOLE, true)]
+                }
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    fn launch(&mut self, seen: &Seen<'_>, kernel: u32) -> Vec<(u32, Range, bool)> {
+        let accesses = self.kernels.get(&kernel).and_then(Option::as_ref);
+        let mut out = Vec::new();
+        for (index, object) in self.arguments.get(&kernel).into_iter().flatten() {
+            let Some(memory) = self.memory.get(object) else { continue };
+            let access = accesses.and_then(|all| all.get(*index as usize)).copied();
+            let writes = match access.unwrap_or(Access::Unknown) {
+                Access::Nothing => continue,
+                Access::Reads => false,
+                _ if memory.flags & MEM_READ_ONLY != 0 => false,
+                Access::Writes => true,
+                Access::Unknown if memory.flags & MEM_WRITE_ONLY != 0 => true,
+                Access::Unknown => {
+                    let name = seen.definitions.kernel_name(kernel);
+                    self.unknown.insert(format!("argument {index} of {name}"));
+                    continue;
+                }
+            };
+            out.push((*object, Range::WHOLE, writes));
+        }
+        out
+    }
+
+    /// What could not be judged.
+    pub fn notes(&self) -> Option<String> {
+        let first: Vec<&str> = self.unknown.iter().take(8).map(String::as_str).collect();
+        let more = self.unknown.len().saturating_sub(first.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!first.is_empty()).then(|| {
+            format!(
+                "no data race was looked for through {}{more}: nothing tells whether the kernel writes it; declare what is only read as const, and what is only written in buffers of CL_MEM_WRITE_ONLY",
+                first.join(", ")
+            )
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! `clscope check`: what an application does wrong with OpenCL, or slowly. Owns the options, the
+//! recording of a run that is to be checked, and the exit code: 3 where something was found. Refuses
+//! to judge: the library does.
+#![forbid(unsafe_code)]
+
+mod text;
+
+use crate::args::NameArgs;
+use crate::output::{self, say};
+use crate::record::{self, Ran, end_alike};
+use anyhow::{Context, Result, bail};
+use clscope_capture::launch::End;
+use clscope_capture::system;
+use clscope_check::{Document, Severity, check};
+use clscope_profile::profile::{Options, Profile};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit code where something was found that `--fail-on` names.
+const FOUND: u8 = 3;
+
+/// Options of `clscope check`.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "clscope check [OPTIONS] [TRACE]\n       clscope check [OPTIONS] -- APP [ARGS]...",
+    before_help = "Examples:
+  clscope check -- ./app --size 512            runs it, and judges the run
+  clscope check -o run1 -- ./app               keeps the trace run1.clscope
+  clscope check run1                           a trace of `clscope record --check`
+  clscope check --fail-on warning -- ./app     exit code 3 on a warning, too
+  clscope check --format json -- ./app | jq '.findings[0]'
+
+Exit code: 3 where something was found that --fail-on names, else that of APP, or 0; 1 where the
+command itself failed."
+)]
+pub struct Args {
+    /// Trace directory [default: the newest of the working directory]
+    #[arg(value_name = "TRACE", conflicts_with = "command")]
+    trace: Option<PathBuf>,
+    /// Findings that make the exit code 3: those of this severity and worse
+    #[arg(long, value_enum, default_value_t = FailOn::Error, value_name = "SEVERITY")]
+    fail_on: FailOn,
+    /// Rules to leave out, by their names (comma-separated)
+    #[arg(long, value_name = "RULES", value_delimiter = ',', value_parser = rule)]
+    ignore: Vec<String>,
+    /// Text for people, or JSON for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// File to write the findings to instead of stdout
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Keep the trace of APP in this directory; `.clscope` is added
+    #[arg(short, long, value_name = "NAME", requires = "command")]
+    output: Option<OsString>,
+    #[command(flatten)]
+    names: NameArgs,
+    /// The application and its arguments
+    #[arg(last = true, value_name = "APP")]
+    command: Vec<OsString>,
+}
+
+/// What the exit code tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FailOn {
+    /// Against the specification
+    Error,
+    /// Errors, and what is against good use
+    Warning,
+    /// Everything
+    Performance,
+    /// Nothing
+    None,
+}
+
+impl FailOn {
+    fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Error => Some(Severity::Error),
+            Self::Warning => Some(Severity::Warning),
+            Self::Performance => Some(Severity::Performance),
+            Self::None => None,
+        }
+    }
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Sentences
+    Text,
+    /// One JSON object
+    Json,
+}
+
+fn rule(text: &str) -> Result<String, String> {
+    let known = || clscope_check::Rule::ALL.iter().map(|rule| rule.id());
+    match known().any(|id| id == text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("there are {}", known().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If there is no such trace, the application cannot be recorded, or the findings cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.command.is_empty() {
+        let found = judged(&args.trace.iter().cloned().collect::<Vec<_>>(), args)?;
+        return Ok(found.unwrap_or(ExitCode::SUCCESS));
+    }
+    let temporary;
+    let base: OsString = match &args.output {
+        Some(name) => name.clone(),
+        None => {
+            temporary = tempfile::Builder::new()
+                .prefix("clscope-check-")
+                .tempdir()
+                .context("cannot make a directory for the trace; name one with -o")?;
+            temporary.path().join("run").into_os_string()
+        }
+    };
+    let recording = record::Args::checked(base, &args.command)?;
+    let (trace, end, held) = match record::record(&recording)? {
+        Ran::Ended { trace, end, held, .. } => (trace, end, held),
+        Ran::NotRunnable(code) => return Ok(code),
+    };
+    if let End::Signal(number, _) = end {
+        say(format_args!("the application was ended by {}", system::signal_name(number)));
+    }
+    let found = judged(&[trace], args)?;
+    Ok(found.unwrap_or_else(|| end_alike(end, held)))
+}
+
+/// Judges traces and writes what was found; an exit code where that is to be told by it.
+fn judged(traces: &[PathBuf], args: &Args) -> Result<Option<ExitCode>> {
+    let profile = Profile::open(traces)?;
+    let view = profile.view(Options {
+        name_sites: true,
+        form: args.names.form(args.format == Format::Json),
+        ..Options::default()
+    });
+    if view.trace().processes.is_empty() {
+        bail!(
+            "nothing of {} could be read: `clscope report` says why",
+            profile.files().names().join(", ")
+        );
+    }
+    let mut document = check(&view, profile.files().names());
+    document.findings.retain(|f| !args.ignore.iter().any(|rule| rule == f.rule));
+    match &args.to {
+        Some(path) => write_to(path, args, &document)?,
+        None if args.format == Format::Json => {
+            let mut out = output::json();
+            write(&mut out, args, &document)?;
+            out.flush()?;
+        }
+        None => {
+            let mut out = output::screen();
+            write(&mut out, args, &document)?;
+            out.flush()?;
+        }
+    }
+    let told = args.fail_on.severity().is_some_and(|s| document.at_least(s).next().is_some());
+    Ok(told.then(|| ExitCode::from(FOUND)))
+}
+
+fn write_to(path: &Path, args: &Args, document: &Document) -> Result<()> {
+    output::write_whole(path, |out| write(out, args, document))
+}
+
+fn write(mut out: &mut dyn Write, args: &Args, document: &Document) -> Result<()> {
+    match args.format {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, document)?;
+            out.write_all(b"\n")?;
+        }
+        Format::Text => out.write_all(text::render(document).as_bytes())?,
+    }
+    Ok(())
+}

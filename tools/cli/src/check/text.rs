@@ -1,0 +1,70 @@
+//! Findings as text for people. Refuses to choose which are shown.
+#![forbid(unsafe_code)]
+
+use crate::output::count;
+use crate::report::table::time;
+use clscope_check::{Document, Finding, Rule, Severity};
+use clscope_io::text::Page;
+use std::fmt::Write as _;
+
+/// Writing to a page cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
+/// All findings, the worst first, each with its rule and remedy, and what could not be judged.
+pub fn render(of: &Document) -> String {
+    let mut out = Page::default();
+    let number = |severity, one: &str, many: &str| count(of.count(severity) as u64, one, many);
+    put!(
+        out,
+        "{}, {}, {} about time; {} rules",
+        number(Severity::Error, "error", "errors"),
+        number(Severity::Warning, "warning", "warnings"),
+        number(Severity::Performance, "finding", "findings"),
+        Rule::ALL.len()
+    );
+    let several =
+        of.findings.iter().any(|f| of.findings.first().is_some_and(|g| g.process != f.process));
+    let mut before = None;
+    for finding in &of.findings {
+        if before != Some(finding.rule) {
+            put!(out, "\n{} {}: {}", word(finding.severity), finding.rule, finding.title);
+            put!(out, "    specification: {}", finding.specification);
+            put!(out, "    remedy: {}", finding.remedy);
+        }
+        before = Some(finding.rule);
+        one(&mut out, finding, several);
+    }
+    for note in &of.notes {
+        put!(out, "\nnot judged: {note}");
+    }
+    out.into_string()
+}
+
+fn word(of: Severity) -> &'static str {
+    match of {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Performance => "time",
+    }
+}
+
+fn one(out: &mut Page, of: &Finding, several: bool) {
+    let times = count(of.count, "time", "times");
+    let lost =
+        of.lost_ns.map_or_else(String::new, |ns| format!(", {} of host time", time(ns as f64)));
+    let process = if several { format!("{}: ", of.process) } else { String::new() };
+    put!(out, "  {process}{} ({times}{lost})", of.text);
+    if let Some(place) = &of.place {
+        put!(out, "    at {place}");
+    }
+    if let Some(place) = &of.other_place {
+        put!(out, "    and {place}");
+    }
+    if !of.subjects.is_empty() {
+        let more = of.count.saturating_sub(of.subjects.len() as u64);
+        let more = if more > 0 { ", ..." } else { "" };
+        put!(out, "    on {}{more}", of.subjects.join(", "));
+    }
+}
