@@ -94,7 +94,8 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    fn add(&mut self, def: Def) {
+    /// Takes up one definition.
+    pub fn add(&mut self, def: Def) {
         match def {
             Def::Process(d) => self.process = d,
             Def::Function(d) => {

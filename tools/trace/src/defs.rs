@@ -660,6 +660,10 @@ impl<'a> Defs<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes.get(crate::file::HEADER_LEN..).unwrap_or(&[]) }
     }
+    /// Over bytes that begin with a definition: those that a file has grown by.
+    pub fn behind(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
     /// Bytes not read.
     pub fn rest(&self) -> usize {
         self.rest.len()

@@ -373,6 +373,11 @@ impl<'a> Records<'a> {
         Self { blocks: Blocks::new(bytes), payload: &[], damaged: 0 }
     }
 
+    /// Over the payload of one block.
+    pub fn of_block(payload: &'a [u8]) -> Self {
+        Self { blocks: Blocks::new(&[]), payload, damaged: 0 }
+    }
+
     /// Blocks torn, damaged or not readable to their end, so far.
     pub fn damage(&self) -> u64 {
         self.blocks.damage().torn_blocks + self.damaged

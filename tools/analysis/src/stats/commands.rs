@@ -39,7 +39,45 @@ pub struct Bias {
 }
 
 impl CommandSums {
-    pub(super) fn merge(&mut self, other: &Self) {
+    /// Adds a command: its bytes, its device time in nanoseconds if it has one, whether sampling
+    /// left it out. `sampling`: whether its process may leave commands out; then `probability` is
+    /// that of its being timed, `None` where its record is wrong.
+    pub fn add(
+        &mut self,
+        bytes: u64,
+        duration: Option<u64>,
+        left_out: bool,
+        sampling: bool,
+        probability: Option<f64>,
+    ) {
+        self.count += 1;
+        // Hostile sizes: a sum that cannot be true is still no reason to stop.
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(duration) = duration {
+            self.time.add(duration);
+            self.timed_bytes = self.timed_bytes.saturating_add(bytes);
+        }
+        if !left_out && !sampling {
+            return;
+        }
+        let certain = &self.time;
+        let sampled = self.sampled.get_or_insert_with(|| {
+            // Commands seen before are certain, but for the one just added.
+            let mut sampled = Box::<Sampled>::default();
+            if duration.is_none() {
+                sampled.merge_certain(certain);
+            }
+            sampled
+        });
+        if left_out {
+            sampled.leave_out();
+        } else if let Some(duration) = duration {
+            sampled.add(duration, probability.unwrap_or(1.0));
+        }
+    }
+
+    /// Adds the sums of another class.
+    pub fn merge(&mut self, other: &Self) {
         self.left = match (self.left_out(), other.left_out()) {
             (_, 0) => self.left,
             (0, _) => other.left,
@@ -121,7 +159,8 @@ impl CommandSums {
     }
 
     /// Sums of parts that are estimated one by one.
-    pub(super) fn together(parts: Vec<Self>) -> Self {
+    #[must_use]
+    pub fn together(parts: Vec<Self>) -> Self {
         let mut out = Self::default();
         parts.iter().for_each(|part| out.merge(part));
         Self { parts: if parts.len() > 1 { parts } else { Vec::new() }, ..out }

@@ -351,15 +351,6 @@ impl Stats {
             });
             windows.completed(record.id, timed);
         }
-        let put = |sums: &mut CommandSums| {
-            sums.count += 1;
-            // Hostile sizes: a sum that cannot be true is still no reason to stop.
-            sums.bytes = sums.bytes.saturating_add(record.bytes);
-            if let Some(duration) = duration {
-                sums.time.add(duration);
-                sums.timed_bytes = sums.timed_bytes.saturating_add(record.bytes);
-            }
-        };
         let left_out =
             matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
         let sums = if record.kind.is_kernel() {
@@ -370,25 +361,11 @@ impl Stats {
                 .entry((process, record.kind, queue, size_class(record.bytes)))
                 .or_default()
         };
-        put(sums);
-        if left_out || pass.sampling[process.0 as usize] {
-            let certain = &sums.time;
-            let sampled = sums.sampled.get_or_insert_with(|| {
-                // Commands seen before are certain, but for the one just added.
-                let mut sampled = Box::<Sampled>::default();
-                if duration.is_none() {
-                    sampled.merge_certain(certain);
-                }
-                sampled
-            });
-            if left_out {
-                sampled.leave_out();
-            } else if let Some(duration) = duration {
-                let probability = record.probability();
-                self.missing[process.0 as usize].bad_probabilities +=
-                    u64::from(probability.is_none());
-                sampled.add(duration, probability.unwrap_or(1.0));
-            }
+        let sampling = pass.sampling[process.0 as usize];
+        let probability = record.probability();
+        sums.add(record.bytes, duration, left_out, sampling, probability);
+        if sampling && !left_out && duration.is_some() && probability.is_none() {
+            self.missing[process.0 as usize].bad_probabilities += 1;
         }
         let sums = self.queues.entry((process, queue)).or_default();
         sums.count += 1;
