@@ -14,14 +14,15 @@ pub fn breaches(text: &str) -> Vec<String> {
     let parsed = text.trim_start().strip_prefix('{').and_then(|_| serde_json::from_str(text).ok());
     let Some(document) = parsed.filter(Value::is_object) else { return Vec::new() };
     let path = match &document["schema"] {
-        // Differences have no committed schema yet.
-        Value::Number(_) if document["rows"].is_array() => return Vec::new(),
+        // Both name their schemas by a number alone.
+        Value::Number(_) if document["rows"].is_array() => "tools/compare/diff.schema.json",
         Value::Number(_) => "tools/profile/report.schema.json",
         Value::String(name) => match name.split('/').next() {
             Some("clscope-doctor") => "tools/doctor/doctor.schema.json",
             Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
             Some("clscope-stat") => "tools/compare/stat.schema.json",
             Some("clscope-check") => "tools/check/check.schema.json",
+            Some("clscope-top") => "tools/live/top.schema.json",
             Some("clscope-mix") => "tools/profile/mix.schema.json",
             Some("clscope-device") => "tools/models/device.schema.json",
             Some("clscope-explain") => "tools/models/explain.schema.json",

@@ -36,6 +36,7 @@ mod stat;
 mod switching;
 mod symbols;
 mod threads;
+mod top;
 mod transparency;
 mod views;
 mod ways_in;

@@ -24,6 +24,7 @@ mod report;
 mod roofline;
 mod sensord;
 mod stat;
+mod top;
 mod view;
 mod what_if;
 
@@ -44,6 +45,7 @@ use std::process::ExitCode;
   clscope report                              kernels, transfers and API calls of the newest trace
   clscope export perfetto                     timeline for Perfetto's viewer
   clscope diff before after                   what became slower or costs more joules
+  clscope top                                 what a running application does, as of now
   clscope explain                             why kernels take their time, what would help
   clscope doctor                              what works here, what does not, and how to fix it",
     after_help = "The recorder works without this command too: `clscope settings` lists its environment variables.",
@@ -86,6 +88,8 @@ enum Command {
     Roofline(Box<roofline::Args>),
     /// Predict time and joules of a kernel in other groups, sizes, clocks or on another device
     WhatIf(Box<what_if::Args>),
+    /// Watch a running application: kernels, joules, devices, watts, transfers as of now
+    Top(Box<top::Args>),
     /// Pause and resume recording in running processes
     Ctl(ctl::Args),
     /// Decode streams of GPU counters; list metric sets
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::WhatIf(args) => what_if::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Oa(args) => oa::run(&args).map(|()| ExitCode::SUCCESS),
         Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),

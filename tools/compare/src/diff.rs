@@ -1,6 +1,9 @@
 //! Owns the document of a difference: rows, what differs between the sides, and which rows break
 //! the limits that the user set. Times are nanoseconds, energies joules, changes ratios less one;
 //! what is not known is null.
+//!
+//! `tools/compare/diff.schema.json` describes it (JSON Schema, draft 2020-12); a test makes that of
+//! these types. Its version is raised when a field changes its meaning or goes.
 
 use crate::run::{Key, Run};
 use crate::verdict::{Change, Sample, Verdict, change};
@@ -16,6 +19,7 @@ const MINOR: f64 = 0.005;
 
 /// What is compared of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
     /// Mean time, ns.
@@ -30,6 +34,7 @@ pub enum Metric {
 
 /// A limit: the metric may rise by this share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Of what.
     pub metric: Metric,
@@ -39,6 +44,7 @@ pub struct Limit {
 
 /// A figure on both sides.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// `total`, `kernel`, `transfer` or `function`.
     pub section: &'static str,
@@ -64,6 +70,7 @@ pub struct Row {
 
 /// What differs between the sides besides figures.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// Of what: `devices`, `device timing`, ...
     pub what: String,
@@ -75,6 +82,7 @@ pub struct Difference {
 
 /// The whole document.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// [`SCHEMA`].
     pub schema: u32,

@@ -1,13 +1,60 @@
 //! The committed schema is what the types say, and documents keep to it. Refuses to look at figures.
 //! `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its meaning or goes.
 
+use clscope_compare::diff::{self, Diff, Difference, Limit, Metric};
 use clscope_compare::repeat::{Energy, Repeated, Row, SCHEMA, Spread};
 use clscope_profile::interval::Interval;
 use clscope_testing::schema;
 use std::path::{Path, PathBuf};
 
+use clscope_compare::verdict::{Change, Verdict};
+
 fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stat.schema.json")
+}
+
+fn diff_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("diff.schema.json")
+}
+
+#[test]
+fn the_committed_schema_of_differences_is_that_of_the_types() {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<Diff>();
+    made.insert("$id".to_owned(), format!("clscope-diff/{}", diff::SCHEMA).into());
+    schema::committed(&diff_path(), &made);
+}
+
+#[test]
+fn differences_keep_to_the_schema_and_changed_ones_do_not() {
+    let row = |change, verdict| diff::Row {
+        section: "kernel",
+        name: "k".into(),
+        of: "d".into(),
+        metric: Metric::Energy,
+        base: Some(1.0),
+        new: None,
+        change,
+        verdict,
+        why: Some("new".into()),
+        breaks: false,
+    };
+    let open = Change { value: 0.1, low: f64::NEG_INFINITY, high: f64::INFINITY };
+    let differences = Diff {
+        schema: diff::SCHEMA,
+        base: vec!["a".into()],
+        new: vec!["b".into()],
+        comparable: false,
+        differences: vec![Difference { what: "devices".into(), base: "x".into(), new: "y".into() }],
+        notes: vec!["note".into()],
+        limits: vec![Limit { metric: Metric::Time, rise: 0.05 }],
+        rows: vec![row(None, Verdict::NotJudged), row(Some(open), Verdict::Unclear)],
+    };
+    let mut document = serde_json::to_value(differences).unwrap();
+    let breaches = schema::breaches(&diff_path(), &document);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    document["rows"][0]["verdict"] = "perhaps".into();
+    assert!(!schema::breaches(&diff_path(), &document).is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clscope_profile::interval::Interval;
 use serde::Serialize;
 
 /// Version of this schema.
-pub const SCHEMA: &str = "clscope-top-1";
+pub const SCHEMA: &str = "clscope-top/1";
 
 /// A trace as of now. Rates are of the time since the reading before, null after the first one and
 /// once all processes ended.
@@ -40,6 +40,30 @@ pub struct Document {
     pub joules_absent: Option<String>,
     /// What could not be read, and why.
     pub problems: Vec<String>,
+}
+
+impl Document {
+    /// Of a trace that holds no process yet.
+    #[must_use]
+    pub fn waiting(trace: String) -> Self {
+        Self {
+            schema: SCHEMA,
+            trace,
+            duration_ns: None,
+            interval_ns: None,
+            processes: Vec::new(),
+            totals: Totals::default(),
+            host: Host::default(),
+            devices: Vec::new(),
+            kernels: Vec::new(),
+            transfers: Vec::new(),
+            functions: Vec::new(),
+            meters: Vec::new(),
+            joules_age_ns: None,
+            joules_absent: None,
+            problems: Vec::new(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, PartialEq)]

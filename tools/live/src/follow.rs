@@ -2,7 +2,7 @@
 //! reading before. Refuses to look at processes themselves: whether one runs, the caller says.
 
 use crate::document::{
-    Device, Document, Function, Host, InCall, Kernel, Meter, Process as ProcessRow, SCHEMA, Totals,
+    Device, Document, Function, Host, InCall, Kernel, Meter, Process as ProcessRow, Totals,
     Transfer,
 };
 use crate::error::LiveError;
@@ -153,21 +153,8 @@ impl Follower {
         let interval = self.before.as_ref().map(|b| self.now.at.saturating_sub(b.at));
         let interval = interval.filter(|ns| *ns > 0);
         let mut out = Document {
-            schema: SCHEMA,
-            trace: self.path.display().to_string(),
-            duration_ns: None,
             interval_ns: interval,
-            processes: Vec::new(),
-            totals: Totals::default(),
-            host: Host::default(),
-            devices: Vec::new(),
-            kernels: Vec::new(),
-            transfers: Vec::new(),
-            functions: Vec::new(),
-            meters: Vec::new(),
-            joules_age_ns: None,
-            joules_absent: None,
-            problems: Vec::new(),
+            ..Document::waiting(self.path.display().to_string())
         };
         let (mut begin, mut end) = (i64::MAX, i64::MIN);
         for ((_, stem), process) in &self.processes {

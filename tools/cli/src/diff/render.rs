@@ -4,6 +4,7 @@
 
 use clscope_compare::diff::{Diff, Metric, Row};
 use clscope_compare::verdict::Verdict;
+use clscope_io::text::{is_printable, line};
 use std::fmt::Write as _;
 
 const SECTIONS: [(&str, &str); 4] = [
@@ -115,8 +116,10 @@ fn head(diff: &Diff) -> Vec<String> {
 
 /// For a terminal.
 pub fn table(diff: &Diff, most: usize) -> String {
-    let mut out = head(diff).join("\n");
-    out.push('\n');
+    let mut out = String::new();
+    for text in head(diff) {
+        let _ = writeln!(out, "{}", line(&text));
+    }
     for (section, title) in SECTIONS {
         let (shown, left) = rows(diff, section, most);
         if shown.is_empty() {
@@ -128,7 +131,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
             .map(|r| {
                 let figures = [figure(r.metric, r.base), figure(r.metric, r.new)];
                 let [base, new] = figures;
-                [base, new, change(r), metric(r).to_owned(), name(r), verdict(r)]
+                let [name, verdict] = [name(r), verdict(r)].map(|text| line(&text).into_owned());
+                [base, new, change(r), metric(r).to_owned(), name, verdict]
             })
             .collect();
         let wide = |i: usize| cells.iter().map(|c| c[i].chars().count()).max().unwrap_or(0);
@@ -154,9 +158,8 @@ pub fn table(diff: &Diff, most: usize) -> String {
 /// Text in a cell of a Markdown table: no markup of an application's making.
 fn markdown_cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in line(text).chars() {
         match c {
-            c if c.is_control() => out.push(' '),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
@@ -205,7 +208,8 @@ pub fn markdown(diff: &Diff, most: usize) -> String {
     out
 }
 
-/// Text in HTML or XML, in an attribute too. Control characters are in neither.
+/// Text in HTML or XML, in an attribute too. What has no glyph is in neither: control characters,
+/// and those that turn the direction of what follows.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -215,8 +219,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\u{fffe}' | '\u{ffff}' => out.push(' '),
-            c if c.is_control() => out.push(' '),
+            c if !is_printable(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -295,4 +298,64 @@ pub fn junit(diff: &Diff) -> String {
     }
     out.push_str("</testsuite></testsuites>\n");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_compare::diff::{Difference, SCHEMA};
+
+    /// What an application may call a kernel, a device, an option and a directory.
+    const HOSTILE: &str = "k\u{202e}lenrek\u{2066}\u{1b}[2J\n\u{200b}\u{fffe}<b>'\"&|`x`";
+
+    fn differences() -> Diff {
+        let row = |verdict, breaks| Row {
+            section: "kernel",
+            name: HOSTILE.into(),
+            of: HOSTILE.into(),
+            metric: Metric::Time,
+            base: Some(1.0),
+            new: Some(2.0),
+            change: None,
+            verdict,
+            why: Some(HOSTILE.into()),
+            breaks,
+        };
+        Diff {
+            schema: SCHEMA,
+            base: vec![HOSTILE.into()],
+            new: vec![HOSTILE.into()],
+            comparable: true,
+            differences: vec![Difference {
+                what: HOSTILE.into(),
+                base: HOSTILE.into(),
+                new: HOSTILE.into(),
+            }],
+            notes: vec![HOSTILE.into()],
+            limits: Vec::new(),
+            rows: vec![
+                row(Verdict::More, true),
+                row(Verdict::NotJudged, false),
+                row(Verdict::Same, false),
+            ],
+        }
+    }
+
+    #[test]
+    fn names_turn_nothing_round_and_make_no_markup() {
+        let diff = differences();
+        for (form, text) in [
+            ("table", table(&diff, 9)),
+            ("markdown", markdown(&diff, 9)),
+            ("html", html(&diff, 9)),
+            ("junit", junit(&diff)),
+        ] {
+            let bad = text.chars().find(|c| *c != '\n' && *c != '\u{fffd}' && !is_printable(*c));
+            assert_eq!(bad, None, "{form}: {text}");
+            assert!(form == "table" || !text.contains("<b>"), "{form}: {text}");
+            assert!(text.contains("lenrek"), "{form} tells of it all the same");
+        }
+        let forged = table(&diff, 9).lines().filter(|l| l.starts_with('\u{200b}')).count();
+        assert_eq!(forged, 0, "no line is an application's");
+    }
 }

@@ -1,0 +1,342 @@
+//! Draws the screen of `clscope top`. Owns places and styles; refuses to decide what is shown.
+//! Without colour (`NO_COLOR`) bold and reverse are left.
+#![forbid(unsafe_code)]
+
+use super::state::{Choices, History, Rows, View, joules, rows, short};
+use crate::report::table::{bytes, percent, shorten, time};
+use clscope_io::text::line;
+use clscope_live::document::Document;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::Paragraph;
+use std::collections::VecDeque;
+
+/// The least that a table of figures can be read on.
+const LEAST: (u16, u16) = (40, 8);
+/// Lines of devices and of sensors at most.
+const MOST_LINES: usize = 3;
+
+const HELP: &str = "t e c n       sort by time, energy, count, name
+k a x p       kernels, API calls, transfers, processes
+/ Enter Esc   filter by name, done, none
+space         freeze the screen; reading goes on
+r             turn recording off and on
+w             write the report as a page
+arrows, Page  scroll
+q             leave; the application goes on";
+
+/// What a terminal can show.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub colour: bool,
+    /// Whether it shows characters beyond ASCII.
+    pub unicode: bool,
+}
+
+impl Look {
+    fn style(self, colour: Color, modifier: Modifier) -> Style {
+        let style = Style::new().add_modifier(modifier);
+        if self.colour { style.fg(colour) } else { style }
+    }
+}
+
+/// What is drawn.
+pub struct Picture<'p> {
+    pub document: &'p Document,
+    pub choices: &'p Choices,
+    pub history: &'p History,
+    pub look: Look,
+    /// What the last key did.
+    pub message: &'p str,
+}
+
+/// Bars, one a reading, of which the highest is full.
+fn sparkline(values: &VecDeque<f64>, most: Option<f64>, unicode: bool) -> String {
+    let levels: &[char] = if unicode {
+        &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
+    } else {
+        &['_', '.', ':', '-', '=', '+', '*', '#']
+    };
+    let newest = values.iter().skip(values.len().saturating_sub(20));
+    let most = most.or(newest.clone().copied().reduce(f64::max)).unwrap_or(0.0);
+    newest
+        .map(|v| {
+            let level = if most > 0.0 { v / most * (levels.len() - 1) as f64 } else { 0.0 };
+            levels[(level.round() as usize).min(levels.len() - 1)]
+        })
+        .collect()
+}
+
+/// The figures of the whole: first what is looked at, then devices, power, host.
+pub fn heading(document: &Document, past: Option<(&History, bool)>) -> Vec<String> {
+    let spark = |of: fn(&History) -> &VecDeque<f64>, most: Option<f64>| {
+        let drawn = past.map(|(h, unicode)| sparkline(of(h), most, unicode)).unwrap_or_default();
+        if drawn.is_empty() { drawn } else { format!("  {drawn}") }
+    };
+    let or_dash = |share: Option<f64>| percent(share);
+    let states: Vec<&str> = document.processes.iter().map(|p| p.state).collect();
+    let state = match states.iter().filter(|s| **s == "recording").count() {
+        _ if states.is_empty() => "waiting for the first OpenCL call".to_owned(),
+        0 if states.contains(&"paused") => "recording paused".to_owned(),
+        0 if states.contains(&"unknown") => "processes of another machine".to_owned(),
+        0 => "ended".to_owned(),
+        1 if states.len() == 1 => "recording".to_owned(),
+        n => format!("{n} of {} processes record", states.len()),
+    };
+    let totals = &document.totals;
+    let length =
+        document.duration_ns.map_or_else(String::new, |ns| format!("{}, ", time(ns as f64)));
+    let rate =
+        totals.bytes_per_second.map_or_else(String::new, |b| format!(" at {}/s", bytes(b as u64)));
+    let dropped = match totals.dropped {
+        0 => String::new(),
+        n => format!(", {n} records dropped"),
+    };
+    let mut out = vec![format!(
+        "clscope top of {}: {state}, {length}trace {}{rate}{dropped}",
+        line(&document.trace),
+        bytes(totals.bytes)
+    )];
+    for (nth, device) in document.devices.iter().take(MOST_LINES).enumerate() {
+        let mark = match device.busy_share {
+            Some(_) if device.busy_is_estimated => "~",
+            _ => "",
+        };
+        let past = if nth == 0 { spark(|h| &h.busy, Some(1.0)) } else { String::new() };
+        out.push(format!(
+            "device    busy {mark}{}{past}  {} in flight  {}",
+            or_dash(device.busy_share),
+            device.in_flight,
+            line(&device.name)
+        ));
+    }
+    for (nth, meter) in document.meters.iter().take(MOST_LINES).enumerate() {
+        let watts = meter.watts.map_or_else(|| "-".to_owned(), |w| format!("{}W", short(w)));
+        let sum = meter.joules.map_or_else(String::new, |j| format!("  {}", joules(j)));
+        let past = if nth == 0 { spark(|h| &h.watts, None) } else { String::new() };
+        out.push(format!(
+            "power     {watts}{past}{sum}  {} {}",
+            line(&meter.source),
+            line(&meter.name)
+        ));
+    }
+    let each = |n: Option<f64>| n.map_or_else(String::new, |n| format!(" at {}/s", short(n)));
+    out.push(format!(
+        "launches  {}{}{}  commands {}, {} timed",
+        totals.launches,
+        each(totals.launches_per_second),
+        spark(|h| &h.launches, None),
+        totals.commands,
+        totals.timed
+    ));
+    out.push(format!(
+        "host      {} calls{}  in OpenCL {}, waiting {}",
+        totals.calls,
+        each(totals.calls_per_second),
+        or_dash(document.host.opencl_share),
+        or_dash(document.host.blocked_share)
+    ));
+    if let Some(age) = document.joules_age_ns {
+        out.push(format!("joules    of kernels: {} old", time(age as f64)));
+    } else if let Some(why) =
+        document.joules_absent.as_deref().filter(|_| !document.meters.is_empty())
+    {
+        out.push(format!("joules    of kernels: {}", line(why)));
+    }
+    out.extend(document.problems.iter().take(2).map(|p| format!("warning   {}", line(p))));
+    out
+}
+
+/// Leaves figures out, from the right, until the table has room.
+fn fitting(mut rows: Rows, width: usize) -> Rows {
+    loop {
+        let last = rows.titles.len() - 1;
+        let widest = |i: usize| {
+            let cells = rows.rows.iter().map(|r| r[i].chars().count());
+            cells.chain([rows.titles[i].len()]).max().unwrap_or(0) + 2
+        };
+        let figures: usize = (0..last).map(widest).sum();
+        if last < 2 || figures + 18 <= width {
+            return rows;
+        }
+        rows.titles.remove(last - 1);
+        rows.rows.iter_mut().for_each(|row| drop(row.remove(last - 1)));
+    }
+}
+
+/// Draws the whole screen.
+pub fn draw(frame: &mut Frame<'_>, picture: &Picture<'_>) {
+    let area = frame.area();
+    let width = usize::from(area.width);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let text = format!(
+            "{}x{} is too small: {}x{} is needed; --once prints",
+            area.width, area.height, LEAST.0, LEAST.1
+        );
+        let lines: Vec<Line<'_>> = text
+            .as_bytes()
+            .chunks(width.max(1))
+            .map(|part| Line::from(String::from_utf8_lossy(part).into_owned()))
+            .collect();
+        frame.render_widget(Paragraph::new(Text::from(lines)), area);
+        return;
+    }
+    let Picture { document, choices, history, look, message } = *picture;
+    let bold = Modifier::BOLD;
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    // Figures of the whole take half of a low screen at most.
+    let heading = heading(document, Some((history, look.unicode)));
+    for (nth, text) in heading.iter().take(usize::from(area.height) / 2).enumerate() {
+        let style = match nth {
+            0 => look.style(Color::Cyan, bold),
+            _ if text.starts_with("warning") => look.style(Color::Yellow, bold),
+            _ => Style::new(),
+        };
+        lines.push(Line::styled(shorten(text, width), style));
+    }
+    lines.push(Line::default());
+    if choices.help {
+        lines.extend(HELP.lines().map(|l| Line::from(shorten(l, width))));
+    } else {
+        let table = fitting(rows(document, choices.view, &choices.filter), width);
+        let text = table.text().render(width);
+        let mut text = text.lines().map(str::to_owned);
+        let room = usize::from(area.height).saturating_sub(lines.len() + 2);
+        let titles = text.next().unwrap_or_default();
+        lines.push(Line::styled(titles, look.style(Color::Reset, bold | Modifier::REVERSED)));
+        let scroll = choices.scroll.min(table.rows.len().saturating_sub(1));
+        if table.rows.is_empty() {
+            lines.push(Line::from(match choices.filter.is_empty() {
+                true => "  nothing yet",
+                false => "  no name contains the filter",
+            }));
+        }
+        lines.extend(text.skip(scroll).take(room).map(Line::from));
+    }
+    let body = Rect { height: area.height - 1, ..area };
+    frame.render_widget(Paragraph::new(Text::from(lines)), body);
+    let status = if choices.typing {
+        format!("filter: {}_", line(&choices.filter))
+    } else if !message.is_empty() {
+        line(message).into_owned()
+    } else {
+        let frozen = if choices.frozen { "FROZEN  " } else { "" };
+        let filter = match choices.filter.is_empty() {
+            true => String::new(),
+            false => format!("filter {}  ", line(&choices.filter)),
+        };
+        let view = match choices.view {
+            View::Kernels => "kernels",
+            View::Calls => "API calls",
+            View::Transfers => "transfers",
+            View::Processes => "processes",
+        };
+        format!(
+            "{frozen}{filter}{view}  [t e c n] sort  [k a x p] tables  [/] filter  [space] freeze  [r] record  [w] report  [?] help  [q] leave"
+        )
+    };
+    let place = Rect { y: area.y + area.height - 1, height: 1, ..area };
+    let status = Line::styled(shorten(&status, width), look.style(Color::Cyan, Modifier::empty()));
+    frame.render_widget(Paragraph::new(status), place);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::Sort;
+    use clscope_live::follow::Follower;
+    use clscope_testing::golden;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use std::path::{Path, PathBuf};
+
+    fn path(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    }
+
+    /// The committed trace, with names and figures that a screen must stand.
+    fn document() -> Document {
+        let samples = path("../trace/tests/samples/v1.2");
+        let mut out = Follower::open(&samples, Vec::new()).unwrap().poll(&|_| "recording").unwrap();
+        out.trace = "run\u{1b}[2J.clscope".into();
+        let kernel = out.kernels[0].clone();
+        for (name, launches) in [("evil\u{1b}]0;x\u{7}\u{202e}kernel", 7), ("日本\nline", 9)] {
+            out.kernels.push(clscope_live::document::Kernel {
+                name: name.into(),
+                launches,
+                launches_per_second: Some(48_123.4),
+                joules_per_launch: Some(clscope_profile::interval::Interval::estimated(
+                    0.0213, 0.02, 0.022,
+                )),
+                ..kernel.clone()
+            });
+        }
+        out.kernels.push(clscope_live::document::Kernel { name: "k".repeat(1 << 20), ..kernel });
+        out
+    }
+
+    fn drawn(width: u16, height: u16, choices: &Choices, look: Look) -> (String, bool) {
+        let document = document();
+        let mut history = History::default();
+        history.launches.extend([0.0, 5.0, 10.0, 10.0]);
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let picture =
+            Picture { document: &document, choices, history: &history, look, message: "" };
+        terminal.draw(|frame| draw(frame, &picture)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let coloured = buffer.content().iter().any(|c| c.fg != Color::Reset);
+        let rows = buffer.content().chunks(usize::from(width.max(1)));
+        let text = rows.map(|row| {
+            let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+            format!("{}\n", line.trim_end())
+        });
+        (text.collect(), coloured)
+    }
+
+    const PLAIN: Look = Look { colour: false, unicode: false };
+
+    #[test]
+    fn golden_screens_of_several_sizes() {
+        let mut all = String::new();
+        let mut calls = Choices::new(Sort::Time);
+        calls.view = View::Calls;
+        for (size, choices) in [
+            ((80, 24), Choices::new(Sort::Time)),
+            ((120, 20), Choices::new(Sort::Count)),
+            ((50, 12), calls),
+            ((30, 4), Choices::new(Sort::Time)),
+        ] {
+            let (text, coloured) = drawn(size.0, size.1, &choices, PLAIN);
+            assert!(!coloured, "NO_COLOR");
+            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+            assert!(!text.contains('\u{202e}'));
+            all.push_str(&format!("{} x {}\n{text}\n", size.0, size.1));
+        }
+        golden::golden(&path("tests/goldens/top.txt"), &all);
+    }
+
+    #[test]
+    fn every_size_and_view_is_drawn() {
+        for (width, height) in [(1, 1), (3, 2), (39, 24), (40, 8), (41, 9), (200, 60), (0, 0)] {
+            for view in [View::Kernels, View::Calls, View::Transfers, View::Processes] {
+                let choices = Choices {
+                    view,
+                    filter: "\u{1b}".into(),
+                    typing: width % 2 == 0,
+                    help: height % 2 == 0,
+                    frozen: true,
+                    scroll: usize::MAX,
+                    ..Choices::new(Sort::Energy)
+                };
+                let look = Look { colour: true, unicode: true };
+                let (text, _) = drawn(width, height, &choices, look);
+                assert_eq!(text.lines().count(), usize::from(height));
+            }
+        }
+        let (text, coloured) =
+            drawn(80, 24, &Choices::new(Sort::Time), Look { colour: true, unicode: true });
+        assert!(coloured && text.contains('▅') && text.contains('█'), "{text}");
+    }
+}

@@ -1,0 +1,70 @@
+//! `clscope top --once`: what is known, as tables or JSON. Refuses to draw a screen.
+#![forbid(unsafe_code)]
+
+use super::state::{View, rows, sorted};
+use super::target::Target;
+use super::{Args, Format, draw};
+use crate::output;
+use anyhow::{Context, Result};
+use clscope_io::text::Page;
+use clscope_live::document::Document;
+use clscope_live::joules::Joules;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Prints what is known, after an interval that rates are of where a process runs.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn once(target: &mut Target, args: &Args) -> Result<()> {
+    target.wait()?;
+    let mut follower = target.follower()?.context("there is no trace to read")?;
+    let state = |stem: &str| target.state(stem);
+    let mut document = follower.poll(&state)?;
+    if document.processes.iter().any(|p| p.state == "recording") {
+        std::thread::sleep(args.interval);
+        document = follower.poll(&state)?;
+    }
+    if !document.meters.is_empty() {
+        let begin = Instant::now();
+        Joules::of(&target.path)?.enter(&mut document, Duration::ZERO);
+        let age = document.joules_age_ns.map(|_| begin.elapsed().as_nanos() as u64);
+        document.joules_age_ns = age;
+    }
+    sorted(&mut document, args.sort);
+    match args.format {
+        Format::Json => {
+            let mut out = output::json();
+            serde_json::to_writer_pretty(&mut out, &document)?;
+            writeln!(out)?;
+            Ok(out.flush()?)
+        }
+        Format::Table => {
+            let mut out = output::screen();
+            out.write_all(text(&document).as_bytes())?;
+            Ok(out.flush()?)
+        }
+    }
+}
+
+/// The tables.
+fn text(document: &Document) -> String {
+    let width = terminal_size::terminal_size().map_or(100, |(w, _)| usize::from(w.0));
+    let mut page = Page::default();
+    for line in draw::heading(document, None) {
+        page.push_str(&format!("{line}\n"));
+    }
+    for (title, view) in [
+        ("Kernels", View::Kernels),
+        ("Transfers", View::Transfers),
+        ("API calls", View::Calls),
+        ("Processes", View::Processes),
+    ] {
+        let table = rows(document, view, "");
+        if !table.rows.is_empty() {
+            page.push_str(&format!("\n{title}\n"));
+            page.push_str(&table.text().render(width));
+        }
+    }
+    page.into_string()
+}

@@ -1,0 +1,232 @@
+//! The screen of `clscope top`: reads the trace, keys, and draws, until somebody leaves. Owns the
+//! terminal's state, which it gives back however it ends; refuses to compute figures.
+#![forbid(unsafe_code)]
+
+use super::Args;
+use super::draw::{Look, Picture, draw};
+use super::joules::Asked;
+use super::state::{Action, Choices, History, sorted};
+use super::target::Target;
+use anyhow::{Context, Result};
+use clscope_capture::control::ControlCommand;
+use clscope_capture::system::interrupt_flag;
+use clscope_live::document::Document;
+use clscope_live::follow::Follower;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How soon a signal and a page that was written are noticed.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Draws until the person leaves.
+///
+/// # Errors
+/// If the trace or the terminal fails. The terminal is as it was before.
+pub fn show(target: &mut Target, args: &Args) -> Result<()> {
+    let ended = interrupt_flag().context("cannot take note of signals")?;
+    // Errors of a wrong name are told before the screen is taken.
+    let follower = target.follower()?;
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+    let result = Screen::new(args).run(&mut terminal, target, follower, ended);
+    ratatui::try_restore().context("cannot give the terminal back")?;
+    result
+}
+
+fn look() -> Look {
+    // https://no-color.org: set to anything but nothing.
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
+        .unwrap_or_default();
+    let locale = locale.to_string_lossy().to_lowercase();
+    Look { colour, unicode: locale.contains("utf-8") || locale.contains("utf8") }
+}
+
+struct Screen {
+    interval: Duration,
+    choices: Choices,
+    history: History,
+    /// The newest document, and the one shown, which differ on a frozen screen.
+    newest: Option<Document>,
+    frozen: Option<Document>,
+    asked: Option<Asked>,
+    message: String,
+    writing: Option<(Child, String)>,
+    /// Something changed since the screen was drawn.
+    changed: bool,
+}
+
+impl Screen {
+    fn new(args: &Args) -> Self {
+        Self {
+            interval: args.interval,
+            choices: Choices::new(args.sort),
+            history: History::default(),
+            newest: None,
+            frozen: None,
+            asked: None,
+            message: String::new(),
+            writing: None,
+            changed: true,
+        }
+    }
+
+    fn run(
+        mut self,
+        terminal: &mut DefaultTerminal,
+        target: &mut Target,
+        mut follower: Option<Follower>,
+        ended: &AtomicBool,
+    ) -> Result<()> {
+        let mut next = Instant::now();
+        loop {
+            if Instant::now() >= next {
+                next = Instant::now() + self.interval;
+                if follower.is_none() {
+                    follower = target.follower()?;
+                }
+                if let Some(follower) = &mut follower {
+                    self.read(follower, target)?;
+                }
+            }
+            self.written()?;
+            if std::mem::take(&mut self.changed) {
+                self.draw(terminal, target)?;
+            }
+            let wait = next.saturating_duration_since(Instant::now()).min(LOOK);
+            if event::poll(wait).context("cannot read keys")?
+                && self.take(event::read().context("cannot read keys")?, target) == Action::Leave
+            {
+                return Ok(());
+            }
+            if ended.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<()> {
+        let mut document = follower.poll(&|stem| target.state(stem))?;
+        if self.asked.is_none() && !document.meters.is_empty() {
+            self.asked = Some(Asked::of(&target.path).context("cannot start a thread")?);
+        }
+        if let Some(asked) = &mut self.asked {
+            asked.enter(&mut document);
+        }
+        self.history.add(&document);
+        self.newest = Some(document);
+        self.changed = true;
+        Ok(())
+    }
+
+    fn draw(&mut self, terminal: &mut DefaultTerminal, target: &Target) -> Result<()> {
+        if self.choices.frozen && self.frozen.is_none() {
+            self.frozen.clone_from(&self.newest);
+        } else if !self.choices.frozen {
+            self.frozen = None;
+        }
+        let waiting;
+        let document = match self.frozen.as_mut().or(self.newest.as_mut()) {
+            Some(document) => {
+                sorted(document, self.choices.sort);
+                &*document
+            }
+            None => {
+                waiting = Document::waiting(target.path.display().to_string());
+                &waiting
+            }
+        };
+        let picture = Picture {
+            document,
+            choices: &self.choices,
+            history: &self.history,
+            look: look(),
+            message: &self.message,
+        };
+        terminal.draw(|frame| draw(frame, &picture)).context("cannot draw")?;
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event, target: &Target) -> Action {
+        // Also a terminal of another size is drawn on anew.
+        self.changed = true;
+        let Event::Key(key) = event else { return Action::Nothing };
+        if key.kind == KeyEventKind::Release {
+            return Action::Nothing;
+        }
+        self.message.clear();
+        let action = self.choices.key(key);
+        match action {
+            Action::Record => self.message = self.record(target),
+            Action::Write => self.write(&target.path),
+            Action::Nothing | Action::Leave => {}
+        }
+        action
+    }
+
+    /// Turns recording off where a process records, else on.
+    fn record(&self, target: &Target) -> String {
+        let records = self.newest.iter().flat_map(|d| &d.processes).any(|p| p.state == "recording");
+        let (command, word) = match records {
+            true => (ControlCommand::Stop, "paused"),
+            false => (ControlCommand::Start, "resumed"),
+        };
+        match target.record(command) {
+            Ok(0) => "no process runs: there is nothing to record".to_owned(),
+            Ok(n) => format!(
+                "recording {word} in {}",
+                crate::output::count(n as u64, "process", "processes")
+            ),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    /// Begins to write the report's page, by another process: a large trace takes a while.
+    fn write(&mut self, trace: &Path) {
+        if self.writing.is_some() {
+            return;
+        }
+        let mut name = OsString::from(trace.file_stem().unwrap_or_default());
+        name.push(".html");
+        let started = crate::own_path().and_then(|own| {
+            let mut report = Command::new(own);
+            report.arg("report").arg(trace).args(["--format", "html", "-o"]).arg(&name);
+            report.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+            report.spawn().context("cannot start `clscope report`")
+        });
+        let name = name.to_string_lossy().into_owned();
+        match started {
+            Ok(child) => {
+                self.message = format!("writing {name}");
+                self.writing = Some((child, name));
+            }
+            Err(error) => self.message = format!("{error:#}"),
+        }
+    }
+
+    fn written(&mut self) -> Result<()> {
+        let Some((child, _)) = &mut self.writing else { return Ok(()) };
+        if child.try_wait().context("cannot ask for `clscope report`")?.is_none() {
+            return Ok(());
+        }
+        self.changed = true;
+        if let Some((child, name)) = self.writing.take() {
+            let output =
+                child.wait_with_output().context("cannot read what `clscope report` said")?;
+            self.message = match output.status.success() {
+                true => format!("wrote {name}"),
+                false => format!(
+                    "{name} was not written: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                ),
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! What the screen of `clscope top` shows and what its keys do. Owns choices and rows of text;
+//! refuses to draw and to read.
+#![forbid(unsafe_code)]
+
+use super::Sort;
+use crate::report::table::{Table, bytes, percent, time, time_or_dash};
+use clscope_io::text::line;
+use clscope_live::document::Document;
+use clscope_profile::interval::Interval;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::collections::VecDeque;
+
+/// Readings that sparklines go back.
+const HISTORY: usize = 60;
+
+/// Which table is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    Kernels,
+    Calls,
+    Transfers,
+    Processes,
+}
+
+/// What a key asks of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Nothing,
+    Leave,
+    /// Turn recording off where it is on, and on where it is off.
+    Record,
+    /// Write the report.
+    Write,
+}
+
+/// Figures of the last readings, for sparklines.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    pub busy: VecDeque<f64>,
+    pub watts: VecDeque<f64>,
+    pub launches: VecDeque<f64>,
+}
+
+impl History {
+    /// Adds a reading.
+    pub fn add(&mut self, document: &Document) {
+        let busy = document.devices.iter().filter_map(|d| d.busy_share).reduce(f64::max);
+        let watts = document.meters.iter().filter_map(|m| m.watts).reduce(f64::max);
+        for (past, now) in [
+            (&mut self.busy, busy),
+            (&mut self.watts, watts),
+            (&mut self.launches, document.totals.launches_per_second),
+        ] {
+            past.extend(now);
+            if past.len() > HISTORY {
+                past.pop_front();
+            }
+        }
+    }
+}
+
+/// Choices of the person in front of the screen.
+#[derive(Debug, Clone)]
+pub struct Choices {
+    pub sort: Sort,
+    pub view: View,
+    pub filter: String,
+    /// Keys go into the filter.
+    pub typing: bool,
+    /// The screen stands still; reading goes on.
+    pub frozen: bool,
+    pub help: bool,
+    pub scroll: usize,
+}
+
+impl Choices {
+    /// With nothing chosen but an order.
+    pub fn new(sort: Sort) -> Self {
+        Self {
+            sort,
+            view: View::Kernels,
+            filter: String::new(),
+            typing: false,
+            frozen: false,
+            help: false,
+            scroll: 0,
+        }
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) -> Action {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return Action::Leave;
+        }
+        if self.typing {
+            match key.code {
+                KeyCode::Enter => self.typing = false,
+                KeyCode::Esc => (self.typing, self.filter) = (false, String::new()),
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(c) if self.filter.len() < 256 => self.filter.push(c),
+                _ => {}
+            }
+            self.scroll = 0;
+            return Action::Nothing;
+        }
+        let mut view = |view| (self.view, self.scroll) = (view, 0);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Action::Leave,
+            KeyCode::Char('r') => return Action::Record,
+            KeyCode::Char('w') => return Action::Write,
+            KeyCode::Char('t') => self.sort = Sort::Time,
+            KeyCode::Char('e') => self.sort = Sort::Energy,
+            KeyCode::Char('c') => self.sort = Sort::Count,
+            KeyCode::Char('n') => self.sort = Sort::Name,
+            KeyCode::Char('k') => view(View::Kernels),
+            KeyCode::Char('a') => view(View::Calls),
+            KeyCode::Char('x') => view(View::Transfers),
+            KeyCode::Char('p') => view(View::Processes),
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char(' ') => self.frozen = !self.frozen,
+            KeyCode::Char('?') | KeyCode::Char('h') => self.help = !self.help,
+            KeyCode::Down => self.scroll = self.scroll.saturating_add(1),
+            KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(10),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::Home => self.scroll = 0,
+            _ => {}
+        }
+        Action::Nothing
+    }
+}
+
+/// Puts kernels, transfers and calls in an order.
+pub fn sorted(document: &mut Document, by: Sort) {
+    let value = |interval: &Option<Interval>| interval.map_or(f64::NEG_INFINITY, |i| i.value);
+    let (kernels, calls) = (&mut document.kernels, &mut document.functions);
+    match by {
+        Sort::Time => {
+            kernels.sort_by(|a, b| value(&b.total_ns).total_cmp(&value(&a.total_ns)));
+            calls.sort_by_key(|f| std::cmp::Reverse(f.total_ns));
+        }
+        Sort::Energy => kernels.sort_by(|a, b| value(&b.joules).total_cmp(&value(&a.joules))),
+        Sort::Count => {
+            kernels.sort_by_key(|k| std::cmp::Reverse(k.launches));
+            calls.sort_by_key(|f| std::cmp::Reverse(f.calls));
+        }
+        Sort::Name => {
+            kernels.sort_by(|a, b| a.name.cmp(&b.name));
+            calls.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+    }
+}
+
+/// A table as text; the last column is text, all others are figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    pub titles: Vec<&'static str>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// As the tables of the report.
+    pub fn text(&self) -> Table {
+        let mut table = Table::new(&self.titles);
+        self.rows.iter().for_each(|row| table.row(row.clone()));
+        table
+    }
+}
+
+fn rate(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| "-".to_owned(), short)
+}
+
+/// A count with a unit, three significant digits.
+pub fn short(value: f64) -> String {
+    let (value, unit) = match value {
+        v if v < 999.5 => (v, ""),
+        v if v < 999.5e3 => (v / 1e3, "k"),
+        v if v < 999.5e6 => (v / 1e6, "M"),
+        v => (v / 1e9, "G"),
+    };
+    match value {
+        v if unit.is_empty() && v.fract() == 0.0 => format!("{v:.0}"),
+        v if v < 9.995 => format!("{v:.2}{unit}"),
+        v if v < 99.95 => format!("{v:.1}{unit}"),
+        v => format!("{v:.0}{unit}"),
+    }
+}
+
+/// Joules with a unit, three significant digits.
+pub fn joules(value: f64) -> String {
+    match value.abs() {
+        v if v >= 999.5 || v == 0.0 => format!("{}J", short(value)),
+        v if v >= 0.9995 => format!("{}J", short(value)),
+        v if v >= 0.9995e-3 => format!("{}mJ", short(value * 1e3)),
+        _ => format!("{}uJ", short(value * 1e6)),
+    }
+}
+
+fn estimated(interval: Option<Interval>, show: impl Fn(f64) -> String) -> String {
+    match interval {
+        Some(i) => format!("{}{}", if i.estimated { "~" } else { "" }, show(i.value)),
+        None => "-".to_owned(),
+    }
+}
+
+/// The rows of a view whose names contain the filter, in whatever case.
+pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
+    let filter = filter.to_lowercase();
+    let wanted = |name: &str| filter.is_empty() || name.to_lowercase().contains(&filter);
+    // What is escaped is what is measured and drawn.
+    let shown = |name: &str| line(name).into_owned();
+    let (titles, rows): (Vec<&'static str>, Vec<Vec<String>>) = match view {
+        View::Kernels => (
+            vec!["share", "time", "launches", "launch/s", "mean", "p95", "J/launch", "W", "kernel"],
+            document
+                .kernels
+                .iter()
+                .filter(|k| wanted(&k.name))
+                .map(|k| {
+                    vec![
+                        percent(k.share),
+                        estimated(k.total_ns, time),
+                        k.launches.to_string(),
+                        rate(k.launches_per_second),
+                        time_or_dash(k.mean_ns),
+                        time_or_dash(k.p95_ns),
+                        estimated(k.joules_per_launch.map(measured), joules),
+                        estimated(k.watts.map(measured), short),
+                        shown(&k.name),
+                    ]
+                })
+                .collect(),
+        ),
+        View::Calls => (
+            vec!["time", "calls", "call/s", "of a thread", "errors", "function"],
+            document
+                .functions
+                .iter()
+                .filter(|f| wanted(&f.name))
+                .map(|f| {
+                    vec![
+                        time_or_dash(f.total_ns.map(|ns| ns as f64)),
+                        f.calls.to_string(),
+                        rate(f.calls_per_second),
+                        percent(f.time_share),
+                        f.errors.to_string(),
+                        shown(&f.name),
+                    ]
+                })
+                .collect(),
+        ),
+        View::Transfers => (
+            vec!["time", "count", "bytes", "bytes/s", "direction", "command"],
+            document
+                .transfers
+                .iter()
+                .filter(|t| wanted(&t.kind))
+                .map(|t| {
+                    let rate = t.bytes_per_second.map(|b| bytes(b as u64));
+                    vec![
+                        estimated(t.total_ns, time),
+                        t.count.to_string(),
+                        bytes(t.bytes),
+                        rate.unwrap_or_else(|| "-".to_owned()),
+                        t.direction.as_deref().map_or_else(|| "-".to_owned(), shown),
+                        shown(&t.kind),
+                    ]
+                })
+                .collect(),
+        ),
+        View::Processes => (
+            vec!["pid", "state", "in", "since", "command"],
+            document
+                .processes
+                .iter()
+                .map(|p| {
+                    let call = p.in_calls.iter().max_by_key(|c| c.ns);
+                    let command = match p.arguments.is_empty() {
+                        true => p.executable.clone(),
+                        false => p.arguments.join(" "),
+                    };
+                    vec![
+                        p.pid.to_string(),
+                        p.state.to_owned(),
+                        call.map_or_else(|| "-".to_owned(), |c| shown(&c.function)),
+                        time_or_dash(call.and_then(|c| c.ns).map(|ns| ns as f64)),
+                        shown(&command),
+                    ]
+                })
+                .filter(|row| row.last().is_some_and(|command| wanted(command)))
+                .collect(),
+        ),
+    };
+    Rows { titles, rows }
+}
+
+/// Joules are fitted: `~` would stand before all of them.
+fn measured(of: Interval) -> Interval {
+    Interval { estimated: false, ..of }
+}

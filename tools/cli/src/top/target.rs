@@ -1,0 +1,176 @@
+//! What `clscope top` looks at: a trace directory, of all its processes or of one, and the
+//! application where it was started here. Refuses to read records.
+#![forbid(unsafe_code)]
+
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use clscope_capture::control::{self, ControlCommand, State};
+use clscope_live::error::LiveError;
+use clscope_live::follow::Follower;
+use clscope_profile::trace_files::newest;
+use clscope_trace::directory::{as_recorded, with_ending};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// What is looked at.
+#[derive(Debug)]
+pub struct Target {
+    /// The trace directory.
+    pub path: PathBuf,
+    /// Stems of the only processes that are looked at; all where empty.
+    only: Vec<String>,
+    app: Option<App>,
+}
+
+/// An application that was started here, below `clscope record`.
+#[derive(Debug)]
+struct App {
+    record: Child,
+    /// What it prints while the screen has the terminal.
+    printed: Option<std::fs::File>,
+}
+
+impl Target {
+    /// A trace by its name, a process by its id, or the newest trace here.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(named: Option<&Path>) -> Result<Self> {
+        let Some(named) = named else {
+            return Ok(Self { path: newest(Path::new("."))?, only: Vec::new(), app: None });
+        };
+        let path = as_recorded(named.to_owned());
+        let pid = path.to_str().and_then(|t| t.parse::<u32>().ok()).filter(|_| !path.exists());
+        let Some(pid) = pid else { return Ok(Self { path, only: Vec::new(), app: None }) };
+        let rings = control::rings_of(pid)?;
+        // Of several recordings, the newest.
+        let ring = rings.iter().max_by_key(|r| r.metadata().and_then(|m| m.modified()).ok());
+        let path = ring.and_then(|ring| ring.parent()).context("a ring file lies nowhere")?;
+        let stems = rings.iter().filter(|r| r.parent() == Some(path)).filter_map(|r| r.file_stem());
+        let only = stems.map(|s| s.to_string_lossy().into_owned()).collect();
+        Ok(Self { path: path.to_owned(), only, app: None })
+    }
+
+    /// Starts an application below `clscope record`. What it prints is kept until the screen has
+    /// gone; without one it goes to stderr.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(app: &[OsString], output: Option<&OsStr>, once: bool) -> Result<Self> {
+        let name = match output {
+            Some(name) if name.to_string_lossy().contains('%') => bail!(
+                "-o {}: placeholders (%h, %p, %q) are for `clscope record`; name the trace plainly",
+                name.display()
+            ),
+            Some(name) => PathBuf::from(name),
+            None => {
+                let program = app.first().map(Path::new).and_then(Path::file_name);
+                let mut name = program.unwrap_or(OsStr::new("app")).to_owned();
+                name.push(format!("-top-{}", std::process::id()));
+                PathBuf::from(name)
+            }
+        };
+        let path = with_ending(&name);
+        let mut record = Command::new(crate::own_path()?);
+        record.arg("record").arg("--output").arg(&path).arg("--").args(app);
+        let mut printed = None;
+        if once {
+            record.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+        } else {
+            let file = tempfile::tempfile()
+                .context("cannot make a file for what the application prints")?;
+            record.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file.try_clone()?);
+            printed = Some(file);
+        }
+        let record = record.spawn().context("cannot start `clscope record`")?;
+        Ok(Self { path, only: Vec::new(), app: Some(App { record, printed }) })
+    }
+
+    /// The trace, once it holds a process.
+    ///
+    /// # Errors
+    /// If it will never hold one.
+    pub fn follower(&mut self) -> Result<Option<Follower>> {
+        let waits = self.is_running()?;
+        match Follower::open(&self.path, self.only.clone()) {
+            Ok(follower) => Ok(Some(follower)),
+            Err(LiveError::Empty { .. } | LiveError::List { .. }) if waits => Ok(None),
+            Err(error) if self.app.is_some() => Err(error).context(
+                "the application made no OpenCL call, or the recorder was not loaded; see `clscope doctor`",
+            ),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether an application that was started here still runs.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        match &mut self.app {
+            Some(app) => {
+                Ok(app.record.try_wait().context("cannot ask for the application")?.is_none())
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Waits for an application that was started here.
+    ///
+    /// # Errors
+    /// If the system does not say how it ended.
+    pub fn wait(&mut self) -> Result<()> {
+        if let Some(app) = &mut self.app {
+            app.record.wait().context("cannot wait for the application")?;
+        }
+        Ok(())
+    }
+
+    /// How the process of a stem stands.
+    pub fn state(&self, stem: &str) -> &'static str {
+        let ring = self.path.join(format!("{stem}.ring"));
+        control::apply(&ring, ControlCommand::Status).map_or("unknown", State::name)
+    }
+
+    /// Turns recording on or off in the processes that are looked at, and returns how many run.
+    ///
+    /// # Errors
+    /// If their files cannot be written to.
+    pub fn record(&self, command: ControlCommand) -> Result<usize> {
+        if self.only.is_empty() {
+            control::tell_later_ones(&self.path, command)?;
+        }
+        let mut alive = 0;
+        for ring in control::rings_in(&self.path)? {
+            let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned());
+            if self.only.is_empty() || stem.is_some_and(|stem| self.only.contains(&stem)) {
+                alive += usize::from(control::apply(&ring, command)? != State::Ended);
+            }
+        }
+        Ok(alive)
+    }
+
+    /// Waits for the application that was started here, prints what it printed, and gives its exit
+    /// code.
+    ///
+    /// # Errors
+    /// If the system does not say how it ended.
+    pub fn end(mut self) -> Result<ExitCode> {
+        if self.is_running()? {
+            say("the application still runs: Ctrl-C ends it");
+        }
+        let Some(mut app) = self.app else { return Ok(ExitCode::SUCCESS) };
+        let status = app.record.wait().context("cannot wait for the application")?;
+        if let Some(mut printed) = app.printed {
+            use std::io::Seek;
+            printed.rewind().context("cannot read what the application printed")?;
+            std::io::copy(&mut printed, &mut std::io::stdout().lock())
+                .context("cannot show what the application printed")?;
+        }
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+        Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+    }
+}
