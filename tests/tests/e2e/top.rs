@@ -187,7 +187,7 @@ fn keys_act_and_the_terminal_is_given_back() {
             "see too",
             "size 120x40",
             "type ?",
-            "see turn recording",
+            "see arrows,",
             "type ?",
             "type w",
             "see wrote t.html",
