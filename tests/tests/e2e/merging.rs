@@ -60,7 +60,7 @@ fn merged_traces_hold_what_the_parts_held() {
 
 /// Rewrites a process's definitions as if another machine, started at another time, had recorded
 /// it: its ticks and raw clock stand elsewhere, its wall clock is right.
-fn move_to_another_host(trace: &Path, raw_shift: u64) {
+pub fn move_to_another_host(trace: &Path, raw_shift: u64) {
     for entry in std::fs::read_dir(trace).unwrap() {
         let path = entry.unwrap().path();
         if !path.is_file() || path.extension().is_none_or(|e| e == "json") {

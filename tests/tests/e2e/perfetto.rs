@@ -279,3 +279,63 @@ fn joules_are_found_again() {
     }
     assert!(answers[2].iter().any(|c| number(&c["n"]) > 1), "{:?}", answers[2]);
 }
+
+#[test]
+fn each_host_is_a_machine_on_one_timeline() {
+    let Some(processor) = processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let mut pids = Vec::new();
+    for name in ["first", "second"] {
+        stage.app(Mode::Record, name, "threads short 20").run().success();
+        pids.push(Recorded::read(&[&stage.trace(name)]).only().definitions.process.pid);
+    }
+    super::merging::move_to_another_host(&stage.trace("second"), 86_400_000_000_000);
+    let both = Recorded::read(&[&stage.trace("first"), &stage.trace("second")]);
+    let command = ["export", "perfetto", "first.clscope", "second.clscope", "-o", "b.pftrace"];
+    stage.clscope(command).run().success();
+    let answers = ask(
+        &processor,
+        &stage.join("b.pftrace"),
+        &[
+            WARNINGS,
+            SPANS,
+            "select pid, machine_id machine from process where name is not null order by machine",
+            "select t.machine_id machine, count(*) n from gpu_slice g join track t on g.track_id = t.id group by 1 order by 1",
+            "select machine_id machine, count(*) n from gpu group by 1 order by 1",
+            "select machine_id machine, ts, clock_value value from clock_snapshot where clock_name = 'REALTIME' order by ts",
+            SUBMITTED,
+        ],
+    );
+    assert!(answers[0].is_empty(), "imported with warnings: {:?}", answers[0]);
+    let mut want: Vec<(i64, i64)> = Vec::new();
+    let mut of_host = Vec::new();
+    for process in &both.processes {
+        let before = want.len();
+        want.extend(process.commands.iter().filter_map(|c| match c.end_state {
+            End::Timed { start, end, .. } => Some((start, end - start)),
+            _ => None,
+        }));
+        of_host.push((want.len() - before) as i64);
+    }
+    want.sort_unstable();
+    let found: Vec<_> = answers[1].iter().map(|s| (number(&s["ts"]), number(&s["dur"]))).collect();
+    assert_eq!(found, want, "all on the first host's timeline");
+    let column = |rows: &[Value], name: &str| -> Vec<i64> {
+        rows.iter().map(|r| number(&r[name])).collect()
+    };
+    assert_eq!(column(&answers[2], "machine"), [0, 1]);
+    assert_eq!(column(&answers[2], "pid"), pids.iter().map(|p| i64::from(*p)).collect::<Vec<_>>());
+    assert_eq!((column(&answers[3], "machine"), column(&answers[3], "n")), (vec![0, 1], of_host));
+    assert_eq!(
+        (column(&answers[4], "machine"), column(&answers[4], "n")),
+        (vec![0, 1], vec![1, 1])
+    );
+    assert_eq!(answers[6].len(), want.len(), "an arrow from each enqueue to its command");
+    // Wall clocks agree, so that wall time less timeline is the same on both.
+    let offsets: Vec<i64> =
+        answers[5].iter().map(|r| number(&r["value"]) - number(&r["ts"])).collect();
+    let machines: BTreeSet<i64> = column(&answers[5], "machine").into_iter().collect();
+    assert_eq!(machines, BTreeSet::from([0, 1]));
+    let (least, most) = (offsets.iter().min().unwrap(), offsets.iter().max().unwrap());
+    assert!(most - least < 10_000_000, "{offsets:?}");
+}

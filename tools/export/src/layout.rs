@@ -18,14 +18,16 @@ pub const FIRST_MADE_UP: u32 = (1 << 22) + 1;
 const QUEUES: u32 = 1 << 20;
 
 /// Ids of the processes of a trace: their own where those are unique, else numbers above any real
-/// id.
-pub fn process_ids(trace: &Trace<'_>) -> Vec<u32> {
+/// id. `by_host`: they need only be unique on their host.
+pub fn process_ids(trace: &Trace<'_>, by_host: bool) -> Vec<u32> {
     let mut used = HashSet::new();
     let mut next = FIRST_MADE_UP;
-    let ids = trace.processes.iter().map(|process| {
+    let hosts = trace.timeline.host_of.iter().copied().chain(std::iter::repeat(0));
+    let ids = trace.processes.iter().zip(hosts).map(|(process, host)| {
+        let host = if by_host { host } else { 0 };
         let mut id = process.header.pid;
         // Viewers give 0 a meaning of its own (the idle process).
-        while id == 0 || !used.insert(id) {
+        while id == 0 || !used.insert((host, id)) {
             id = next;
             next = next.saturating_add(1);
         }
@@ -104,7 +106,7 @@ struct QueueTracks {
 impl Layout {
     /// With a group for every process and a track for every thread that is defined.
     pub fn new(trace: &Trace<'_>) -> Self {
-        let pids = process_ids(trace);
+        let pids = process_ids(trace, false);
         let next = pids.iter().map(|pid| pid.saturating_add(1)).fold(FIRST_MADE_UP, u32::max);
         let used = pids.iter().copied().collect();
         let mut out = Self { pids, used, next, ..Self::default() };

@@ -24,9 +24,8 @@ fn recorded(rounds: u64, sampling: bool, host: HostModel) -> ProcessBuilder {
     p.block_len(700);
     p.in_ring = true;
     if sampling {
-        let mut process = clscope_trace::defs::Process::default();
-        process.device_timing = "sample".into();
-        p.defs[0] = process.into();
+        let device_timing = "sample".into();
+        p.defs[0] = clscope_trace::defs::Process { device_timing, ..Default::default() }.into();
     }
     for round in 0..rounds {
         let at = (1 + round) * MS;

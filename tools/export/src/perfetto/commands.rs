@@ -43,6 +43,7 @@ impl<W: Write> Pen<'_, '_, W> {
         let kind = enqueued.record.kind;
         let name = command_name(enqueued, definitions);
         let Place { gpu, track, .. } = self.layout.place(document.trace, command, &name, span);
+        let gpu = self.layout.gpu(gpu);
         let figures = (document.power, document.by);
         let process = command.process;
         self.packet(|m, names| {
@@ -61,7 +62,7 @@ impl<W: Write> Pen<'_, '_, W> {
                 m.uint(STAGE_EVENT, event_id(process, enqueued.record.id));
                 m.uint(STAGE_DURATION, span.duration());
                 m.uint(STAGE_CONTEXT, u64::from(process.0) + 1);
-                m.uint(STAGE_GPU, gpu as u64);
+                m.uint(STAGE_GPU, gpu);
                 m.uint(STAGE_QUEUE, queue);
                 m.uint(STAGE_STAGE, stage);
                 m.uint(STAGE_NAME, label);

@@ -32,11 +32,18 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
     };
     let of: Vec<Option<usize>> = power.counters.iter().map(gpu).collect();
     let typed = !pen.document.options.plain;
-    let described =
-        (1u32..).zip(&power.counters).zip(&of).filter(|(_, gpu)| typed && gpu.is_some());
-    let specs: Vec<(u32, &Counter)> = described.map(|(counter, _)| counter).collect();
-    if !specs.is_empty() {
-        pen.names.numbered(INTERNED_COUNTERS, 1, |m| {
+    let hosts = pen.document.trace.timeline.hosts.len().max(1);
+    for host in 0..hosts {
+        let described = (1u32..).zip(&power.counters).zip(&of);
+        let specs: Vec<(u32, &Counter)> = described
+            .filter(|((_, counter), gpu)| typed && gpu.is_some() && counter.host == host)
+            .map(|(counter, _)| counter)
+            .collect();
+        if specs.is_empty() {
+            continue;
+        }
+        pen.out.of_host(host);
+        pen.out.names().numbered(INTERNED_COUNTERS, 1, |m| {
             m.nested(COUNTERS_DESCRIPTOR, |m| {
                 for (id, counter) in &specs {
                     m.nested(DESCRIPTOR_SPECS, |m| {
@@ -56,6 +63,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
     }
     let several = pen.document.trace.timeline.hosts.len() > 1;
     for ((id, counter), gpu) in (1u32..).zip(&power.counters).zip(of) {
+        pen.out.of_host(counter.host);
         let window = pen.window;
         // Readings from before the first call would make the timeline begin with emptiness.
         let from = window.begin.max(pen.document.trace.origin());
@@ -63,6 +71,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
             counter.points.iter().filter(|p| p.0 >= from && p.0 <= window.end && p.1.is_finite());
         match gpu.filter(|_| typed) {
             Some(gpu) => {
+                let gpu = pen.layout.gpu(gpu);
                 for (at, value) in points {
                     pen.packet(|m, _| {
                         m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
@@ -71,7 +80,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                                 m.uint(VALUE_COUNTER, id.into());
                                 m.double(VALUE_DOUBLE, *value);
                             });
-                            m.uint(COUNTERS_GPU, gpu as u64);
+                            m.uint(COUNTERS_GPU, gpu);
                             m.uint(COUNTERS_DESCRIPTOR_ID, 1);
                         });
                     })?;

@@ -4,7 +4,8 @@
 //!
 //! Device commands are GPU render stages with their kernel, work-groups and wait list; the calls
 //! that enqueue or await them name their ids, from which viewers draw arrows. Times are those of
-//! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Commands
+//! CLOCK_MONOTONIC_RAW of the first host, with snapshots of its other clocks beside them. Each further
+//! host is a machine, whose snapshots put its CLOCK_MONOTONIC and wall clock beside these times. Commands
 //! without an end are instants: any length drawn for them would be invented.
 #![forbid(unsafe_code)]
 
@@ -103,8 +104,7 @@ impl Document<'_, '_> {
         };
         let mut pen = Pen {
             document: self,
-            out: Packets::new(out),
-            names: Names::default(),
+            out: Packets::new(out, self.trace.timeline.hosts.len()),
             layout: TrackTree::new(self.trace, self.options.tracks),
             window: Span {
                 begin: at(self.options.from, i64::MIN),
@@ -133,7 +133,6 @@ impl Document<'_, '_> {
 struct Pen<'t, 'a, W> {
     document: &'t Document<'t, 'a>,
     out: Packets<W>,
-    names: Names,
     layout: TrackTree,
     window: Span,
     /// The newest command of each queue: what a clFinish of it waits for.
@@ -156,37 +155,46 @@ impl<W: Write> Pen<'_, '_, W> {
         &mut self,
         write: impl FnOnce(&mut crate::proto::Message, &mut Names),
     ) -> io::Result<()> {
-        self.out.put(&mut self.names, write)
+        self.out.put(write)
     }
 
-    /// The other clocks of the first host beside the one that times are in, so that the trace can
-    /// be put beside those of other tools.
+    /// The packets that follow are of a process's host.
+    fn of_process(&mut self, process: ProcessIndex) {
+        let host = self.document.trace.timeline.host_of.get(process.0 as usize);
+        self.out.of_host(host.copied().unwrap_or(0));
+    }
+
+    /// The other clocks of each host beside the one that times are in, so that the trace can be put
+    /// beside those of other tools.
     fn clocks(&mut self) -> io::Result<()> {
         let trace = self.document.trace;
-        let reference = trace
-            .processes
-            .iter()
-            .zip(&trace.timeline.host_of)
-            .filter(|(_, host)| **host == 0)
-            .flat_map(|(p, _)| &p.definitions.anchors);
-        let anchors: Vec<_> = reference.collect();
-        let ends = [anchors.iter().min_by_key(|a| a.raw), anchors.iter().max_by_key(|a| a.raw)];
-        for anchor in ends.into_iter().flatten() {
-            self.packet(|m, _| {
-                m.nested(PACKET_CLOCK_SNAPSHOT, |m| {
-                    for (id, ns) in [
-                        (CLOCK_MONOTONIC_RAW, anchor.raw),
-                        (CLOCK_MONOTONIC, anchor.monotonic),
-                        (CLOCK_REALTIME, anchor.realtime),
-                    ] {
-                        m.nested(SNAPSHOT_CLOCKS, |m| {
-                            m.uint(CLOCK_ID, id);
-                            m.uint(CLOCK_TIMESTAMP, ns);
-                        });
-                    }
-                    m.uint(SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_RAW);
-                });
-            })?;
+        let timeline = &trace.timeline;
+        for host in 0..timeline.hosts.len() {
+            let of_host =
+                trace.processes.iter().zip(&timeline.host_of).filter(|(_, h)| **h == host);
+            let anchors: Vec<_> = of_host.flat_map(|(p, _)| &p.definitions.anchors).collect();
+            let ends = [anchors.iter().min_by_key(|a| a.raw), anchors.iter().max_by_key(|a| a.raw)];
+            let mut hint = 0;
+            self.out.of_host(host);
+            for anchor in ends.into_iter().flatten() {
+                // A host that could not be placed has no snapshot.
+                let Some(at) = timeline.raw(host, anchor.raw, &mut hint) else { continue };
+                self.packet(|m, _| {
+                    m.nested(PACKET_CLOCK_SNAPSHOT, |m| {
+                        for (id, ns) in [
+                            (CLOCK_MONOTONIC_RAW, at.0.max(0) as u64),
+                            (CLOCK_MONOTONIC, anchor.monotonic),
+                            (CLOCK_REALTIME, anchor.realtime),
+                        ] {
+                            m.nested(SNAPSHOT_CLOCKS, |m| {
+                                m.uint(CLOCK_ID, id);
+                                m.uint(CLOCK_TIMESTAMP, ns);
+                            });
+                        }
+                        m.uint(SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_RAW);
+                    });
+                })?;
+            }
         }
         Ok(())
     }
@@ -198,6 +206,7 @@ impl<W: Write> Pen<'_, '_, W> {
             let (pid, uuid) = self.layout.process(index);
             let name = crate::layout::process_name(trace, index);
             let arguments = &process.definitions.process.arguments;
+            self.of_process(ProcessIndex(index));
             self.packet(|m, _| {
                 m.nested(PACKET_TRACK, |m| {
                     m.uint(TRACK_UUID, uuid);
@@ -208,30 +217,37 @@ impl<W: Write> Pen<'_, '_, W> {
                     });
                 });
             })?;
-            self.names.numbered(INTERNED_CONTEXTS, u64::from(index) + 1, |m| {
+            self.out.names().numbered(INTERNED_CONTEXTS, u64::from(index) + 1, |m| {
                 m.uint(CONTEXT_PID, pid.into());
                 m.uint(CONTEXT_API, API_OPEN_CL);
             });
         }
-        let devices = &self.layout.devices;
-        let shown: Vec<_> =
-            devices.iter().map(|d| (d.name.clone(), d.vendor.clone(), d.pci.clone())).collect();
-        if self.document.options.plain || shown.is_empty() {
+        if self.document.options.plain {
             return Ok(());
         }
-        self.packet(|m, _| {
-            m.nested(PACKET_GPUS, |m| {
-                for (name, vendor, pci) in &shown {
-                    m.nested(GPUS_GPU, |m| {
-                        m.text(GPU_NAME, name);
-                        m.text(GPU_VENDOR, vendor);
-                        if let Some(pci) = pci {
-                            m.text(GPU_PCI, pci);
-                        }
-                    });
-                }
-            });
-        })
+        for host in 0..trace.timeline.hosts.len().max(1) {
+            let devices = self.layout.devices.iter().filter(|d| d.host == host);
+            let shown: Vec<_> =
+                devices.map(|d| (d.name.clone(), d.vendor.clone(), d.pci.clone())).collect();
+            if shown.is_empty() {
+                continue;
+            }
+            self.out.of_host(host);
+            self.packet(|m, _| {
+                m.nested(PACKET_GPUS, |m| {
+                    for (name, vendor, pci) in &shown {
+                        m.nested(GPUS_GPU, |m| {
+                            m.text(GPU_NAME, name);
+                            m.text(GPU_VENDOR, vendor);
+                            if let Some(pci) = pci {
+                                m.text(GPU_PCI, pci);
+                            }
+                        });
+                    }
+                });
+            })?;
+        }
+        Ok(())
     }
 
     /// The track of a host thread, described before its first use.
@@ -277,6 +293,11 @@ impl<W: Write> Pen<'_, '_, W> {
     }
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.of_process(match event {
+            Event::Call(call) => call.process,
+            Event::Command(command) => command.process,
+            Event::InCall { process, .. } | Event::Mark { process, .. } => *process,
+        });
         match event {
             Event::Call(call) => self.call(call),
             Event::Command(command) => self.command(command),
@@ -403,6 +424,7 @@ impl<W: Write> Pen<'_, '_, W> {
 
     /// One instant on a track of its own: how the trace came to be, and what is wrong with it.
     fn about(&mut self, summary: &Summary, at: HostNs) -> io::Result<()> {
+        self.out.of_host(0);
         let uuid = self.layout.unique();
         self.packet(|m, _| {
             m.nested(PACKET_TRACK, |m| {

@@ -16,6 +16,7 @@ pub const PACKET_COUNTERS: u32 = 52;
 pub const PACKET_STAGE: u32 = 53;
 pub const PACKET_DEFAULTS: u32 = 59;
 pub const PACKET_TRACK: u32 = 60;
+pub const PACKET_MACHINE: u32 = 98;
 pub const PACKET_GPUS: u32 = 128;
 /// The sequence begins: nothing is interned yet.
 pub const FLAG_CLEARED: u64 = 1;

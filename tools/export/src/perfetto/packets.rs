@@ -1,5 +1,5 @@
-//! Owns packets: one sequence of them, with names interned on first use. Refuses to know what an
-//! event means.
+//! Owns packets: a sequence of them for each host, with names interned on first use. Refuses to know
+//! what an event means.
 #![forbid(unsafe_code)]
 
 use super::numbers::*;
@@ -57,27 +57,44 @@ pub struct Packets<W> {
     out: W,
     packet: Message,
     head: Message,
-    begun: bool,
+    /// Names of each host's sequence; a sequence begins with its first packet.
+    hosts: Vec<Names>,
+    begun: Vec<bool>,
+    host: usize,
 }
 
 impl<W: Write> Packets<W> {
-    /// Packets of one sequence.
-    pub fn new(out: W) -> Self {
-        Self { out, packet: Message::default(), head: Message::default(), begun: false }
+    /// Packets of so many hosts, the first one's to begin with.
+    pub fn new(out: W, hosts: usize) -> Self {
+        let hosts = hosts.max(1);
+        Self {
+            out,
+            packet: Message::default(),
+            head: Message::default(),
+            hosts: std::iter::repeat_with(Names::default).take(hosts).collect(),
+            begun: vec![false; hosts],
+            host: 0,
+        }
     }
 
-    /// One packet, after one with the names that are new in it.
-    pub fn put(
-        &mut self,
-        names: &mut Names,
-        write: impl FnOnce(&mut Message, &mut Names),
-    ) -> io::Result<()> {
-        if !self.begun {
-            self.begun = true;
+    /// The packets that follow are of this host.
+    pub fn of_host(&mut self, host: usize) {
+        self.host = host.min(self.hosts.len() - 1);
+    }
+
+    /// The names of the present host's sequence.
+    pub fn names(&mut self) -> &mut Names {
+        &mut self.hosts[self.host]
+    }
+
+    /// One packet of the present host, after one with the names that are new in it.
+    pub fn put(&mut self, write: impl FnOnce(&mut Message, &mut Names)) -> io::Result<()> {
+        if !std::mem::replace(&mut self.begun[self.host], true) {
             self.packet.uint(PACKET_FLAGS, FLAG_CLEARED);
             self.packet.nested(PACKET_DEFAULTS, |m| m.uint(DEFAULTS_CLOCK, CLOCK_MONOTONIC_RAW));
             self.send()?;
         }
+        let names = &mut self.hosts[self.host];
         write(&mut self.packet, names);
         if !names.new.is_empty() {
             let event = std::mem::take(&mut self.packet);
@@ -92,7 +109,11 @@ impl<W: Write> Packets<W> {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        self.packet.uint(PACKET_SEQUENCE, 1);
+        self.packet.uint(PACKET_SEQUENCE, self.host as u64 + 1);
+        // Without one a packet is of the machine that wrote the trace.
+        if self.host > 0 {
+            self.packet.uint(PACKET_MACHINE, self.host as u64);
+        }
         self.head.bytes(TRACE_PACKET, self.packet.as_slice());
         self.out.write_all(self.head.as_slice())?;
         self.head.clear();

@@ -51,7 +51,7 @@ impl TrackTree {
                 of.len()
             })
             .collect();
-        let pids = layout::process_ids(trace);
+        let pids = layout::process_ids(trace, true);
         let next = pids.len() as u64 + 1;
         Self {
             tracks,
@@ -64,6 +64,12 @@ impl TrackTree {
             lanes: HashMap::new(),
             next,
         }
+    }
+
+    /// Number of a device among those of its host.
+    pub fn gpu(&self, device: usize) -> u64 {
+        let Some(host) = self.devices.get(device).map(|d| d.host) else { return 0 };
+        self.devices[..device].iter().filter(|d| d.host == host).count() as u64
     }
 
     /// A number for a track that no other has.
