@@ -8,6 +8,7 @@
 
 use clscope_profile::interval::Interval;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Version of this schema.
 pub const SCHEMA: &str = "clscope-top/1";
@@ -30,6 +31,9 @@ pub struct Document {
     pub devices: Vec<Device>,
     /// By total time.
     pub kernels: Vec<Kernel>,
+    /// What people call kernels whose recorded names are mangled, by recorded name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub display_names: BTreeMap<String, String>,
     pub transfers: Vec<Transfer>,
     /// By total time.
     pub functions: Vec<Function>,
@@ -56,6 +60,7 @@ impl Document {
             host: Host::default(),
             devices: Vec::new(),
             kernels: Vec::new(),
+            display_names: BTreeMap::new(),
             transfers: Vec::new(),
             functions: Vec::new(),
             meters: Vec::new(),

@@ -11,6 +11,7 @@ use crate::sensors::Sensors;
 use crate::sums::Class;
 use clscope_analysis::stats::CommandSums;
 use clscope_profile::interval::Interval;
+use clscope_profile::names::Names;
 use clscope_readings::host;
 use clscope_trace::FileHeader;
 use clscope_trace::defs::Anchor;
@@ -264,6 +265,7 @@ impl Follower {
             let order = value(&b.total_ns).total_cmp(&value(&a.total_ns));
             order.then_with(|| b.launches.cmp(&a.launches)).then_with(|| a.name.cmp(&b.name))
         });
+        out.display_names = Names::new(out.kernels.iter().map(|k| k.name.as_str())).display();
         for (kind, merged) in others {
             let sums = CommandSums::together(merged.parts);
             let rate = self

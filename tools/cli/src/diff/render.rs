@@ -332,6 +332,7 @@ mod tests {
                 new: HOSTILE.into(),
             }],
             notes: vec![HOSTILE.into()],
+            display_names: Default::default(),
             limits: Vec::new(),
             rows: vec![
                 row(Verdict::More, true),

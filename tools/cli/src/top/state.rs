@@ -216,8 +216,9 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
             document
                 .kernels
                 .iter()
-                .filter(|k| wanted(&k.name))
-                .map(|k| {
+                .map(|k| (k, document.display_names.get(&k.name).unwrap_or(&k.name)))
+                .filter(|(k, name)| wanted(&k.name) || wanted(name))
+                .map(|(k, name)| {
                     vec![
                         percent(k.share),
                         estimated(k.total_ns, time),
@@ -227,7 +228,7 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
                         time_or_dash(k.p95_ns),
                         estimated(k.joules_per_launch.map(measured), joules),
                         estimated(k.watts.map(measured), short),
-                        shown(&k.name),
+                        shown(name),
                     ]
                 })
                 .collect(),
