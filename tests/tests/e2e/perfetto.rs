@@ -286,7 +286,7 @@ fn each_host_is_a_machine_on_one_timeline() {
     let stage = Stage::new(Runtime::Pocl);
     let mut pids = Vec::new();
     for name in ["first", "second"] {
-        stage.app(Mode::Record, name, "threads short 20").run().success();
+        stage.app(Mode::Record, name, "many_commands 200").run().success();
         pids.push(Recorded::read(&[&stage.trace(name)]).only().definitions.process.pid);
     }
     super::merging::move_to_another_host(&stage.trace("second"), 86_400_000_000_000);
