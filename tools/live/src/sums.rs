@@ -189,7 +189,10 @@ impl Sums {
                 self.outcome(ticks, command, Outcome::Untimed(reason));
             }
             Record::Dropped { count, .. } => self.dropped = self.dropped.saturating_add(count),
-            Record::MoreWaits { .. } | Record::Paused(_) | Record::Unknown { .. } => {}
+            Record::MoreWaits { .. }
+            | Record::Detail(_)
+            | Record::Paused(_)
+            | Record::Unknown { .. } => {}
         }
     }
 
