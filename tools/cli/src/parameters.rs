@@ -85,6 +85,8 @@ impl ParameterArgs {
             .map_err(anyhow::Error::from)
             .and_then(|bytes| Ok(Device::read(&bytes)?));
         match found {
+            // `bench idle` alone keeps a file without parameters.
+            Ok(device) if device.parameters.is_empty() => Ok(None),
             Ok(device) => match device.check(name, driver) {
                 Ok(()) => Ok(Some(device)),
                 Err(Refused::Driver { .. }) if self.force => Ok(Some(device)),

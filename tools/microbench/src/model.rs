@@ -2,7 +2,7 @@
 //! results. Owns which case gives which parameter; refuses to measure anything itself.
 
 use crate::bench::Settings;
-use crate::cl::{ClError, Device as Cl, DeviceKind};
+use crate::cl::{ClError, Device as Cl, DeviceFacts, DeviceKind};
 use crate::idle::{self, Watching};
 use crate::results::{CaseResult, Results, Status};
 use crate::run::{self, Choice, Watch};
@@ -169,28 +169,35 @@ impl<'r> Cases<'r> {
     }
 }
 
-/// The file of a run's results, and the errors of its energy model.
-fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
-    let facts = &cl.facts;
+/// The file of a device of which nothing is measured yet; `date` is UTC, as `2026-11-22`.
+#[must_use]
+pub fn unmeasured(facts: &DeviceFacts, date: &str) -> Device {
     let kind = match facts.kind {
         DeviceKind::Gpu => "gpu",
         DeviceKind::Cpu => "cpu",
         DeviceKind::Other => "other",
     };
-    let mut out = Device {
+    Device {
         schema: SCHEMA.to_owned(),
         name: facts.name.clone(),
         platform: facts.platform.clone(),
         driver: facts.driver.clone(),
         kind: kind.to_owned(),
-        date: effort.date.clone(),
+        date: date.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        quick: effort.quick,
         compute_units: facts.compute_units,
         lanes: facts.nv_warp,
         capability: facts.nv_capability,
-        power_source: results.first().map(|r| r.power_source.clone()).unwrap_or_default(),
         ..Device::default()
+    }
+}
+
+/// The file of a run's results, and the errors of its energy model.
+fn of(results: &[Results], cl: &Cl, effort: &Effort) -> (Device, Vec<f64>) {
+    let mut out = Device {
+        quick: effort.quick,
+        power_source: results.first().map(|r| r.power_source.clone()).unwrap_or_default(),
+        ..unmeasured(&cl.facts, &effort.date)
     };
     let cases = Cases::of(results);
     ceilings(&cases, &mut out);

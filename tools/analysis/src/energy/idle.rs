@@ -37,29 +37,32 @@ pub struct IdleLevels {
 }
 
 impl IdleLevels {
-    /// Takes a level that was measured another time for the one between launches, where this run
-    /// did not show that: it never rested, or was seen below that level only before its first
-    /// command. Gives whether it was taken. `watts` with its standard error.
-    pub fn complete(&mut self, activity: &Activity, watts: Watts, sd: Watts) -> bool {
+    /// Whether the level between launches was not seen: the device never rested, or only before its
+    /// first command, where it may have been in a deeper state.
+    #[must_use]
+    pub fn only_before(&self, activity: &Activity) -> bool {
         let begun = activity
             .segments
             .first()
             .map(|s| activity.origin.0.saturating_add((s.from * 1e9).round() as i64));
-        let before = |span: &StateSpan| begun.is_none_or(|begun| span.end.0 <= begun);
-        let shown = self.levels.first().is_some_and(|level| {
-            level.watts.0 > watts.0 * (1.0 - SAME_LEVEL) || !self.first.iter().all(before)
-        });
-        if shown {
-            return false;
-        }
-        self.levels.insert(0, IdleLevel { watts, sd, seconds: Seconds(0.0), readings: 0 });
-        for span in &mut self.states {
-            span.state += 1;
-        }
-        let deeper = self.first.drain(..).map(|span| StateSpan { state: 1, ..span });
-        self.states.extend(deeper);
-        self.states.sort_by_key(|span| span.start);
-        true
+        self.first.iter().all(|span| begun.is_none_or(|begun| span.end.0 <= begun))
+    }
+
+    /// The floors and states of what was seen, all of it below a level that this run did not show.
+    #[must_use]
+    pub fn below(&self, between_launches: Floor) -> (Vec<Floor>, Vec<StateSpan>) {
+        let seen = if self.levels.is_empty() { Vec::new() } else { self.floors() };
+        let spans = self.first.iter().chain(&self.states);
+        let mut states: Vec<StateSpan> =
+            spans.map(|span| StateSpan { state: span.state + 1, ..*span }).collect();
+        states.sort_by_key(|span| span.start);
+        (std::iter::once(between_launches).chain(seen).collect(), states)
+    }
+
+    /// Whether a level is that of the first, or below it.
+    #[must_use]
+    pub fn reaches(&self, watts: Watts) -> bool {
+        self.levels.first().is_some_and(|first| first.watts.0 > watts.0 * (1.0 - SAME_LEVEL))
     }
 
     /// The levels as known floors, state by state; one to be fitted when no idle time was seen.
@@ -289,31 +292,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_another_time_stands_for_what_the_run_did_not_show() {
-        let table = (Watts(118.0), Watts(1.0));
+    fn what_a_run_did_not_show_lies_above_what_it_showed() {
         let known = Floor::Known { rate: 118.0, sd: 1.0 };
-        let complete = |(activity, series): (Activity, Series)| {
-            let mut idle = idle_levels(&activity, &series, Seconds(0.1));
-            let taken = idle.complete(&activity, table.0, table.1);
-            (taken, idle)
+        let of = |(activity, series): (Activity, Series)| {
+            let idle = idle_levels(&activity, &series, Seconds(0.1));
+            (idle.only_before(&activity), idle.reaches(Watts(118.0)), idle)
         };
         // It worked to the end, and was in a deep state before.
-        let (taken, idle) = complete(worked(80.0, 0.0, 400));
-        assert!(taken);
-        assert_eq!((idle.floors()[0], idle.floors().len()), (known, 2));
-        assert_eq!(idle.states.iter().map(|s| s.state).collect::<Vec<_>>(), [1]);
-        // It rested, after work: at what it drew then.
-        let (taken, idle) = complete(worked(80.0, 110.0, 800));
-        assert!(!taken);
-        assert!((idle.levels[0].watts.0 - 110.0).abs() < 0.5, "{:?}", idle.levels);
-        let (taken, idle) = complete(worked(80.0, 81.0, 800));
-        assert!(!taken && idle.levels.len() == 1, "{:?}", idle.levels);
+        let (unseen, reached, idle) = of(worked(80.0, 0.0, 400));
+        assert!(unseen && !reached);
+        let (floors, states) = idle.below(known);
+        assert_eq!((floors[0], floors.len()), (known, 2));
+        assert_eq!(states.iter().map(|s| s.state).collect::<Vec<_>>(), [1]);
+        // It rested after work: at what it drew then.
+        assert!(!of(worked(80.0, 110.0, 800)).0);
+        assert!(!of(worked(80.0, 81.0, 800)).0);
         // It was at that level before.
-        assert!(!complete(worked(116.0, 0.0, 400)).0);
+        assert!(of(worked(116.0, 0.0, 400)).1);
         // It never rested.
-        let activity = Activity::new(&[], 1);
-        let mut idle = IdleLevels::default();
-        assert!(idle.complete(&activity, table.0, table.1));
-        assert_eq!((idle.floors(), idle.states.len()), (vec![known], 0));
+        let idle = IdleLevels::default();
+        assert!(idle.only_before(&Activity::new(&[], 1)) && !idle.reaches(Watts(118.0)));
+        assert_eq!(idle.below(known), (vec![known], Vec::new()));
     }
 }

@@ -139,13 +139,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     make_folder(&path)?;
     let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let effort = Effort {
         quick: args.model.quick,
         no_sensors: args.no_sensors,
         tiny: false,
         cache: if args.build { None } else { parameters::cache("bench") },
-        date: now.chars().take(10).collect(),
+        date: today(),
     };
     let measured =
         model::measure(&device, &effort, &mut progress).context("cannot use the device")?;
@@ -167,6 +166,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         check(args, &device, &measured.device, &effort)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The date, UTC, as `2026-11-22`.
+fn today() -> String {
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    now.chars().take(10).collect()
 }
 
 /// What the parameters predict of the other suites' kernels.
@@ -319,6 +324,9 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     if !(5.0..=3600.0).contains(&args.model.watch) {
         bail!("--watch takes seconds, 5 to 3600, and not {}", args.model.watch);
     }
+    if let Some(option) = args.model.given() {
+        bail!("{option} is an option of `bench model`; `bench idle` takes --watch SECONDS");
+    }
     let (device, _, kept) = kept(args)?;
     let progress = Progress::new()?;
     say(format_args!(
@@ -333,14 +341,13 @@ pub fn idle(args: &Args) -> Result<ExitCode> {
     writeln!(out, "{} | power: {source}", device.facts.name)?;
     states(&found, &mut out)?;
     out.flush()?;
-    match kept {
-        Some(mut device) => {
-            device.idle = Some(found);
-            device.absent.remove("idle");
-            let path = keep(&device)?;
-            say(format_args!("the states are kept in {}", path.display()));
-        }
-        None => say("nothing is kept: `clscope bench model` makes the file that holds the states"),
-    }
+    let mut parameters = kept.unwrap_or_else(|| Device {
+        power_source: source.clone(),
+        ..model::unmeasured(&device.facts, &today())
+    });
+    parameters.idle = Some(found);
+    parameters.absent.remove("idle");
+    let path = keep(&parameters)?;
+    say(format_args!("the states are kept in {}", path.display()));
     Ok(ExitCode::SUCCESS)
 }

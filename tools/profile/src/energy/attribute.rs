@@ -11,7 +11,7 @@ use super::{recorded, rows};
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::energy::{
-    self as fit, Activity, ClassId, DriftModel, HostNs, IdleLevels, Problem, Seconds, Series,
+    self as fit, Activity, ClassId, DriftModel, Floor, HostNs, Problem, Seconds, Series, StateSpan,
 };
 use clscope_sensors::gpu_power::{Choice, Containment};
 
@@ -135,22 +135,38 @@ fn narrowed(series: &Series, from: HostNs, to: HostNs) -> Series {
     }
 }
 
-/// Idle levels of a run, with what was measured another time for the one between launches where
-/// the run shows none and tells it no better by what kernels add; whether that was taken.
-fn idle_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> (IdleLevels, bool) {
-    let run = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
-    let Some(known) = known else { return (run, false) };
-    let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
-    let mut completed = run.clone();
-    if !completed.complete(problem.activity, fit::Watts(known.watts), fit::Watts(sd)) {
-        return (run, false);
+/// The floors of a run, and where the device was in which.
+struct Floors {
+    floors: Vec<Floor>,
+    states: Vec<StateSpan>,
+    /// Whether the first was measured another time.
+    borrowed: bool,
+}
+
+/// Floors from idle time. Where the run shows none between or after commands, what kernels add tells
+/// it, or what was measured another time, by which is known better.
+fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
+    let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
+    let of_run = || Floors { floors: idle.floors(), states: idle.states.clone(), borrowed: false };
+    if !idle.only_before(problem.activity) {
+        return of_run();
     }
-    let told = || {
-        let of_run = Problem { floors: &run.floors(), ..*problem };
-        let watts = fit::attribute(&of_run).ok()?.floors.first()?.watts?;
-        Some(watts.half_width().0 <= NORMAL * sd)
-    };
-    if run.levels.is_empty() && told().unwrap_or(false) { (run, false) } else { (completed, true) }
+    let (floors, states) = idle.below(Floor::Fitted);
+    let fitted = fit::attribute(&Problem { floors: &floors, states: &states, ..*problem })
+        .ok()
+        .and_then(|result| result.floors.first()?.watts);
+    if let Some(known) = known.filter(|known| !idle.reaches(fit::Watts(known.watts))) {
+        let sd = (known.half / NORMAL).hypot(ANOTHER_TIME);
+        if fitted.is_none_or(|watts| watts.half_width().0 > NORMAL * sd) {
+            let (floors, states) = idle.below(Floor::Known { rate: known.watts, sd });
+            return Floors { floors, states, borrowed: true };
+        }
+    }
+    // What was seen before the first command is the floor, unless what kernels add says otherwise.
+    match fitted {
+        Some(watts) if !idle.reaches(watts.low) => Floors { floors, states, borrowed: false },
+        _ => of_run(),
+    }
 }
 
 /// A part of the run.
@@ -208,20 +224,19 @@ fn measure(
         drift: DriftModel::Polynomial(DRIFT),
         iterations: &[],
     };
-    let (idle, not_of_the_run) = idle_of(&of_run, power.settle, known);
-    let floors = idle.floors();
+    let floors = floors_of(&of_run, power.settle, known);
     let (activity, series) = inside(device, power, window);
     let iterations = iterations(device, options.iteration_kernel.as_ref());
     let problem = Problem {
         activity: &activity,
         series: &series,
-        floors: &floors,
-        states: &idle.states,
+        floors: &floors.floors,
+        states: &floors.states,
         iterations: &iterations,
         ..of_run
     };
     let mut out = rows::unknown(trace, device, power);
-    if let Some(known) = known.filter(|_| not_of_the_run) {
+    if let Some(known) = known.filter(|_| floors.borrowed) {
         out.notes.push(format!(
             "the device did not rest while the sensor was read: {:.1} W between launches are from {}",
             known.watts, known.source
@@ -277,8 +292,8 @@ fn compare_with_reference(
     let Some((series, response)) = power::reference(device, readings) else { return };
     let series = window.map_or_else(|| series.clone(), |(from, to)| narrowed(&series, from, to));
     let problem = Problem { series: &series, response, floors: &[], states: &[], ..problem };
-    let (idle, _) = idle_of(&problem, power.settle, known);
-    let problem = Problem { floors: &idle.floors(), states: &idle.states, ..problem };
+    let floors = floors_of(&problem, power.settle, known);
+    let problem = Problem { floors: &floors.floors, states: &floors.states, ..problem };
     let Ok(result) = fit::attribute(&problem) else { return };
     out.reference_joules = Some(result.measured.0);
     for (row, of) in out.classes.iter_mut().zip(&result.classes) {
