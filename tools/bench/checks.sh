@@ -1,9 +1,9 @@
 #!/bin/sh
 # checks.sh [miri|loom|tsan|aarch64|fuzz|kill]...: what watches the code harder than the tests do,
 # as far as the toolchain can be had; what cannot be run is reported, and is no failure. All by
-# default. A few minutes. miri the format's reader and writer, the recorder's map of objects and
-# queue of commands in flight: undefined behaviour,
-#            data races, weak memory
+# default. A few minutes.
+#   miri     the format's reader and writer, the recorder's map of objects and queue of commands in
+#            flight: undefined behaviour, data races, weak memory
 #   loom     what is lock-free in the recorder, in every order of memory and threads
 #   tsan     that map and queue under ThreadSanitizer (needs the nightly's rust-src)
 #   aarch64  the workspace type-checks for 64-bit Arm: no TSC there

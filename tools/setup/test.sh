@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages ca-certificates gcc libc6-dev binutils strace pocl-opencl-icd ocl-icd-libopencl1 ocl-icd-opencl-dev opencl-headers \
-    clinfo clpeak python3 python3-venv python3-opencv opencv-data util-linux
+    clinfo clpeak oclgrind clang-15 llvm-spirv-15 python3 python3-venv python3-opencv opencv-data util-linux
 find_cargo
 
 # Wheels: PyOpenCL with the loader it bundles, Intel's runtime for CPUs, a second implementation of OpenCL, and DuckDB,

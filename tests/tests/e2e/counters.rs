@@ -287,6 +287,7 @@ fn perf_events_are_counted_where_there_are_any() {
     let Some(source) = report["counters"]["sources"].as_array().and_then(|s| s.first()) else {
         // A sandbox without perf events: said, not silent.
         assert!(finished.stderr.contains("warning: no perf events"), "{}", finished.stderr);
+        clscope_testing::skip("perf events: the kernel gives this process none", false);
         return;
     };
     assert!(source["source"].as_str().unwrap().starts_with("perf:"));

@@ -179,6 +179,7 @@ fn sources_are_translated_where_a_compiler_is_found() {
         // The reason says what is missing.
         let why = rows[0]["refused"][0].as_str().unwrap();
         assert!(why.contains("not installed"), "{why}");
+        clscope_testing::skip("clang-15 and llvm-spirv-15 are not installed", true);
         return;
     }
     for (kernel, name, value) in told(&bare.stdout).truth {

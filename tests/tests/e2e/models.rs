@@ -56,6 +56,15 @@ fn without_any_parameter_a_trace_is_explained_by_what_it_holds() {
 }
 
 #[test]
+fn watching_idle_states_takes_no_option_of_measuring_a_model() {
+    let stage = Stage::new(Runtime::Pocl);
+    let refused = clscope(&stage, "bench idle --quick").run();
+    assert!(!refused.status.success());
+    assert!(refused.stderr.contains("--quick is an option of `bench model`"), "{}", refused.stderr);
+    assert!(!stage.join("cache").exists(), "nothing was kept");
+}
+
+#[test]
 fn a_face_detection_is_explained_kernel_by_kernel() {
     let stage = Stage::new(Runtime::Pocl);
     let Some(()) = face_detection(&stage) else { return };
