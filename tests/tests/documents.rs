@@ -110,11 +110,16 @@ fn too_wide(line: &str) -> bool {
 }
 
 #[test]
-fn the_readme_is_short_and_narrow() {
+fn the_readme_is_short_and_all_documents_are_narrow() {
     let readme = std::fs::read_to_string(artifacts::root().join("README.md")).unwrap();
-    let wide: Vec<&str> = readme.lines().filter(|line| too_wide(line)).collect();
-    assert!(wide.is_empty(), "wider than {WIDTH}: {wide:#?}");
     assert!(readme.lines().count() <= README, "{} lines", readme.lines().count());
+    let mut all = BTreeMap::new();
+    documents(&artifacts::root(), &mut all);
+    for path in all.keys() {
+        let text = std::fs::read_to_string(path).unwrap();
+        let wide: Vec<&str> = text.lines().filter(|line| too_wide(line)).collect();
+        assert!(wide.is_empty(), "wider than {WIDTH} in {}: {wide:#?}", path.display());
+    }
 }
 
 #[test]
