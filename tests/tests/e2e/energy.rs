@@ -349,6 +349,45 @@ pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> Strin
     text
 }
 
+/// A device that was in a deep state until its first command, and draws more between launches.
+#[test]
+fn a_deep_state_before_the_first_command_is_not_the_floor() {
+    const COUNTS: i64 = 1 << 32;
+    let stage = Stage::new(Runtime::Pocl);
+    record(&stage, &["--sensors", "off"], &["4000"]);
+    let spans = spans(&stage);
+    let (first, last) = (spans[0].0, spans[spans.len() - 1].1);
+    let all = counted(&spans, |name| if name == "alpha" { 35.0 } else { 14.0 }, 5.0);
+    let readings: Vec<(i64, i64)> = all
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.strip_prefix("0,")?.split(',');
+            Some((fields.next()?.parse().ok()?, fields.nth(1)?.parse().ok()?))
+        })
+        .filter(|(at, _)| (first..=last).contains(&(*at as f64)))
+        .collect();
+    let mut text: String = all.lines().take(2).map(|line| format!("{line}\n")).collect();
+    // Three seconds at 2 W, to the counter's value at the first command.
+    let (at, counts) = readings[0];
+    for step in (1..150).rev() {
+        let before = step * 20_000_000;
+        let less = (before as f64 * 1e-9 * 2.0 * 16384.0) as i64;
+        let (at, counts) = (at - before, (counts - less).rem_euclid(COUNTS));
+        text.push_str(&format!("0,{at},{},{counts}\n", at + 200));
+    }
+    for (at, counts) in readings.iter().step_by(40) {
+        text.push_str(&format!("0,{at},{},{counts}\n", at + 200));
+    }
+    std::fs::write(stage.join("readings"), text).unwrap();
+    let readings = stage.join("readings").display().to_string();
+    let device = energy_of(&stage, &["--readings", &readings, "--floor", "run"]);
+    assert_conserved(&device);
+    let floor = &device["floors"][0]["watts"];
+    assert!((number(&floor["value"]) / 5.0 - 1.0).abs() < 0.1, "{device:#}");
+    let deeper = &device["floors"][1]["watts"];
+    assert!((number(&deeper["value"]) / 2.0 - 1.0).abs() < 0.05, "{device:#}");
+}
+
 #[test]
 fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
     let stage = Stage::new(Runtime::Pocl);
