@@ -7,10 +7,10 @@
 //! |---|---|
 //! | [`rules`] | the rules: severity, section of the specification, remedy |
 //! | [`document`] | findings as a document |
-//! | [`lifetimes`] | objects: released, used afterwards, mapped regions |
-//! | [`failures`] | calls and commands that failed |
-//! | [`events`] | events that nobody releases or uses |
-//! | [`waits`] | waits that had nothing to wait for, and what blocking costs |
+//! | `lifetimes` | objects: released, used afterwards, mapped regions |
+//! | `failures` | calls and commands that failed |
+//! | `events` | events that nobody releases or uses |
+//! | `waits` | waits that had nothing to wait for, and what blocking costs |
 //! | [`race`] | commands that use the same memory and that nothing orders |
 #![forbid(unsafe_code)]
 
