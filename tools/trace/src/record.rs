@@ -21,7 +21,7 @@
 //! | 10 `Paused` / 11 `Resumed` | none |
 //! | 12 `Run` (since 1.1) | `small arguments \| id << 32`; state A: `total \| span << 32`, `shortest \| longest << 32`; state B: the same; `count \| first << 32` |
 //! | 13 `ReadTiming` (since 1.2) | command id; QUEUED; SUBMIT; START; END |
-//! | 14 `Detail` (since 1.3) | `what \| site << 32`; three values ([`detail`]) |
+//! | 14 `Detail` (since 1.3) | `what \| site << 32`; three values ([`mod@detail`]) |
 //! | 9, 15, 32 to 35 | reserved ([`kind::RESERVED`]): a reader takes them for unknown kinds |
 //!
 //! A `Run` stands for `count` successful calls of one function with the same object and the same
@@ -137,7 +137,7 @@ pub mod detail {
 pub struct Detail {
     /// The call's function.
     pub function: u16,
-    /// One of [`detail`]; others are of newer writers.
+    /// One of [`mod@detail`]; others are of newer writers.
     pub what: u32,
     /// Id of the call's place, where it tells that.
     pub site: u32,
