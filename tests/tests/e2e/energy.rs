@@ -354,10 +354,14 @@ pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> Strin
 fn a_deep_state_before_the_first_command_is_not_the_floor() {
     const COUNTS: i64 = 1 << 32;
     let stage = Stage::new(Runtime::Pocl);
-    record(&stage, &["--sensors", "off"], &["4000"]);
+    let trace = stage.trace("t").display().to_string();
+    let app = clscope_tests::artifacts().fixture("frames").display().to_string();
+    let all = ["record", "-q", "-o", &trace, "--device-timing", "event", "--sensors", "off"];
+    // Host work of random length between frames: what share of the time the device rests varies.
+    stage.clscope(all).args(["--", &app, "1500", "2000", "exponential", "read"]).run().success();
     let spans = spans(&stage);
     let (first, last) = (spans[0].0, spans[spans.len() - 1].1);
-    let all = counted(&spans, |name| if name == "alpha" { 35.0 } else { 14.0 }, 5.0);
+    let all = counted(&spans, |_| 20.0, 5.0);
     let readings: Vec<(i64, i64)> = all
         .lines()
         .filter_map(|line| {
@@ -383,7 +387,8 @@ fn a_deep_state_before_the_first_command_is_not_the_floor() {
     let device = energy_of(&stage, &["--readings", &readings, "--floor", "run"]);
     assert_conserved(&device);
     let floor = &device["floors"][0]["watts"];
-    assert!((number(&floor["value"]) / 5.0 - 1.0).abs() < 0.1, "{device:#}");
+    assert!((number(&floor["value"]) / 5.0 - 1.0).abs() < 0.3, "{device:#}");
+    assert!(number(&floor["low"]) > 2.5, "{device:#}");
     let deeper = &device["floors"][1]["watts"];
     assert!((number(&deeper["value"]) / 2.0 - 1.0).abs() < 0.05, "{device:#}");
 }
