@@ -181,6 +181,9 @@ fn keys_act_and_the_terminal_is_given_back() {
             "see recording paused",
             "type r",
             "see recording resumed",
+            // Two keys faster than the trace is read.
+            "type rr",
+            "see recording resumed",
             "size 50x10",
             "see vector_add",
             "size 20x5",

@@ -163,7 +163,7 @@ impl Screen {
         self.message.clear();
         let action = self.choices.key(key);
         match action {
-            Action::Record => self.message = self.record(target),
+            Action::Record => self.message = Self::record(target),
             Action::Write => self.write(&target.path),
             Action::Nothing | Action::Leave => {}
         }
@@ -171,15 +171,18 @@ impl Screen {
     }
 
     /// Turns recording off where a process records, else on.
-    fn record(&self, target: &Target) -> String {
-        let records = self.newest.iter().flat_map(|d| &d.processes).any(|p| p.state == "recording");
-        let (command, word) = match records {
-            true => (ControlCommand::Stop, "paused"),
-            false => (ControlCommand::Start, "resumed"),
-        };
-        match target.record(command) {
-            Ok(0) => "no process runs: there is nothing to record".to_owned(),
-            Ok(n) => format!(
+    fn record(target: &Target) -> String {
+        // Asked now: the document shows what was so an interval ago, perhaps before the last key.
+        let toggled = target.is_recording().and_then(|records| {
+            let (command, word) = match records {
+                true => (ControlCommand::Stop, "paused"),
+                false => (ControlCommand::Start, "resumed"),
+            };
+            Ok((target.record(command)?, word))
+        });
+        match toggled {
+            Ok((0, _)) => "no process runs: there is nothing to record".to_owned(),
+            Ok((n, word)) => format!(
                 "recording {word} in {}",
                 crate::output::count(n as u64, "process", "processes")
             ),

@@ -135,6 +135,29 @@ impl Target {
         control::apply(&ring, ControlCommand::Status).map_or("unknown", State::name)
     }
 
+    /// Whether any of the processes that are looked at records.
+    ///
+    /// # Errors
+    /// If their files cannot be read.
+    pub fn is_recording(&self) -> Result<bool> {
+        for ring in self.rings()? {
+            if control::apply(&ring, ControlCommand::Status)? == State::Recording {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ring files of the processes that are looked at.
+    fn rings(&self) -> Result<Vec<PathBuf>> {
+        let mut rings = control::rings_in(&self.path)?;
+        rings.retain(|ring| {
+            let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned());
+            self.only.is_empty() || stem.is_some_and(|stem| self.only.contains(&stem))
+        });
+        Ok(rings)
+    }
+
     /// Turns recording on or off in the processes that are looked at, and returns how many run.
     ///
     /// # Errors
@@ -144,11 +167,8 @@ impl Target {
             control::tell_later_ones(&self.path, command)?;
         }
         let mut alive = 0;
-        for ring in control::rings_in(&self.path)? {
-            let stem = ring.file_stem().map(|s| s.to_string_lossy().into_owned());
-            if self.only.is_empty() || stem.is_some_and(|stem| self.only.contains(&stem)) {
-                alive += usize::from(control::apply(&ring, command)? != State::Ended);
-            }
+        for ring in self.rings()? {
+            alive += usize::from(control::apply(&ring, command)? != State::Ended);
         }
         Ok(alive)
     }
