@@ -41,11 +41,8 @@ impl IdleLevels {
     /// first command, where it may have been in a deeper state.
     #[must_use]
     pub fn only_before(&self, activity: &Activity) -> bool {
-        let begun = activity
-            .segments
-            .first()
-            .map(|s| activity.origin.0.saturating_add((s.from * 1e9).round() as i64));
-        self.first.iter().all(|span| begun.is_none_or(|begun| span.end.0 <= begun))
+        let begun = activity.segments.first().map(|s| stamp(activity, s.from));
+        self.first.iter().all(|span| begun.is_none_or(|begun| span.end <= begun))
     }
 
     /// The floors and states of what was seen, all of it below a level that this run did not show.
@@ -76,6 +73,11 @@ impl IdleLevels {
             .map(|level| Floor::Known { rate: level.watts.0, sd: level.sd.0 })
             .collect()
     }
+}
+
+/// The host's time so many seconds after the activity's origin.
+fn stamp(activity: &Activity, seconds: f64) -> HostNs {
+    HostNs(activity.origin.0.saturating_add((seconds * 1e9).round() as i64))
 }
 
 /// A piece of idle time at one level.
@@ -204,12 +206,11 @@ fn levels(activity: &Activity, mut pieces: Vec<Piece>) -> IdleLevels {
             seconds: Seconds(group.iter().map(|piece| piece.to - piece.from).sum()),
             readings: values.len(),
         });
-        let stamp = |t: f64| HostNs(activity.origin.0.saturating_add((t * 1e9).round() as i64));
         let spans = if state > 0 { &mut result.states } else { &mut result.first };
         spans.extend(group.iter().map(|piece| StateSpan {
             state,
-            start: stamp(piece.from),
-            end: stamp(piece.to),
+            start: stamp(activity, piece.from),
+            end: stamp(activity, piece.to),
         }));
     }
     result.states.sort_by_key(|span| span.start);
