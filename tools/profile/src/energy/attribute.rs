@@ -6,6 +6,7 @@ use super::activity::{By, Device};
 use super::borrowed::{self, Lender};
 use super::power::{self, Power};
 use super::readings::Readings;
+use super::replayed::NORMAL;
 use super::result::{self, DeviceEnergy, Energy};
 use super::{recorded, rows};
 use crate::interval::Interval;
@@ -60,8 +61,6 @@ pub struct KnownFloor {
 /// Standard error, in watts, of a floor that was measured another time: another temperature. (Two
 /// runs of one steady application on an H200: 127 and 129 W.)
 const ANOTHER_TIME: f64 = 1.0;
-/// Half-width of a 95 % interval over its standard error.
-const NORMAL: f64 = 1.96;
 
 /// Degree of the polynomial in which all rates may change during a run (temperature, clock).
 const DRIFT: usize = 3;
@@ -148,7 +147,8 @@ struct Floors {
 fn floors_of(problem: &Problem<'_>, settle: f64, known: Option<&KnownFloor>) -> Floors {
     let idle = fit::idle_levels(problem.activity, problem.series, Seconds(settle));
     let of_run = || Floors { floors: idle.floors(), states: idle.states.clone(), borrowed: false };
-    if !idle.only_before(problem.activity) {
+    // Without a level and without a table there is nothing to choose between.
+    if !idle.only_before(problem.activity) || (idle.levels.is_empty() && known.is_none()) {
         return of_run();
     }
     let (floors, states) = idle.below(Floor::Fitted);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Fewest updates of the sensor in a batch.
 const LEAST_UPDATES: usize = 3;
 /// Half-width of a 95 % interval over its standard error.
-const NORMAL: f64 = 1.96;
+pub(super) const NORMAL: f64 = 1.96;
 
 /// What repetitions of one shape showed.
 #[derive(Debug, Clone, PartialEq)]
