@@ -19,10 +19,7 @@ fn diff_path() -> PathBuf {
 
 #[test]
 fn the_committed_schema_of_differences_is_that_of_the_types() {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    let mut made = settings.into_generator().into_root_schema_for::<Diff>();
-    made.insert("$id".to_owned(), format!("clscope-diff/{}", diff::SCHEMA).into());
-    schema::committed(&diff_path(), &made);
+    schema::committed_type::<Diff>(&diff_path(), &format!("clscope-diff/{}", diff::SCHEMA));
 }
 
 #[test]
@@ -60,10 +57,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
 
 #[test]
 fn the_committed_schema_is_that_of_the_types() {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    let mut made = settings.into_generator().into_root_schema_for::<Repeated>();
-    made.insert("$id".to_owned(), SCHEMA.into());
-    schema::committed(&path(), &made);
+    schema::committed_type::<Repeated>(&path(), SCHEMA);
 }
 
 #[test]

@@ -23,6 +23,18 @@ pub fn committed(path: &Path, made: &impl serde::Serialize) {
     assert_eq!(made, known, "{} differs; {UPDATE}=1 writes it", path.display());
 }
 
+/// Compares the committed schema at `path` with that of a type as it is written, named `id`.
+///
+/// # Panics
+/// As [`committed`].
+#[track_caller]
+pub fn committed_type<T: schemars::JsonSchema>(path: &Path, id: &str) {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut made = settings.into_generator().into_root_schema_for::<T>();
+    made.insert("$id".to_owned(), id.into());
+    committed(path, &made);
+}
+
 /// Where a document breaks the schema at `path`.
 ///
 /// # Panics
