@@ -6,12 +6,12 @@ use crate::ExportError;
 use clscope_io::output::{Access, Whole};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{
-    BoolType, ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type,
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use std::collections::HashMap;
 use std::path::Path;
@@ -191,30 +191,12 @@ impl Part {
             let mut column = group.next_column()?.ok_or_else(missing)?;
             let levels = buffer.column.nullable.then_some(&buffer.levels[..]);
             match &mut buffer.values {
-                Values::Long(v) => {
-                    column.typed::<Int64Type>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
-                Values::Small(v) => {
-                    column.typed::<Int32Type>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
-                Values::Float(v) => {
-                    column.typed::<FloatType>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
-                Values::Double(v) => {
-                    column.typed::<DoubleType>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
-                Values::Flag(v) => {
-                    column.typed::<BoolType>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
-                Values::Text(v) => {
-                    column.typed::<ByteArrayType>().write_batch(v, levels, None)?;
-                    v.clear();
-                }
+                Values::Long(v) => put::<Int64Type>(&mut column, v, levels)?,
+                Values::Small(v) => put::<Int32Type>(&mut column, v, levels)?,
+                Values::Float(v) => put::<FloatType>(&mut column, v, levels)?,
+                Values::Double(v) => put::<DoubleType>(&mut column, v, levels)?,
+                Values::Flag(v) => put::<BoolType>(&mut column, v, levels)?,
+                Values::Text(v) => put::<ByteArrayType>(&mut column, v, levels)?,
             }
             buffer.levels.clear();
             column.close()?;
@@ -281,4 +263,15 @@ fn properties(table: &Table) -> WriterPropertiesPtr {
             .set_column_encoding(path, encoding);
     }
     Arc::new(builder.set_key_value_metadata(Some(notes)).build())
+}
+
+/// Writes a column's values of a row group, and forgets them.
+fn put<T: DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    values: &mut Vec<T::T>,
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    column.typed::<T>().write_batch(values, levels, None)?;
+    values.clear();
+    Ok(())
 }
