@@ -35,6 +35,18 @@ packages() {
     rm -f "$log"
 }
 
+# python_with FOLDER WHEELS: a Python environment that has exactly these, made anew where the list is another.
+python_with() {
+    [ "$(cat "$1/wheels" 2>/dev/null)" = "$2" ] && return 0
+    say "installing wheels: $2"
+    mkdir -p "$cache"
+    rm -rf "$1"
+    /usr/bin/python3 -m venv "$1" || return 1
+    # shellcheck disable=SC2086
+    "$1/bin/pip" install --quiet --disable-pip-version-check $2 || return 1
+    echo "$2" >"$1/wheels"
+}
+
 # Whether `$1 --version` says 1.88 or newer.
 new_enough() {
     local version

