@@ -349,6 +349,12 @@ pub fn counted(spans: &[Span], watts: impl Fn(&str) -> f64, floor: f64) -> Strin
     text
 }
 
+/// Time and value of a line of readings; `None` of the lines ahead of them.
+fn reading(line: &str) -> Option<(i64, i64)> {
+    let mut fields = line.strip_prefix("0,")?.split(',');
+    Some((fields.next()?.parse().ok()?, fields.nth(1)?.parse().ok()?))
+}
+
 /// A device that was in a deep state until its first command, and draws more between launches.
 #[test]
 fn a_deep_state_before_the_first_command_is_not_the_floor() {
@@ -364,10 +370,7 @@ fn a_deep_state_before_the_first_command_is_not_the_floor() {
     let all = counted(&spans, |_| 20.0, 5.0);
     let readings: Vec<(i64, i64)> = all
         .lines()
-        .filter_map(|line| {
-            let mut fields = line.strip_prefix("0,")?.split(',');
-            Some((fields.next()?.parse().ok()?, fields.nth(1)?.parse().ok()?))
-        })
+        .filter_map(reading)
         .filter(|(at, _)| (first..=last).contains(&(*at as f64)))
         .collect();
     let mut text: String = all.lines().take(2).map(|line| format!("{line}\n")).collect();
@@ -407,8 +410,7 @@ fn a_floor_that_a_run_does_not_show_is_what_was_measured_another_time() {
     let all = counted(&spans, |_| 35.0, 5.0);
     let mut next = first;
     let shown = |line: &&str| {
-        let reading = line.strip_prefix("0,").and_then(|rest| rest.split(',').next());
-        let at = reading.and_then(|t| t.parse::<f64>().ok());
+        let at = reading(line).map(|(at, _)| at as f64);
         let wanted = at.is_none_or(|at| at >= next && at <= last);
         if let Some(at) = at.filter(|_| wanted) {
             next = at + (last - first) / 100.0;
