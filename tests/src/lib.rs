@@ -5,6 +5,7 @@
 //! running.
 
 pub mod artifacts;
+pub mod captured;
 pub mod run;
 pub mod schema;
 pub mod stage;

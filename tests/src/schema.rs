@@ -22,6 +22,7 @@ pub fn breaches(text: &str) -> Vec<String> {
             Some("clscope-overhead") => "tools/doctor/overhead.schema.json",
             Some("clscope-stat") => "tools/compare/stat.schema.json",
             Some("clscope-check") => "tools/check/check.schema.json",
+            Some("clscope-kernel") => "tools/launch/kernel.schema.json",
             Some("clscope-top") => "tools/live/top.schema.json",
             Some("clscope-mix") => "tools/profile/mix.schema.json",
             Some("clscope-device") => "tools/models/device.schema.json",

@@ -16,6 +16,7 @@ mod faults;
 mod goldens;
 mod hostile_traces;
 mod integrated_gpu;
+mod kernel;
 mod loading;
 mod markers;
 mod merging;

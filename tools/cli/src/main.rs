@@ -10,6 +10,7 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
+mod kernel;
 mod list_counters;
 mod merge;
 mod mix;
@@ -98,6 +99,8 @@ enum Command {
     ListCounters(list_counters::Args),
     /// Measure a device with microbenchmarks: arithmetic, memory, power, latency, structure
     Bench(Box<bench::Args>),
+    /// Run a captured launch alone (`record --capture`): results, time, joules, other versions
+    Kernel(Box<kernel::Args>),
     /// Report what works on this machine, what does not, and how to fix it
     Doctor(doctor::Args),
     /// Measure what recording costs on this machine
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Command::ListCounters(args) => list_counters::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Kernel(args) => kernel::run(&args),
         Command::Ctl(args) => ctl::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Doctor(args) => doctor::run(&args),
         Command::Sensord(args) => sensord::run(&args),

@@ -11,10 +11,12 @@ pub type Status = i32;
 pub type Handle = *mut c_void;
 
 macro_rules! entry_points {
-    ($($field:ident = $name:literal ( $($arg:ty),* ) -> $ret:ty;)*) => {
-        /// The entry points, resolved once.
+    ($($field:ident = $name:literal ( $($arg:ty),* ) -> $ret:ty;)*
+     => later $($late:ident = $late_name:literal ( $($late_arg:ty),* ) -> $late_ret:ty;)*) => {
+        /// The entry points, resolved once. Those of versions after 1.2 may be absent.
         pub struct Api {
             $(pub(super) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
+            $(pub(super) $late: Option<unsafe extern "C" fn($($late_arg),*) -> $late_ret>,)*
             // Never closed: the pointers above point into it, and runtimes keep threads of their
             // own that would lose their code.
             _library: ManuallyDrop<Library>,
@@ -29,7 +31,11 @@ macro_rules! entry_points {
                     // SAFETY: the symbol has the type that the OpenCL 1.2 specification gives it.
                     let $field = unsafe { *library.get::<unsafe extern "C" fn($($arg),*) -> $ret>(concat!($name, "\0").as_bytes())? };
                 )*
-                Ok(Api { $($field,)* _library: ManuallyDrop::new(library) })
+                $(
+                    // SAFETY: as above, of the version that has the function.
+                    let $late = unsafe { library.get::<unsafe extern "C" fn($($late_arg),*) -> $late_ret>(concat!($late_name, "\0").as_bytes()).ok().map(|f| *f) };
+                )*
+                Ok(Api { $($field,)* $($late,)* _library: ManuallyDrop::new(library) })
             }
         }
     };
@@ -37,6 +43,28 @@ macro_rules! entry_points {
 
 type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
 type BuildNotify = Option<unsafe extern "C" fn(Handle, *mut c_void)>;
+
+/// `cl_image_format`.
+#[repr(C)]
+pub struct ImageFormat {
+    pub order: u32,
+    pub data: u32,
+}
+
+/// `cl_image_desc`.
+#[repr(C)]
+pub struct ImageDescription {
+    pub kind: u32,
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+    pub array: usize,
+    pub row_pitch: usize,
+    pub slice_pitch: usize,
+    pub mips: u32,
+    pub samples: u32,
+    pub memory: Handle,
+}
 
 entry_points! {
     get_platform_ids = "clGetPlatformIDs"(u32, *mut Handle, *mut u32) -> Status;
@@ -71,6 +99,30 @@ entry_points! {
     enqueue_unmap = "clEnqueueUnmapMemObject"(Handle, Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
     flush = "clFlush"(Handle) -> Status;
     finish = "clFinish"(Handle) -> Status;
+    retain_context = "clRetainContext"(Handle) -> Status;
+    create_sub_buffer = "clCreateSubBuffer"(Handle, u64, u32, *const c_void, *mut Status) -> Handle;
+    create_image =
+        "clCreateImage"(Handle, u64, *const ImageFormat, *const ImageDescription, *mut c_void, *mut Status) -> Handle;
+    enqueue_read_image =
+        "clEnqueueReadImage"(Handle, Handle, u32, *const usize, *const usize, usize, usize, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
+    enqueue_write_image =
+        "clEnqueueWriteImage"(Handle, Handle, u32, *const usize, *const usize, usize, usize, *const c_void, u32, *const Handle, *mut Handle) -> Status;
+    create_sampler = "clCreateSampler"(Handle, u32, u32, u32, *mut Status) -> Handle;
+    release_sampler = "clReleaseSampler"(Handle) -> Status;
+    compile_program =
+        "clCompileProgram"(Handle, u32, *const Handle, *const c_char, u32, *const Handle, *const *const c_char, BuildNotify, *mut c_void) -> Status;
+    link_program =
+        "clLinkProgram"(Handle, u32, *const Handle, *const c_char, u32, *const Handle, BuildNotify, *mut c_void, *mut Status) -> Handle;
+    get_kernel_info = "clGetKernelInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
+    get_argument_info = "clGetKernelArgInfo"(Handle, u32, u32, usize, *mut c_void, *mut usize) -> Status;
     get_profiling = "clGetEventProfilingInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
     release_event = "clReleaseEvent"(Handle) -> Status;
+    => later
+    create_program_il = "clCreateProgramWithIL"(Handle, *const c_void, usize, *mut Status) -> Handle;
+    svm_alloc = "clSVMAlloc"(Handle, u64, usize, u32) -> *mut c_void;
+    svm_free = "clSVMFree"(Handle, *mut c_void) -> ();
+    svm_map = "clEnqueueSVMMap"(Handle, u32, u64, *mut c_void, usize, u32, *const Handle, *mut Handle) -> Status;
+    svm_unmap = "clEnqueueSVMUnmap"(Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
+    set_argument_svm = "clSetKernelArgSVMPointer"(Handle, u32, *const c_void) -> Status;
+    set_exec_info = "clSetKernelExecInfo"(Handle, u32, usize, *const c_void) -> Status;
 }

@@ -83,6 +83,39 @@ pub struct Device {
     pub facts: DeviceFacts,
 }
 
+/// What a launch may ask of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// CL_DEVICE_IMAGE_SUPPORT.
+    pub has_images: bool,
+    /// CL_DEVICE_MAX_WORK_ITEM_SIZES, one for each dimension.
+    pub group_sizes: Vec<usize>,
+    /// CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT: global sizes need not be multiples of the local
+    /// ones, where the program is built for it.
+    pub has_uneven_groups: bool,
+    /// CL_DEVICE_SVM_CAPABILITIES; 0 where there is no SVM.
+    pub svm: u64,
+    /// CL_DEVICE_IL_VERSION; empty where no intermediate language is taken.
+    pub languages: String,
+}
+
+impl Device {
+    /// What a launch may ask of it.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let query = Query { api: &self.api, id: self.id };
+        let sizes = query.bytes(0x1005).unwrap_or_default();
+        let (sizes, _) = sizes.as_chunks::<{ size_of::<usize>() }>();
+        Limits {
+            has_images: query.u32(0x1016).unwrap_or(0) != 0,
+            group_sizes: sizes.iter().map(|size| usize::from_ne_bytes(*size)).collect(),
+            has_uneven_groups: query.u32(0x1065).unwrap_or(0) != 0,
+            svm: query.u64(0x1053).unwrap_or(0),
+            languages: query.text(0x105B),
+        }
+    }
+}
+
 struct Query<'a> {
     api: &'a Api,
     id: Handle,

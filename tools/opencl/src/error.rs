@@ -19,6 +19,14 @@ pub enum ClError {
         /// The system's words for the last of them.
         why: String,
     },
+    /// The library is older than a function.
+    #[error("this OpenCL library has no {call}, which {object} needs; install a newer loader")]
+    Missing {
+        /// The OpenCL function.
+        call: &'static str,
+        /// What it was wanted for.
+        object: String,
+    },
     /// A call returned an error code.
     #[error("{call} on {object} failed: {}", code_text(*code))]
     Call {

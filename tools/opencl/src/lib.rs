@@ -5,14 +5,21 @@
 mod api;
 mod device;
 mod error;
+mod kernels;
+mod memory;
 mod objects;
+mod programs;
 mod session;
 pub mod survey;
+mod svm;
 
-pub use device::{Device, DeviceFacts, DeviceKind, list};
+pub use device::{Device, DeviceFacts, DeviceKind, Limits, list};
 pub use error::ClError;
+pub use kernels::{ArgumentInfo, Range};
+pub use memory::{Image, Sampler, Shape};
 pub use objects::{Argument, Buffer, Event, Kernel, Program};
 pub use session::Session;
+pub use svm::Svm;
 
 use api::Api;
 use std::sync::Arc;

@@ -3,11 +3,12 @@
 
 use crate::api::{Api, Handle};
 use crate::error::{ClError, checked};
+use crate::memory::{Image, Sampler};
 use std::ffi::c_void;
 use std::sync::Arc;
 
 macro_rules! released {
-    ($type:ident, $release:ident) => {
+    ($type:ty, $release:ident) => {
         impl Drop for $type {
             fn drop(&mut self) {
                 // SAFETY: the handle is owned by this value alone.
@@ -20,6 +21,8 @@ released!(Buffer, release_mem);
 released!(Program, release_program);
 released!(Kernel, release_kernel);
 released!(Event, release_event);
+released!(Image, release_mem);
+released!(Sampler, release_sampler);
 
 /// Device memory.
 pub struct Buffer {
@@ -102,6 +105,9 @@ pub struct Kernel {
     pub(crate) name: String,
     pub(crate) largest_group: usize,
     pub(crate) private_bytes: Option<u64>,
+    pub(crate) local_bytes: Option<u64>,
+    pub(crate) required_group: Option<[usize; 3]>,
+    pub(crate) group_multiple: Option<usize>,
 }
 
 impl Kernel {
@@ -118,6 +124,24 @@ impl Kernel {
         self.private_bytes
     }
 
+    /// Bytes of local memory that a work-group takes, those of arguments that are set included.
+    #[must_use]
+    pub fn local_bytes(&self) -> Option<u64> {
+        self.local_bytes
+    }
+
+    /// The work-group size that the kernel's source requires (`reqd_work_group_size`).
+    #[must_use]
+    pub fn required_group(&self) -> Option<[usize; 3]> {
+        self.required_group
+    }
+
+    /// Work-items of a group that the device runs at once (preferred multiple of group sizes).
+    #[must_use]
+    pub fn group_multiple(&self) -> Option<usize> {
+        self.group_multiple
+    }
+
     /// Sets argument `index`.
     ///
     /// # Errors
@@ -126,7 +150,9 @@ impl Kernel {
         let (size, pointer): (usize, *const c_void) = match value {
             Argument::Buffer(buffer) => (size_of::<Handle>(), (&raw const buffer.handle).cast()),
             Argument::Bytes(bytes) => (bytes.len(), bytes.as_ptr().cast()),
-            Argument::Local(bytes) => (*bytes, std::ptr::null()),
+            Argument::Image(image) => (size_of::<Handle>(), (&raw const image.handle).cast()),
+            Argument::Sampler(sampler) => (size_of::<Handle>(), (&raw const sampler.handle).cast()),
+            Argument::Local(bytes) | Argument::Null(bytes) => (*bytes, std::ptr::null()),
         };
         // SAFETY: `pointer` holds `size` bytes for the time of the call, or is null for local
         // memory.
@@ -139,6 +165,12 @@ impl Kernel {
 pub enum Argument<'a> {
     /// A buffer.
     Buffer(&'a Buffer),
+    /// An image.
+    Image(&'a Image),
+    /// A sampler.
+    Sampler(&'a Sampler),
+    /// No memory object, in as many bytes as a handle has.
+    Null(usize),
     /// A value, as the bytes the device takes.
     Bytes(&'a [u8]),
     /// Local memory, in bytes.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 /// A context with one device and one in-order, profiling queue: all that measuring needs.
 pub struct Session {
-    api: Arc<Api>,
-    context: Handle,
-    queue: Handle,
-    device: Device,
+    pub(crate) api: Arc<Api>,
+    pub(crate) context: Handle,
+    pub(crate) queue: Handle,
+    pub(crate) device: Device,
 }
 
 impl Session {
@@ -112,7 +112,7 @@ impl Session {
         self.finish_build(Program { api: Arc::clone(&self.api), handle }, name, options)
     }
 
-    fn finish_build(
+    pub(crate) fn finish_build(
         &self,
         program: Program,
         name: &str,
@@ -136,6 +136,11 @@ impl Session {
         if code == 0 {
             return Ok(program);
         }
+        Err(self.build_error(&program, name, code))
+    }
+
+    /// The error of a program that did not build, with the compiler's words.
+    pub(crate) fn build_error(&self, program: &Program, name: &str, code: Status) -> ClError {
         const BUILD_LOG: u32 = 0x1183;
         let log = info("clGetProgramBuildInfo", name, |size, value, needed| {
             // SAFETY: `value` has room for `size` bytes.
@@ -150,11 +155,7 @@ impl Session {
                 )
             }
         });
-        Err(ClError::Build {
-            program: name.to_owned(),
-            code,
-            log: log.map(text).unwrap_or_default(),
-        })
+        ClError::Build { program: name.to_owned(), code, log: log.map(text).unwrap_or_default() }
     }
 
     /// A kernel of a built program.
@@ -177,8 +178,14 @@ impl Session {
             name: name.to_owned(),
             largest_group: 1,
             private_bytes: None,
+            local_bytes: None,
+            required_group: None,
+            group_multiple: None,
         };
         const WORK_GROUP_SIZE: u32 = 0x11B0;
+        const COMPILE_WORK_GROUP_SIZE: u32 = 0x11B1;
+        const LOCAL_MEM_SIZE: u32 = 0x11B2;
+        const PREFERRED_MULTIPLE: u32 = 0x11B3;
         const PRIVATE_MEM_SIZE: u32 = 0x11B4;
         let query = |what: u32| {
             info("clGetKernelWorkGroupInfo", name, |size, value, needed| {
@@ -199,10 +206,26 @@ impl Session {
         kernel.largest_group = bytes.try_into().map_or(1, usize::from_ne_bytes);
         kernel.private_bytes =
             query(PRIVATE_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
+        kernel.local_bytes =
+            query(LOCAL_MEM_SIZE).ok().and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
+        kernel.group_multiple = query(PREFERRED_MULTIPLE)
+            .ok()
+            .and_then(|b| b.try_into().ok())
+            .map(usize::from_ne_bytes)
+            .filter(|n| *n > 0);
+        // Zeros say that the kernel requires none.
+        kernel.required_group = query(COMPILE_WORK_GROUP_SIZE)
+            .ok()
+            .and_then(|bytes| {
+                let (words, _) = bytes.as_chunks::<{ size_of::<usize>() }>();
+                let sizes: Vec<usize> = words.iter().map(|w| usize::from_ne_bytes(*w)).collect();
+                <[usize; 3]>::try_from(sizes).ok()
+            })
+            .filter(|sizes| sizes[0] > 0);
         Ok(kernel)
     }
 
-    fn timed(
+    pub(crate) fn timed(
         &self,
         call: &'static str,
         object: &str,

@@ -113,7 +113,11 @@ pub struct Args {
     opencl: Option<String>,
 }
 
-fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device> {
+/// The device that a number or a part of a name means; without one the first GPU, else the first.
+///
+/// # Errors
+/// If there is none.
+pub fn choose_device<'a>(all: &'a [Device], wanted: Option<&str>) -> Result<&'a Device> {
     const NONE: &str = "no OpenCL device here; `clscope doctor` says why";
     let Some(wanted) = wanted else {
         // A run takes minutes: the GPU is what people mean, where there is one.

@@ -7,7 +7,7 @@ mod draw;
 mod joules;
 mod print;
 mod screen;
-mod state;
+pub mod state;
 mod target;
 
 use anyhow::{Result, bail};

@@ -1,0 +1,316 @@
+//! `clscope kernel`: a captured launch, run alone. Owns the options, the choice of the device, and the
+//! exit code: 3 where results differ, or another version is slower than is allowed. Refuses to run or
+//! to judge: `clscope-launch` does.
+#![forbid(unsafe_code)]
+
+mod text;
+
+use crate::bench::choose_device;
+use crate::output::{self, say};
+use anyhow::{Context, Result, bail};
+use clscope_capture::system;
+use clscope_compare::verdict;
+use clscope_io::input;
+use clscope_launch::document::{Document, Verdict};
+use clscope_launch::element::Element;
+use clscope_launch::measure::Effort;
+use clscope_launch::run::{RunError, TOLERANCE, is_of};
+use clscope_launch::stage::{Form, Recipe, StageError};
+use clscope_launch::{Capture, Wanted, run as run_capture};
+use clscope_microbench::cl::{ClError, Device, OpenCl, list as devices};
+use clscope_trace::values;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+/// Exit code where results differ or a version is too slow.
+const DIFFERS: u8 = 3;
+
+/// Options of `clscope kernel`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope kernel run.clscope/captures/blur.1                  results, time and joules of the launch
+  clscope kernel run --device NVIDIA                          the only capture of a trace, elsewhere
+  clscope kernel run --source blur2.cl --fail-over 3%         another source beside the captured one
+  clscope kernel run --local 64x1 --options '-cl-fast-relaxed-math' --tolerance 100
+  clscope kernel run --format json | jq .base.time.median_ns
+
+Captures are made by `clscope record --capture KERNEL -- APP`. Exit code: 3 where results differ from
+those captured (of another version: from those of the captured one) by more than --tolerance, or where
+the other version is slower than --fail-over allows; 1 where the command failed.")]
+pub struct Args {
+    /// Folder of a capture, or a trace that has one
+    #[arg(value_name = "CAPTURE")]
+    capture: PathBuf,
+    /// Device: a part of its name, or its number in `clscope bench --list-devices` [default: the one
+    /// it was captured on, else the first GPU]
+    #[arg(short, long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Form of the captured program [default: the first of these that it has]
+    #[arg(long, value_enum, value_name = "FORM")]
+    from: Option<From>,
+    /// Type of a memory's elements, by the number of an argument: 2=float (repeat for several)
+    #[arg(long = "as", value_name = "ARGUMENT=TYPE", value_parser = typed)]
+    types: Vec<(u32, Element)>,
+    /// Difference of floating-point results that is tolerated, in units in the last place; 0: none
+    #[arg(long, value_name = "ULPS", default_value_t = TOLERANCE)]
+    tolerance: u64,
+    /// Timed launches of each version
+    #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeat: u32,
+    /// Do not measure joules
+    #[arg(long)]
+    no_energy: bool,
+    /// Read the device's performance counters meanwhile (NVIDIA: GPM)
+    #[arg(long, conflicts_with = "no_energy")]
+    counters: bool,
+    #[command(flatten)]
+    version: VersionArgs,
+    /// Text for people, or JSON for programs
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The OpenCL library to open
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    opencl: Option<String>,
+}
+
+/// Another version, beside the captured one.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Another version, beside the captured one")]
+struct VersionArgs {
+    /// Work-items of a group, as 64x1; null: the runtime chooses
+    #[arg(long, value_name = "SIZE", value_parser = local)]
+    local: Option<Local>,
+    /// Work-items
+    #[arg(long, value_name = "SIZE", value_parser = sizes)]
+    global: Option<Sizes>,
+    /// Build options, instead of the captured ones
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    options: Option<String>,
+    /// Source in OpenCL C
+    #[arg(long, value_name = "FILE")]
+    source: Option<PathBuf>,
+    /// Exit code 3 where it is slower than the captured version by more: 3%
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    fail_over: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sizes(Vec<usize>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Local(Option<Vec<usize>>);
+
+/// Form of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum From {
+    /// OpenCL C
+    Source,
+    /// SPIR-V
+    Il,
+    /// The device's binary
+    Binary,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Sentences and tables
+    Text,
+    /// One JSON object
+    Json,
+}
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let size = |part: &str| part.trim().parse::<usize>().ok().filter(|n| *n > 0);
+    let all: Option<Vec<usize>> = text.split(['x', ',']).map(size).collect();
+    all.filter(|all| all.len() <= 3)
+        .map(Sizes)
+        .ok_or_else(|| "expected one to three sizes above 0, as 64x1".to_owned())
+}
+
+fn local(text: &str) -> Result<Local, String> {
+    match text {
+        "null" | "NULL" => Ok(Local(None)),
+        _ => sizes(text).map(|Sizes(all)| Local(Some(all))),
+    }
+}
+
+fn typed(text: &str) -> Result<(u32, Element), String> {
+    let known = || {
+        text.split_once('=')
+            .and_then(|(index, name)| Some((index.trim().parse().ok()?, Element::of(name.trim())?)))
+    };
+    known().ok_or_else(|| {
+        "expected the number of an argument and a type of OpenCL C: 2=float".to_owned()
+    })
+}
+
+/// Sizes for as many dimensions as the launch has: those that are not given are 1.
+fn over(dimensions: u32, of: &[usize], what: &str) -> Result<Vec<usize>> {
+    let dimensions = dimensions as usize;
+    if of.len() > dimensions && of.iter().skip(dimensions).any(|n| *n != 1) {
+        bail!("{what} has {} sizes, the launch has {dimensions} dimensions", of.len());
+    }
+    let mut out = of.to_vec();
+    out.resize(dimensions, 1);
+    Ok(out)
+}
+
+impl VersionArgs {
+    fn is_given(&self) -> bool {
+        self.local.is_some()
+            || self.global.is_some()
+            || self.options.is_some()
+            || self.source.is_some()
+    }
+
+    fn recipe(&self, capture: &Capture, form: Option<Form>) -> Result<Option<Recipe>> {
+        if !self.is_given() {
+            return Ok(None);
+        }
+        let dimensions = capture.launch.dimensions;
+        let source = match &self.source {
+            None => None,
+            Some(path) => {
+                let bytes = input::read(path, input::TEXT)
+                    .with_context(|| format!("cannot read the source {}", path.display()))?;
+                let text = String::from_utf8(bytes)
+                    .with_context(|| format!("{} is no text", path.display()))?;
+                Some((path.display().to_string(), text))
+            }
+        };
+        let global = self.global.as_ref().map(|Sizes(all)| over(dimensions, all, "--global"));
+        let local = self
+            .local
+            .as_ref()
+            .map(|Local(all)| all.as_ref().map(|all| over(dimensions, all, "--local")).transpose());
+        Ok(Some(Recipe {
+            form,
+            source,
+            options: self.options.clone(),
+            global: global.transpose()?,
+            local: local.transpose()?,
+        }))
+    }
+}
+
+fn device_for<'a>(
+    all: &'a [Device],
+    capture: &Capture,
+    wanted: Option<&str>,
+) -> Result<&'a Device> {
+    let same = || all.iter().find(|device| is_of(&capture.launch, &device.facts));
+    // Another version of the driver is nearer than another device.
+    let near = || {
+        let of = &capture.launch;
+        all.iter().find(|d| d.facts.name == of.device.name && d.facts.platform == of.platform.name)
+    };
+    match wanted {
+        None => same().or_else(near).map_or_else(|| choose_device(all, None), Ok),
+        wanted => choose_device(all, wanted),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the capture cannot be read, or the launch cannot be run.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let capture = Capture::open(&args.capture)?;
+    let form = args.from.map(|from| match from {
+        From::Source => Form::Source,
+        From::Il => Form::Il,
+        From::Binary => Form::Binary,
+    });
+    let changed = args.version.recipe(&capture, form)?;
+    if changed.is_none() && args.version.fail_over.is_some() {
+        bail!(
+            "--fail-over is about another version: name one with --source, --options, --local or --global"
+        );
+    }
+    let opencl = OpenCl::open(args.opencl.as_deref())?;
+    let all =
+        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let device = device_for(&all, &capture, args.device.as_deref())?;
+    let wanted = Wanted {
+        base: Recipe { form, ..Recipe::default() },
+        changed,
+        tolerance: args.tolerance,
+        types: args.types.clone(),
+        effort: Effort { launches: args.repeat as usize, ..Effort::default() },
+        energy: !args.no_energy,
+        counters: args.counters,
+    };
+    let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
+    let document = match run_capture(device, &capture, &wanted, &|| stop.load(Ordering::Relaxed)) {
+        Ok(document) => document,
+        Err(RunError::Interrupted) => {
+            say("interrupted: nothing was measured to its end");
+            return Ok(ExitCode::from(130));
+        }
+        Err(error) => {
+            if let RunError::Stage(StageError::Cl(ClError::Build { log, .. })) = &error {
+                log.lines().for_each(say);
+            }
+            return Err(error).with_context(|| {
+                format!("cannot run {} on {}", capture.folder.display(), device.facts.name)
+            });
+        }
+    };
+    write(args, &document)?;
+    Ok(if is_bad(&document, args.version.fail_over) {
+        ExitCode::from(DIFFERS)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Whether results differ, or the other version is surely slower, by more than is allowed.
+fn is_bad(document: &Document, fail_over: Option<f64>) -> bool {
+    let slower = fail_over.zip(document.changed.as_ref()).is_some_and(|(limit, changed)| {
+        changed.time_verdict == verdict::Verdict::More
+            && changed.time_change.is_some_and(|change| change.value > limit)
+    });
+    slower || document.results().verdict == Verdict::Differs
+}
+
+fn write(args: &Args, document: &Document) -> Result<()> {
+    match args.format {
+        Format::Json => {
+            let mut out = output::json();
+            serde_json::to_writer_pretty(&mut out, document)?;
+            out.write_all(b"\n")?;
+            out.flush()?;
+        }
+        Format::Text => {
+            let mut out = output::screen();
+            out.write_all(text::render(document).as_bytes())?;
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_types_by_table() {
+        assert_eq!(sizes("64x1"), Ok(Sizes(vec![64, 1])));
+        assert_eq!(sizes("8,8,2"), Ok(Sizes(vec![8, 8, 2])));
+        for wrong in ["", "0", "64x", "x", "1x2x3x4", "-1", "64x1 x", "99999999999999999999"] {
+            assert!(sizes(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(local("null"), Ok(Local(None)));
+        assert_eq!(typed("2=float4"), Ok((2, Element::Float)));
+        for wrong in ["float", "2=", "x=float", "2=struct s", "=float"] {
+            assert!(typed(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(over(2, &[64], "--local").unwrap(), [64, 1]);
+        assert_eq!(over(1, &[64, 1], "--local").unwrap(), [64]);
+        assert!(over(1, &[64, 2], "--local").is_err());
+    }
+}

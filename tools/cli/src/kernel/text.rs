@@ -1,0 +1,217 @@
+//! What running a capture gave, as text for people. Refuses to choose what is measured.
+#![forbid(unsafe_code)]
+
+use crate::output::count;
+use crate::report::table::{bytes, time};
+use crate::top::state::joules;
+use clscope_compare::verdict;
+use clscope_io::text::Page;
+use clscope_launch::document::{Changed, Document, MemoryResult, Results, Verdict, Version};
+use clscope_profile::interval::Interval;
+use std::fmt::Write as _;
+
+/// Writing to a page cannot fail.
+macro_rules! put {
+    ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
+}
+
+/// All of a document.
+pub fn render(of: &Document) -> String {
+    let mut out = Page::default();
+    let captured = &of.capture;
+    put!(out, "clscope kernel: launch {} of {}", captured.launch, captured.kernel);
+    put!(
+        out,
+        "  captured on {} ({}, driver {})",
+        captured.device,
+        captured.platform,
+        captured.driver
+    );
+    let here = &of.device;
+    match of.is_same_device {
+        true => put!(out, "  run on the same device and driver"),
+        false => put!(out, "  run on {} ({}, driver {})", here.name, here.platform, here.driver),
+    }
+    for note in &of.notes {
+        put!(out, "note: {note}");
+    }
+    out.push_str("\nAs captured\n");
+    version(&mut out, &of.base);
+    if let Some(time) = &of.base.time {
+        match (captured.duration_ns, &captured.duration_missing) {
+            (Some(ns), _) if ns > 0 => {
+                let change = time.median_ns.value / ns as f64 - 1.0;
+                let change = format!("{:+.1} %", change * 100.0);
+                put!(out, "    in the application {}: {change} here", self::time(ns as f64));
+            }
+            (_, Some(why)) => put!(out, "    in the application: not known: {why}"),
+            _ => out.push_str("    in the application: not known\n"),
+        }
+    }
+    energy(&mut out, &of.base);
+    if let Some(changed) = &of.changed {
+        out.push_str("\nThe other version\n");
+        version(&mut out, &changed.version);
+        ratio(&mut out, changed);
+        energy(&mut out, &changed.version);
+    }
+    out.into_string()
+}
+
+/// Sizes with a cross between them.
+pub fn shown(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
+}
+
+fn version(out: &mut Page, of: &Version) {
+    let options = match of.options.as_str() {
+        "" => "no options".to_owned(),
+        options => format!("options {options}"),
+    };
+    put!(out, "  program  {} ({}), {options}", of.program, of.form);
+    let groups = of.local.as_deref().map_or_else(
+        || "groups of the runtime's choice".to_owned(),
+        |l| format!("groups of {}", shown(l)),
+    );
+    let from =
+        of.offset.as_deref().map_or_else(String::new, |offset| format!(" from {}", shown(offset)));
+    put!(out, "  launch   {} work-items{from}, {groups}", shown(&of.global));
+    results(out, &of.results);
+    match &of.time {
+        None => out.push_str("  time     not known: the runtime's time stamps say nothing\n"),
+        Some(t) => {
+            let restored = if t.restored { ", memories restored before each" } else { "" };
+            put!(
+                out,
+                "  time     {} ({}), {} to {}, {}{restored}",
+                time(t.median_ns.value),
+                within(&t.median_ns, time),
+                time(t.min_ns),
+                time(t.max_ns),
+                count(t.launches as u64, "launch", "launches")
+            );
+        }
+    }
+}
+
+fn within(of: &Interval, unit: impl Fn(f64) -> String) -> String {
+    match of.low.is_finite() && of.high.is_finite() {
+        true => format!("95%: {} to {}", unit(of.low), unit(of.high)),
+        false => "too few for an interval".to_owned(),
+    }
+}
+
+fn results(out: &mut Page, of: &Results) {
+    let with = match of.compared_with {
+        "capture" => "captured",
+        _ => "the captured version here",
+    };
+    let total: u64 = of.memories.iter().map(|m| m.bytes).sum();
+    let memories = count(of.memories.len() as u64, "memory", "memories");
+    let verdict = match of.verdict {
+        Verdict::Same => format!("the same as {with}, bit for bit: {memories}, {}", bytes(total)),
+        Verdict::Within => {
+            let ulps = of.ulps.map_or_else(String::new, |n| count(n, "ULP", "ULPs"));
+            format!("within {ulps} of {with}")
+        }
+        Verdict::Differs => format!("differ from {with}"),
+        Verdict::Varies => {
+            format!("differ from {with}, and from run to run: the order of work-items decides them")
+        }
+        Verdict::NotChecked => "not checked: the launch can write no memory".to_owned(),
+    };
+    put!(out, "  results  {verdict}");
+    if !of.is_repeatable && of.verdict != Verdict::Varies {
+        out.push_str(
+            "           a second run gave other bytes: the order of work-items decides them\n",
+        );
+    }
+    for memory in of.memories.iter().filter(|m| m.differing > 0) {
+        one(out, memory);
+    }
+}
+
+fn one(out: &mut Page, of: &MemoryResult) {
+    let arguments = match of.arguments.as_slice() {
+        [] => "no argument".to_owned(),
+        all => format!("argument {}", all.join(" and ")),
+    };
+    let ulps =
+        of.ulps.map_or_else(String::new, |n| format!(", by at most {}", count(n, "ULP", "ULPs")));
+    let greatest = of.greatest.map_or_else(String::new, |g| format!(", by at most {g:e} in value"));
+    put!(
+        out,
+        "    memory {} ({arguments}): {} of {} {}s differ ({} of {}){ulps}{greatest}",
+        of.memory,
+        of.differing,
+        of.elements,
+        of.element,
+        bytes(of.differing_bytes),
+        bytes(of.bytes)
+    );
+    for place in &of.first {
+        put!(
+            out,
+            "      {} {}: expected {}, found {}",
+            of.element,
+            place.element,
+            place.expected,
+            place.found
+        );
+    }
+    let more = of.differing.saturating_sub(of.first.len() as u64);
+    if more > 0 {
+        put!(out, "      and {more} more");
+    }
+}
+
+fn ratio(out: &mut Page, of: &Changed) {
+    let Some(change) = of.time_change else {
+        out.push_str("    against the captured version: not judged: too few times\n");
+        return;
+    };
+    let verdict = match of.time_verdict {
+        verdict::Verdict::More => "slower",
+        verdict::Verdict::Less => "faster",
+        verdict::Verdict::Same => "the same, as far as noise tells",
+        _ => "unclear: there is too much noise; more launches with --repeat",
+    };
+    let percent = |x: f64| format!("{:+.1} %", x * 100.0);
+    put!(
+        out,
+        "    against the captured version {} (95%: {} to {}): {verdict}",
+        percent(change.value),
+        percent(change.low),
+        percent(change.high)
+    );
+}
+
+fn energy(out: &mut Page, of: &Version) {
+    match (&of.energy, &of.energy_missing) {
+        (Some(e), _) => {
+            put!(
+                out,
+                "  energy   {} ({}) a launch at {:.1} W, of {} in {:.1}s",
+                joules(e.joules.value),
+                within(&e.joules, joules),
+                e.watts.value,
+                count(e.launches as u64, "launch", "launches"),
+                e.seconds
+            );
+            if let Some(above) = &e.joules_above_idle {
+                put!(
+                    out,
+                    "           {} above the device without work ({})",
+                    joules(above.value),
+                    within(above, joules)
+                );
+            }
+            put!(out, "           sensor {}", e.sensor);
+        }
+        (None, Some(why)) => put!(out, "  energy   not known: {why}"),
+        (None, None) => {}
+    }
+    for counter in &of.counters {
+        put!(out, "  counter  {} {:.1} {}", counter.name, counter.mean.value, counter.unit);
+    }
+}

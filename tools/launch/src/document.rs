@@ -1,0 +1,361 @@
+//! What running a capture gave, as a document. Owns its shape and the verdict on results; refuses to
+//! run anything and to print.
+
+use crate::capture::Launch;
+use crate::compare::{Place, difference};
+use crate::element::Element;
+use clscope_compare::verdict::{self, Change};
+use clscope_opencl::DeviceFacts;
+use clscope_profile::interval::Interval;
+use serde::Serialize;
+
+/// Name and version of the document.
+pub const SCHEMA: &str = "clscope-kernel/1";
+
+/// What running a capture gave.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Version of this program.
+    pub version: &'static str,
+    /// What was captured.
+    pub capture: Captured,
+    /// The device it ran on here.
+    pub device: DeviceFacts,
+    /// Whether it is the device and driver that it was captured on.
+    pub is_same_device: bool,
+    /// What a reader of the figures should know.
+    pub notes: Vec<String>,
+    /// The launch as captured.
+    pub base: Version,
+    /// Another version beside it, if one was asked for.
+    pub changed: Option<Changed>,
+}
+
+/// What was captured.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Captured {
+    /// The folder.
+    pub folder: String,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Number of the launch, from 1.
+    pub launch: u64,
+    /// Platform, device and driver.
+    pub platform: String,
+    /// Name of the device.
+    pub device: String,
+    /// Version of the driver.
+    pub driver: String,
+    /// Time of the application's own launch by the device's stamps, ns.
+    pub duration_ns: Option<u64>,
+    /// Why there is no such time.
+    pub duration_missing: Option<String>,
+}
+
+impl Captured {
+    /// Of a description.
+    #[must_use]
+    pub fn of(folder: &std::path::Path, launch: &Launch) -> Self {
+        Self {
+            folder: folder.display().to_string(),
+            kernel: launch.kernel.clone(),
+            launch: launch.launch,
+            platform: launch.platform.name.clone(),
+            device: launch.device.name.clone(),
+            driver: launch.device.driver.clone(),
+            duration_ns: launch.duration_ns,
+            duration_missing: launch.duration_missing.clone(),
+        }
+    }
+}
+
+/// A version of the launch, and what it gave.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Version {
+    /// The program's file.
+    pub program: String,
+    /// `source`, `il` or `binary`.
+    pub form: &'static str,
+    /// Build options.
+    pub options: String,
+    /// The first work-item; null: zeros.
+    pub offset: Option<Vec<usize>>,
+    /// Work-items.
+    pub global: Vec<usize>,
+    /// Work-items of a group; null: the runtime chose.
+    pub local: Option<Vec<usize>>,
+    /// What it computed.
+    pub results: Results,
+    /// Time of a launch; null where the runtime's stamps say nothing.
+    pub time: Option<Time>,
+    /// Joules of a launch.
+    pub energy: Option<Energy>,
+    /// Why there are no joules.
+    pub energy_missing: Option<String>,
+    /// Performance counters of the device while it ran, where they were asked for.
+    pub counters: Vec<Counter>,
+}
+
+/// Another version beside the captured one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Changed {
+    /// The version.
+    pub version: Version,
+    /// Relative change of its time against the version as captured: 0.05 is five percent longer. Null
+    /// where a time is missing.
+    pub time_change: Option<Change>,
+    /// What that change is.
+    pub time_verdict: verdict::Verdict,
+}
+
+/// Time of a launch by the device's stamps.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Time {
+    /// Median, ns.
+    pub median_ns: Interval,
+    /// Shortest, ns.
+    pub min_ns: f64,
+    /// Longest, ns.
+    pub max_ns: f64,
+    /// Timed launches.
+    pub launches: usize,
+    /// Whether the memories that the launch changes were restored before each.
+    pub restored: bool,
+}
+
+/// Joules of a launch.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Energy {
+    /// Joules, with what the device draws without work.
+    pub joules: Interval,
+    /// Joules above the power that the device drew just before, without work.
+    pub joules_above_idle: Option<Interval>,
+    /// Mean watts while it ran.
+    pub watts: Interval,
+    /// Launches that were metered together.
+    pub launches: usize,
+    /// How long, s.
+    pub seconds: f64,
+    /// The sensor.
+    pub sensor: String,
+}
+
+/// A performance counter.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Counter {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Mean while the launch was repeated.
+    pub mean: Interval,
+}
+
+/// What is said of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Verdict {
+    /// Every byte is the same.
+    Same,
+    /// Floating-point elements differ, by no more ULPs than are tolerated.
+    Within,
+    /// Something differs by more.
+    Differs,
+    /// Two runs of the same version differ from each other, so that the difference says nothing.
+    Varies,
+    /// The launch can write no memory that was captured.
+    NotChecked,
+}
+
+/// What a version computed, against what was expected.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Results {
+    /// `capture`, or `base`: what the version as captured gave here.
+    pub compared_with: &'static str,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// ULPs that are tolerated.
+    pub tolerance_ulps: u64,
+    /// Greatest difference in ULPs; null where what differs is no floating-point value, or a NaN
+    /// stands against a number.
+    pub ulps: Option<u64>,
+    /// Whether a second run gave the same bytes.
+    pub is_repeatable: bool,
+    /// Memories that were compared.
+    pub memories: Vec<MemoryResult>,
+}
+
+/// A memory that was compared.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryResult {
+    /// Its id in the capture.
+    pub memory: u32,
+    /// Numbers and names of the arguments that it was given as.
+    pub arguments: Vec<String>,
+    /// Type of its elements; `byte` where it is not known.
+    pub element: &'static str,
+    /// Its size.
+    pub bytes: u64,
+    /// Its elements.
+    pub elements: u64,
+    /// Elements that differ.
+    pub differing: u64,
+    /// Bytes that differ.
+    pub differing_bytes: u64,
+    /// As of all results.
+    pub ulps: Option<u64>,
+    /// Greatest difference of two values; null where that is no number.
+    pub greatest: Option<f64>,
+    /// The first elements that differ.
+    pub first: Vec<Differing>,
+}
+
+/// An element that differs.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Differing {
+    /// Its number, from 0.
+    pub element: u64,
+    /// What was expected.
+    pub expected: String,
+    /// What is there.
+    pub found: String,
+}
+
+impl From<Place> for Differing {
+    fn from(Place { element, values: [expected, found] }: Place) -> Self {
+        Self { element, expected, found }
+    }
+}
+
+impl Document {
+    /// The results that the run is about: of the other version, where there is one.
+    #[must_use]
+    pub fn results(&self) -> &Results {
+        self.changed.as_ref().map_or(&self.base.results, |changed| &changed.version.results)
+    }
+}
+
+/// Contents of a run's memories, in the order of the capture.
+pub type Contents = [Vec<u8>];
+
+/// Judges a run: `expected` has nothing for memories that are not compared, `again` is a second run.
+#[must_use]
+pub fn judge(
+    launch: &Launch,
+    elements: &[Element],
+    (compared_with, expected): (&'static str, &[Option<Vec<u8>>]),
+    (found, again): (&Contents, &Contents),
+    tolerance_ulps: u64,
+) -> Results {
+    let mut out = Results {
+        compared_with,
+        verdict: Verdict::NotChecked,
+        tolerance_ulps,
+        ulps: Some(0),
+        is_repeatable: true,
+        memories: Vec::new(),
+    };
+    let contents = expected.iter().zip(found).zip(again);
+    for ((memory, element), ((expected, found), again)) in
+        launch.memories.iter().zip(elements).zip(contents)
+    {
+        let Some(expected) = expected else { continue };
+        out.is_repeatable &= found == again;
+        let of = difference(expected, found, *element);
+        out.ulps = out.ulps.zip(of.ulps).map(|(most, ulps)| most.max(ulps));
+        let argument = |a: &crate::capture::Argument| match &a.name {
+            Some(name) => format!("{} {name}", a.index),
+            None => a.index.to_string(),
+        };
+        out.memories.push(MemoryResult {
+            memory: memory.id,
+            arguments: launch.arguments_of(memory.id).map(argument).collect(),
+            element: element.name(),
+            bytes: memory.bytes,
+            elements: of.elements,
+            differing: of.differing,
+            differing_bytes: of.bytes,
+            ulps: of.ulps,
+            greatest: of.greatest,
+            first: of.first.into_iter().map(Differing::from).collect(),
+        });
+    }
+    let differs = out.memories.iter().any(|m| m.differing > 0);
+    out.verdict = match (out.memories.is_empty(), differs, out.ulps) {
+        (true, ..) => Verdict::NotChecked,
+        (_, false, _) => Verdict::Same,
+        (_, _, Some(ulps)) if ulps <= tolerance_ulps && tolerance_ulps > 0 => Verdict::Within,
+        _ if !out.is_repeatable => Verdict::Varies,
+        _ => Verdict::Differs,
+    };
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn launch() -> Launch {
+        let memory = |id: u32, after: bool| {
+            json!({"id": id, "kind": "buffer", "bytes": 8, "flags": [], "before": "b",
+                   "after": after.then_some("a"), "hash_before": "", "hash_after": after.then_some("")})
+        };
+        serde_json::from_value(json!({
+            "schema": 1, "clscope": "0", "kernel": "k", "launch": 1, "command": null, "process": null,
+            "platform": {"name": "", "vendor": "", "version": ""},
+            "device": {"name": "", "vendor": "", "version": "", "driver": "", "type": "cpu"},
+            "program": {"origin": "source", "options": "", "files": []},
+            "dimensions": 1, "offset": null, "global": [1], "local": null, "queue": null,
+            "memories": [memory(0, true), memory(1, false)],
+            "arguments": [{"index": 0, "name": "out", "kind": "memory", "memory": 0, "offset": 0, "size": 8}],
+            "duration_ns": null,
+        }))
+        .unwrap()
+    }
+
+    fn verdict(expected: [f32; 2], found: [f32; 2], again: [f32; 2], tolerance: u64) -> Verdict {
+        let bytes = |of: [f32; 2]| of.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let with = ("capture", &[Some(bytes(expected)), None][..]);
+        // What is not compared may be anything.
+        let (found, again) = (vec![bytes(found), vec![1; 8]], vec![bytes(again), vec![2; 8]]);
+        let of =
+            judge(&launch(), &[Element::Float, Element::Byte], with, (&found, &again), tolerance);
+        assert_eq!(of.memories.len(), 1);
+        assert_eq!(of.memories[0].arguments, ["0 out"]);
+        of.verdict
+    }
+
+    #[test]
+    fn verdicts_by_table() {
+        let next = f32::from_bits(1.0f32.to_bits() + 1);
+        let (a, b, c) = ([1.0, 2.0], [next, 2.0], [9.0, 2.0]);
+        assert_eq!(verdict(a, a, a, 16), Verdict::Same);
+        assert_eq!(verdict(a, a, c, 16), Verdict::Same);
+        assert_eq!(verdict(a, b, b, 1), Verdict::Within);
+        assert_eq!(verdict(a, b, b, 0), Verdict::Differs);
+        assert_eq!(verdict(a, c, c, 16), Verdict::Differs);
+        assert_eq!(verdict(a, c, b, 16), Verdict::Varies);
+        let none = judge(
+            &launch(),
+            &[Element::Byte; 2],
+            ("capture", &[None, None]),
+            (&[vec![], vec![]], &[vec![], vec![]]),
+            1,
+        );
+        assert_eq!(none.verdict, Verdict::NotChecked);
+    }
+}

@@ -1,0 +1,28 @@
+//! A captured launch, run alone: `clscope record --capture` leaves a folder that holds one launch
+//! whole (program, arguments, contents of memory before and after), and this library runs it on any
+//! device. Values out: refuses to print, to write into a capture, and to trust anything in it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`capture`] | the types of `launch.json`: the one specification of a capture |
+//! | [`read`](mod@read) | opening a capture with checks; captures of a trace |
+//! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
+//! | [`stage`] | a capture on a device: memory, arguments, programs |
+//! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`document`] | what a run gave, as a document |
+//! | [`run`](mod@run) | the order of all that |
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod compare;
+pub mod document;
+pub mod element;
+pub mod energy;
+pub mod measure;
+pub mod read;
+pub mod run;
+pub mod stage;
+
+pub use document::Document;
+pub use read::{Capture, CaptureError};
+pub use run::{RunError, Wanted, run};

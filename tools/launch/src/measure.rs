@@ -1,0 +1,164 @@
+//! Time of a launch: many launches by the device's stamps, those of several versions in turns. Owns
+//! what is restored between them, warm-up, the interval of the median, and ratios. Refuses to compare
+//! what ran at different times.
+
+use crate::stage::{Built, Stage, StageError};
+use clscope_clock::monotonic_raw;
+use clscope_compare::verdict::{Change, Sample, change};
+use clscope_microbench::stats;
+use clscope_profile::interval::Interval;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Timed launches of each version.
+    pub launches: usize,
+    /// No round begins later than this after the first, in nanoseconds, once there are
+    /// [`LEAST`](Self::LEAST).
+    pub longest_ns: u64,
+}
+
+impl Effort {
+    /// Launches without which a median has no interval of 95 %.
+    pub const LEAST: usize = 6;
+    /// Launches in front of the timed ones.
+    const WARM_UP: usize = 2;
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { launches: 50, longest_ns: 10_000_000_000 }
+    }
+}
+
+/// A version that is timed, and the memories that are restored before each of its launches.
+pub struct Subject<'s> {
+    /// The version.
+    pub built: &'s Built,
+    /// Memories by their place in the capture.
+    pub restored: &'s [usize],
+}
+
+/// One launch; nanoseconds by the device's stamps.
+///
+/// # Errors
+/// What the runtime returned.
+pub fn once(stage: &Stage<'_>, subject: &Subject<'_>) -> Result<f64, StageError> {
+    subject.restored.iter().try_for_each(|index| stage.restore(*index))?;
+    let event = stage.launch(subject.built)?;
+    stage.session.finish()?;
+    Ok(event.nanoseconds()? as f64)
+}
+
+/// Times versions in turns, each round in the other order than the one before. Gives the samples of
+/// each in the order of the rounds, without those that warmed up.
+///
+/// # Errors
+/// What the runtime returned; [`StageError`] alone: an interruption leaves fewer samples.
+pub fn in_turns(
+    stage: &Stage<'_>,
+    subjects: &[Subject<'_>],
+    effort: Effort,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Vec<f64>>, StageError> {
+    let mut samples = vec![Vec::with_capacity(effort.launches); subjects.len()];
+    let begun = monotonic_raw().0;
+    for round in 0..effort.launches.max(1) + Effort::WARM_UP {
+        let late = monotonic_raw().0 - begun > effort.longest_ns;
+        if stop() || (late && round >= Effort::LEAST + Effort::WARM_UP) {
+            break;
+        }
+        let mut order: Vec<usize> = (0..subjects.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for which in order {
+            samples[which].push(once(stage, &subjects[which])?);
+        }
+    }
+    // A round is warm-up for all or for none, so that samples stay pairs.
+    let warm = samples.iter().map(|of| stats::warm_up(of)).max().unwrap_or(0).max(Effort::WARM_UP);
+    for of in &mut samples {
+        of.drain(..warm.min(of.len().saturating_sub(1)));
+    }
+    Ok(samples)
+}
+
+/// The median with its interval of 95 %, by the order statistics that enclose it whatever the
+/// distribution (binomial, normal approximation; Conover 1999). With fewer than 6 samples the interval
+/// has no ends. `None` of nothing.
+#[must_use]
+pub fn median(samples: &[f64]) -> Option<Interval> {
+    let value = stats::median(samples)?;
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    let half = 1.96 * n.sqrt() / 2.0;
+    let (low, high) = ((n / 2.0 - half).floor(), (n / 2.0 + half).ceil());
+    if sorted.len() < Effort::LEAST {
+        return Some(Interval::measured(value, f64::NEG_INFINITY, f64::INFINITY));
+    }
+    let at = |index: f64| sorted[(index.max(0.0) as usize).min(sorted.len() - 1)];
+    Some(Interval::measured(value, at(low), at(high)))
+}
+
+/// Blocks of samples whose medians are compared: neighbours resemble each other, blocks less.
+const BLOCKS: usize = 10;
+
+/// The change of time from one series of samples to another that was taken in turns with it, wide
+/// enough for `judged` changes together; `None` where there are too few samples, or a time of 0.
+#[must_use]
+pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
+    let blocks = |of: &[f64]| -> Vec<Sample> {
+        let count = BLOCKS.min(of.len() / 2);
+        let block = |b: usize| &of[b * of.len() / count..(b + 1) * of.len() / count];
+        (0..count)
+            .filter_map(|b| stats::median(block(b)))
+            .map(|value| Sample { value, error: 0.0 })
+            .collect()
+    };
+    let (base, new) = (blocks(base), blocks(new));
+    if base.len() < 3 || new.len() < 3 {
+        return None;
+    }
+    change(&base, &new, judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_compare::verdict::Verdict;
+    use proptest::prelude::*;
+
+    #[test]
+    fn medians_have_the_interval_of_their_order_statistics() {
+        let of: Vec<f64> = (1..=50).map(f64::from).collect();
+        let found = median(&of).unwrap();
+        // n/2 -+ 1.96 sqrt(n)/2 = 18.07 and 31.93: the 19th and 33rd smallest.
+        assert_eq!((found.value, found.low, found.high), (25.5, 19.0, 33.0));
+        assert!(median(&[1.0, 2.0]).unwrap().half().is_infinite());
+        assert!(median(&[]).is_none());
+    }
+
+    #[test]
+    fn a_change_is_told_and_none_is_not() {
+        let noise = [0.0, 1.0, -1.0, 0.5, -0.5, 0.2, 0.7];
+        let series = |mean: f64| -> Vec<f64> {
+            (0..50).map(|n| mean * (1.0 + 0.002 * noise[n % noise.len()])).collect()
+        };
+        let verdict = |a: f64, b: f64| ratio(&series(a), &series(b), 1).unwrap().verdict();
+        assert_eq!(verdict(1000.0, 1000.0), Verdict::Same);
+        assert_eq!(verdict(1000.0, 1100.0), Verdict::More);
+        assert_eq!(verdict(1000.0, 900.0), Verdict::Less);
+        assert!(ratio(&[0.0; 50], &series(1.0), 1).is_none());
+        assert!(ratio(&[1.0; 4], &[1.0; 4], 1).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_median_lies_in_its_interval(of in prop::collection::vec(0f64..1e9, 1..200)) {
+            let found = median(&of).unwrap();
+            prop_assert!(found.low <= found.value && found.value <= found.high);
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Opening a capture. Owns the checks: nothing in the folder is trusted, since it may come from
+//! anywhere. Files are regular, lie inside the folder, and have the size and the hash that
+//! `launch.json` says; counts and sizes are bounded. Refuses to change anything in it.
+
+use crate::capture::{FILE, FOLDER, Given, Launch, Memory, MemoryKind, PART, ProgramFile, SCHEMA};
+use crate::element::bytes_of_hex;
+use clscope_io::input;
+use clscope_trace::directory;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Most bytes of `launch.json`.
+const MOST_DESCRIPTION: u64 = 16 << 20;
+/// Most bytes of a text or binary of a program.
+const MOST_PROGRAM: u64 = 256 << 20;
+/// Most bytes of all memories together: more than any device has.
+const MOST_MEMORY: u64 = 1 << 42;
+/// Most arguments, and most memories.
+const MOST_ITEMS: usize = 4096;
+/// Most captures that are looked at in a trace.
+const MOST_CAPTURES: usize = 4096;
+/// Most captures that an error names.
+const NAMED: usize = 20;
+
+/// Why a capture cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// There is none.
+    #[error(
+        "{path} is no capture and no trace with captures: {why}; `clscope record --capture KERNEL -- APP` makes one"
+    )]
+    None {
+        /// The path.
+        path: String,
+        /// What is there.
+        why: String,
+    },
+    /// It is not whole.
+    #[error(
+        "the capture {path} is not whole: recording ended while it was written; record the application again"
+    )]
+    Part {
+        /// The path.
+        path: String,
+    },
+    /// There are several to choose from.
+    #[error("{path} has {count} captures; name one of them: {names}")]
+    Several {
+        /// The trace.
+        path: String,
+        /// How many.
+        count: usize,
+        /// Their paths, as many as fit.
+        names: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {file} of the capture: {source}; copy the whole folder, or record again")]
+    File {
+        /// Its name in the folder.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The description cannot be understood.
+    #[error("{path} cannot be understood: {source}; record the application again")]
+    Json {
+        /// Its path.
+        path: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// It is of a later version.
+    #[error(
+        "the capture has version {0} of the format, this program reads {SCHEMA}; use a newer one"
+    )]
+    Version(u32),
+    /// The description contradicts itself.
+    #[error("{FILE} is wrong: {0}; record the application again")]
+    Wrong(String),
+    /// A file has another size than the description says.
+    #[error(
+        "{file} has {found} bytes, {FILE} says {said}: the capture is damaged; record it again"
+    )]
+    Size {
+        /// Its name in the folder.
+        file: String,
+        /// What it has.
+        found: u64,
+        /// What it should have.
+        said: u64,
+    },
+    /// A file has other bytes than the description says.
+    #[error(
+        "{file} has other bytes than when it was captured (its hash differs): the capture is damaged; record it again"
+    )]
+    Hash {
+        /// Its name in the folder.
+        file: String,
+    },
+}
+
+/// The hash of a file in a capture: two checksums, one of the bytes, one of the bytes backwards, in
+/// hexadecimal.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> String {
+    let backwards: Vec<u8> = bytes.iter().rev().copied().collect();
+    let [a, b] = [bytes, &backwards].map(clscope_trace::checksum);
+    format!("{a:016x}{b:016x}")
+}
+
+/// A capture whose description was checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capture {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The description.
+    pub launch: Launch,
+}
+
+impl Capture {
+    /// Opens a capture, or the only capture of a trace.
+    ///
+    /// # Errors
+    /// [`CaptureError`]; of several captures in a trace, their names.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let folder = locate(path)?;
+        let text = read(&folder, FILE, MOST_DESCRIPTION)?;
+        let path = folder.join(FILE).display().to_string();
+        let wrong = |source| CaptureError::Json { path: path.clone(), source };
+        // The version first: a later one may not be read by today's types.
+        let version: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
+        let number = version.get("schema").and_then(serde_json::Value::as_u64);
+        if let Some(later) = number.filter(|n| *n != u64::from(SCHEMA)) {
+            return Err(CaptureError::Version(u32::try_from(later).unwrap_or(u32::MAX)));
+        }
+        let launch: Launch = serde_json::from_value(version).map_err(wrong)?;
+        checked(&launch).map_err(CaptureError::Wrong)?;
+        Ok(Self { folder, launch })
+    }
+
+    /// Bytes of a memory before the launch.
+    ///
+    /// # Errors
+    /// If the file is absent, or not what was captured.
+    pub fn before(&self, memory: &Memory) -> Result<Vec<u8>, CaptureError> {
+        self.file(&memory.before, memory.bytes, &memory.hash_before)
+    }
+
+    /// Bytes of a memory after the launch; none where the launch could not write it.
+    ///
+    /// # Errors
+    /// As [`before`](Self::before).
+    pub fn after(&self, memory: &Memory) -> Result<Option<Vec<u8>>, CaptureError> {
+        let (Some(file), Some(hash)) = (&memory.after, &memory.hash_after) else { return Ok(None) };
+        self.file(file, memory.bytes, hash).map(Some)
+    }
+
+    /// Bytes of a program's file.
+    ///
+    /// # Errors
+    /// As [`before`](Self::before).
+    pub fn program(&self, of: &ProgramFile) -> Result<Vec<u8>, CaptureError> {
+        if of.bytes > MOST_PROGRAM {
+            let why =
+                format!("{} has {} bytes, a program has at most {MOST_PROGRAM}", of.file, of.bytes);
+            return Err(CaptureError::Wrong(why));
+        }
+        self.file(&of.file, of.bytes, &of.hash)
+    }
+
+    fn file(&self, name: &str, bytes: u64, said: &str) -> Result<Vec<u8>, CaptureError> {
+        let out = read(&self.folder, name, bytes)?;
+        let found = out.len() as u64;
+        if found != bytes {
+            return Err(CaptureError::Size { file: name.to_owned(), found, said: bytes });
+        }
+        match hash(&out) == said {
+            true => Ok(out),
+            false => Err(CaptureError::Hash { file: name.to_owned() }),
+        }
+    }
+}
+
+/// Reads a file inside of the folder, of at most `most` bytes.
+fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, CaptureError> {
+    let failed = |source| CaptureError::File { file: name.to_owned(), source };
+    let mut path = folder.to_owned();
+    for part in inside(name).map_err(CaptureError::Wrong)? {
+        // Folders on the way must be no links either.
+        if path != folder && !std::fs::symlink_metadata(&path).map_err(failed)?.is_dir() {
+            return Err(failed(io::Error::other("a part of its path is no folder")));
+        }
+        path.push(part);
+    }
+    let file = input::open_inside(&path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?.len();
+    if found > most {
+        return Err(CaptureError::Size { file: name.to_owned(), found, said: most });
+    }
+    input::bytes(&file, most).map_err(failed)
+}
+
+/// The parts of a file's name, none of which leads out of the folder.
+fn inside(name: &str) -> Result<Vec<&std::ffi::OsStr>, String> {
+    let refused = || format!("the file name {name} leads out of the folder");
+    let parts = Path::new(name).components().map(|part| match part {
+        Component::Normal(part) => Ok(part),
+        _ => Err(refused()),
+    });
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    if parts.is_empty() || name.contains('\0') { Err(refused()) } else { Ok(parts) }
+}
+
+fn is_part(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == PART)
+}
+
+/// The folder of a capture that a path means.
+fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
+    let shown = || path.display().to_string();
+    let trace = directory::as_recorded(path.to_owned());
+    let none = |why: &str| CaptureError::None { path: shown(), why: why.to_owned() };
+    let found = std::fs::metadata(&trace);
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(none("there is nothing of this name"));
+        }
+        Err(error) => return Err(none(&error.to_string())),
+        Ok(found) if !found.is_dir() => return Err(none("it is no folder")),
+        Ok(_) => {}
+    }
+    if is_part(&trace) {
+        return Err(CaptureError::Part { path: shown() });
+    }
+    if trace.join(FILE).symlink_metadata().is_ok() {
+        return Ok(trace);
+    }
+    let (whole, parts) =
+        captures(&trace).map_err(|_| none("it has neither launch.json nor captures"))?;
+    match (whole.as_slice(), parts.as_slice()) {
+        ([only], _) => Ok(only.clone()),
+        ([], []) => Err(none("its folder of captures is empty")),
+        ([], [part, ..]) => Err(CaptureError::Part { path: part.display().to_string() }),
+        (all, _) => {
+            let mut names: Vec<String> =
+                all.iter().take(NAMED).map(|one| one.display().to_string()).collect();
+            if all.len() > NAMED {
+                names.push("...".to_owned());
+            }
+            Err(CaptureError::Several { path: shown(), count: all.len(), names: names.join(" ") })
+        }
+    }
+}
+
+/// Folders of captures in a trace, in the order of their names: whole ones, and those that are not.
+///
+/// # Errors
+/// If the trace has no folder of captures that can be listed.
+pub fn captures(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let folder = trace.join(FOLDER);
+    let entries = std::fs::read_dir(&folder)?;
+    let folders = entries.take(MOST_CAPTURES).filter_map(|entry| {
+        let entry = entry.ok()?;
+        entry.file_type().ok()?.is_dir().then(|| entry.path())
+    });
+    let mut all: Vec<PathBuf> = folders.collect();
+    all.sort();
+    Ok(all.into_iter().partition(|path| !is_part(path)))
+}
+
+/// Whether a description contradicts itself, or asks for what no device has.
+fn checked(of: &Launch) -> Result<(), String> {
+    let dimensions = of.dimensions as usize;
+    let sizes = [
+        ("global", Some(&of.global)),
+        ("local", of.local.as_ref()),
+        ("offset", of.offset.as_ref()),
+    ];
+    if !(1..=3).contains(&dimensions) {
+        return Err(format!("it has {dimensions} dimensions"));
+    }
+    for (what, sizes) in sizes {
+        let Some(sizes) = sizes else { continue };
+        if sizes.len() != dimensions {
+            return Err(format!("{what} has {} sizes for {dimensions} dimensions", sizes.len()));
+        }
+        if what != "offset" && sizes.contains(&0) {
+            return Err(format!("a {what} size is 0"));
+        }
+    }
+    if of.kernel.is_empty() || of.kernel.contains('\0') {
+        return Err("the kernel has no name that can be".to_owned());
+    }
+    let items = of.global.iter().try_fold(1u64, |all, n| all.checked_mul(*n));
+    items.ok_or("it has more work-items than 64 bits count")?;
+    if of.memories.len() > MOST_ITEMS || of.arguments.len() > MOST_ITEMS {
+        return Err(format!("it has more than {MOST_ITEMS} arguments or memories"));
+    }
+    let mut ids = HashSet::new();
+    let mut total = 0u64;
+    for memory in &of.memories {
+        if !ids.insert(memory.id) {
+            return Err(format!("there are two memories {}", memory.id));
+        }
+        total = total.saturating_add(memory.bytes);
+        memory_is_sound(memory)?;
+    }
+    if total > MOST_MEMORY {
+        return Err(format!("its memories have {total} bytes together, more than {MOST_MEMORY}"));
+    }
+    let mut indices = HashSet::new();
+    for argument in &of.arguments {
+        if argument.index as usize >= MOST_ITEMS || !indices.insert(argument.index) {
+            return Err(format!("argument {} is there twice, or too high", argument.index));
+        }
+        given_is_sound(of, &argument.given)
+            .map_err(|why| format!("argument {}: {why}", argument.index))?;
+    }
+    for file in &of.program.files {
+        inside(&file.file)?;
+    }
+    Ok(())
+}
+
+fn memory_is_sound(memory: &Memory) -> Result<(), String> {
+    let id = memory.id;
+    inside(&memory.before)?;
+    if let Some(after) = &memory.after {
+        inside(after)?;
+        if memory.hash_after.is_none() {
+            return Err(format!("memory {id} has bytes after the launch without a hash"));
+        }
+    }
+    match (memory.kind, &memory.image) {
+        (MemoryKind::Pipe, _) => Err(format!("memory {id} is a pipe, which cannot be read")),
+        (MemoryKind::Image, None) => Err(format!("image {id} has no format")),
+        (MemoryKind::Image, Some(image)) => {
+            let shape = crate::stage::shape(image)?;
+            match shape.bytes() == usize::try_from(memory.bytes).ok() {
+                true => Ok(()),
+                false => Err(format!("image {id} has another number of bytes than its texels")),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn given_is_sound(of: &Launch, given: &Given) -> Result<(), String> {
+    let memory = |id: u32| of.memory(id).ok_or_else(|| format!("there is no memory {id}"));
+    match given {
+        Given::Value { bytes, value } => {
+            match bytes_of_hex(value).is_some_and(|v| v.len() as u64 == *bytes) {
+                true => Ok(()),
+                false => Err(format!("its value is no {bytes} bytes in hexadecimal")),
+            }
+        }
+        Given::Memory { memory: id, offset, size, .. } => {
+            let memory = memory(*id)?;
+            let whole = *offset == 0 && *size == memory.bytes;
+            let ends = offset.checked_add(*size).is_some_and(|end| end <= memory.bytes);
+            match memory.kind {
+                MemoryKind::Buffer if ends => Ok(()),
+                MemoryKind::Image if whole => Ok(()),
+                MemoryKind::Svm => Err(format!("memory {id} is no object")),
+                _ => Err(format!("bytes {offset} to {offset}+{size} are not in memory {id}")),
+            }
+        }
+        Given::Svm { memory: id, offset } => {
+            let memory = memory(*id)?;
+            match memory.kind == MemoryKind::Svm && *offset <= memory.bytes {
+                true => Ok(()),
+                false => Err(format!("byte {offset} is not in shared virtual memory {id}")),
+            }
+        }
+        Given::Local { .. } | Given::Null { .. } | Given::Sampler { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,360 @@
+//! Runs a capture: as captured, and beside it another version if one is asked for. Owns the order:
+//! results first, then times in turns, then joules. Refuses to print.
+
+use crate::capture::{Given, Launch};
+use crate::document::{
+    Captured, Changed, Counter, Document, Energy, Results, SCHEMA, Time, Version, judge,
+};
+use crate::element::Element;
+use crate::energy::{self, Drawn};
+use crate::measure::{self, Effort, Subject};
+use crate::read::Capture;
+use crate::stage::{Built, Recipe, Stage, StageError};
+use clscope_compare::verdict;
+use clscope_opencl::{Device, DeviceFacts};
+
+/// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
+/// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
+/// as ULPs", full profile).
+pub const TOLERANCE: u64 = 16;
+
+/// What is wanted of a run.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Of the captured program.
+    pub base: Recipe,
+    /// Another version.
+    pub changed: Option<Recipe>,
+    /// ULPs that are tolerated.
+    pub tolerance: u64,
+    /// Types of arguments that the user knows better.
+    pub types: Vec<(u32, Element)>,
+    /// How much is timed.
+    pub effort: Effort,
+    /// Whether joules are measured.
+    pub energy: bool,
+    /// Whether performance counters are read, too.
+    pub counters: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            base: Recipe::default(),
+            changed: None,
+            tolerance: TOLERANCE,
+            types: Vec::new(),
+            effort: Effort::default(),
+            energy: true,
+            counters: false,
+        }
+    }
+}
+
+/// Why a run gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The launch cannot be put on the device, or failed there.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// There is no such argument.
+    #[error("argument {index} is no memory of {kernel}; its memories are arguments {known}")]
+    NoArgument {
+        /// What was asked for.
+        index: u32,
+        /// The kernel.
+        kernel: String,
+        /// Those that are.
+        known: String,
+    },
+    /// The user ended it.
+    #[error("the run was ended")]
+    Interrupted,
+}
+
+impl From<crate::read::CaptureError> for RunError {
+    fn from(error: crate::read::CaptureError) -> Self {
+        Self::Stage(error.into())
+    }
+}
+
+impl From<clscope_opencl::ClError> for RunError {
+    fn from(error: clscope_opencl::ClError) -> Self {
+        Self::Stage(error.into())
+    }
+}
+
+/// Whether a capture is of this device with this driver.
+#[must_use]
+pub fn is_of(launch: &Launch, device: &DeviceFacts) -> bool {
+    launch.device.name == device.name
+        && launch.platform.name == device.platform
+        && launch.device.driver == device.driver
+}
+
+/// What a version computed.
+pub(crate) struct Computed {
+    /// Contents after a run from the captured contents.
+    pub(crate) first: Vec<Vec<u8>>,
+    /// Those after another.
+    pub(crate) again: Vec<Vec<u8>>,
+    /// Memories that it changed.
+    changed: Vec<usize>,
+    /// Whether a run from its own results gives them once more.
+    is_fixed: bool,
+}
+
+pub(crate) fn computed(stage: &Stage<'_>, built: &Built) -> Result<Computed, StageError> {
+    let memories = 0..stage.before().len();
+    let ran = |restore: bool| -> Result<Vec<Vec<u8>>, StageError> {
+        if restore {
+            memories.clone().try_for_each(|index| stage.restore(index))?;
+        }
+        stage.launch(built)?;
+        stage.session.finish()?;
+        memories.clone().map(|index| Ok(stage.read(index)?)).collect()
+    };
+    let (first, again, third) = (ran(true)?, ran(true)?, ran(false)?);
+    let pairs = first.iter().zip(stage.before()).enumerate();
+    let changed = pairs.filter(|(_, (after, before))| after != before).map(|(i, _)| i).collect();
+    let is_fixed = again == third && first == again;
+    Ok(Computed { first, again, changed, is_fixed })
+}
+
+/// Types of the memories' elements: what the user says, else what captured arguments, the kernel and
+/// image formats say; bytes where arguments of one memory have several types.
+pub(crate) fn elements(
+    launch: &Launch,
+    built: &Built,
+    types: &[(u32, Element)],
+) -> Result<Vec<Element>, RunError> {
+    let is_memory = |index: u32| {
+        launch.arguments.iter().any(|a| {
+            a.index == index && matches!(a.given, Given::Memory { .. } | Given::Svm { .. })
+        })
+    };
+    if let Some((index, _)) = types.iter().find(|(index, _)| !is_memory(*index)) {
+        let known: Vec<String> = (0..)
+            .take(launch.arguments.len())
+            .filter(|i| is_memory(*i))
+            .map(|i: u32| i.to_string())
+            .collect();
+        return Err(RunError::NoArgument {
+            index: *index,
+            kernel: launch.kernel.clone(),
+            known: known.join(", "),
+        });
+    }
+    let of = |memory: &crate::capture::Memory| -> Element {
+        let arguments = || launch.arguments_of(memory.id);
+        let told = arguments().find_map(|a| types.iter().find(|(index, _)| *index == a.index));
+        if let Some((_, element)) = told {
+            return *element;
+        }
+        if let Some(image) = &memory.image {
+            return Element::of_channel(&image.data);
+        }
+        let mut known: Vec<Element> = arguments()
+            .filter_map(|a| {
+                let name = a.type_name.clone().or_else(|| built.kernel.argument(a.index).type_name);
+                Element::of(&name?)
+            })
+            .collect();
+        known.dedup();
+        match known.as_slice() {
+            [one] => *one,
+            _ => Element::Byte,
+        }
+    };
+    Ok(launch.memories.iter().map(of).collect())
+}
+
+/// Memories to restore before each launch of a version that is timed: none where a run from its own
+/// results gives them once more, and takes the same time as one from restored contents.
+fn restored(
+    stage: &mut Stage<'_>,
+    built: &Built,
+    of: &Computed,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<usize>, StageError> {
+    /// Times that differ by no more are the same.
+    const ALIKE: f64 = 0.1;
+    stage.keep_copies(&of.changed);
+    if of.changed.is_empty() || !of.is_fixed {
+        return Ok(of.changed.clone());
+    }
+    let subjects = [&of.changed[..], &[]].map(|restored| Subject { built, restored });
+    let few = Effort { launches: Effort::LEAST, ..Effort::default() };
+    let samples = measure::in_turns(stage, &subjects, few, stop)?;
+    let medians: Vec<f64> =
+        samples.iter().filter_map(|of| Some(measure::median(of)?.value)).collect();
+    let alike = matches!(medians[..], [a, b] if (a - b).abs() <= ALIKE * a.max(b));
+    Ok(if alike { Vec::new() } else { of.changed.clone() })
+}
+
+fn time_of(samples: &[f64], restored: bool) -> Option<Time> {
+    let median = measure::median(samples)?;
+    let extreme = |of: fn(f64, f64) -> f64| samples.iter().copied().reduce(of);
+    let (min_ns, max_ns) = (extreme(f64::min)?, extreme(f64::max)?);
+    // Stamps that are all the same say nothing.
+    (max_ns > 0.0).then_some(Time {
+        median_ns: median,
+        min_ns,
+        max_ns,
+        launches: samples.len(),
+        restored,
+    })
+}
+
+fn version(built: &Built, results: Results) -> Version {
+    Version {
+        program: built.name.clone(),
+        form: built.form.name(),
+        options: built.options.clone(),
+        offset: built.range.offset.clone(),
+        global: built.range.global.clone(),
+        local: built.range.local.clone(),
+        results,
+        time: None,
+        energy: None,
+        energy_missing: None,
+        counters: Vec::new(),
+    }
+}
+
+fn put_energy(version: &mut Version, sensor: &str, drawn: Result<Drawn, String>) {
+    match drawn {
+        Ok(of) => {
+            version.energy = Some(Energy {
+                joules: of.joules,
+                joules_above_idle: of.above_idle,
+                watts: of.watts,
+                launches: of.launches,
+                seconds: of.window_ns as f64 * 1e-9,
+                sensor: sensor.to_owned(),
+            });
+            version.counters = of
+                .counters
+                .into_iter()
+                .map(|(name, unit, mean)| Counter { name, unit, mean })
+                .collect();
+        }
+        Err(why) => version.energy_missing = Some(why),
+    }
+}
+
+/// Notes that concern the whole run.
+pub(crate) fn notes(stage: &Stage<'_>, facts: &DeviceFacts) -> Vec<String> {
+    let launch = &stage.capture.launch;
+    let mut out = Vec::new();
+    if !is_of(launch, facts) {
+        let (of, here) = (&launch.device, facts);
+        out.push(format!(
+            "captured on {} ({}, driver {}), run on {} ({}, driver {}): results and times may differ for that",
+            of.name, launch.platform.name, of.driver, here.name, here.platform, here.driver
+        ));
+    }
+    if stage.moved_words > 0 {
+        out.push(format!(
+            "{} words that hold addresses of captured shared virtual memory were changed to where it lies now",
+            stage.moved_words
+        ));
+    }
+    out
+}
+
+/// Runs a capture on a device; `stop` is asked between launches.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(
+    device: &Device,
+    capture: &Capture,
+    wanted: &Wanted,
+    stop: &dyn Fn() -> bool,
+) -> Result<Document, RunError> {
+    let launch = &capture.launch;
+    let mut stage = Stage::new(device, capture)?;
+    let base = stage.build(&wanted.base)?;
+    let kinds = elements(launch, &base, &wanted.types)?;
+    let changed = wanted.changed.as_ref().map(|recipe| stage.build(recipe)).transpose()?;
+    let computed_base = computed(&stage, &base)?;
+    let captured = stage.after()?;
+    let runs = (&computed_base.first[..], &computed_base.again[..]);
+    let results = judge(launch, &kinds, ("capture", &captured), runs, wanted.tolerance);
+    let is_written: Vec<bool> = captured.iter().map(Option::is_some).collect();
+    drop(captured);
+    let mut document = Document {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        capture: Captured::of(&capture.folder, launch),
+        device: device.facts.clone(),
+        is_same_device: is_of(launch, &device.facts),
+        notes: notes(&stage, &device.facts),
+        base: version(&base, results),
+        changed: None,
+    };
+    let mut to_restore = restored(&mut stage, &base, &computed_base, stop)?;
+    if let Some(built) = &changed {
+        let other = computed(&stage, built)?;
+        let expected: Vec<Option<Vec<u8>>> = computed_base
+            .first
+            .iter()
+            .zip(&is_written)
+            .map(|(bytes, written)| written.then(|| bytes.clone()))
+            .collect();
+        let runs = (&other.first[..], &other.again[..]);
+        let results = judge(launch, &kinds, ("base", &expected), runs, wanted.tolerance);
+        // What one of the two needs is done for both, so that they are alike.
+        to_restore.extend(restored(&mut stage, built, &other, stop)?);
+        to_restore.sort_unstable();
+        to_restore.dedup();
+        document.changed = Some(Changed {
+            version: version(built, results),
+            time_change: None,
+            time_verdict: verdict::Verdict::NotJudged,
+        });
+    }
+    let subjects: Vec<Subject<'_>> = std::iter::once(&base)
+        .chain(&changed)
+        .map(|built| Subject { built, restored: &to_restore })
+        .collect();
+    let samples = measure::in_turns(&stage, &subjects, wanted.effort, stop)?;
+    if stop() {
+        return Err(RunError::Interrupted);
+    }
+    let times: Vec<Option<Time>> =
+        samples.iter().map(|of| time_of(of, !to_restore.is_empty())).collect();
+    let long = |time: &Option<Time>| time.as_ref().map_or(0.0, |t| t.median_ns.value);
+    let times_ns: Vec<f64> = times.iter().map(long).collect();
+    let change = match &samples[..] {
+        [base, new] => measure::ratio(base, new, 1),
+        _ => None,
+    };
+    let mut times = times.into_iter();
+    document.base.time = times.next().flatten();
+    if let Some(changed) = &mut document.changed {
+        changed.version.time = times.next().flatten();
+        changed.time_change = change;
+        if let Some(change) = change {
+            changed.time_verdict = change.verdict();
+        }
+    }
+    if wanted.energy {
+        let watched = energy::watch(&stage, &subjects, &times_ns, wanted.counters, stop)?;
+        if stop() {
+            return Err(RunError::Interrupted);
+        }
+        let versions = std::iter::once(&mut document.base)
+            .chain(document.changed.as_mut().map(|changed| &mut changed.version));
+        for (version, drawn) in versions.zip(watched.drawn) {
+            put_energy(version, &watched.sensor, drawn);
+        }
+    } else {
+        document.base.energy_missing = Some("not asked for (--no-energy)".to_owned());
+        if let Some(changed) = &mut document.changed {
+            changed.version.energy_missing.clone_from(&document.base.energy_missing);
+        }
+    }
+    Ok(document)
+}

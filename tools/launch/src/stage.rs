@@ -1,0 +1,618 @@
+//! A capture on a device: its memory, arguments and programs. Owns what is put back before a launch.
+//! Refuses to launch what the capture does not describe.
+
+use crate::capture::{self, Given, Image, Launch, Memory, MemoryKind, ProgramFile};
+use crate::element::bytes_of_hex;
+use crate::read::{Capture, CaptureError};
+use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
+use clscope_opencl::{Image as ClImage, Sampler, Session, Shape, Svm};
+
+/// Which form of a program is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Source in OpenCL C.
+    Source,
+    /// SPIR-V.
+    Il,
+    /// The device's binary.
+    Binary,
+}
+
+impl Form {
+    /// Every form, the best first.
+    pub const ALL: [Self; 3] = [Self::Source, Self::Il, Self::Binary];
+
+    /// Its name on the command line and in documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Il => "il",
+            Self::Binary => "binary",
+        }
+    }
+
+    const fn language(self) -> &'static str {
+        match self {
+            Self::Source => "opencl-c",
+            Self::Il => "spirv",
+            Self::Binary => "binary",
+        }
+    }
+}
+
+/// Why a launch cannot be put on a device.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The capture.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// OpenCL.
+    #[error(transparent)]
+    Cl(#[from] ClError),
+    /// There is no program of the form.
+    #[error("the capture has no program as {form}: {why}; {next}")]
+    NoProgram {
+        /// The form, or all of them.
+        form: String,
+        /// Why.
+        why: String,
+        /// What to do.
+        next: String,
+    },
+    /// The device lacks something.
+    #[error("{device} {lack}, which the launch needs; choose another with --device")]
+    Lacks {
+        /// The device.
+        device: String,
+        /// What it has not, as a sentence's end.
+        lack: String,
+    },
+    /// The sizes do not fit.
+    #[error("the launch of {kernel} is refused: {why}")]
+    Sizes {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        why: String,
+    },
+    /// The kernel is another than was captured.
+    #[error(
+        "{kernel} of {program} takes {found} arguments, {captured} were captured: name a source whose kernel takes the same"
+    )]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// The program.
+        program: String,
+        /// What it takes.
+        found: u32,
+        /// What was captured.
+        captured: usize,
+    },
+}
+
+/// What differs from the capture.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recipe {
+    /// The form of the captured program; none: the best that is there.
+    pub form: Option<Form>,
+    /// Another source: what it is called, and its text.
+    pub source: Option<(String, String)>,
+    /// Other build options.
+    pub options: Option<String>,
+    /// Other work-items.
+    pub global: Option<Vec<usize>>,
+    /// Other groups; `Some(None)`: the runtime chooses.
+    pub local: Option<Option<Vec<usize>>>,
+}
+
+/// A kernel that can be launched.
+pub struct Built {
+    /// The program's name: a file's.
+    pub name: String,
+    /// Its form.
+    pub form: Form,
+    /// Build options.
+    pub options: String,
+    /// Sizes.
+    pub range: Range,
+    /// The kernel, whose arguments are set.
+    pub kernel: Kernel,
+    program: Program,
+}
+
+impl Built {
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+enum Place {
+    Buffer { own: Buffer, pristine: Option<Buffer> },
+    Image(ClImage),
+    Svm(Svm),
+}
+
+/// A capture on a device. What is made of the session is released before it.
+pub struct Stage<'c> {
+    /// The capture.
+    pub capture: &'c Capture,
+    /// What the device allows.
+    pub limits: Limits,
+    /// Words that held addresses of shared virtual memory and were changed to where it lies now.
+    pub moved_words: u64,
+    parts: Vec<Option<Buffer>>,
+    samplers: Vec<Option<Sampler>>,
+    places: Vec<Place>,
+    before: Vec<Vec<u8>>,
+    moves: Vec<Move>,
+    /// The session.
+    pub session: Session,
+}
+
+/// Shared virtual memory that lies elsewhere now.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    from: u64,
+    bytes: u64,
+    to: u64,
+}
+
+/// Format and extent of a captured image.
+///
+/// # Errors
+/// If it names what the specification does not know.
+pub fn shape(of: &Image) -> Result<Shape, String> {
+    let number = |name: &String| {
+        capture::number(name).ok_or_else(|| format!("no image has the type or format {name}"))
+    };
+    let size = |n: u64| usize::try_from(n).map_err(|_| "an image is too large".to_owned());
+    let (kind, order, data) = (number(&of.kind)?, number(&of.order)?, number(&of.data)?);
+    // What a type has not is 0, whether the capture says 0 or 1.
+    let has = |kinds: &[&str]| kinds.contains(&of.kind.as_str());
+    let flat = has(&[
+        "CL_MEM_OBJECT_IMAGE1D",
+        "CL_MEM_OBJECT_IMAGE1D_ARRAY",
+        "CL_MEM_OBJECT_IMAGE1D_BUFFER",
+    ]);
+    let array = has(&["CL_MEM_OBJECT_IMAGE1D_ARRAY", "CL_MEM_OBJECT_IMAGE2D_ARRAY"]);
+    if of.mips > 1 || of.samples > 1 {
+        return Err(
+            "an image has mip levels or several samples, which are not supported".to_owned()
+        );
+    }
+    Ok(Shape {
+        kind,
+        order,
+        data,
+        width: size(of.width)?,
+        height: if flat { 0 } else { size(of.height)? },
+        depth: if has(&["CL_MEM_OBJECT_IMAGE3D"]) { size(of.depth)? } else { 0 },
+        array: if array { size(of.array)? } else { 0 },
+        element: size(of.element)?,
+    })
+}
+
+impl<'c> Stage<'c> {
+    /// Makes memory and samplers on a device, with the contents before the launch.
+    ///
+    /// # Errors
+    /// If the capture cannot be read, or the device lacks something.
+    pub fn new(device: &Device, capture: &'c Capture) -> Result<Self, StageError> {
+        let launch = &capture.launch;
+        let limits = device.limits();
+        let lacks = |lack: String| StageError::Lacks { device: device.facts.name.clone(), lack };
+        let any = |kind| launch.memories.iter().any(|memory| memory.kind == kind);
+        let samples = launch.arguments.iter().any(|a| matches!(a.given, Given::Sampler { .. }));
+        if !limits.has_images && (any(MemoryKind::Image) || samples) {
+            return Err(lacks("has no images".to_owned()));
+        }
+        if limits.svm == 0 && any(MemoryKind::Svm) {
+            return Err(lacks("has no shared virtual memory".to_owned()));
+        }
+        for memory in &launch.memories {
+            if memory.bytes > device.facts.largest_buffer && memory.kind != MemoryKind::Image {
+                let most = device.facts.largest_buffer;
+                return Err(lacks(format!("allocates at most {most} bytes, not {}", memory.bytes)));
+            }
+        }
+        let session = Session::new(device)?;
+        let places =
+            launch.memories.iter().map(|m| place(&session, m)).collect::<Result<Vec<_>, _>>()?;
+        let moves: Vec<Move> = launch.memories.iter().zip(&places).filter_map(moved).collect();
+        let mut stage = Self {
+            capture,
+            limits,
+            moved_words: 0,
+            parts: Vec::new(),
+            samplers: Vec::new(),
+            places,
+            before: Vec::new(),
+            moves,
+            session,
+        };
+        for memory in &launch.memories {
+            let mut bytes = capture.before(memory)?;
+            stage.moved_words += stage.relocate(&mut bytes);
+            stage.before.push(bytes);
+        }
+        for argument in &launch.arguments {
+            let (part, sampler) = stage.objects(launch, &argument.given)?;
+            stage.parts.push(part);
+            stage.samplers.push(sampler);
+        }
+        (0..stage.places.len()).try_for_each(|index| stage.restore(index))?;
+        stage.session.finish()?;
+        Ok(stage)
+    }
+
+    /// What an argument needs beside memories: a part of a buffer, or a sampler.
+    fn objects(
+        &self,
+        launch: &Launch,
+        given: &Given,
+    ) -> Result<(Option<Buffer>, Option<Sampler>), StageError> {
+        match given {
+            Given::Memory { memory, offset, size, flags } => {
+                let found = self.place_of(launch, *memory);
+                let Some((memory, Place::Buffer { own, .. })) = found else {
+                    return Ok((None, None));
+                };
+                if *offset == 0 && *size == memory.bytes {
+                    return Ok((None, None));
+                }
+                // Without flags of its own a part has those of the whole.
+                let flags = if flags.is_empty() { 0 } else { capture::flags(flags) & 0b111 };
+                let part = self.session.part(own, flags, *offset as usize, *size as usize)?;
+                Ok((Some(part), None))
+            }
+            Given::Sampler { normalized, addressing, filter } => {
+                let number = |name: &String| {
+                    capture::number(name).ok_or_else(|| {
+                        CaptureError::Wrong(format!("no sampler has the property {name}"))
+                    })
+                };
+                let (addressing, filter) = (number(addressing)?, number(filter)?);
+                Ok((None, Some(self.session.sampler(*normalized, addressing, filter)?)))
+            }
+            _ => Ok((None, None)),
+        }
+    }
+
+    fn place_of<'s>(&'s self, launch: &'s Launch, id: u32) -> Option<(&'s Memory, &'s Place)> {
+        let index = launch.memories.iter().position(|memory| memory.id == id)?;
+        Some((launch.memories.get(index)?, self.places.get(index)?))
+    }
+
+    /// Changes what looks like an address of captured shared virtual memory, at multiples of 8 bytes,
+    /// to where it lies now; gives the number of changes.
+    fn relocate(&self, bytes: &mut [u8]) -> u64 {
+        let mut changed = 0;
+        if self.moves.is_empty() {
+            return changed;
+        }
+        let (words, _) = bytes.as_chunks_mut::<8>();
+        for word in words {
+            let value = u64::from_le_bytes(*word);
+            let inside = |m: &&Move| value.checked_sub(m.from).is_some_and(|at| at <= m.bytes);
+            if let Some(to) = self.moves.iter().find(inside) {
+                *word = (value - to.from + to.to).to_le_bytes();
+                changed += 1;
+            }
+        }
+        changed
+    }
+
+    /// Contents of each memory before the launch.
+    #[must_use]
+    pub fn before(&self) -> &[Vec<u8>] {
+        &self.before
+    }
+
+    /// Contents of each memory after the application's launch; none of those that it could not write.
+    ///
+    /// # Errors
+    /// If the capture cannot be read.
+    pub fn after(&self) -> Result<Vec<Option<Vec<u8>>>, CaptureError> {
+        let after = self.capture.launch.memories.iter().map(|memory| {
+            let mut bytes = self.capture.after(memory)?;
+            if let Some(bytes) = &mut bytes {
+                self.relocate(bytes);
+            }
+            Ok(bytes)
+        });
+        after.collect()
+    }
+
+    /// Keeps copies of memories on the device, from which they are restored faster. Without room for
+    /// one it is restored from the host.
+    pub fn keep_copies(&mut self, which: &[usize]) {
+        for &index in which {
+            let (Some(Place::Buffer { pristine, .. }), Some(bytes)) =
+                (self.places.get_mut(index), self.before.get(index))
+            else {
+                continue;
+            };
+            if pristine.is_none() {
+                *pristine =
+                    self.session.buffer(bytes.len(), false).ok().filter(|copy| {
+                        bytes.is_empty() || self.session.write(copy, 0, bytes).is_ok()
+                    });
+            }
+        }
+    }
+
+    /// Puts the contents from before the launch back into a memory. What is enqueued later sees them.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn restore(&self, index: usize) -> Result<(), ClError> {
+        let (Some(place), Some(bytes)) = (self.places.get(index), self.before.get(index)) else {
+            return Ok(());
+        };
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        match place {
+            Place::Buffer { own, pristine: Some(copy) } => {
+                self.session.copy(copy, own, bytes.len()).map(drop)
+            }
+            Place::Buffer { own, pristine: None } => self.session.write(own, 0, bytes).map(drop),
+            Place::Image(image) => self.session.write_image(image, bytes).map(drop),
+            Place::Svm(svm) => self.session.map_svm(svm, true, |into| into.copy_from_slice(bytes)),
+        }
+    }
+
+    /// What a memory holds now.
+    ///
+    /// # Errors
+    /// What the runtime returned.
+    pub fn read(&self, index: usize) -> Result<Vec<u8>, ClError> {
+        let (Some(place), Some(before)) = (self.places.get(index), self.before.get(index)) else {
+            return Ok(Vec::new());
+        };
+        let mut out = vec![0; before.len()];
+        if out.is_empty() {
+            return Ok(out);
+        }
+        match place {
+            Place::Buffer { own, .. } => drop(self.session.read(own, 0, &mut out)?),
+            Place::Image(image) => drop(self.session.read_image(image, &mut out)?),
+            Place::Svm(svm) => {
+                self.session.map_svm(svm, false, |from| out.copy_from_slice(from))?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Builds the program, and sets the kernel's arguments.
+    ///
+    /// # Errors
+    /// If there is no such program, it does not build, or its kernel is another.
+    pub fn build(&self, recipe: &Recipe) -> Result<Built, StageError> {
+        let launch = &self.capture.launch;
+        let options = recipe.options.clone().unwrap_or_else(|| launch.program.options.clone());
+        let (name, form, program) = match &recipe.source {
+            Some((name, text)) => {
+                (name.clone(), Form::Source, self.session.build(name, text, &options)?)
+            }
+            None => self.captured_program(recipe.form, &options)?,
+        };
+        let kernel = self.session.kernel(&program, &launch.kernel)?;
+        let found = kernel.argument_count()?;
+        if found as usize != launch.arguments.len() {
+            return Err(StageError::Arguments {
+                kernel: launch.kernel.clone(),
+                program: name,
+                found,
+                captured: launch.arguments.len(),
+            });
+        }
+        self.bind(&kernel)?;
+        let sizes =
+            |of: &[u64]| of.iter().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).collect();
+        let range = Range {
+            offset: launch.offset.as_deref().map(sizes),
+            global: recipe.global.clone().unwrap_or_else(|| sizes(&launch.global)),
+            local: recipe.local.clone().unwrap_or_else(|| launch.local.as_deref().map(sizes)),
+        };
+        Ok(Built { name, form, options, range, kernel, program })
+    }
+
+    fn captured_program(
+        &self,
+        form: Option<Form>,
+        options: &str,
+    ) -> Result<(String, Form, Program), StageError> {
+        let of = &self.capture.launch.program;
+        let is_header = |file: &&ProgramFile| file.file.starts_with("headers/");
+        let find = |form: Form| {
+            of.files.iter().find(|file| file.language == form.language() && !is_header(file))
+        };
+        let forms: Vec<Form> = form.map_or_else(|| Form::ALL.to_vec(), |form| vec![form]);
+        let takes_il = !self.limits.languages.is_empty();
+        let usable = |form: &Form| *form != Form::Il || takes_il;
+        let found = forms.iter().filter(|form| usable(form)).find_map(|f| Some((*f, find(*f)?)));
+        let Some((form, file)) = found else {
+            let named: Vec<&str> = forms.iter().map(|form| form.name()).collect();
+            let has_il = forms.contains(&Form::Il) && find(Form::Il).is_some();
+            let why = match &of.missing {
+                _ if has_il => "this device takes no SPIR-V".to_owned(),
+                Some(missing) => missing.clone(),
+                None => "no such file is in it".to_owned(),
+            };
+            return Err(StageError::NoProgram {
+                form: named.join(", "),
+                why,
+                next: "give the kernel's source with --source FILE".to_owned(),
+            });
+        };
+        let bytes = self.capture.program(file)?;
+        let name = file.file.clone();
+        let program = match form {
+            Form::Source => {
+                let headers = of.files.iter().filter(is_header);
+                let headers = headers
+                    .map(|header| {
+                        let included = header.file.trim_start_matches("headers/").to_owned();
+                        Ok((included, text_of(&self.capture.program(header)?)))
+                    })
+                    .collect::<Result<Vec<_>, CaptureError>>()?;
+                match headers.as_slice() {
+                    [] => self.session.build(&name, &text_of(&bytes), options)?,
+                    _ => self.session.build_with_headers(
+                        &name,
+                        &text_of(&bytes),
+                        &headers,
+                        options,
+                    )?,
+                }
+            }
+            Form::Il => self.session.build_il(&name, &bytes, options)?,
+            Form::Binary => self.session.load(&name, &bytes, options)?,
+        };
+        Ok((name, form, program))
+    }
+
+    /// Sets all arguments.
+    fn bind(&self, kernel: &Kernel) -> Result<(), StageError> {
+        let launch = &self.capture.launch;
+        let wrong = |what: &str| StageError::Capture(CaptureError::Wrong(what.to_owned()));
+        let objects = self.parts.iter().zip(&self.samplers);
+        for (argument, (part, sampler)) in launch.arguments.iter().zip(objects) {
+            let index = argument.index;
+            match &argument.given {
+                Given::Value { value, .. } => {
+                    let mut bytes =
+                        bytes_of_hex(value).ok_or_else(|| wrong("a value is no hexadecimal"))?;
+                    self.relocate(&mut bytes);
+                    kernel.set(index, &Argument::Bytes(&bytes))?;
+                }
+                Given::Local { bytes } => {
+                    let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+                    kernel.set(index, &Argument::Local(bytes))?;
+                }
+                Given::Null { bytes } => {
+                    let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
+                    kernel.set(index, &Argument::Null(bytes))?;
+                }
+                Given::Sampler { .. } => {
+                    let sampler = sampler.as_ref().ok_or_else(|| wrong("a sampler is missing"))?;
+                    kernel.set(index, &Argument::Sampler(sampler))?;
+                }
+                Given::Memory { memory, .. } => match (part, self.place_of(launch, *memory)) {
+                    (Some(part), _) => kernel.set(index, &Argument::Buffer(part))?,
+                    (None, Some((_, Place::Buffer { own, .. }))) => {
+                        kernel.set(index, &Argument::Buffer(own))?;
+                    }
+                    (None, Some((_, Place::Image(image)))) => {
+                        kernel.set(index, &Argument::Image(image))?;
+                    }
+                    _ => return Err(wrong("an argument is no memory object")),
+                },
+                Given::Svm { memory, offset } => match self.place_of(launch, *memory) {
+                    Some((_, Place::Svm(svm))) => kernel.set_svm(index, svm, *offset as usize)?,
+                    _ => return Err(wrong("an argument is no shared virtual memory")),
+                },
+            }
+        }
+        let reached: Vec<&Svm> = self
+            .places
+            .iter()
+            .filter_map(|place| if let Place::Svm(svm) = place { Some(svm) } else { None })
+            .collect();
+        if !reached.is_empty() {
+            kernel.reaches(&reached)?;
+        }
+        Ok(())
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Errors
+    /// What the runtime returned, with the reason where sizes do not fit.
+    pub fn launch(&self, built: &Built) -> Result<Event, StageError> {
+        self.session
+            .launch_over(&built.kernel, &built.range)
+            .map_err(|error| self.explained(built, error))
+    }
+
+    /// As [`launch`](Self::launch), without time stamps.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    pub fn launch_untimed(&self, built: &Built) -> Result<(), StageError> {
+        let launched = self.session.launch_over_untimed(&built.kernel, &built.range);
+        launched.map_err(|error| self.explained(built, error))
+    }
+
+    fn explained(&self, built: &Built, error: ClError) -> StageError {
+        match self.sizes(built) {
+            Some(why) => StageError::Sizes {
+                kernel: self.capture.launch.kernel.clone(),
+                why: format!("{why} ({error})"),
+            },
+            None => StageError::Cl(error),
+        }
+    }
+
+    /// Why the sizes of a launch do not fit the device or the kernel, if they do not.
+    #[must_use]
+    pub fn sizes(&self, built: &Built) -> Option<String> {
+        let local = built.range.local.as_ref()?;
+        let items = local.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
+        let most = built.kernel.largest_group();
+        if let Some(required) = built.kernel.required_group()
+            && local.iter().zip(required).any(|(have, want)| *have != want)
+        {
+            let [x, y, z] = required;
+            return Some(format!("the kernel requires groups of {x}x{y}x{z}"));
+        }
+        if items.is_none_or(|items| items > most) {
+            return Some(format!("its groups may have {most} work-items on this device"));
+        }
+        for (have, most) in local.iter().zip(&self.limits.group_sizes) {
+            if have > most {
+                return Some(format!(
+                    "a group of this device has at most {most} work-items in a dimension"
+                ));
+            }
+        }
+        let uneven =
+            built.range.global.iter().zip(local).find(|(g, l)| **l == 0 || !g.is_multiple_of(**l));
+        uneven.map(|(global, local)| {
+            format!(
+                "the global size {global} is no multiple of the local size {local}; choose one that divides it with --local, or another --global"
+            )
+        })
+    }
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn place(session: &Session, memory: &Memory) -> Result<Place, StageError> {
+    let too_large =
+        || CaptureError::Wrong(format!("memory {} is too large for this host", memory.id));
+    let bytes = usize::try_from(memory.bytes).map_err(|_| too_large())?;
+    let flags = capture::flags(&memory.flags);
+    Ok(match (memory.kind, &memory.image) {
+        (MemoryKind::Buffer, _) => {
+            Place::Buffer { own: session.buffer_with(bytes, flags)?, pristine: None }
+        }
+        (MemoryKind::Svm, _) => Place::Svm(session.svm(bytes, flags)?),
+        (MemoryKind::Image, Some(image)) => {
+            Place::Image(session.image(shape(image).map_err(CaptureError::Wrong)?, flags & 0b111)?)
+        }
+        _ => return Err(CaptureError::Wrong(format!("memory {} cannot be made", memory.id)).into()),
+    })
+}
+
+fn moved((memory, place): (&Memory, &Place)) -> Option<Move> {
+    let Place::Svm(svm) = place else { return None };
+    Some(Move { from: memory.address?, bytes: memory.bytes, to: svm.address() })
+}
