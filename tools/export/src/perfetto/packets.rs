@@ -8,14 +8,14 @@ use crate::proto::Message;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// A text this long is interned where it is a value; shorter ones are mostly addresses, of which
-/// no two are the same.
-const LONG: usize = 24;
+/// Most texts that are interned as values: a trace may hold any number of them, and the reader keeps
+/// them all.
+const MOST_TEXTS: usize = 1 << 16;
 
 /// Names by kind, each with its number; numbers begin at 1.
 #[derive(Debug, Default)]
 pub struct Names {
-    known: HashMap<u32, HashMap<String, u64>>,
+    known: Vec<(u32, HashMap<String, u64>)>,
     /// Entries that no packet has brought yet.
     new: Message,
 }
@@ -29,7 +29,7 @@ impl Names {
 
     /// The same, with what a new entry says besides its name.
     pub fn with(&mut self, kind: u32, name: &str, more: impl FnOnce(&mut Message)) -> u64 {
-        let known = self.known.entry(kind).or_default();
+        let known = self.known(kind);
         if let Some(id) = known.get(name) {
             return *id;
         }
@@ -41,6 +41,27 @@ impl Names {
             more(m);
         });
         id
+    }
+
+    /// Those of a kind. There are few kinds.
+    fn known(&mut self, kind: u32) -> &mut HashMap<String, u64> {
+        let at = self.known.iter().position(|(k, _)| *k == kind).unwrap_or(self.known.len());
+        if at == self.known.len() {
+            self.known.push((kind, HashMap::new()));
+        }
+        &mut self.known[at].1
+    }
+
+    /// The number of a text that is a value, where it is worth one: not of addresses, of which no two
+    /// are the same, nor of texts as short as a number.
+    fn text(&mut self, text: &str) -> Option<u64> {
+        if text.len() <= 3 || text.starts_with("0x") {
+            return None;
+        }
+        match self.known(INTERNED_TEXTS) {
+            known if known.len() < MOST_TEXTS => Some(self.of(INTERNED_TEXTS, text)),
+            known => known.get(text).copied(),
+        }
     }
 
     /// An entry without a name, under a number of the caller's.
@@ -132,10 +153,9 @@ pub struct Annotations<'m> {
 
 impl Annotations<'_> {
     fn text(m: &mut Message, names: &mut Names, text: &str) {
-        if text.len() < LONG {
-            m.text(ANNOTATION_TEXT, text);
-        } else {
-            m.uint(ANNOTATION_TEXT_ID, names.of(INTERNED_TEXTS, text));
+        match names.text(text) {
+            Some(id) => m.uint(ANNOTATION_TEXT_ID, id),
+            None => m.text(ANNOTATION_TEXT, text),
         }
     }
 }
@@ -195,12 +215,9 @@ impl LaunchArguments<'_> {
 
 impl Sink for LaunchArguments<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
-        let text = |x: &str, m: &mut Message, names: &mut Names| {
-            if x.len() < LONG {
-                m.text(ARGUMENT_TEXT, x);
-            } else {
-                m.uint(ARGUMENT_TEXT_ID, names.of(INTERNED_TEXTS, x));
-            }
+        let text = |x: &str, m: &mut Message, names: &mut Names| match names.text(x) {
+            Some(id) => m.uint(ARGUMENT_TEXT_ID, id),
+            None => m.text(ARGUMENT_TEXT, x),
         };
         match value {
             // The event says it: its name, its kernel, its stage.
