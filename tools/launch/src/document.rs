@@ -32,6 +32,8 @@ pub struct Document {
     pub base: Version,
     /// Another version beside it, if one was asked for.
     pub changed: Option<Changed>,
+    /// The search for a work-group size, if it was asked for.
+    pub tuned: Option<Tuned>,
 }
 
 /// What was captured.
@@ -112,6 +114,47 @@ pub struct Changed {
     pub time_change: Option<Change>,
     /// What that change is.
     pub time_verdict: verdict::Verdict,
+}
+
+/// A search for a work-group size.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tuned {
+    /// Sizes that were tried, the captured one first.
+    pub rows: Vec<Tried>,
+    /// Number of the row of the fastest size with the same results, from 0; null where none is faster
+    /// than the captured one beyond noise.
+    pub best: Option<usize>,
+    /// What was left out.
+    pub notes: Vec<String>,
+}
+
+/// A work-group size that was tried.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// Work-items of a group; null: the runtime chose.
+    pub local: Option<Vec<usize>>,
+    /// Verdict on its results against those of the captured size; null of that itself, and where the
+    /// runtime refused the size.
+    pub results: Option<Verdict>,
+    /// Time of a launch.
+    pub time: Option<Time>,
+    /// Relative change of time against the captured size, of the sizes that were timed in turns with
+    /// it at last. Intervals are wide enough for all of them together.
+    pub change: Option<Change>,
+    /// What that change is.
+    pub verdict: verdict::Verdict,
+    /// Why the runtime refused it.
+    pub refused: Option<String>,
+}
+
+impl Tried {
+    /// A row of which nothing is known yet.
+    pub(crate) const fn new(local: Option<Vec<usize>>) -> Self {
+        let verdict = verdict::Verdict::NotJudged;
+        Self { local, results: None, time: None, change: None, verdict, refused: None }
+    }
 }
 
 /// Time of a launch by the device's stamps.

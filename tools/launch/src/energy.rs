@@ -164,7 +164,7 @@ fn steady(
         for _ in 0..batch {
             subject.restored.iter().try_for_each(|index| stage.restore(*index))?;
             if launch {
-                stage.launch_untimed(subject.built)?;
+                stage.launch_untimed(subject.built, subject.range)?;
             }
         }
         stage.session.finish()?;

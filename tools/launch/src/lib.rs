@@ -9,6 +9,8 @@
 //! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
 //! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`tune`] | the search for a work-group size |
+//! | [`mod@export`] | a capture as a program that stands alone |
 //! | [`document`] | what a run gave, as a document |
 //! | [`run`](mod@run) | the order of all that |
 #![forbid(unsafe_code)]
@@ -18,10 +20,12 @@ pub mod compare;
 pub mod document;
 pub mod element;
 pub mod energy;
+pub mod export;
 pub mod measure;
 pub mod read;
 pub mod run;
 pub mod stage;
+pub mod tune;
 
 pub use document::Document;
 pub use read::{Capture, CaptureError};

@@ -6,6 +6,7 @@ use crate::stage::{Built, Stage, StageError};
 use clscope_clock::monotonic_raw;
 use clscope_compare::verdict::{Change, Sample, change};
 use clscope_microbench::stats;
+use clscope_opencl::Range;
 use clscope_profile::interval::Interval;
 
 /// How much is measured.
@@ -35,6 +36,8 @@ impl Default for Effort {
 pub struct Subject<'s> {
     /// The version.
     pub built: &'s Built,
+    /// Its sizes.
+    pub range: &'s Range,
     /// Memories by their place in the capture.
     pub restored: &'s [usize],
 }
@@ -45,7 +48,7 @@ pub struct Subject<'s> {
 /// What the runtime returned.
 pub fn once(stage: &Stage<'_>, subject: &Subject<'_>) -> Result<f64, StageError> {
     subject.restored.iter().try_for_each(|index| stage.restore(*index))?;
-    let event = stage.launch(subject.built)?;
+    let event = stage.launch(subject.built, subject.range)?;
     stage.session.finish()?;
     Ok(event.nanoseconds()? as f64)
 }

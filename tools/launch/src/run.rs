@@ -10,8 +10,9 @@ use crate::energy::{self, Drawn};
 use crate::measure::{self, Effort, Subject};
 use crate::read::Capture;
 use crate::stage::{Built, Recipe, Stage, StageError};
+use crate::tune;
 use clscope_compare::verdict;
-use clscope_opencl::{Device, DeviceFacts};
+use clscope_opencl::{Device, DeviceFacts, Range};
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
 /// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
@@ -25,6 +26,8 @@ pub struct Wanted {
     pub base: Recipe,
     /// Another version.
     pub changed: Option<Recipe>,
+    /// Whether work-group sizes are searched.
+    pub tune: bool,
     /// ULPs that are tolerated.
     pub tolerance: u64,
     /// Types of arguments that the user knows better.
@@ -42,6 +45,7 @@ impl Default for Wanted {
         Self {
             base: Recipe::default(),
             changed: None,
+            tune: false,
             tolerance: TOLERANCE,
             types: Vec::new(),
             effort: Effort::default(),
@@ -66,6 +70,14 @@ pub enum RunError {
         kernel: String,
         /// Those that are.
         known: String,
+    },
+    /// No work-group size can be searched.
+    #[error("there is no work-group size of {kernel} to search: {why}")]
+    NothingToTune {
+        /// The kernel.
+        kernel: String,
+        /// Why.
+        why: String,
     },
     /// The user ended it.
     #[error("the run was ended")]
@@ -104,13 +116,17 @@ pub(crate) struct Computed {
     is_fixed: bool,
 }
 
-pub(crate) fn computed(stage: &Stage<'_>, built: &Built) -> Result<Computed, StageError> {
+pub(crate) fn computed(
+    stage: &Stage<'_>,
+    built: &Built,
+    range: &Range,
+) -> Result<Computed, StageError> {
     let memories = 0..stage.before().len();
     let ran = |restore: bool| -> Result<Vec<Vec<u8>>, StageError> {
         if restore {
             memories.clone().try_for_each(|index| stage.restore(index))?;
         }
-        stage.launch(built)?;
+        stage.launch(built, range)?;
         stage.session.finish()?;
         memories.clone().map(|index| Ok(stage.read(index)?)).collect()
     };
@@ -183,7 +199,8 @@ fn restored(
     if of.changed.is_empty() || !of.is_fixed {
         return Ok(of.changed.clone());
     }
-    let subjects = [&of.changed[..], &[]].map(|restored| Subject { built, restored });
+    let subjects =
+        [&of.changed[..], &[]].map(|restored| Subject { built, range: &built.range, restored });
     let few = Effort { launches: Effort::LEAST, ..Effort::default() };
     let samples = measure::in_turns(stage, &subjects, few, stop)?;
     let medians: Vec<f64> =
@@ -192,7 +209,7 @@ fn restored(
     Ok(if alike { Vec::new() } else { of.changed.clone() })
 }
 
-fn time_of(samples: &[f64], restored: bool) -> Option<Time> {
+pub(crate) fn time_of(samples: &[f64], restored: bool) -> Option<Time> {
     let median = measure::median(samples)?;
     let extreme = |of: fn(f64, f64) -> f64| samples.iter().copied().reduce(of);
     let (min_ns, max_ns) = (extreme(f64::min)?, extreme(f64::max)?);
@@ -278,7 +295,7 @@ pub fn run(
     let base = stage.build(&wanted.base)?;
     let kinds = elements(launch, &base, &wanted.types)?;
     let changed = wanted.changed.as_ref().map(|recipe| stage.build(recipe)).transpose()?;
-    let computed_base = computed(&stage, &base)?;
+    let computed_base = computed(&stage, &base, &base.range)?;
     let captured = stage.after()?;
     let runs = (&computed_base.first[..], &computed_base.again[..]);
     let results = judge(launch, &kinds, ("capture", &captured), runs, wanted.tolerance);
@@ -293,10 +310,11 @@ pub fn run(
         notes: notes(&stage, &device.facts),
         base: version(&base, results),
         changed: None,
+        tuned: None,
     };
     let mut to_restore = restored(&mut stage, &base, &computed_base, stop)?;
     if let Some(built) = &changed {
-        let other = computed(&stage, built)?;
+        let other = computed(&stage, built, &built.range)?;
         let expected: Vec<Option<Vec<u8>>> = computed_base
             .first
             .iter()
@@ -315,9 +333,19 @@ pub fn run(
             time_verdict: verdict::Verdict::NotJudged,
         });
     }
+    if wanted.tune {
+        let with = tune::With {
+            kinds: &kinds,
+            written: &is_written,
+            restored: &to_restore,
+            effort: wanted.effort,
+            tolerance: wanted.tolerance,
+        };
+        document.tuned = Some(tune::local(&stage, &base, &computed_base, &with, stop)?);
+    }
     let subjects: Vec<Subject<'_>> = std::iter::once(&base)
         .chain(&changed)
-        .map(|built| Subject { built, restored: &to_restore })
+        .map(|built| Subject { built, range: &built.range, restored: &to_restore })
         .collect();
     let samples = measure::in_turns(&stage, &subjects, wanted.effort, stop)?;
     if stop() {

@@ -530,27 +530,27 @@ impl<'c> Stage<'c> {
         Ok(())
     }
 
-    /// Launches a kernel.
+    /// Launches a kernel over a range: its own, or another.
     ///
     /// # Errors
     /// What the runtime returned, with the reason where sizes do not fit.
-    pub fn launch(&self, built: &Built) -> Result<Event, StageError> {
+    pub fn launch(&self, built: &Built, range: &Range) -> Result<Event, StageError> {
         self.session
-            .launch_over(&built.kernel, &built.range)
-            .map_err(|error| self.explained(built, error))
+            .launch_over(&built.kernel, range)
+            .map_err(|error| self.explained(built, range, error))
     }
 
     /// As [`launch`](Self::launch), without time stamps.
     ///
     /// # Errors
     /// As [`launch`](Self::launch).
-    pub fn launch_untimed(&self, built: &Built) -> Result<(), StageError> {
-        let launched = self.session.launch_over_untimed(&built.kernel, &built.range);
-        launched.map_err(|error| self.explained(built, error))
+    pub fn launch_untimed(&self, built: &Built, range: &Range) -> Result<(), StageError> {
+        let launched = self.session.launch_over_untimed(&built.kernel, range);
+        launched.map_err(|error| self.explained(built, range, error))
     }
 
-    fn explained(&self, built: &Built, error: ClError) -> StageError {
-        match self.sizes(built) {
+    fn explained(&self, built: &Built, range: &Range, error: ClError) -> StageError {
+        match self.sizes(built, range) {
             Some(why) => StageError::Sizes {
                 kernel: self.capture.launch.kernel.clone(),
                 why: format!("{why} ({error})"),
@@ -561,8 +561,8 @@ impl<'c> Stage<'c> {
 
     /// Why the sizes of a launch do not fit the device or the kernel, if they do not.
     #[must_use]
-    pub fn sizes(&self, built: &Built) -> Option<String> {
-        let local = built.range.local.as_ref()?;
+    pub fn sizes(&self, built: &Built, range: &Range) -> Option<String> {
+        let local = range.local.as_ref()?;
         let items = local.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
         let most = built.kernel.largest_group();
         if let Some(required) = built.kernel.required_group()
@@ -582,7 +582,7 @@ impl<'c> Stage<'c> {
             }
         }
         let uneven =
-            built.range.global.iter().zip(local).find(|(g, l)| **l == 0 || !g.is_multiple_of(**l));
+            range.global.iter().zip(local).find(|(g, l)| **l == 0 || !g.is_multiple_of(**l));
         uneven.map(|(global, local)| {
             format!(
                 "the global size {global} is no multiple of the local size {local}; choose one that divides it with --local, or another --global"

@@ -13,6 +13,7 @@ use clscope_compare::verdict;
 use clscope_io::input;
 use clscope_launch::document::{Document, Verdict};
 use clscope_launch::element::Element;
+use clscope_launch::export;
 use clscope_launch::measure::Effort;
 use clscope_launch::run::{RunError, TOLERANCE, is_of};
 use clscope_launch::stage::{Form, Recipe, StageError};
@@ -20,7 +21,7 @@ use clscope_launch::{Capture, Wanted, run as run_capture};
 use clscope_microbench::cl::{ClError, Device, OpenCl, list as devices};
 use clscope_trace::values;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -34,6 +35,8 @@ const DIFFERS: u8 = 3;
   clscope kernel run --device NVIDIA                          the only capture of a trace, elsewhere
   clscope kernel run --source blur2.cl --fail-over 3%         another source beside the captured one
   clscope kernel run --local 64x1 --options '-cl-fast-relaxed-math' --tolerance 100
+  clscope kernel run --tune local                             searches a work-group size
+  clscope kernel run --export c -o bug                        a program that stands alone, in C
   clscope kernel run --format json | jq .base.time.median_ns
 
 Captures are made by `clscope record --capture KERNEL -- APP`. Exit code: 3 where results differ from
@@ -65,6 +68,15 @@ pub struct Args {
     /// Read the device's performance counters meanwhile (NVIDIA: GPM)
     #[arg(long, conflicts_with = "no_energy")]
     counters: bool,
+    /// Search the fastest work-group size
+    #[arg(long, value_enum, value_name = "WHAT")]
+    tune: Option<Tune>,
+    /// Write a program that stands alone and runs the launch, instead of running it here
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    export: Option<Language>,
+    /// Folder to make for --export [default: the capture's name with the language]
+    #[arg(short, long, value_name = "DIR", requires = "export")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     version: VersionArgs,
     /// Text for people, or JSON for programs
@@ -101,6 +113,23 @@ struct Sizes(Vec<usize>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Local(Option<Vec<usize>>);
+
+/// What is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tune {
+    /// The work-group size
+    Local,
+}
+
+/// A language of programs that stand alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Language {
+    /// A script for PyOpenCL
+    #[value(name = "pyopencl")]
+    PyOpenCl,
+    /// A file of C99, with a makefile
+    C,
+}
 
 /// Form of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -219,6 +248,9 @@ fn device_for<'a>(
 /// If the capture cannot be read, or the launch cannot be run.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let capture = Capture::open(&args.capture)?;
+    if let Some(language) = args.export {
+        return export(&capture, language, args.output.as_deref());
+    }
     let form = args.from.map(|from| match from {
         From::Source => Form::Source,
         From::Il => Form::Il,
@@ -237,6 +269,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let wanted = Wanted {
         base: Recipe { form, ..Recipe::default() },
         changed,
+        tune: args.tune.is_some(),
         tolerance: args.tolerance,
         types: args.types.clone(),
         effort: Effort { launches: args.repeat as usize, ..Effort::default() },
@@ -265,6 +298,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Writes a program that stands alone.
+fn export(capture: &Capture, language: Language, to: Option<&Path>) -> Result<ExitCode> {
+    let (language, ending) = match language {
+        Language::PyOpenCl => (export::Language::PyOpenCl, "pyopencl"),
+        Language::C => (export::Language::C, "c"),
+    };
+    let folder = match to {
+        Some(folder) => folder.to_owned(),
+        None => {
+            let whole = capture.folder.canonicalize().context("cannot find the capture's name")?;
+            let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            PathBuf::from(format!("{name}-{ending}"))
+        }
+    };
+    let written = export::export(capture, language, &folder)
+        .with_context(|| format!("cannot export {}", capture.folder.display()))?;
+    for path in written {
+        say(format_args!("wrote {}", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether results differ, or the other version is surely slower, by more than is allowed.

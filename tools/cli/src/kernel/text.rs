@@ -6,7 +6,9 @@ use crate::report::table::{bytes, time};
 use crate::top::state::joules;
 use clscope_compare::verdict;
 use clscope_io::text::Page;
-use clscope_launch::document::{Changed, Document, MemoryResult, Results, Verdict, Version};
+use clscope_launch::document::{
+    Changed, Document, MemoryResult, Results, Tried, Tuned, Verdict, Version,
+};
 use clscope_profile::interval::Interval;
 use std::fmt::Write as _;
 
@@ -54,6 +56,9 @@ pub fn render(of: &Document) -> String {
         version(&mut out, &changed.version);
         ratio(&mut out, changed);
         energy(&mut out, &changed.version);
+    }
+    if let Some(tuned) = &of.tuned {
+        table(&mut out, tuned);
     }
     out.into_string()
 }
@@ -184,6 +189,63 @@ fn ratio(out: &mut Page, of: &Changed) {
         percent(change.low),
         percent(change.high)
     );
+}
+
+/// Sizes by time, the captured one marked, and the best.
+fn table(out: &mut Page, of: &Tuned) {
+    out.push_str("\nWork-group sizes\n");
+    put!(
+        out,
+        "  {:>12} {:>9}  {:<22} {:>8}  {:<12} {}",
+        "size",
+        "time",
+        "95%",
+        "change",
+        "results",
+        ""
+    );
+    let local = |row: &Tried| row.local.as_deref().map_or_else(|| "null".to_owned(), shown);
+    let median = |row: &Tried| row.time.as_ref().map_or(f64::INFINITY, |t| t.median_ns.value);
+    let mut order: Vec<(usize, &Tried)> = of.rows.iter().enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| median(a).total_cmp(&median(b)));
+    for (number, row) in order {
+        let size = local(row);
+        if let Some(why) = &row.refused {
+            put!(out, "  {size:>12} refused: {why}");
+            continue;
+        }
+        let interval = row.time.as_ref().map(|t| t.median_ns).filter(|m| m.half().is_finite());
+        let interval =
+            interval.map_or_else(String::new, |m| format!("{} to {}", time(m.low), time(m.high)));
+        let change = row.change.map_or_else(String::new, |c| format!("{:+.1} %", c.value * 100.0));
+        let results = match row.results {
+            None if number == 0 => "as captured",
+            None | Some(Verdict::NotChecked) => "not checked",
+            Some(Verdict::Same) => "same",
+            Some(Verdict::Within) => "within",
+            Some(Verdict::Differs) => "differ",
+            Some(Verdict::Varies) => "vary",
+        };
+        let mark = if of.best == Some(number) { "best" } else { "" };
+        put!(
+            out,
+            "  {size:>12} {:>9}  {interval:<22} {change:>8}  {results:<12} {mark}",
+            time(median(row))
+        );
+    }
+    match of.best.and_then(|best| of.rows.get(best)) {
+        Some(row) => {
+            let change = row.change.map_or_else(String::new, |c| {
+                let percent = |x: f64| format!("{:+.1} %", x * 100.0);
+                format!(": {} (95%: {} to {})", percent(c.value), percent(c.low), percent(c.high))
+            });
+            put!(out, "  best: {}{change} against the captured size", local(row));
+        }
+        None => out.push_str("  no size is faster than the captured one beyond noise\n"),
+    }
+    for note in &of.notes {
+        put!(out, "  note: {note}");
+    }
 }
 
 fn energy(out: &mut Page, of: &Version) {

@@ -2,27 +2,14 @@
 //! what differs is told to the element; other versions are compared in results and time; damaged and
 //! hostile captures are refused.
 
-use clscope_tests::captured::{Captured, floats, words};
-use clscope_tests::{Runtime, Stage, artifacts};
+mod captures;
+mod exports;
+mod sizes;
+
+use captures::{SAXPY, gcd, saxpy, shift, sums, turn, walk};
+use clscope_tests::captured::Captured;
+use clscope_tests::{Runtime, Stage};
 use serde_json::{Value, json};
-use std::path::Path;
-
-/// y = a * x + y.
-const SAXPY: &str = "kernel void saxpy(global const float *x, global float *y, float a)
-{ size_t i = get_global_id(0); y[i] = a * x[i] + y[i]; }";
-
-/// Values whose products and sums are exact, fused or not.
-fn saxpy(folder: &Path) -> Captured {
-    let x: Vec<f32> = (0..1024u16).map(f32::from).collect();
-    let y: Vec<f32> = x.iter().map(|v| 2.0 * v).collect();
-    let after: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 3.0 * x + y).collect();
-    let mut made = Captured::new(folder, "saxpy", &[1024]).source(SAXPY);
-    made.launch["local"] = json!([64]);
-    made.buffer("float*", &floats(&x), None);
-    made.buffer("float*", &floats(&y), Some(&floats(&after)));
-    made.value(&3.0f32.to_le_bytes());
-    made
-}
 
 /// Runs a capture without joules; the document and the exit code.
 fn document(stage: &Stage, capture: &str, more: &[&str]) -> (Value, i32) {
@@ -93,94 +80,27 @@ fn buffers_and_values_give_what_was_captured() {
 /// Parts of one buffer that overlap: what one argument writes the other reads.
 #[test]
 fn parts_of_a_buffer_stay_aliases() {
-    let source = "kernel void shift(global uint *to, global const uint *from)
-        { if (get_global_id(0) == 0) for (uint i = 0; i < 96; i++) to[i] = from[i] + 1; }";
-    let before: Vec<u32> = (0..160).collect();
-    let mut after = before.clone();
-    (0..96).for_each(|i| after[32 + i] = after[i] + 1);
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let mut made = Captured::new(&stage.join("shift.1"), "shift", &[4]).source(source);
-        let id = made.memory("buffer", "CL_MEM_READ_WRITE", &words(&before), Some(&words(&after)));
-        for (offset, flag) in [(128, "CL_MEM_READ_WRITE"), (0, "CL_MEM_READ_ONLY")] {
-            made.argument("memory", json!({"memory": id, "offset": offset, "size": 512, "flags": [flag], "type": "uint*"}));
-        }
-        same(&stage, &made.write(), 1);
+        same(&stage, &shift(&stage.join("shift.1")).write(), 1);
     }
 }
 
 /// An image is read through a sampler whose addressing shows, another is written, a third is an array.
 #[test]
 fn images_and_samplers_give_what_was_captured() {
-    let source = "kernel void turn(read_only image2d_t from, write_only image2d_t to, read_only image2d_array_t more, sampler_t s, global float *out)
-    { int x = get_global_id(0), y = get_global_id(1);
-      write_imageui(to, (int2)(x, y), read_imageui(from, s, (int2)(x + 1, y)) + (uint4)(1, 0, 0, 0));
-      out[y * 5 + x] = read_imagef(more, s, (int4)(x, y, 1, 0)).x; }";
-    let (width, height) = (5u64, 3u64);
-    let from: Vec<u8> = (0..width * height * 4).map(|n| n as u8).collect();
-    let mut to = Vec::new();
-    for (y, x) in (0..3usize).flat_map(|y| (0..5usize).map(move |x| (y, x))) {
-        // Outside of the image the border is 0.
-        let texel =
-            (x + 1 < 5).then(|| from[(y * 5 + x + 1) * 4..][..4].to_vec()).unwrap_or(vec![0; 4]);
-        to.extend([texel[0] + 1, texel[1], texel[2], texel[3]]);
-    }
-    let layers: Vec<f32> = (0..30u8).map(|n| f32::from(n) / 4.0).collect();
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let mut made =
-            Captured::new(&stage.join("turn.1"), "turn", &[width, height]).source(source);
-        let mut image = |flag: &str,
-                         before: &[u8],
-                         after: Option<&[u8]>,
-                         layers: u64,
-                         format: [&str; 2]| {
-            let id = made.memory("image", flag, before, after);
-            let kind =
-                if layers > 0 { "CL_MEM_OBJECT_IMAGE2D_ARRAY" } else { "CL_MEM_OBJECT_IMAGE2D" };
-            made.launch["memories"][id as usize]["image"] = json!({
-                "type": kind, "width": width, "height": height, "depth": 1, "array": layers,
-                "row_pitch": 0, "slice_pitch": 0, "mips": 0, "samples": 0,
-                "order": format[0], "data": format[1], "element": 4,
-            });
-            made.argument(
-                "memory",
-                json!({"memory": id, "offset": 0, "size": before.len(), "flags": [flag]}),
-            );
-        };
-        image("CL_MEM_READ_ONLY", &from, None, 0, ["CL_RGBA", "CL_UNSIGNED_INT8"]);
-        image("CL_MEM_WRITE_ONLY", &[9; 60], Some(&to), 0, ["CL_RGBA", "CL_UNSIGNED_INT8"]);
-        image("CL_MEM_READ_ONLY", &floats(&layers), None, 2, ["CL_R", "CL_FLOAT"]);
-        made.argument("sampler", json!({"normalized": false, "addressing": "CL_ADDRESS_CLAMP", "filter": "CL_FILTER_NEAREST"}));
-        made.buffer("float*", &[0; 60], Some(&floats(&layers[15..])));
-        same(&stage, &made.write(), 2);
+        same(&stage, &turn(&stage.join("turn.1")).write(), 2);
     }
 }
 
 /// Local memory, a structure by value, a null pointer, an offset, two dimensions, and build options.
 #[test]
 fn local_memory_structures_and_offsets_give_what_was_captured() {
-    let source = "typedef struct { uint add; uint times; } two;
-    kernel void sums(global uint *out, local uint *sum, two by, global const uint *none)
-    { uint x = get_local_id(0);
-      sum[x] = (get_global_id(0) + GROW * get_global_id(1)) * by.times + by.add + (none ? 1000 : 0);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if (x == 0) { uint all = 0; for (uint i = 0; i < get_local_size(0); i++) all += sum[i];
-        out[get_group_id(0) + get_num_groups(0) * (get_global_id(1) - get_global_offset(1))] = all; } }";
-    let group =
-        |g: u32, y: u32| (0..4).map(|i| (8 + 4 * g + i + 10 * (y + 1)) * 3 + 5).sum::<u32>();
-    let after: Vec<u32> = (0..2).flat_map(|y| (0..4).map(move |g| group(g, y))).collect();
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let mut made = Captured::new(&stage.join("sums.1"), "sums", &[16, 2]).source(source);
-        made.launch["local"] = json!([4, 1]);
-        made.launch["offset"] = json!([8, 1]);
-        made.launch["program"]["options"] = "-DGROW=10".into();
-        made.buffer("uint*", &[0; 32], Some(&words(&after)));
-        made.argument("local", json!({"bytes": 16}));
-        made.value(&words(&[5, 3]));
-        made.argument("null", json!({"bytes": 8}));
-        let capture = made.write();
+        let capture = sums(&stage.join("sums.1")).write();
         let found = same(&stage, &capture, 1);
         // It writes what it does not read: the same from its own results.
         assert_eq!(found["base"]["offset"], json!([8, 1]));
@@ -197,28 +117,9 @@ fn local_memory_structures_and_offsets_give_what_was_captured() {
 /// A list whose links are addresses in shared virtual memory, which lies elsewhere when it is run.
 #[test]
 fn shared_virtual_memory_is_followed_to_where_it_lies() {
-    let source = "typedef struct node { ulong next; uint value; uint pad; } node;
-    kernel void walk(global node *first, global uint *out)
-    { uint sum = 0; global node *n = first;
-      while (n) { sum += n->value; n->value += 1; n = (global node *)(uintptr_t)n->next; }
-      out[0] = sum; }";
-    let base = 0x7f00_1234_0000u64;
-    let list = |add: u32| -> Vec<u8> {
-        let node = |next: u64, value: u32| {
-            let mut bytes = next.to_le_bytes().to_vec();
-            bytes.extend(words(&[value + add, 0]));
-            bytes
-        };
-        [node(base + 32, 1), node(0, 100), node(base + 16, 10)].concat()
-    };
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
-        let mut made = Captured::new(&stage.join("walk.1"), "walk", &[1]).source(source);
-        let id = made.memory("svm", "CL_MEM_READ_WRITE", &list(0), Some(&list(1)));
-        made.launch["memories"][0]["address"] = base.into();
-        made.argument("svm", json!({"memory": id, "offset": 0}));
-        made.buffer("uint*", &[0; 4], Some(&words(&[111])));
-        let found = same(&stage, &made.write(), 2);
+        let found = same(&stage, &walk(&stage.join("walk.1")).write(), 2);
         assert!(
             found["notes"][1].as_str().unwrap().starts_with("2 words that hold addresses"),
             "{found:#}"
@@ -228,26 +129,9 @@ fn shared_virtual_memory_is_followed_to_where_it_lies() {
 
 #[test]
 fn intermediate_language_runs_where_it_is_taken() {
-    let spirv = std::fs::read(artifacts::root().join("tests/fixtures/mix/kernels.spv")).unwrap();
-    let gcd = |mut a: u32, mut b: u32| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let pairs: Vec<u32> = (0..64).map(|n| 1 + n * n % 97).collect();
-    let after: Vec<u32> = pairs.chunks(2).map(|p| gcd(p[0], p[1])).collect();
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime.clone());
-        let mut made = Captured::new(&stage.join("gcd.1"), "gcd", &[32]).program(
-            "program.spv",
-            "spirv",
-            &spirv,
-        );
-        made.launch["program"]["origin"] = "il".into();
-        made.buffer("uint*", &words(&pairs), None);
-        made.buffer("uint*", &[0; 128], Some(&words(&after)));
-        let capture = made.write();
+        let capture = gcd(&stage.join("gcd.1")).write();
         match runtime {
             Runtime::Pocl => refused(&stage, &[&capture], &["takes no SPIR-V", "--source FILE"]),
             _ => assert_eq!(same(&stage, &capture, 1)["base"]["form"], "il"),

@@ -1,0 +1,81 @@
+//! `clscope kernel --tune local`: sizes keep to the limits, and those with other results are never the
+//! best.
+
+use super::captures::{saxpy, sums};
+use super::{document, refused};
+use clscope_tests::captured::{Captured, words};
+use clscope_tests::{Runtime, Stage};
+use serde_json::{Value, json};
+
+fn rows(document: &Value) -> &Vec<Value> {
+    document["tuned"]["rows"].as_array().unwrap()
+}
+
+#[test]
+fn sizes_are_tried_and_compared_with_the_captured_one() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let capture = saxpy(&stage.join("saxpy.1")).write();
+        let (found, code) = document(&stage, &capture, &["--tune", "local"]);
+        let rows = rows(&found);
+        assert_eq!((code, &rows[0]["local"]), (0, &json!([64])));
+        assert!(rows.len() > 6, "{rows:#?}");
+        let mut sizes = Vec::new();
+        for row in &rows[1..] {
+            if row["refused"].is_null() {
+                assert_eq!(row["results"], "same", "{row:#}");
+                assert!(row["time"]["median_ns"]["value"].as_f64().unwrap() > 0.0, "{row:#}");
+            }
+            sizes.extend(row["local"][0].as_u64());
+        }
+        // All divisors of 1024 are powers of two; the captured one is not tried again.
+        assert!(sizes.iter().all(|n| 1024 % n == 0 && *n != 64), "{sizes:?}");
+        if let Some(best) = found["tuned"]["best"].as_u64() {
+            assert_eq!(rows[best as usize]["verdict"], "less");
+        }
+        let words = ["kernel", &capture, "--tune", "local", "--no-energy", "--repeat", "8"];
+        let text = stage.clscope(words).run().success().stdout;
+        assert!(text.contains("Work-group sizes"), "{text}");
+        assert!(
+            text.contains("as captured") && text.contains("against the captured size")
+                || text.contains("no size is faster"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn sizes_that_change_results_are_never_the_best() {
+    let source =
+        "kernel void size(global uint *out) { out[get_global_id(0)] = get_local_size(0); }";
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let mut made = Captured::new(&stage.join("size.1"), "size", &[96]).source(source);
+        made.launch["local"] = json!([3]);
+        made.buffer("uint*", &[0; 384], Some(&words(&[3; 96])));
+        let (found, code) = document(&stage, &made.write(), &["--tune", "local"]);
+        assert_eq!((code, &found["tuned"]["best"]), (0, &Value::Null));
+        let differ = rows(&found)[1..].iter().filter(|r| r["refused"].is_null());
+        assert!(differ.clone().count() > 5);
+        assert!(differ.clone().all(|row| row["results"] == "differs"), "{found:#}");
+    }
+}
+
+#[test]
+fn local_memory_and_required_sizes_are_kept_to() {
+    let stage = Stage::new(Runtime::Pocl);
+    let capture = sums(&stage.join("sums.1")).write();
+    let (found, _) = document(&stage, &capture, &["--tune", "local"]);
+    for row in rows(&found).iter().filter(|row| row["local"].is_array()) {
+        let items: u64 =
+            row["local"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).product();
+        assert!(items <= 4, "{row:#}");
+    }
+    assert!(found["tuned"]["notes"][0].as_str().unwrap().contains("more than 4 work-items"));
+    let source = "__attribute__((reqd_work_group_size(8, 1, 1)))
+    kernel void one(global uint *out) { out[get_global_id(0)] = 1; }";
+    let mut required = Captured::new(&stage.join("one.1"), "one", &[64]).source(source);
+    required.launch["local"] = json!([8]);
+    required.buffer("uint*", &[0; 256], Some(&words(&[1; 64])));
+    refused(&stage, &[&required.write(), "--tune", "local"], &["it requires groups of 8x1x1"]);
+}

@@ -1,0 +1,179 @@
+//! A capture as a program that stands alone, for a bug report: it runs the launch, checks the result
+//! and prints its time, and needs nothing of clscope. Owns the folder and its data files; refuses to
+//! write over anything, and to put a name from a capture into a program as anything but a literal.
+
+mod c;
+mod python;
+
+use crate::capture::{Given, Launch, Memory, MemoryKind, ProgramFile};
+use crate::read::{Capture, CaptureError};
+use crate::stage::Form;
+use clscope_io::output::{Access, create_dir, create_new};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// A script for PyOpenCL.
+    PyOpenCl,
+    /// A file of C99 and a makefile.
+    C,
+}
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The capture.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The system.
+    #[error("cannot write {path}: {source}; name another folder with -o")]
+    Write {
+        /// The path.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be expressed.
+    #[error("{what}, which a program in {language} is not made of here; {next}")]
+    Unsupported {
+        /// What the launch has.
+        what: String,
+        /// The language.
+        language: &'static str,
+        /// What to do.
+        next: &'static str,
+    },
+}
+
+/// What a program is written of: the capture under names that are known to be harmless.
+struct Parts<'c> {
+    launch: &'c Launch,
+    form: Form,
+    /// The program's file in the folder.
+    program: &'static str,
+    /// Its size.
+    bytes: u64,
+    /// Whether headers lie in `headers`.
+    has_headers: bool,
+}
+
+impl Parts<'_> {
+    /// Build options, as the program gives them.
+    fn options(&self) -> String {
+        let own = &self.launch.program.options;
+        if self.has_headers { format!("{own} -I headers") } else { own.clone() }
+    }
+}
+
+/// File with a memory's bytes before the launch.
+fn before(memory: &Memory) -> String {
+    format!("memory-{}.before", memory.id)
+}
+
+/// File with a memory's bytes after the launch.
+fn after(memory: &Memory) -> String {
+    format!("memory-{}.after", memory.id)
+}
+
+/// Text in a comment: one line, and nothing that ends a comment.
+fn comment(text: &str) -> String {
+    clscope_io::text::line(text).replace("*/", "* /").replace("??/", "").replace('\\', "/")
+}
+
+/// Where the launch was captured, for a comment.
+fn origin(launch: &Launch) -> String {
+    comment(&format!(
+        "Launch {} of {}, captured by clscope {} on {} ({}, driver {}).",
+        launch.launch,
+        launch.kernel,
+        launch.clscope,
+        launch.device.name,
+        launch.platform.name,
+        launch.device.driver
+    ))
+}
+
+/// Memories that are given as this argument, whole or as a part: `(memory, offset, size)` of a part.
+fn part_of<'l>(launch: &'l Launch, given: &Given) -> Option<(&'l Memory, u64, u64)> {
+    let Given::Memory { memory, offset, size, .. } = given else { return None };
+    let memory = launch.memory(*memory)?;
+    let whole = *offset == 0 && *size == memory.bytes;
+    (memory.kind == MemoryKind::Buffer && !whole).then_some((memory, *offset, *size))
+}
+
+/// Writes a program with its data into a new folder; gives the names of what to read first.
+///
+/// # Errors
+/// If the folder is there, cannot be made or filled, or the capture cannot be read.
+pub fn export(
+    capture: &Capture,
+    language: Language,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let launch = &capture.launch;
+    let is_header = |file: &&ProgramFile| file.file.starts_with("headers/");
+    let forms = [
+        (Form::Source, "opencl-c", "program.cl"),
+        (Form::Il, "spirv", "program.spv"),
+        (Form::Binary, "binary", "program.bin"),
+    ];
+    let own = || launch.program.files.iter().filter(|file| !is_header(file));
+    let found = forms.iter().find_map(|(form, language, name)| {
+        own().find(|file| file.language == *language).map(|file| (*form, *name, file))
+    });
+    let Some((form, program, file)) = found else {
+        return Err(ExportError::Unsupported {
+            what: "the capture has no program".to_owned(),
+            language: "any language",
+            next: "record the application again",
+        });
+    };
+    let headers: Vec<&ProgramFile> = launch.program.files.iter().filter(is_header).collect();
+    let parts =
+        Parts { launch, form, program, bytes: file.bytes, has_headers: !headers.is_empty() };
+    let texts = match language {
+        Language::PyOpenCl => python::files(&parts)?,
+        Language::C => c::files(&parts),
+    };
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |source| ExportError::Write { path, source }
+    };
+    let make = |path: &Path| create_dir(path, Access::Umask).map_err(failed(path));
+    let put = |name: &str, content: &[u8]| -> Result<PathBuf, ExportError> {
+        let path = folder.join(name);
+        let mut file = create_new(&path, Access::Umask).map_err(failed(&path))?;
+        file.write_all(content).map_err(failed(&path))?;
+        Ok(path)
+    };
+    // Read first: a damaged capture leaves no folder.
+    let text = capture.program(file)?;
+    make(folder)?;
+    put(program, &text)?;
+    for header in headers {
+        // Checked to have plain parts alone when the capture was opened.
+        let path = folder.join(&header.file);
+        for above in path
+            .ancestors()
+            .skip(1)
+            .take_while(|above| *above != folder)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+        {
+            if !above.is_dir() {
+                make(above)?;
+            }
+        }
+        put(&header.file, &capture.program(header)?)?;
+    }
+    for memory in &launch.memories {
+        put(&before(memory), &capture.before(memory)?)?;
+        if let Some(bytes) = capture.after(memory)? {
+            put(&after(memory), &bytes)?;
+        }
+    }
+    texts.into_iter().map(|(name, text)| put(name, text.as_bytes())).collect()
+}
