@@ -10,7 +10,7 @@ use crate::os::undisturbed::undisturbed;
 use crate::recording;
 use crate::settings::config;
 use clscope_trace::directory::{PROGRAMS, program_file, translation};
-use clscope_trace::{checksum, defs};
+use clscope_trace::{defs, hash};
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,12 +28,6 @@ struct Kept {
 }
 
 static KEPT: ForkSafe<Kept> = ForkSafe::new();
-
-/// Two independent checksums make a name that does not collide by chance.
-pub fn hash(bytes: &[u8]) -> String {
-    let backwards: Vec<u8> = bytes.iter().rev().copied().collect();
-    format!("{:016x}{:016x}", checksum(bytes), checksum(&backwards))
-}
 
 /// Keeps the bytes of a program, and defines them. `device` is 0 for what is of all devices of the
 /// program. Gives their hash.

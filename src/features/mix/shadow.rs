@@ -271,7 +271,7 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
         (programs::keep(key.1, key.2, language, &bytes), HashMap::new())
     } else {
         // Kept when the application made the program of it.
-        (programs::hash(&bytes), HashMap::new())
+        (clscope_trace::hash(&bytes), HashMap::new())
     };
     Ok(Shadow {
         key,

@@ -5,9 +5,9 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Calibration, CallSite, ClockMarkers, Code, Context, Def, Defs, Device, Exit, Function,
-    Geometry, Kernel, Mix, Module, Platform, Process as ProcessDef, Program, Queue, Replay,
-    Resources, Thread, Warning,
+    Anchor, Calibration, CallSite, Capture, ClockMarkers, Code, Context, Def, Defs, Device, Exit,
+    Function, Geometry, Kernel, Mix, Module, Platform, Process as ProcessDef, Program, Queue,
+    Replay, Resources, Thread, Warning,
 };
 use clscope_trace::record::DropReason;
 use clscope_trace::stream::{Block, Blocks, Rings};
@@ -89,6 +89,8 @@ pub struct Definitions {
     pub resources: Vec<Resources>,
     /// Launches whose instructions were counted, or why not.
     pub mixes: Vec<Mix>,
+    /// Launches that were captured, or why not, in order.
+    pub captures: Vec<Capture>,
     /// Definitions of unknown kinds.
     pub unknown: u64,
 }
@@ -125,6 +127,7 @@ impl Definitions {
             Def::Code(d) => self.codes.push(d),
             Def::Resources(d) => self.resources.push(d),
             Def::Mix(d) => self.mixes.push(d),
+            Def::Capture(d) => self.captures.push(d),
             Def::Unknown { .. } => self.unknown += 1,
         }
     }

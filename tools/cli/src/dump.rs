@@ -573,6 +573,9 @@ fn definition(def: &Def) -> Value {
             spill_loads
         ),
         Def::Mix(d) => mix(d),
+        Def::Capture(d) => fields!(
+            "Capture", d, kernel, queue, launch, command, folder, bytes, refused, again, took
+        ),
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }
 }

@@ -423,6 +423,29 @@ definitions! {
         /// Blocks at which loops begin.
         loops: Vec<u32>,
     }
+    /// A launch that was captured (`CLSCOPE_CAPTURE`), or why it was not. (Since 1.4.)
+    26 Capture {
+        /// Kernel id.
+        kernel: u32,
+        /// Id of the application's queue; 0 in a command buffer.
+        queue: u32,
+        /// Number of the launch, from 1, counted for each kernel name in the process; 0 in a command
+        /// buffer, whose launches are not counted.
+        launch: u64,
+        /// Id of the command that launched; `None` where none did.
+        command: Option<u64>,
+        /// Name of its folder in `captures`
+        /// ([`directory`](crate::directory::capture_folder)); empty where it was not captured.
+        folder: String,
+        /// Bytes of the files in the folder.
+        bytes: u64,
+        /// Why it was not captured; empty where it was.
+        refused: String,
+        /// Whether the next launch of the kernel is tried in its place.
+        again: bool,
+        /// Host time that capturing took, none of which is in the launch's record, in ticks.
+        took: u64,
+    }
 }
 
 /// Defines a plain part of a definition, written field by field.
@@ -761,6 +784,14 @@ mod tests {
                     ..Default::default()
                 }],
                 blocks: vec![BlockCount { block: 2, threads: 5, warps: Some(1) }],
+                ..Default::default()
+            }
+            .into(),
+            Capture {
+                kernel: 3,
+                launch: 1,
+                command: Some(9),
+                folder: "k.1".into(),
                 ..Default::default()
             }
             .into(),

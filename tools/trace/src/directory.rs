@@ -28,6 +28,43 @@ pub fn is_program_file(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, language)| program_file(hash, language).is_some())
 }
 
+/// Folder of a trace directory that keeps captured launches, each in a folder of its own.
+pub const CAPTURES: &str = "captures";
+/// Ending of the name of a captured launch that is not whole.
+pub const PART: &str = ".part";
+/// Most characters of a kernel's name in the name of its capture.
+const KERNEL_IN_NAME: usize = 64;
+
+/// Name in [`CAPTURES`] of the launch of that number of a kernel: characters of the kernel's name
+/// that a file name need not have are replaced. `turn` tells captures apart whose names would be the
+/// same, as of several processes: 0 for the first.
+#[must_use]
+pub fn capture_folder(kernel: &str, launch: u64, turn: u32) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let mut name: String = kernel.chars().take(KERNEL_IN_NAME).map(plain).collect();
+    if name.is_empty() {
+        name.push_str("kernel");
+    }
+    match turn {
+        0 => format!("{name}.{launch}"),
+        turn => format!("{name}.{launch}-{}", u64::from(turn) + 1),
+    }
+}
+
+/// Whether a name is one of [`capture_folder`].
+#[must_use]
+pub fn is_capture_folder(name: &str) -> bool {
+    let digits =
+        |text: &str| (1..=20).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    name.split_once('.').is_some_and(|(kernel, rest)| {
+        let (launch, turn) = rest.split_once('-').unwrap_or((rest, "2"));
+        (1..=KERNEL_IN_NAME).contains(&kernel.len())
+            && kernel.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            && digits(launch)
+            && digits(turn)
+    })
+}
+
 /// Names by which the recorder asks `clscope record` to translate a source to SPIR-V, and is
 /// answered. They are hidden files in [`PROGRAMS`], and gone when the recording has ended. A request
 /// holds options, a line end and the source.
@@ -192,6 +229,23 @@ mod tests {
             [("../../etc/passwd", "cl"), (hash, "sh"), (hash, "/cl"), ("", "cl")]
         {
             assert_eq!(program_file(hash, language), None, "{hash}.{language}");
+        }
+    }
+
+    #[test]
+    fn captures_have_plain_names() {
+        for (kernel, launch, turn, name) in [
+            ("gemm", 3, 0, "gemm.3"),
+            ("gemm", 3, 1, "gemm.3-2"),
+            ("../a b::c<é>", 1, 0, "___a_b__c___.1"),
+            ("", u64::MAX, u32::MAX, "kernel.18446744073709551615-4294967296"),
+        ] {
+            assert_eq!(capture_folder(kernel, launch, turn), name);
+            assert!(is_capture_folder(name), "{name}");
+        }
+        assert_eq!(capture_folder(&"x".repeat(900), 1, 0).len(), 66);
+        for other in ["", "a", ".1", "a.", "a.b", "a.1-", "a.1.part", "../a.1", "a/b.1", "a.-2"] {
+            assert!(!is_capture_folder(other), "{other}");
         }
     }
 

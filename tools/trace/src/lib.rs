@@ -13,6 +13,7 @@
 //! | `PID-N.ring` | control word and the rings of all threads; holds what no segment holds yet | recorder, mapped |
 //! | `sensors.clt` | readings of the sampler, in the same framing (module [`sensors`]) | `clscope record` |
 //! | `programs/HASH.LANGUAGE` | texts and binaries of programs as they are, once for equal bytes ([`defs::Code`]) | recorder |
+//! | `captures/KERNEL.N/` | a captured launch: `launch.json`, its program and memory ([`defs::Capture`]) | recorder |
 //!
 //! `PID` is the process id in its own pid namespace, `N` counts incarnations (a pid that comes
 //! back, an `exec`). All numbers are little-endian; the header carries a byte-order mark so that a
@@ -97,8 +98,9 @@
 //! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
 //! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
-//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`). `tests/bytes.rs` states each layout a second
-//! time, in offsets and bytes, so that a mistake made alike in writer and reader is seen.
+//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`). `tests/bytes.rs` states each
+//! layout a second time, in offsets and bytes, so that a mistake made alike in writer and reader is
+//! seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
 //! kind and count it), or a field at the end of a definition (what an old file lacks reads as the
@@ -137,11 +139,11 @@ pub mod settings;
 pub mod stream;
 pub mod values;
 
-pub use file::{Clock, FileHeader, FileKind, checksum};
+pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 3);
+pub const VERSION: (u16, u16) = (1, 4);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -54,6 +54,10 @@ pub const COLLAPSE: &str = "CLSCOPE_COLLAPSE";
 pub const PROGRAMS: &str = "CLSCOPE_PROGRAMS";
 /// Launches whose instructions are counted.
 pub const MIX: &str = "CLSCOPE_MIX";
+/// Launches whose program, arguments and memory are kept.
+pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
+/// Bytes that captured launches may take.
+pub const CAPTURE_LIMIT: &str = "CLSCOPE_CAPTURE_LIMIT";
 /// What `clscope check` needs.
 pub const CHECK: &str = "CLSCOPE_CHECK";
 /// Where sensors are looked for.
@@ -198,6 +202,18 @@ pub const SETTINGS: &[Setting] = &[
         values: "first | every:N",
         default: "nothing is counted",
         help: "Counts the instructions of the first launch of each kernel, geometry and local sizes, or of every Nth: a copy of the program that counts its basic blocks runs beside the application's launch, buffers saved and restored",
+    },
+    Setting {
+        name: CAPTURE,
+        values: "KERNEL[:N[,N...]], comma-separated, * and ? allowed in KERNEL",
+        default: "nothing is captured",
+        help: "Keeps the Nth launch (1 if not given) of each kernel of these names whole, in the trace's folder captures: program, arguments, and what its buffers and images hold before and after. The launch is waited for; clscope kernel runs it again",
+    },
+    Setting {
+        name: CAPTURE_LIMIT,
+        values: "BYTES, with K, M or G",
+        default: "1G",
+        help: "Most bytes that the captured launches of a process take together",
     },
     Setting {
         name: CHECK,

@@ -35,6 +35,11 @@ pub enum BadValue {
     /// Of launches that are counted.
     #[error("expected first, or every:N with a number of launches: every:100")]
     Mix,
+    /// Of launches that are captured.
+    #[error(
+        "expected kernel names, each with the numbers of launches, from 1, if wanted: gemm, conv*:3 or gemm:1,5; a colon in a name is written as ?"
+    )]
+    Capture,
     /// Of a number of frames.
     #[error("expected a number of frames up to {MOST_FRAMES}")]
     Frames,
@@ -193,6 +198,55 @@ impl FromStr for Mix {
             _ => Err(BadValue::Mix),
         }
     }
+}
+
+/// Launches that are captured, of each kernel that a pattern matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// Pattern of kernel names.
+    pub pattern: String,
+    /// Numbers of launches, counted from 1 for each kernel name in a process; none is there twice.
+    pub launches: Vec<u64>,
+}
+
+/// Captured bytes of a process, where no limit is given.
+pub const CAPTURE_LIMIT: u64 = 1 << 30;
+/// Most launches of one pattern.
+const MOST_LAUNCHES: usize = 1000;
+
+/// Launches to capture: `gemm`, `conv*:3`, `gemm:1,5,copy`. A number behind a comma is another launch
+/// of the pattern before it: no kernel's name begins with a digit.
+///
+/// # Errors
+/// An empty pattern, one with a colon, and what is no number from 1.
+pub fn captures(text: &str) -> Result<Vec<Capture>, BadValue> {
+    let number = |text: &str| text.trim().parse().ok().filter(|n| *n > 0).ok_or(BadValue::Capture);
+    let mut out: Vec<Capture> = Vec::new();
+    // Whether the entry before has numbers, so that another may follow.
+    let mut open = false;
+    for part in text.split(',').map(str::trim) {
+        if part.starts_with(|c: char| c.is_ascii_digit()) {
+            let last = out.last_mut().filter(|_| open).ok_or(BadValue::Capture)?;
+            let n = number(part)?;
+            if !last.launches.contains(&n) {
+                last.launches.push(n);
+            }
+            if last.launches.len() > MOST_LAUNCHES {
+                return Err(BadValue::Capture);
+            }
+            continue;
+        }
+        let (pattern, n) = match part.split_once(':') {
+            Some((pattern, n)) => (pattern.trim(), number(n)?),
+            None => (part, 1),
+        };
+        if pattern.is_empty() {
+            return Err(BadValue::Capture);
+        }
+        open = part.contains(':');
+        out.push(Capture { pattern: pattern.to_owned(), launches: vec![n] });
+    }
+    Ok(out)
 }
 
 /// A source of counters that is read inside the application.
@@ -367,6 +421,25 @@ mod tests {
         for bad in ["", "every", "every:0", "every:-1", "every:x", "last", "first:1"] {
             assert_eq!(bad.parse::<Mix>(), Err(BadValue::Mix), "{bad}");
         }
+    }
+
+    #[test]
+    fn launches_to_capture() {
+        let one = |pattern: &str, launches: &[u64]| Capture {
+            pattern: pattern.into(),
+            launches: launches.into(),
+        };
+        assert_eq!(captures("gemm"), Ok(vec![one("gemm", &[1])]));
+        assert_eq!(captures("conv*:3"), Ok(vec![one("conv*", &[3])]));
+        assert_eq!(
+            captures("gemm:1,5, 5,copy ,?x:7"),
+            Ok(vec![one("gemm", &[1, 5]), one("copy", &[1]), one("?x", &[7])])
+        );
+        for bad in ["", ",", "a,", ":1", "a:", "a:0", "a:-1", "a:x", "a:1:2", "a::b", "1", "a,2"] {
+            assert_eq!(captures(bad), Err(BadValue::Capture), "{bad}");
+        }
+        let many: Vec<String> = (1..=2000).map(|n| n.to_string()).collect();
+        assert_eq!(captures(&format!("a:{}", many.join(","))), Err(BadValue::Capture));
     }
 
     #[test]

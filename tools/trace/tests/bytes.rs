@@ -837,6 +837,36 @@ fn definitions_of_programs() {
     );
 }
 
+#[test]
+fn definitions_of_captures() {
+    let t = |s: &str| s.to_owned();
+    defines(
+        Capture {
+            kernel: 1,
+            queue: 2,
+            launch: 3,
+            command: Some(4),
+            folder: t("f"),
+            bytes: 5,
+            refused: t("r"),
+            again: true,
+            took: 6,
+        },
+        26,
+        Payload::default()
+            .n(4, 1)
+            .n(4, 2)
+            .n(8, 3)
+            .some()
+            .n(8, 4)
+            .s("f")
+            .n(8, 5)
+            .s("r")
+            .n(1, 1)
+            .n(8, 6),
+    );
+}
+
 #[track_caller]
 fn senses(record: impl Into<sensors::Record<'static>>, number: u16, content: Payload) {
     let record = record.into();

@@ -13,6 +13,8 @@ mod v1_1;
 mod v1_2;
 #[path = "samples/v1_3.rs"]
 mod v1_3;
+#[path = "samples/v1_4.rs"]
+mod v1_4;
 
 use clscope_trace::defs::{Def, Defs};
 use clscope_trace::file::{control, read_u32};
@@ -31,18 +33,18 @@ fn bytes(name: &str, file: &str) -> Vec<u8> {
 
 #[test]
 fn the_newest_sample_is_what_this_code_writes() {
-    let folder = folder(v1_3::FOLDER);
+    let folder = folder(v1_4::FOLDER);
     assert_eq!(
-        v1_3::FOLDER,
+        v1_4::FOLDER,
         format!("v{}.{}", VERSION.0, VERSION.1),
         "the newest version's sample"
     );
     let (arguments, short, long) = (v1_0::arguments(), v1_0::waits(3), v1_0::waits(405));
     let (readings, windows) = v1_0::rows();
     let files = bytes_of::files(&bytes_of::Content {
-        header: v1_3::header,
-        definitions: v1_3::definitions(),
-        records: v1_3::records(&arguments, &short, &long),
+        header: v1_4::header,
+        definitions: v1_4::definitions(),
+        records: v1_4::records(&arguments, &short, &long),
         in_ring: v1_0::in_ring(),
         sensors: v1_0::sensors(&readings, &windows),
     });
@@ -53,7 +55,7 @@ fn the_newest_sample_is_what_this_code_writes() {
         }
     }
     for (name, written) in files {
-        let kept = bytes(v1_3::FOLDER, name);
+        let kept = bytes(v1_4::FOLDER, name);
         let differs = kept.iter().zip(&written).position(|(a, b)| a != b);
         assert!(
             kept.len() == written.len() && differs.is_none(),
@@ -84,7 +86,7 @@ impl Version {
     }
 }
 
-const VERSIONS: [Version; 4] = [
+const VERSIONS: [Version; 5] = [
     Version {
         folder: v1_0::FOLDER,
         header: v1_0::header,
@@ -108,6 +110,12 @@ const VERSIONS: [Version; 4] = [
         header: v1_3::header,
         definitions: v1_3::definitions,
         records: v1_3::records,
+    },
+    Version {
+        folder: v1_4::FOLDER,
+        header: v1_4::header,
+        definitions: v1_4::definitions,
+        records: v1_4::records,
     },
 ];
 
