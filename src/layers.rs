@@ -11,8 +11,8 @@ const LAYERS: [&str; 9] =
     ["abi", "settings", "os", "recording", "runtime", "facts", "features", "hooks", "shell"];
 
 /// Features that may name another.
-const FEATURES_APART: [(&str, &str); 3] =
-    [("launch", "device_time"), ("replay", "beside"), ("mix", "beside")];
+const FEATURES_APART: [(&str, &str); 4] =
+    [("launch", "device_time"), ("replay", "beside"), ("mix", "beside"), ("capture", "beside")];
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")

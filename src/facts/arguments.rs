@@ -9,6 +9,7 @@ use crate::os::fork_safe::ForkSafe;
 use crate::runtime::functions as api;
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 /// What a handle is that may be a kernel's argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,26 @@ pub enum Argument {
     Local(usize),
     Object(H),
     /// It points into memory which several sides share.
-    Shared,
+    Shared(Shared),
+}
+
+/// What a kernel may reach of memory which several sides share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shared {
+    /// An argument with this address of shared virtual memory (clSetKernelArgSVMPointer).
+    Svm(usize),
+    /// Such addresses beside the arguments (clSetKernelExecInfo).
+    Listed(Vec<usize>),
+    /// Memory of another kind: all of the host's, or one of an extension.
+    Other,
+}
+
+/// An allocation of shared virtual memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Svm {
+    pub address: usize,
+    pub bytes: usize,
+    pub flags: u64,
 }
 
 // SAFETY: handles are never dereferenced.
@@ -39,6 +59,8 @@ unsafe impl Send for Argument {}
 pub struct Kernel {
     /// A number for its program and name; asked for at its first launch.
     pub identity: Option<u64>,
+    /// Asked for at the first launch in runs that go by names.
+    name: Option<Arc<str>>,
     pub arguments: BTreeMap<u32, Argument>,
 }
 
@@ -46,6 +68,8 @@ pub struct Kernel {
 struct Known {
     memory: HashMap<usize, Memory>,
     kernels: HashMap<usize, Kernel>,
+    /// By address.
+    svm: BTreeMap<usize, Svm>,
 }
 
 static KNOWN: ForkSafe<Known> = ForkSafe::new();
@@ -124,13 +148,63 @@ pub unsafe fn argument(kernel: H, index: u32, size: usize, value: P, code: i32) 
 }
 
 /// An argument was set, or announced, that points into memory which several sides share.
-pub fn shared(kernel: H, index: u32, code: i32) {
+pub fn shared(kernel: H, index: u32, what: Shared, code: i32) {
     if code == 0 {
         known(|k| {
             let kernel = k.kernels.entry(kernel as usize).or_default();
-            kernel.arguments.insert(index, Argument::Shared);
+            kernel.arguments.insert(index, Argument::Shared(what));
         });
     }
+}
+
+/// What stands in place of an argument's index for what a kernel reaches beside its arguments.
+pub const BESIDE: u32 = u32::MAX;
+
+/// Memory was announced that a kernel reaches beside its arguments (clSetKernelExecInfo).
+///
+/// # Safety
+/// Without an error `value` has `size` readable bytes.
+pub unsafe fn reaches(kernel: H, name: u32, size: usize, value: P, code: i32) {
+    let mut what = Shared::Other;
+    if name == cl::CL_KERNEL_EXEC_INFO_SVM_PTRS && code == 0 && !value.is_null() {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), size) };
+        let words = bytes.chunks_exact(size_of::<usize>());
+        what = Shared::Listed(
+            words.filter_map(|w| w.try_into().ok().map(usize::from_ne_bytes)).collect(),
+        );
+    }
+    shared(kernel, BESIDE, what, code);
+}
+
+/// Shared virtual memory was allocated, or not.
+pub fn svm_made(address: P, bytes: usize, flags: u64) {
+    let address = address as usize;
+    if address != 0 {
+        known(|k| {
+            // What lay there has been given back in a way that is not followed.
+            let end = address.saturating_add(bytes);
+            let left =
+                k.svm.range(..end).next_back().filter(|(_, s)| s.address + s.bytes > address);
+            if let Some(left) = left.map(|(at, _)| *at) {
+                k.svm.remove(&left);
+            }
+            k.svm.insert(address, Svm { address, bytes, flags });
+        });
+    }
+}
+
+/// It was given back.
+pub fn svm_ended(address: P) {
+    known(|k| k.svm.remove(&(address as usize)));
+}
+
+/// The allocation that an address lies in.
+pub fn svm(address: usize) -> Option<Svm> {
+    known(|k| {
+        let (_, found) = k.svm.range(..=address).next_back()?;
+        (address - found.address < found.bytes.max(1)).then_some(*found)
+    })
 }
 
 /// What numbers of [`number`] begin with.
@@ -167,6 +241,17 @@ fn identity(slot: usize, kernel: H) -> u64 {
     let program = info::number(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0);
     let name = info::text(about, kernel, cl::CL_KERNEL_FUNCTION_NAME);
     word(number(SEED, name.as_bytes()), u64::from(objects::id(program as H)))
+}
+
+/// A kernel's name.
+pub fn name(slot: usize, handle: H) -> Arc<str> {
+    let told = known(|k| k.kernels.entry(handle as usize).or_default().name.clone());
+    told.unwrap_or_else(|| {
+        let about = api::clGetKernelInfo.behind(slot);
+        let name: Arc<str> = info::text(about, handle, cl::CL_KERNEL_FUNCTION_NAME).into();
+        known(|k| k.kernels.entry(handle as usize).or_default().name = Some(Arc::clone(&name)));
+        name
+    })
 }
 
 /// A launch's kernel with its arguments, and a number for its program and name.
@@ -211,7 +296,7 @@ impl Kernel {
                     };
                     key = word(word(key, bytes.unwrap_or(0) as u64), kind.map_or(9, |k| k as u64));
                 }
-                Argument::Shared => key = word(key, 7),
+                Argument::Shared(_) => key = word(key, 7),
             }
         }
         (key, scalars)

@@ -8,4 +8,5 @@ pub mod kernels;
 pub mod map;
 pub mod objects;
 pub mod platforms;
+pub mod programs;
 pub mod user_events;

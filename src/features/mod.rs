@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod call_sites;
+pub mod capture;
 pub mod counters;
 pub mod device_time;
 pub mod intel_queue;

@@ -8,10 +8,11 @@ use crate::facts::kernels;
 use crate::features::call_sites::{self, Stacks};
 use crate::features::device_time::{self, Local};
 pub use crate::features::launch::{Enqueue, Plan, What, tells_size};
-use crate::features::{beside, launch};
+use crate::features::{beside, capture, launch};
 use crate::recording;
 use crate::recording::guard::{self, Entered, Thread};
 use crate::recording::thread::Kept;
+use crate::settings::config;
 use clscope_trace::record::CommandKind;
 
 /// What a thread keeps between launches: geometries used lately, the stacks it enqueued from, and
@@ -121,8 +122,8 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
 /// The call has succeeded with these arguments.
 #[inline(never)]
 pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
-    let end = recording::now();
-    let begin = beside::without(entered.begin(), end);
+    let (begin, end) =
+        beside::without((entered.begin(), recording::now()), || entered.thread.last.get());
     launch::ahead(entered.thread, plan);
     entered.with(|t| {
         let geometry = || match what.geometry.is_some() {
@@ -134,10 +135,18 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
         // SAFETY: the caller's promise.
         let command =
             unsafe { launch::record(t, what, plan, (begin, end), geometry, || sampling(t)) };
-        if plan.records() {
-            snapshot::command(command);
+        if plan.records() && config::get().tells_ids {
+            told(command);
         }
     });
+}
+
+/// Tells features the id of the command that this thread has enqueued.
+#[cold]
+#[inline(never)]
+fn told(command: u64) {
+    snapshot::command(command);
+    capture::command(command);
 }
 
 /// An enqueue whose arguments a hook changes: `call` makes the real call with the event slot it is

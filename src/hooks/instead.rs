@@ -1,15 +1,17 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
-//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_SNAPSHOT`, `CLSCOPE_CHECK`), so that all other
-//! runs pay nothing. A stand-in makes the application's call exactly once; what else it does is listed in
+//! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`,
+//! `CLSCOPE_CHECK`), so that all other runs pay nothing. A stand-in makes the application's call exactly once; what else it does is listed in
 //! `changes`. They cover every way into the recorder: exported symbols, layers, and functions that
 //! were bound to or handed out as extension pointers. Refuses to decide what is repeated.
 
 use super::{checked, snapshot};
+use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
-use crate::facts::arguments::{self, Memory};
-use crate::facts::objects;
+use crate::facts::arguments::{self, Memory, Shared};
+use crate::facts::{objects, programs};
+use crate::features::capture::{self, Launch};
 use crate::features::{beside, device_time, mix, replay};
 use crate::hooks::region_bytes;
 use crate::recording::guard;
@@ -18,6 +20,7 @@ use crate::settings::config;
 use clscope_trace::record::CommandKind as K;
 use std::ffi::c_void;
 use std::ptr::null;
+use std::sync::atomic::Ordering;
 
 /// What stands in for a function, if anything does.
 #[cold]
@@ -26,6 +29,7 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
     match slot {
         _ if wanted.replay.is_none()
             && wanted.mix.is_none()
+            && wanted.captures.is_empty()
             && !wanted.snapshot
             && !wanted.check =>
         {
@@ -108,21 +112,30 @@ macro_rules! stand_ins {
                     // SAFETY: the application's own call, arguments untouched.
                     return unsafe { $real($queue, $($given,)* event) };
                 }
-                guard::unseen(|| guard::protect((), || {
+                let launch = guard::unseen(|| guard::protect(None, || {
+                    let mut launch = None;
                     if let Some(command) = $before && beside::arrived(S, &command) {
                         // SAFETY: the application's own arguments, live during its call.
                         unsafe {
                             replay::command(S, &command);
                             mix::command(S, &command);
+                            launch = capture::before(S, &command, added($queue));
                         }
                     }
                     snapshot::before(S, $queue);
+                    launch
                 }));
                 let mut ours: H = std::ptr::null_mut();
-                let place = if event.is_null() && snapshot::wants_event() { &raw mut ours } else { event };
+                let wants = snapshot::wants_event() || launch.as_ref().is_some_and(Launch::wants_event);
+                let place = if event.is_null() && wants { &raw mut ours } else { event };
                 // SAFETY: the application's call; its event slot is its own or, where there is
                 // none, ours, which outlives the call.
                 let code = unsafe { $real($queue, $($given,)* place) };
+                if let Some(launch) = launch {
+                    // SAFETY: a successful call has written the event.
+                    let event = (code == 0 && !place.is_null()).then(|| unsafe { &*place });
+                    guard::unseen(|| guard::protect((), || capture::after(S, launch, event, code)));
+                }
                 if code == 0 && !place.is_null() {
                     // SAFETY: the successful call has written the event.
                     guard::unseen(|| guard::protect((), || snapshot::after(S, $queue, unsafe { &*place }, !ours.is_null())));
@@ -174,24 +187,33 @@ stand_ins! {
                 unsafe { checked::argument(id::clSetKernelArg, kernel, index, size, value, code) }
             }
         };
-    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| arguments::shared(kernel, index, code);
-    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, code);
-    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, code);
-    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| arguments::shared(kernel, index as u32, code);
-    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| arguments::shared(kernel, u32::MAX, code);
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| arguments::shared(kernel, index, Shared::Svm(value as usize), code);
+    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
+    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
+    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
+    clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| {
+            // SAFETY: the runtime has read the list where it took it.
+            unsafe { arguments::reaches(kernel, name, size, value, code) }
+        };
+    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H |made| arguments::svm_made(made, size, flags);
+    clSVMFree(c: H, pointer: P) -> () |done| arguments::svm_ended(pointer);
     clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| arguments::forget(made);
     clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32 |code| {
             // SAFETY: the call has written as many as it says.
             unsafe { arguments::forget_all(kernels, room, made.cast(), code) }
         };
+    clCommandNDRangeKernelKHR(buffer: H, queue: H, p: P, kernel: H, dimensions: usize, offset: *const usize, global: *const usize, local: *const usize, count: usize, list: P, point: P, mutable: *mut H) -> i32 |code| guard::unseen(|| capture::in_command_buffer(S, kernel, code));
     clCloneKernel(source: H, error: *mut i32) -> H |made| arguments::cloned(source, made);
     clCreateContext(p: P, count: u32, list: *const H, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H |made| ();
     clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H |made| ();
-    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| ();
-    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| ();
-    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| ();
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| programs::made(made, "source");
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| programs::made(made, "binary");
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| programs::made(made, "il");
+    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H |made| programs::made(made, "il");
+    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H |made| programs::made(made, "built-in");
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H |made| programs::made(made, "linked");
     clCreateUserEvent(c: H, error: *mut i32) -> H |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32 |code| if told() {
             // SAFETY: the runtime has read the list.
@@ -272,6 +294,13 @@ stand_ins! {
 /// the recorder's own calls and inner layers' are of another depth.
 fn told() -> bool {
     checked::wanted() && !guard::thread().outside()
+}
+
+/// Properties that the recorder added to those that the application gave a queue.
+fn added(queue: H) -> u64 {
+    let ours = device_time::queue(queue)
+        .is_some_and(|q| q.profiling_added && !q.app_profiling.load(Ordering::Relaxed));
+    if ours { cl::CL_QUEUE_PROFILING_ENABLE } else { 0 }
 }
 
 /// Whether a queue still is the application's.

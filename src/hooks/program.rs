@@ -63,7 +63,11 @@ fn made(
                     id: program_id,
                     context: objects::id(context),
                     origin: origin.to_owned(),
-                    hash: if bytes == 0 { String::new() } else { clscope_trace::hash(&parts.concat()) },
+                    hash: if bytes == 0 {
+                        String::new()
+                    } else {
+                        clscope_trace::hash(&parts.concat())
+                    },
                     bytes,
                 });
                 keep(program_id, origin, &parts);

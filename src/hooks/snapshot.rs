@@ -43,7 +43,6 @@ pub fn after(slot: usize, queue: H, event: &H, ours: bool) {
 }
 
 /// The command that this thread enqueued last has this id.
-#[inline]
 pub fn command(id: u64) {
     if config::get().snapshot {
         counters::command(id);

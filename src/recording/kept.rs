@@ -181,15 +181,40 @@ impl Folder {
 
     /// Takes a name away.
     pub fn remove(&self, name: &str) {
+        self.unlink(name, 0);
+    }
+
+    /// Takes the name of an empty folder away.
+    pub fn remove_folder(&self, name: &str) {
+        self.unlink(name, libc::AT_REMOVEDIR);
+    }
+
+    fn unlink(&self, name: &str, flags: i32) {
         let Ok(name) = CString::new(name) else { return };
         let _ = self.with(|directory| {
             // SAFETY: as in `file`.
-            unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) };
+            unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) };
             Ok(())
         });
     }
 
-    /// Gives a file another name, in place of what has it.
+    /// Bytes that its file system has for this process.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn free(&self) -> io::Result<u64> {
+        self.with(|directory| {
+            // SAFETY: all-zero is a value of it.
+            let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+            // SAFETY: a descriptor that is open during the call, and room for the answer.
+            match unsafe { libc::fstatvfs(directory.as_raw_fd(), &mut found) } {
+                0 => Ok(found.f_bavail.saturating_mul(found.f_frsize)),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })
+    }
+
+    /// Gives a file another name, in place of what has it; a folder also in place of an empty one.
     ///
     /// # Errors
     /// The system's.

@@ -4,6 +4,7 @@
 //! Everything that belongs to one process incarnation hangs off one [`Recording`], which is never
 //! freed (see [`Current`]).
 
+pub mod captures;
 pub mod diag;
 pub mod files;
 pub mod fork;

@@ -40,9 +40,10 @@ macro_rules! own_calls {
 }
 
 const TIMING: When = When::Settings(&["CLSCOPE_DEVICE_TIMING=callback"]);
-const BESIDE: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX"]);
+const BESIDE: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX", "CLSCOPE_CAPTURE"]);
 const REPLAY: When = When::Settings(&["CLSCOPE_REPLAY"]);
 const MIX: When = When::Settings(&["CLSCOPE_MIX"]);
+const CAPTURE: When = When::Settings(&["CLSCOPE_CAPTURE"]);
 const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
@@ -52,20 +53,20 @@ own_calls! {
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
     clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
-    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX asks for options and the log of the recorder's own.";
+    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX, with CLSCOPE_CAPTURE for every form of it.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX and CLSCOPE_CAPTURE asks for options, with CLSCOPE_MIX for the log of the recorder's own.";
     clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
     clGetEventProfilingInfo When::Always => "Reads the times of a complete command.";
-    clWaitForEvents When::Always => "After a blocking call whose event is not complete yet; on the event of a command that has ended and whose times are not all there; after each command with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT, CLSCOPE_REPLAY and CLSCOPE_MIX.";
+    clWaitForEvents When::Always => "After a blocking call whose event is not complete yet; on the event of a command that has ended and whose times are not all there; after each command with CLSCOPE_DEVICE_TIMING=sync, CLSCOPE_SNAPSHOT, CLSCOPE_REPLAY, CLSCOPE_MIX and CLSCOPE_CAPTURE.";
     clSetCommandQueueProperty When::Always => "Switches profiling for commands that are not timed, on queues whose profiling is the recorder's alone, where the platform is known to do so command by command (NVIDIA's).";
     clEnqueueMarkerWithWaitList When::Settings(&["CLSCOPE_CLOCK_MARKERS"]) => "On NVIDIA's runtime, eight on a queue that has just been waited for, every 25 ms to 1 s: they bound the device's clock.";
-    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY and CLSCOPE_MIX.";
+    clCreateCommandQueue When::Always => "Makes a queue exactly as the application made its own: for one query of its properties array, to learn whether the runtime times queues without profiling or refuses command buffers on other queues; and a queue for CLSCOPE_REPLAY, CLSCOPE_MIX and CLSCOPE_CAPTURE.";
     clCreateCommandQueueWithProperties When::Always => "As clCreateCommandQueue, for queues made by this function.";
     clReleaseCommandQueue When::Always => "Gives back a queue that the recorder made.";
     clEnqueueMarker When::Always => "On a queue of the recorder's own, to learn whether the runtime times queues without profiling.";
-    clFinish When::Always => "Waits for a queue of the recorder's own; before a replay or a counted launch, for the application's.";
+    clFinish When::Always => "Waits for a queue of the recorder's own; before a replay, a counted or a captured launch, for the application's.";
     clGetExtensionFunctionAddressForPlatform When::Always => "Finds functions of command buffers, and with CLSCOPE_COUNTERS Intel's queue with counters.";
     clCreateCommandBufferKHR When::Always => "An empty one, to learn whether the runtime refuses command buffers on other queues.";
     clFinalizeCommandBufferKHR When::Always => "Of that command buffer.";
@@ -73,11 +74,17 @@ own_calls! {
     clReleaseCommandBufferKHR When::Always => "Of that command buffer.";
     clSetEventCallback TIMING => "Learns when a command is complete.";
     clGetDeviceAndHostTimer SNAPSHOT => "Reads the device's clock before and after each command.";
-    clGetMemObjectInfo BESIDE => "Asks for size and flags of a buffer that a kernel may write.";
-    clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters.";
+    clGetMemObjectInfo BESIDE => "Asks for size and flags of a buffer that a kernel may write; with CLSCOPE_CAPTURE of all memory that it reaches, and for what sub-buffers and images are parts of.";
+    clCreateBuffer BESIDE => "Makes room for a copy of such a buffer, and for counters; for a copy of what the host may not read.";
     clReleaseMemObject BESIDE => "Gives them back.";
-    clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer.";
-    clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions.";
+    clEnqueueCopyBuffer BESIDE => "Saves and restores such a buffer; copies what the host may not read.";
+    clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions. With CLSCOPE_CAPTURE reads all of each buffer before and after the launch.";
+    clGetImageInfo CAPTURE => "Asks for format and size of an image that the captured kernel reaches.";
+    clGetSamplerInfo CAPTURE => "Asks for the modes of a sampler among its arguments.";
+    clGetKernelArgInfo CAPTURE => "Asks for names and types of its arguments.";
+    clEnqueueReadImage CAPTURE => "Reads such an image before and after the launch.";
+    clEnqueueCopyImageToBuffer CAPTURE => "Copies one that the host may not read.";
+    clEnqueueSVMMemcpy CAPTURE => "Reads shared virtual memory that it reaches, before and after the launch.";
     clEnqueueWriteBuffer MIX => "Sets counters of instructions to 0.";
     clCreateProgramWithBinary MIX => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log.";
     clCreateProgramWithIL MIX => "Such a copy of a program's SPIR-V.";

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_trace::settings as s;
-use clscope_trace::values::{self, BadValue, Counters, DeviceTiming, Mix, Replay};
+use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay};
 use once_cell::sync::OnceCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,6 +36,12 @@ pub struct Config {
     pub programs: bool,
     /// Launches whose instructions are counted.
     pub mix: Option<Mix>,
+    /// Launches that are kept whole.
+    pub captures: Vec<Capture>,
+    /// Most bytes that they take.
+    pub capture_limit: u64,
+    /// Features are told the ids of commands.
+    pub tells_ids: bool,
     /// What checks of the application need is recorded.
     pub check: bool,
     /// Sensors are read around each command.
@@ -126,6 +132,11 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let budget = understood.parsed(s::BUDGET, "using 1", values::percent).unwrap_or(0.01);
     let replay = understood.parsed(s::REPLAY, "nothing is repeated", str::parse);
     let mix = understood.parsed(s::MIX, "nothing is counted", str::parse);
+    let captures =
+        understood.parsed(s::CAPTURE, "nothing is captured", values::captures).unwrap_or_default();
+    let capture_limit = understood
+        .parsed(s::CAPTURE_LIMIT, "using 1G", values::size)
+        .unwrap_or(values::CAPTURE_LIMIT);
     let call_sites = match understood.given(s::CALL_SITES, values::frames) {
         None => 0,
         Some(Ok(frames)) => frames,
@@ -178,6 +189,9 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         collapse,
         programs,
         mix,
+        tells_ids: snapshot || !captures.is_empty(),
+        captures,
+        capture_limit,
         check,
         snapshot,
         counters,
@@ -242,6 +256,8 @@ mod tests {
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 0));
         assert!(config.programs && config.mix.is_none());
+        assert!(config.captures.is_empty() && !config.tells_ids);
+        assert_eq!(config.capture_limit, 1 << 30);
         assert!(config.complaints.is_empty() && config.given.is_empty());
     }
 
@@ -258,7 +274,10 @@ mod tests {
             (s::COUNTERS, "perf,intel-queue:2"),
             (s::PROGRAMS, "0"),
             (s::MIX, "every:9"),
+            (s::CAPTURE, "gemm:2,b*"),
+            (s::CAPTURE_LIMIT, "5M"),
         ]);
+        assert_eq!((config.captures.len(), config.capture_limit), (2, 5 << 20));
         assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
         assert_eq!(config.max_size, Some(3 << 20));
@@ -266,7 +285,7 @@ mod tests {
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
         assert_eq!(config.counters, [Counters::Perf, Counters::IntelQueue(2)]);
         assert!(config.complaints.is_empty(), "{:?}", config.complaints);
-        assert_eq!(config.given.len(), 10);
+        assert_eq!(config.given.len(), 12);
     }
 
     #[test]
@@ -280,7 +299,10 @@ mod tests {
             (s::QUIET, "perhaps"),
             (s::SENSORS, "on"),
             (s::COUNTERS, "perf, cupti"),
+            (s::CAPTURE, "gemm:0"),
+            (s::CAPTURE_LIMIT, "all"),
         ]);
+        assert!(config.captures.is_empty() && config.capture_limit == 1 << 30);
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Auto, 0.01));
         assert_eq!((config.max_size, config.replay, config.call_sites), (None, None, 1));
         assert!(!config.quiet && config.sensors && config.counters.is_empty());
@@ -292,6 +314,8 @@ mod tests {
             s::CALL_SITES,
             s::QUIET,
             s::SENSORS,
+            s::CAPTURE,
+            s::CAPTURE_LIMIT,
         ] {
             let told = config.complaints.iter().filter(|c| c.starts_with(&format!("{name}=")));
             assert_eq!(told.count(), 1, "{name}: {:?}", config.complaints);

@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 /// The functions that this takes.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    copy: f::clEnqueueCopyBuffer,
+    pub copy: f::clEnqueueCopyBuffer,
     pub read: f::clEnqueueReadBuffer,
     pub finish: f::clFinish,
     pub flush: f::clFlush,

@@ -56,18 +56,25 @@ thread_local! {
     /// Queues that this thread has enqueued on, each with the way by which it did: they are waited
     /// for, too.
     static QUEUES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
-    /// Ticks that it took of the call that is under way.
+    /// Ticks that it took of the call that is under way: before the application's command, and
+    /// behind it.
     static OWN: Cell<u64> = const { Cell::new(0) };
+    static BEHIND: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Begin of the call that is under way, without what was run in it.
+/// Begin and end of the call that is under way, without what was run in it: as if the call had begun
+/// behind what came before the command, and ended before what came behind. `last` is the time of the
+/// thread's record before.
 #[inline(always)]
-pub fn without(begin: u64, end: u64) -> u64 {
-    if TAKEN.load(Ordering::Relaxed) == 0 {
-        begin
-    } else {
-        begin.saturating_add(OWN.take()).min(end)
-    }
+pub fn without((begin, end): (u64, u64), last: impl FnOnce() -> u64) -> (u64, u64) {
+    if TAKEN.load(Ordering::Relaxed) == 0 { (begin, end) } else { shortened((begin, end), last()) }
+}
+
+#[cold]
+#[inline(never)]
+fn shortened((begin, end): (u64, u64), last: u64) -> (u64, u64) {
+    let end = end.saturating_sub(BEHIND.take()).max(begin).max(last);
+    (begin.saturating_add(OWN.take()).min(end), end)
 }
 
 /// A command is about to be enqueued: whether something may run beside it.
@@ -76,6 +83,7 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
         return false;
     }
     OWN.set(0);
+    BEHIND.set(0);
     // Not for long: the thread may be the runtime's own, which is waited for.
     let mut waited = 0;
     while BUSY.load(Ordering::Acquire) && waited < 1000 {
@@ -93,26 +101,46 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
 
 /// The right to run something, of one thread at a time. What it takes is none of the call's time.
 pub struct Alone {
-    begun: u64,
+    /// Since when time is taken; `None` while the application's command is enqueued.
+    since: Option<u64>,
+    /// Ticks that were taken before.
+    before: u64,
+    /// Whether the application's command has been enqueued.
+    behind: bool,
 }
 
 impl Alone {
     /// `None` while another thread has it.
     pub fn take(begun: u64) -> Option<Self> {
-        (!BUSY.swap(true, Ordering::AcqRel)).then_some(Self { begun })
+        let free = !BUSY.swap(true, Ordering::AcqRel);
+        free.then_some(Self { since: Some(begun), before: 0, behind: false })
     }
 
-    /// Ticks since it began.
+    /// Ticks that it has taken.
     pub fn took(&self) -> u64 {
-        recording::now().wrapping_sub(self.begun)
+        self.before + self.since.map_or(0, |since| recording::now().wrapping_sub(since))
+    }
+
+    /// The application's command is about to be enqueued: its time is the call's.
+    pub fn pause(&mut self) {
+        let Some(since) = self.since.take() else { return };
+        let took = recording::now().wrapping_sub(since);
+        self.before += took;
+        TAKEN.fetch_add(took, Ordering::Relaxed);
+        let of = if self.behind { &BEHIND } else { &OWN };
+        of.set(of.get().saturating_add(took));
+    }
+
+    /// It has been enqueued.
+    pub fn resume(&mut self) {
+        self.since = Some(recording::now());
+        self.behind = true;
     }
 }
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        let took = self.took();
-        TAKEN.fetch_add(took, Ordering::Relaxed);
-        OWN.set(OWN.get().saturating_add(took));
+        self.pause();
         BUSY.store(false, Ordering::Release);
     }
 }
@@ -153,14 +181,14 @@ pub fn written(slot: usize, handle: H, kernel: &Kernel) -> Result<Vec<(H, usize)
     let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
         .ok_or("its number of arguments is not known")?;
     let mut out: Vec<(H, usize)> = Vec::new();
-    for index in (0..count).chain([u32::MAX]) {
+    for index in (0..count).chain([arguments::BESIDE]) {
         let object = match kernel.arguments.get(&index) {
-            None if index == u32::MAX => continue,
+            None if index == arguments::BESIDE => continue,
             None => return Err(format!("argument {index} was set before recording began")),
-            Some(Argument::Shared) if index == u32::MAX => {
+            Some(Argument::Shared(_)) if index == arguments::BESIDE => {
                 return Err("it may use shared virtual memory (clSetKernelExecInfo)".to_owned());
             }
-            Some(Argument::Shared) => {
+            Some(Argument::Shared(_)) => {
                 return Err(format!("argument {index} points to shared virtual memory"));
             }
             Some(Argument::Value(_) | Argument::Local(_)) => continue,

@@ -118,7 +118,7 @@ fn told(slot: usize, kernel: &Kernel) -> Vec<KernelArgument> {
                 ("value", Some(bytes.len() as u64), value)
             }
             Argument::Local(size) => ("local", Some(*size as u64), None),
-            Argument::Shared => ("shared", None, None),
+            Argument::Shared(_) => ("shared", None, None),
             Argument::Object(object) => {
                 let about = api::clGetMemObjectInfo.behind(slot);
                 let size = || ask::<usize>(about, *object, cl::CL_MEM_SIZE).map(|n| n as u64);
@@ -133,7 +133,12 @@ fn told(slot: usize, kernel: &Kernel) -> Vec<KernelArgument> {
         };
         KernelArgument { index: *index, kind: kind.to_owned(), size, value }
     };
-    kernel.arguments.iter().filter(|(index, _)| **index != u32::MAX).map(argument).collect()
+    kernel
+        .arguments
+        .iter()
+        .filter(|(index, _)| **index != arguments::BESIDE)
+        .map(argument)
+        .collect()
 }
 
 /// Runs the copy of the kernel and reads its counters.
@@ -226,7 +231,7 @@ fn launched(
             Argument::Value(bytes) => copy.set(*index, bytes.len(), bytes.as_ptr().cast()),
             Argument::Local(size) => copy.set(*index, *size, null()),
             Argument::Object(object) => copy.set_object(*index, *object),
-            Argument::Shared => continue,
+            Argument::Shared(_) => continue,
         };
         said(&format!("setting argument {index} of the copy that counts"), code)?;
     }

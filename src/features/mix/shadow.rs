@@ -6,9 +6,10 @@
 use super::super::beside::{Aside, Sizes, said};
 use super::verbose;
 use crate::abi::constants as cl;
-use crate::abi::entry::{H, P};
+use crate::abi::entry::H;
 use crate::abi::signatures as f;
 use crate::facts::arguments::ask;
+use crate::facts::programs::{binary, build_text};
 use crate::facts::{info, objects};
 use crate::os::fork_safe::ForkSafe;
 use crate::recording::{self, programs};
@@ -122,7 +123,7 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
     let vendor: Option<u32> =
         ask(api::clGetDeviceInfo.behind(slot), device, cl::CL_DEVICE_VENDOR_ID);
     if vendor == Some(NVIDIA) {
-        let bytes = binary(slot, program, device)?;
+        let bytes = binary(slot, program, device, MOST)?;
         if ptx::is_ptx(&bytes) {
             return Ok(Text { language: "ptx", bytes, options, translated: false });
         }
@@ -149,53 +150,6 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
     }
     let bytes = programs::translated(&options, source)?;
     Ok(Text { language: "spv", bytes, options: String::new(), translated: true })
-}
-
-/// The binary of a program for a device.
-fn binary(slot: usize, program: H, device: H) -> Result<Vec<u8>, String> {
-    let about = api::clGetProgramInfo.behind(slot);
-    let devices = info::handles(about, program, cl::CL_PROGRAM_DEVICES);
-    let at = devices.iter().position(|of| *of == device).ok_or("the program has no such device")?;
-    let sizes = info::handles(about, program, cl::CL_PROGRAM_BINARY_SIZES);
-    let size = sizes.get(at).map_or(0, |size| *size as usize);
-    if size == 0 || size > MOST {
-        return Err(format!("the runtime gives a binary of {size} bytes"));
-    }
-    let mut out = vec![0u8; size];
-    // Where there is no pointer, nothing is written.
-    let mut places: Vec<P> = vec![null_mut(); devices.len()];
-    if let Some(place) = places.get_mut(at) {
-        *place = out.as_mut_ptr().cast();
-    }
-    let ask = about.ok_or("the runtime lacks clGetProgramInfo")?;
-    // SAFETY: a live program, a pointer for each of its devices, room for the binary of one.
-    said("asking for the program's binary", unsafe {
-        ask(
-            program,
-            cl::CL_PROGRAM_BINARIES,
-            size_of_val(&*places),
-            places.as_mut_ptr().cast(),
-            null_mut(),
-        )
-    })?;
-    Ok(out)
-}
-
-/// A text about a program's build for a device.
-fn build_text(slot: usize, program: H, device: H, what: u32) -> String {
-    let Some(ask) = api::clGetProgramBuildInfo.behind(slot) else { return String::new() };
-    let mut size = 0usize;
-    // SAFETY: a live program and one of its devices; only the size is asked.
-    let code = unsafe { ask(program, device, what, 0, null_mut(), (&raw mut size).cast()) };
-    if code != 0 || size == 0 || size > MOST {
-        return String::new();
-    }
-    let mut bytes = vec![0u8; size];
-    // SAFETY: room for as many bytes.
-    let code = unsafe { ask(program, device, what, size, bytes.as_mut_ptr().cast(), null_mut()) };
-    let end = if code == 0 { bytes.iter().position(|b| *b == 0).unwrap_or(size) } else { 0 };
-    bytes.truncate(end);
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Makes and builds a program of a text. `Err` holds the first line of the log.

@@ -1,0 +1,360 @@
+//! Owns what a launch reaches: its arguments as the application set them, and the memory behind them,
+//! each allocation once, so that sub-buffers which overlap stay so. Refuses what cannot be known or
+//! read, with the reason.
+
+use super::super::beside::Aside;
+use super::info::{Bits, bits, name_of};
+use crate::abi::constants as cl;
+use crate::abi::entry::{H, P};
+use crate::facts::arguments::{self, Argument, Kernel, Memory as Kind, Shared, ask};
+use crate::facts::info;
+use crate::runtime::functions as api;
+use serde_json::{Value, json};
+use std::ptr::null_mut;
+
+/// Where memory is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Buffer(H),
+    /// Width, height or number of lines, depth or number of layers; bytes of a texel.
+    Image(H, [usize; 3], usize),
+    Svm(usize),
+}
+
+/// An allocation that the launch reaches.
+pub struct Memory {
+    pub source: Source,
+    pub bytes: u64,
+    pub flags: u64,
+    /// What `launch.json` says of it beside its contents.
+    pub about: Value,
+}
+
+impl Memory {
+    /// Whether no kernel may write it.
+    pub fn read_only(&self) -> bool {
+        self.flags & cl::CL_MEM_READ_ONLY != 0
+    }
+}
+
+/// What a launch reaches.
+#[derive(Default)]
+pub struct Reach {
+    pub memories: Vec<Memory>,
+    pub arguments: Vec<Value>,
+    /// Shared virtual memory that it reaches beside its arguments.
+    pub beside: Vec<Value>,
+}
+
+/// A text that the compiler kept of an argument, where it did.
+fn argument_text(slot: usize, kernel: H, index: u32, name: u32) -> Option<String> {
+    let ask = api::clGetKernelArgInfo.behind(slot)?;
+    let mut text = [0u8; 256];
+    let mut size = 0usize;
+    let (to, told): (P, P) = (text.as_mut_ptr().cast(), (&raw mut size).cast());
+    // SAFETY: a live kernel, and room for as many bytes as are said.
+    let code = unsafe { ask(kernel, index, name, text.len(), to, told) };
+    let text = text.get(..size).filter(|_| code == 0)?;
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_end_matches('\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A number that the compiler kept of an argument.
+fn argument_number(slot: usize, kernel: H, index: u32, name: u32) -> Option<u32> {
+    let ask = api::clGetKernelArgInfo.behind(slot)?;
+    let mut number = 0u32;
+    let to: P = (&raw mut number).cast();
+    // SAFETY: as above.
+    let code = unsafe { ask(kernel, index, name, size_of::<u32>(), to, null_mut()) };
+    (code == 0).then_some(number)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Reach {
+    /// What a launch of a kernel reaches on a device.
+    ///
+    /// # Errors
+    /// What it reaches that cannot be captured.
+    pub fn of(slot: usize, handle: H, kernel: &Kernel, aside: &Aside) -> Result<Self, String> {
+        let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
+            .ok_or("its number of arguments is not known")?;
+        let mut out = Self::default();
+        for index in 0..count {
+            let mut about = json!({ "index": index });
+            let text = |name| argument_text(slot, handle, index, name);
+            if let Some(name) = text(cl::CL_KERNEL_ARG_NAME) {
+                set(&mut about, "name", name);
+            }
+            if let Some(name) = text(cl::CL_KERNEL_ARG_TYPE_NAME) {
+                set(&mut about, "type", name);
+            }
+            let number = |name| argument_number(slot, handle, index, name);
+            let access = number(cl::CL_KERNEL_ARG_ACCESS_QUALIFIER)
+                .filter(|access| *access != cl::CL_KERNEL_ARG_ACCESS_NONE);
+            if let Some(access) = access {
+                set(&mut about, "access", name_of(access));
+            }
+            let local = number(cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER)
+                .map(|space| space == cl::CL_KERNEL_ARG_ADDRESS_LOCAL);
+            let argument = kernel
+                .arguments
+                .get(&index)
+                .ok_or_else(|| format!("argument {index} was set before recording began"))?;
+            let said = out
+                .argument(slot, argument, local, aside)
+                .map_err(|why| format!("argument {index} {why}"))?;
+            merge(&mut about, said);
+            out.arguments.push(about);
+        }
+        if let Some(Argument::Shared(shared)) = kernel.arguments.get(&arguments::BESIDE) {
+            let Shared::Listed(addresses) = shared else {
+                return Err("it may use memory of the host or of an extension that is not \
+                            followed (clSetKernelExecInfo)"
+                    .to_owned());
+            };
+            for address in addresses {
+                let found = out
+                    .svm(*address)
+                    .map_err(|why| format!("memory of clSetKernelExecInfo {why}"))?;
+                out.beside.push(found);
+            }
+        }
+        Ok(out)
+    }
+
+    /// What an argument says beside its name. `local`: whether it is of local memory, where known.
+    fn argument(
+        &mut self,
+        slot: usize,
+        argument: &Argument,
+        local: Option<bool>,
+        aside: &Aside,
+    ) -> Result<Value, String> {
+        let object = match argument {
+            Argument::Value(bytes) => {
+                return Ok(json!({ "kind": "value", "bytes": bytes.len(), "value": hex(bytes) }));
+            }
+            // Both are set by a size without a value. Where nothing tells them apart, setting it
+            // again sets the same.
+            Argument::Local(size) => {
+                let local = local.unwrap_or(*size != size_of::<H>());
+                return Ok(json!({ "kind": if local { "local" } else { "null" }, "bytes": size }));
+            }
+            Argument::Shared(Shared::Svm(0)) => {
+                return Ok(json!({ "kind": "null", "bytes": size_of::<H>() }));
+            }
+            Argument::Shared(Shared::Svm(address)) => {
+                let mut found = self.svm(*address)?;
+                set(&mut found, "kind", "svm");
+                return Ok(found);
+            }
+            Argument::Shared(_) => {
+                return Err("points to memory of an extension that is not followed".to_owned());
+            }
+            Argument::Object(object) => *object,
+        };
+        match arguments::memory(object) {
+            Some(Kind::Buffer) => self.buffer(slot, object),
+            Some(Kind::Image) => self.image(slot, object, aside),
+            Some(Kind::Sampler) => sampler(slot, object),
+            Some(Kind::Pipe) => Err("is a pipe".to_owned()),
+            None => Err("is an object of a kind that cannot be captured".to_owned()),
+        }
+    }
+
+    /// The place among the memories of one that is read from there.
+    fn known(&self, source: Source) -> Option<usize> {
+        let handle = |source| match source {
+            Source::Buffer(of) | Source::Image(of, ..) => of as usize,
+            Source::Svm(address) => address,
+        };
+        self.memories.iter().position(|m| handle(m.source) == handle(source))
+    }
+
+    fn add(&mut self, memory: Memory) -> usize {
+        self.memories.push(memory);
+        self.memories.len() - 1
+    }
+
+    fn buffer(&mut self, slot: usize, object: H) -> Result<Value, String> {
+        let about = api::clGetMemObjectInfo.behind(slot);
+        let size: usize = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
+        let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
+        let parent: usize = ask(about, object, cl::CL_MEM_ASSOCIATED_MEMOBJECT).unwrap_or(0);
+        let (whole, offset) = match parent {
+            0 => (object, 0),
+            parent => {
+                let offset: usize =
+                    ask(about, object, cl::CL_MEM_OFFSET).ok_or("has an unknown offset")?;
+                (parent as H, offset)
+            }
+        };
+        let id = self.whole_buffer(slot, whole)?;
+        Ok(json!({
+            "kind": "memory",
+            "memory": id,
+            "offset": offset,
+            "size": size,
+            "flags": bits(Bits::Memory, flags),
+        }))
+    }
+
+    /// A buffer that is no part of another.
+    fn whole_buffer(&mut self, slot: usize, object: H) -> Result<usize, String> {
+        if let Some(known) = self.known(Source::Buffer(object)) {
+            return Ok(known);
+        }
+        let about = api::clGetMemObjectInfo.behind(slot);
+        let bytes: usize = ask(about, object, cl::CL_MEM_SIZE).ok_or("has an unknown size")?;
+        let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
+        let svm: u32 = ask(about, object, cl::CL_MEM_USES_SVM_POINTER).unwrap_or(0);
+        if svm != 0 && flags & cl::CL_MEM_USE_HOST_PTR != 0 {
+            let host: usize = ask(about, object, cl::CL_MEM_HOST_PTR).unwrap_or(0);
+            if arguments::svm(host).is_none_or(|s| s.flags & cl::CL_MEM_SVM_FINE_GRAIN_BUFFER != 0)
+            {
+                return Err(FINE.to_owned());
+            }
+        }
+        Ok(self.add(Memory {
+            source: Source::Buffer(object),
+            bytes: bytes as u64,
+            flags,
+            about: json!({ "kind": "buffer" }),
+        }))
+    }
+
+    fn image(&mut self, slot: usize, object: H, aside: &Aside) -> Result<Value, String> {
+        let about = api::clGetMemObjectInfo.behind(slot);
+        let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
+        let kind: u32 = ask(about, object, cl::CL_MEM_TYPE).ok_or("has an unknown type")?;
+        let of = api::clGetImageInfo.behind(slot);
+        let size = |name| ask::<usize>(of, object, name).unwrap_or(0);
+        let format = info::bytes(of, object, cl::CL_IMAGE_FORMAT).unwrap_or_default();
+        let word = |at: usize| {
+            format.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes)
+        };
+        let (order, data) = word(0).zip(word(4)).ok_or("has an unknown format")?;
+        let element = size(cl::CL_IMAGE_ELEMENT_SIZE);
+        let (width, height, depth) =
+            (size(cl::CL_IMAGE_WIDTH), size(cl::CL_IMAGE_HEIGHT), size(cl::CL_IMAGE_DEPTH));
+        let array = size(cl::CL_IMAGE_ARRAY_SIZE);
+        let mips: u32 = ask(of, object, cl::CL_IMAGE_NUM_MIP_LEVELS).unwrap_or(0);
+        let samples: u32 = ask(of, object, cl::CL_IMAGE_NUM_SAMPLES).unwrap_or(0);
+        if mips > 1 || samples > 1 {
+            return Err("is an image of several levels or samples".to_owned());
+        }
+        let region = match kind {
+            cl::CL_MEM_OBJECT_IMAGE1D | cl::CL_MEM_OBJECT_IMAGE1D_BUFFER => [width, 1, 1],
+            cl::CL_MEM_OBJECT_IMAGE1D_ARRAY => [width, array, 1],
+            cl::CL_MEM_OBJECT_IMAGE2D => [width, height, 1],
+            cl::CL_MEM_OBJECT_IMAGE2D_ARRAY => [width, height, array],
+            cl::CL_MEM_OBJECT_IMAGE3D => [width, height, depth],
+            _ => return Err("is an image of an unknown type".to_owned()),
+        };
+        if element == 0 || region.contains(&0) {
+            return Err("is an image of unknown size".to_owned());
+        }
+        let texels = region.iter().fold(element as u64, |all, n| all.saturating_mul(*n as u64));
+        let source = Source::Image(object, region, element);
+        let id = match self.known(source) {
+            Some(known) => known,
+            None => {
+                // An image may be another view of a buffer's or image's memory.
+                let parent: usize =
+                    ask(about, object, cl::CL_MEM_ASSOCIATED_MEMOBJECT).unwrap_or(0);
+                let parent = parent as H;
+                let view = match arguments::memory(parent) {
+                    _ if parent.is_null() => None,
+                    Some(Kind::Buffer) => {
+                        let of = self.buffer(slot, parent)?;
+                        Some((of["memory"].clone(), of["offset"].clone()))
+                    }
+                    Some(Kind::Image) => {
+                        Some((self.image(slot, parent, aside)?["memory"].clone(), json!(0)))
+                    }
+                    _ => return Err("is a view of an object that is not known".to_owned()),
+                };
+                let mut image = json!({
+                    "type": name_of(kind),
+                    "width": width,
+                    "height": height,
+                    "depth": depth,
+                    "array": array,
+                    "row_pitch": size(cl::CL_IMAGE_ROW_PITCH),
+                    "slice_pitch": size(cl::CL_IMAGE_SLICE_PITCH),
+                    "mips": mips,
+                    "samples": samples,
+                    "order": name_of(order),
+                    "data": name_of(data),
+                    "element": element,
+                });
+                if let Some((memory, offset)) = view {
+                    set(&mut image, "of_memory", memory);
+                    set(&mut image, "of_offset", offset);
+                }
+                let about = json!({ "kind": "image", "image": image });
+                self.add(Memory { source, bytes: texels, flags, about })
+            }
+        };
+        Ok(json!({
+            "kind": "memory",
+            "memory": id,
+            "offset": 0,
+            "size": texels,
+            "flags": bits(Bits::Memory, flags),
+        }))
+    }
+
+    /// The memory behind an address of shared virtual memory.
+    fn svm(&mut self, address: usize) -> Result<Value, String> {
+        let of = arguments::svm(address).ok_or(
+            "points to shared memory that clSVMAlloc did not give: of the host (system SVM), or \
+             from before recording began",
+        )?;
+        if of.flags & cl::CL_MEM_SVM_FINE_GRAIN_BUFFER != 0 {
+            return Err(FINE.to_owned());
+        }
+        let source = Source::Svm(of.address);
+        let id = match self.known(source) {
+            Some(known) => known,
+            None => self.add(Memory {
+                source,
+                bytes: of.bytes as u64,
+                flags: of.flags,
+                about: json!({ "kind": "svm", "address": of.address }),
+            }),
+        };
+        Ok(json!({ "memory": id, "offset": address - of.address }))
+    }
+}
+
+const FINE: &str = "is of fine-grained shared memory, which the host may write at any time";
+
+fn sampler(slot: usize, object: H) -> Result<Value, String> {
+    let of = api::clGetSamplerInfo.behind(slot);
+    let word = |name| ask::<u32>(of, object, name).ok_or("is a sampler that is not known");
+    Ok(json!({
+        "kind": "sampler",
+        "normalized": word(cl::CL_SAMPLER_NORMALIZED_COORDS)? != 0,
+        "addressing": name_of(word(cl::CL_SAMPLER_ADDRESSING_MODE)?),
+        "filter": name_of(word(cl::CL_SAMPLER_FILTER_MODE)?),
+    }))
+}
+
+/// Adds a field to an object.
+pub fn set(of: &mut Value, name: &str, value: impl Into<Value>) {
+    if let Value::Object(fields) = of {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Adds the fields of another object.
+pub fn merge(of: &mut Value, more: Value) {
+    if let (Value::Object(fields), Value::Object(more)) = (of, more) {
+        fields.extend(more);
+    }
+}

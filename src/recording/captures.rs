@@ -1,0 +1,204 @@
+//! Folders of captured launches in the trace's folder `captures`. Each is written under a name that
+//! says that it is not whole, and renamed when it is: a process that is killed leaves no folder that
+//! looks whole. Owns their names and the room they take; refuses to know what is in them.
+#![forbid(unsafe_code)]
+
+use super::kept::Folder;
+use crate::os::undisturbed::undisturbed;
+use crate::recording;
+use clscope_trace::directory::{CAPTURES, PART, capture_folder};
+use clscope_trace::{Checksum, hash_of};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Most captures of the same name in a trace.
+const MOST_OF_A_NAME: u32 = 10_000;
+/// Bytes that a file system keeps beside a capture: the trace goes on.
+const LEFT_FREE: u64 = 1 << 20;
+
+/// A capture that is being written. Dropped before it is [`whole`](Self::whole) it is removed.
+pub struct Capture {
+    captures: Option<Folder>,
+    folder: Option<Folder>,
+    /// Its name as long as it is not whole.
+    part: String,
+    files: Vec<String>,
+    bytes: u64,
+}
+
+/// A file of a capture.
+pub struct Written {
+    file: File,
+    length: u64,
+    sum: Checksum,
+}
+
+impl Capture {
+    /// Begins one that will take so many bytes. `turn` is another number for each of the process.
+    ///
+    /// # Errors
+    /// Why it cannot be written: no room, or the system's reason.
+    pub fn begin(turn: u64, bytes: u64) -> Result<Self, String> {
+        let failed = |what: &str, error: io::Error| format!("{what} failed: {error}");
+        let recording = recording::current().ok_or("nothing is recorded any more")?;
+        let captures = undisturbed(|| Folder::inside(&recording.files.folder, CAPTURES))
+            .map_err(|error| failed("making the folder captures", error))?;
+        let mut out = Self {
+            captures: None,
+            folder: None,
+            part: format!("{}-{turn}{PART}", recording.files.stem),
+            files: Vec::new(),
+            bytes: 0,
+        };
+        let free = undisturbed(|| captures.free());
+        let folder = undisturbed(|| Folder::inside(&captures, &out.part));
+        out.captures = Some(captures);
+        out.folder = Some(folder.map_err(|error| failed("making its folder", error))?);
+        match free {
+            Ok(free) if free < bytes.saturating_add(LEFT_FREE) => Err(format!(
+                "the disk has no room: {free} bytes are free, {bytes} are needed, and {LEFT_FREE} for the trace"
+            )),
+            _ => Ok(out),
+        }
+    }
+
+    fn folder(&self) -> io::Result<&Folder> {
+        self.folder.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes a file, to be written piece by piece.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn file(&mut self, name: &str) -> Result<Written, String> {
+        let file = self.folder().and_then(|folder| undisturbed(|| folder.create(name)));
+        let file = file.map_err(|error| format!("{name} cannot be written: {error}"))?;
+        self.files.push(name.to_owned());
+        Ok(Written { file, length: 0, sum: Checksum::new() })
+    }
+
+    /// Ends a file: the hash of its bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn end(&mut self, file: Written) -> Result<String, String> {
+        self.bytes = self.bytes.saturating_add(file.length);
+        file.hash().map_err(|error| format!("what was written cannot be read: {error}"))
+    }
+
+    /// Writes a file: the hash of its bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<String, String> {
+        let mut file = self.file(name)?;
+        file.add(bytes)?;
+        self.end(file)
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives it the name that says that it is whole.
+    ///
+    /// # Errors
+    /// The system's; then it is removed.
+    pub fn whole(mut self, kernel: &str, launch: u64) -> Result<String, String> {
+        let Some(captures) = &self.captures else { return Err("it has no folder".to_owned()) };
+        for turn in 0..MOST_OF_A_NAME {
+            let name = capture_folder(kernel, launch, turn);
+            match undisturbed(|| captures.rename(&self.part, &name)) {
+                Ok(()) => {
+                    self.close();
+                    return Ok(name);
+                }
+                // Another process, or a kernel of a similar name, has it.
+                Err(error) if taken(&error) => {}
+                Err(error) => return Err(format!("naming its folder failed: {error}")),
+            }
+        }
+        Err("too many captures have its name".to_owned())
+    }
+
+    fn close(&mut self) {
+        for folder in [self.folder.take(), self.captures.take()].into_iter().flatten() {
+            undisturbed(|| folder.close());
+        }
+    }
+}
+
+/// Whether a folder could not be renamed because there is one of the name.
+fn taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AlreadyExists
+            | io::ErrorKind::DirectoryNotEmpty
+            | io::ErrorKind::NotADirectory
+    )
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if let (Some(captures), Some(folder)) = (&self.captures, &self.folder) {
+            undisturbed(|| {
+                self.files.iter().for_each(|name| folder.remove(name));
+                captures.remove_folder(&self.part);
+            });
+        }
+        self.close();
+    }
+}
+
+/// Bytes of a piece that is read back.
+const PIECE: usize = 1 << 20;
+
+impl Written {
+    /// Appends a piece; all but the last have a multiple of [`Checksum::STEP`] bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn add(&mut self, piece: &[u8]) -> Result<(), String> {
+        undisturbed(|| self.file.write_all_at(piece, self.length))
+            .map_err(|error| format!("it cannot be written: {error}"))?;
+        self.sum.add(piece);
+        self.length += piece.len() as u64;
+        Ok(())
+    }
+
+    /// As [`clscope_trace::hash`] of all bytes; those from the last to the first are read back.
+    fn hash(&self) -> io::Result<String> {
+        let mut backwards = Checksum::new();
+        let mut end = self.length;
+        let mut piece = vec![0; PIECE.min(self.length as usize)];
+        while end > 0 {
+            let length = piece.len().min(end as usize);
+            let part = piece.get_mut(..length).unwrap_or_default();
+            end -= length as u64;
+            undisturbed(|| self.file.read_exact_at(part, end))?;
+            part.reverse();
+            backwards.add(part);
+        }
+        Ok(hash_of(self.sum.sum(), backwards.sum()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_pieces_have_the_hash_of_their_bytes() {
+        for length in [0usize, 5, 64, PIECE, PIECE + 1, 3 * PIECE + 77] {
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 31 >> 3) as u8).collect();
+            let mut written =
+                Written { file: tempfile::tempfile().unwrap(), length: 0, sum: Checksum::new() };
+            for piece in bytes.chunks(PIECE / 2) {
+                written.add(piece).unwrap();
+            }
+            assert_eq!(written.hash().unwrap(), clscope_trace::hash(&bytes), "{length}");
+        }
+    }
+}
