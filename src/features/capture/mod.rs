@@ -135,6 +135,8 @@ fn begun(
     let aside = Aside::new(slot, calls, command.queue)?;
     let (kernel, _) = arguments::kernel(slot, handle);
     let reach = Reach::of(slot, handle, &kernel, &aside)?;
+    // A runtime may compile to hand out a binary: nothing runs meanwhile.
+    beside::settle(slot, &calls, command)?;
     let program = Program::of(slot, handle, aside.device)?;
     let bytes = reach.memories.iter().fold(program.bytes(), |sum, memory| {
         let times = if memory.read_only() { 1 } else { 2 };
@@ -151,7 +153,6 @@ fn begun(
             "hash": hash,
         }));
     }
-    beside::settle(slot, &calls, command)?;
     let mut about = Vec::new();
     for (id, memory) in reach.memories.iter().enumerate() {
         let name = format!("memory-{id}.before");

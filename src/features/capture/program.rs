@@ -21,7 +21,7 @@ pub struct Form {
 
 /// A program.
 pub struct Program {
-    pub origin: Option<&'static str>,
+    pub origin: &'static str,
     pub options: String,
     pub forms: Vec<Form>,
     /// Why a form that one would look for is not there.
@@ -80,6 +80,12 @@ impl Program {
             let why = missing.unwrap_or_default();
             return Err(format!("the runtime hands out nothing of its program ({why})"));
         }
+        // Where its making was not seen, by what there is of it.
+        let origin = origin.unwrap_or(match forms.first().map(|form| form.language) {
+            Some("opencl-c") => "source",
+            Some("spirv") => "il",
+            _ => "binary",
+        });
         let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
         Ok(Self { origin, options, forms, missing })
     }
