@@ -13,10 +13,10 @@ fn root() -> bool {
 }
 
 /// A small file system of its own, unmounted at the end.
-struct Tmpfs(std::path::PathBuf);
+pub struct Tmpfs(pub std::path::PathBuf);
 
 impl Tmpfs {
-    fn new(at: &Path, size: &str) -> Option<Self> {
+    pub fn new(at: &Path, size: &str) -> Option<Self> {
         std::fs::create_dir(at).unwrap();
         let mounted = root()
             && Command::new("mount")

@@ -3,6 +3,7 @@
 
 mod balance;
 mod call_sites;
+mod captures;
 mod check;
 mod conform;
 mod contents;

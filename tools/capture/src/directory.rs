@@ -5,7 +5,9 @@
 use crate::error::{Attempt, CaptureError};
 use crate::system;
 use clscope_io::output::{Access, create_dir, own_directory};
-use clscope_trace::directory::{PROGRAMS, is_program_file, with_ending};
+use clscope_trace::directory::{
+    CAPTURES, PART, PROGRAMS, is_capture_folder, is_program_file, with_ending,
+};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -176,15 +178,62 @@ fn programs(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
     Ok(files)
 }
 
+/// The captured launches of a trace: their files, and their folders with the one around them. Other
+/// files among them are a reason to leave all as it is.
+fn captures(outer: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CaptureError> {
+    let foreign = |path: &Path| {
+        CaptureError::Refused(format!(
+            "{} is no part of a trace; choose another name with -o",
+            path.display()
+        ))
+    };
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for folder in listed(outer)? {
+        // A process that was killed leaves one that is not whole.
+        let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if !(is_capture_folder(name) || name.ends_with(PART)) {
+            return Err(foreign(&folder));
+        }
+        for file in listed(&folder)? {
+            let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let ours = name == "launch.json"
+                || name.starts_with("program.")
+                || name.starts_with("memory-");
+            if !ours {
+                return Err(foreign(&file));
+            }
+            files.push(file);
+        }
+        folders.push(folder);
+    }
+    folders.push(outer.to_owned());
+    Ok((files, folders))
+}
+
+/// What is in a folder of ours.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, CaptureError> {
+    let shown = folder.display();
+    let failed = || format!("cannot list {shown}");
+    own_directory(folder).attempt(failed)?;
+    let entries = std::fs::read_dir(folder).attempt(failed)?;
+    entries.map(|entry| Ok(entry.attempt(failed)?.path())).collect()
+}
+
 fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     let shown = path.display();
     // What somebody else prepared would be theirs to change and to read.
     own_directory(path).attempt(|| format!("cannot use {shown} as the trace directory"))?;
     let entries =
         std::fs::read_dir(path).attempt(|| format!("cannot use {shown} as the trace directory"))?;
-    let mut files = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in entries {
         let entry = entry.attempt(|| format!("cannot read the directory {shown}"))?;
+        if entry.file_name() == CAPTURES {
+            let (of, around) = captures(&entry.path())?;
+            files.extend(of);
+            folders.extend(around);
+            continue;
+        }
         if entry.file_name() == PROGRAMS {
             files.extend(programs(&entry.path())?);
             continue;
@@ -205,6 +254,10 @@ fn reuse(path: &Path, force: bool, access: Access) -> Result<(), CaptureError> {
     for file in files {
         std::fs::remove_file(&file)
             .attempt(|| format!("cannot remove {} of the old trace", file.display()))?;
+    }
+    for folder in folders {
+        std::fs::remove_dir(&folder)
+            .attempt(|| format!("cannot remove {} of the old trace", folder.display()))?;
     }
     match access {
         Access::Umask => Ok(()),

@@ -2,6 +2,7 @@
 //! recorder warned of. Refuses to analyse: see [`crate::report`].
 #![forbid(unsafe_code)]
 
+use crate::captures::{self, Captures, Collector};
 use crate::map;
 use clscope_io::input::open_inside;
 use clscope_trace::defs::{Def, Defs};
@@ -27,6 +28,8 @@ pub struct Contents {
     pub timed: u64,
     /// Records that were dropped.
     pub dropped: u64,
+    /// Launches that were captured, or why not.
+    pub captures: Captures,
     /// Bytes of all files.
     pub bytes: u64,
     /// The recorder's warnings: text by code, and how often the code came.
@@ -50,6 +53,11 @@ pub fn contents(directory: &Path) -> Contents {
     let programs = crate::programs::files(directory).unwrap_or_default();
     let bytes = |(_, path): &(String, PathBuf)| std::fs::metadata(path).map_or(0, |m| m.len());
     found.bytes += programs.iter().map(bytes).sum::<u64>();
+    for (_, folder) in captures::folders(directory).unwrap_or_default() {
+        let files = captures::files(&folder).unwrap_or_default();
+        found.bytes += files.iter().map(bytes).sum::<u64>();
+    }
+    let mut captures = Collector::default();
     // Segments before rings: a block that moved from one to the other is whole in the segment.
     files.sort_by_key(|(_, role)| matches!(role, Role::Ring(_)));
     let length = |name: &str| {
@@ -88,7 +96,7 @@ pub fn contents(directory: &Path) -> Contents {
             }
         };
         match kind {
-            FileKind::Defs => found.add_defs(bytes, &header),
+            FileKind::Defs => found.add_defs(bytes, &header, &process, &mut captures),
             FileKind::Ring => {
                 for ring in Rings::new(bytes) {
                     found.dropped += ring.dropped;
@@ -108,6 +116,7 @@ pub fn contents(directory: &Path) -> Contents {
             }
         }
     }
+    found.captures = captures.finish();
     found
 }
 
@@ -118,16 +127,29 @@ fn size(directory: &Path) -> u64 {
 }
 
 impl Contents {
-    fn add_defs(&mut self, bytes: &[u8], header: &FileHeader) {
+    fn add_defs(
+        &mut self,
+        bytes: &[u8],
+        header: &FileHeader,
+        process: &str,
+        captures: &mut Collector,
+    ) {
         self.processes += 1;
         let mut ended = false;
+        let (mut kernels, mut captured, mut settings) = (BTreeMap::new(), Vec::new(), Vec::new());
         for def in Defs::new(bytes) {
             match def {
+                Def::Process(p) => settings = p.settings,
+                Def::Kernel(k) => drop(kernels.insert(k.id, k.name)),
+                Def::Capture(c) => captured.push(c),
                 Def::Exit(_) => ended = true,
                 Def::Warning(w) => self.warnings.entry(w.code).or_insert((w.text, 0)).1 += 1,
                 _ => {}
             }
         }
+        let shown = |id: u32| kernels.get(&id).cloned().unwrap_or_else(|| format!("kernel {id}"));
+        let named = kernels.iter().map(|(id, name)| (*id, name.clone()));
+        captures.process(process, &settings, named, &captured, shown);
         if !ended {
             self.unended.push((header.pid, header.pid_ns));
         }

@@ -18,6 +18,7 @@
 //! | [`interval`] | a figure with its 95 % interval |
 
 pub mod calibration;
+pub mod captures;
 pub mod contents;
 pub mod counters;
 pub mod energy;

@@ -8,7 +8,7 @@ use crate::error::MergeError;
 use clscope_io::input;
 use clscope_io::output::{Access, create_dir, create_new};
 use clscope_trace::FileHeader;
-use clscope_trace::directory::{PROGRAMS, Role, as_recorded, list, with_ending};
+use clscope_trace::directory::{CAPTURES, PROGRAMS, Role, as_recorded, list, with_ending};
 use clscope_trace::file::HEADER_LEN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -69,6 +69,8 @@ struct Source {
     name: String,
     /// Texts and binaries of programs: names, which tell their content, and paths.
     programs: Vec<(String, PathBuf)>,
+    /// Captured launches: names and folders.
+    captures: Vec<(String, PathBuf)>,
     meta: Option<serde_json::Value>,
     processes: BTreeMap<String, Files>,
     sensors: Vec<PathBuf>,
@@ -80,6 +82,8 @@ fn read_source(path: &Path) -> Result<Source, MergeError> {
         name: shown.to_string(),
         programs: crate::programs::files(path)
             .attempt(|| format!("could not list the programs of {shown}"))?,
+        captures: crate::captures::folders(path)
+            .attempt(|| format!("could not list the captures of {shown}"))?,
         meta: None,
         processes: BTreeMap::new(),
         sensors: Vec::new(),
@@ -116,6 +120,18 @@ fn free_name(stem: &str, taken: &BTreeSet<String>) -> String {
         n += 1;
     }
     name
+}
+
+/// A name of a capture that is not taken: its own, else with the next free number behind it.
+fn free_capture(name: &str, taken: &BTreeSet<String>) -> String {
+    let launch = name.split('-').next().unwrap_or(name);
+    let mut own = name.to_owned();
+    let mut n = 2u64;
+    while taken.contains(&own) {
+        own = format!("{launch}-{n}");
+        n += 1;
+    }
+    own
 }
 
 fn file_name(role: &Role, stem: &str) -> String {
@@ -196,7 +212,9 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
     let (mut processes, mut doubles) = (0u64, Vec::new());
     let mut series: Vec<&Path> = Vec::new();
     let mut code: BTreeSet<String> = BTreeSet::new();
+    let mut captures: BTreeSet<String> = BTreeSet::new();
     for source in &sources {
+        let before = processes;
         for (stem, files) in &source.processes {
             let who = files.iter().find_map(|(_, path)| identity(path));
             if who.is_some_and(|who| !known.insert(who)) {
@@ -209,6 +227,24 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
             }
             names.insert(own);
             processes += 1;
+        }
+        // A trace that is there already brings nothing more.
+        for (name, path) in source.captures.iter().filter(|_| processes > before) {
+            let outer = temporary.join(CAPTURES);
+            if captures.is_empty() {
+                create_dir(&outer, Access::Private)
+                    .attempt(|| format!("could not make {}", outer.display()))?;
+            }
+            let own = free_capture(name, &captures);
+            let folder = outer.join(&own);
+            create_dir(&folder, Access::Private)
+                .attempt(|| format!("could not make {}", folder.display()))?;
+            captures.insert(own);
+            let files = crate::captures::files(path)
+                .attempt(|| format!("could not list {}", path.display()))?;
+            for (name, file) in files {
+                bring(&file, &folder.join(name))?;
+            }
         }
         for (name, path) in &source.programs {
             let folder = temporary.join(PROGRAMS);
@@ -275,6 +311,11 @@ mod tests {
         let programs = path.join(PROGRAMS);
         fs::create_dir(&programs).unwrap();
         fs::write(programs.join(format!("{:032x}.cl", boot / 2)), "kernel").unwrap();
+        for (capture, file) in [("k.1", "launch.json"), ("1-0-1.part", "launch.json")] {
+            let folder = path.join(CAPTURES).join(capture);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(file), [boot]).unwrap();
+        }
         path
     }
 
@@ -302,6 +343,11 @@ mod tests {
         assert_eq!(files.directories[0].meta.as_ref().unwrap()["merged"][3]["meta"]["a"], 1);
         let programs = fs::read_dir(output.join(PROGRAMS)).unwrap().count();
         assert_eq!(programs, 2, "equal texts once");
+        for (capture, boot) in [("k.1", 2), ("k.1-2", 3), ("k.1-3", 4)] {
+            let file = output.join(CAPTURES).join(capture).join("launch.json");
+            assert_eq!(fs::read(file).unwrap(), [boot], "{capture}");
+        }
+        assert_eq!(fs::read_dir(output.join(CAPTURES)).unwrap().count(), 3, "whole ones alone");
         assert!(merge(&traces, &output).unwrap_err().to_string().contains("exists already"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing temporary is left");
     }

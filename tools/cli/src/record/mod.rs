@@ -76,6 +76,7 @@ impl From<Way> for environment::Way {
   clscope record -o run1 -- python3 detect.py  leaves run1.clscope
   clscope record --device-timing off -- ./app  host calls only
   clscope record --mix -- ./app                with the instructions of each kernel: clscope mix
+  clscope record --capture gemm:3 -- ./app     with the third launch of gemm, whole: clscope kernel
   clscope record --call-sites -- ./app         with the place of each launch: report --by call-site
   mpirun -n 4 clscope record -o 'job-%q{OMPI_COMM_WORLD_RANK}' -- ./solver
   mpirun -n 64 clscope record --ranks every:8 -o 'job-%q{PMIX_RANK}' -- ./solver"
@@ -147,6 +148,15 @@ pub struct Args {
     /// beside APP's launch, buffers restored; what APP launches stays as it is
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "first", value_parser = parse_mix)]
     mix: Option<String>,
+    /// Keep the Nth launch (1 if not given) of each kernel of this name (* and ? allowed) whole, in the
+    /// trace's folder captures: program, arguments, and what its buffers and images hold before and
+    /// after. More launches: gemm:1,5. May be given several times. The launch is APP's own, and is
+    /// waited for; `clscope kernel` runs it again
+    #[arg(long, value_name = "KERNEL[:N]", value_parser = parse_captures, conflicts_with = "no_programs")]
+    capture: Vec<String>,
+    /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit, requires = "capture")]
+    capture_limit: Option<String>,
     /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
     /// and the places of calls that make something or fail. Implies --call-sites=4
     #[arg(long)]
@@ -236,6 +246,16 @@ fn parse_mix(text: &str) -> Result<String, values::BadValue> {
     text.parse::<values::Mix>().map(|_| text.to_owned())
 }
 
+/// Launches to capture; handed on as written once they are known to be right.
+fn parse_captures(text: &str) -> Result<String, values::BadValue> {
+    values::captures(text).map(|_| text.to_owned())
+}
+
+/// Bytes; handed on as written once they are known to be right.
+fn parse_capture_limit(text: &str) -> Result<String, values::BadValue> {
+    values::size(text).map(|_| text.to_owned())
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     text.parse::<f64>()
         .ok()
@@ -308,6 +328,10 @@ impl Args {
         set.extend(
             self.call_sites.iter().map(|frames| (settings::CALL_SITES, frames.to_string().into())),
         );
+        if !self.capture.is_empty() {
+            set.insert(settings::CAPTURE, self.capture.join(",").into());
+        }
+        set.extend(self.capture_limit.iter().map(|size| (settings::CAPTURE_LIMIT, size.into())));
         set.extend(self.replay.iter().map(|batches| (settings::REPLAY, batches.into())));
         // What this command samples itself, the application need not.
         set.insert(settings::SENSORS, "off".into());
@@ -669,7 +693,13 @@ fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, e
     if contents.calls.is_some_and(|calls| calls > 0) && contents.commands == 0 {
         args.tell("no device command was seen: the application enqueued none");
     }
-    args.tell(format_args!("{} in {shown}; next: clscope report {shown}", summary::line(contents)));
+    let (captures, next) = summary::captures(&contents.captures, trace);
+    captures.iter().for_each(|text| args.tell(text));
+    let next = next.map_or_else(String::new, |folder| format!(", clscope kernel {folder}"));
+    args.tell(format_args!(
+        "{} in {shown}; next: clscope report {shown}{next}",
+        summary::line(contents)
+    ));
 }
 
 /// Why no process of the trace made an OpenCL call, as far as is known.

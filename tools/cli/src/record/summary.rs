@@ -1,8 +1,34 @@
-//! Owns the one line about what was recorded. Refuses to count: [`clscope_profile::contents`] does.
+//! Owns the one line about what was recorded, and those about captured launches. Refuses to count: [`clscope_profile::contents`] does.
 #![forbid(unsafe_code)]
 
-use crate::output::count;
+use crate::output::{count, shown_path};
+use clscope_profile::captures::Captures;
 use clscope_profile::contents::Contents;
+use clscope_trace::directory::{CAPTURES, is_capture_folder};
+use std::path::Path;
+
+/// Most captures, and most refusals, that are told of.
+const MOST: usize = 8;
+
+/// What became of launches that were to be captured, a line each, and the first folder, to go on with.
+pub fn captures(of: &Captures, trace: &Path) -> (Vec<String>, Option<String>) {
+    let mut out = Vec::new();
+    let mut first = None;
+    for one in of.captured.iter().filter(|one| is_capture_folder(&one.folder)) {
+        let folder = shown_path(&trace.join(CAPTURES).join(&one.folder)).to_string();
+        if out.len() < MOST {
+            out.push(format!("captured: {folder} ({})", size(one.bytes)));
+        }
+        first.get_or_insert(folder);
+    }
+    let more = |all: usize| (all > MOST).then(|| format!("and {} more", all - MOST));
+    out.extend(more(of.captured.len()).map(|more| format!("captured: {more}")));
+    let refused = of.refused.iter().take(MOST);
+    out.extend(refused.map(|one| format!("not captured: {}: {}", one.launches(), one.reason)));
+    out.extend(more(of.refused.len()).map(|more| format!("not captured: {more}")));
+    out.extend(of.unmet.iter().map(|text| format!("not captured: {text}")));
+    (out, first)
+}
 
 /// One line about what was recorded.
 pub fn line(of: &Contents) -> String {

@@ -5,8 +5,10 @@ use super::table::{Table, bytes, percent, shorten, time, time_or_dash};
 use super::{Section, Shown};
 use crate::output::count;
 use clscope_io::text::Page;
+use clscope_profile::captures::Captures;
 use clscope_profile::interval::Interval;
 use clscope_profile::report::data::{Commands, Function, Report, Summary};
+use clscope_trace::directory::CAPTURES;
 use std::fmt::Write;
 
 /// The report's text.
@@ -112,6 +114,9 @@ fn heading(report: &Report, width: usize) -> Page {
         );
         line(&mut out, "", &text);
     }
+    if let Some(captures) = &report.captures {
+        captured(captures, |name, text| line(&mut out, name, text));
+    }
     for device in report.devices.iter().take(4) {
         let extent = device.extent_ns;
         let busy = match device.busy_ns {
@@ -178,6 +183,26 @@ fn heading(report: &Report, width: usize) -> Page {
         );
     }
     out
+}
+
+/// What became of launches that were to be captured.
+fn captured(captures: &Captures, mut line: impl FnMut(&str, &str)) {
+    if let Some(first) = captures.captured.first() {
+        let number = captures.captured.len() as u64;
+        let text = format!(
+            "{} ({}); the times here hold nothing of the recorder's",
+            count(number, "launch is kept whole", "launches are kept whole"),
+            bytes(captures.bytes())
+        );
+        line("captured", &text);
+        line("", &format!("clscope kernel TRACE/{CAPTURES}/{} runs one again", first.folder));
+    }
+    for (text, reason) in captures.refused.iter().map(|r| (r.launches(), &r.reason)).take(4) {
+        line("", &format!("not captured: {text}: {reason}"));
+    }
+    for text in captures.unmet.iter().take(4) {
+        line("", &format!("not captured: {text}"));
+    }
 }
 
 /// Findings that say that records are missing.

@@ -64,6 +64,8 @@ pub struct Report {
     pub call_sites: Vec<crate::sites::Named>,
     /// Hardware counters per kernel, where they were recorded.
     pub counters: Option<crate::counters::result::Counters>,
+    /// Launches that were kept whole, or why not; null where none was asked for.
+    pub captures: Option<crate::captures::Captures>,
     pub issues: Vec<Finding>,
 }
 

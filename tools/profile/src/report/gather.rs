@@ -6,6 +6,7 @@ use super::data::{
     Commands, Device, Estimates, Finding, Function, Host, Idle, Process, Queue, Report, SCHEMA,
     Sampling, Summary, Totals, Wait, WaitedFor,
 };
+use crate::captures::Captures;
 use crate::energy::activity::Grouping;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
@@ -331,6 +332,7 @@ impl Report {
             energy: None,
             call_sites: by.sites.all().into_values().cloned().collect(),
             counters: None,
+            captures: Some(Captures::of(trace)).filter(|captures| !captures.is_empty()),
             issues: stats.issues(trace, alignment).iter().map(Finding::from).collect(),
         };
         // What explains most comes first, names settle ties.

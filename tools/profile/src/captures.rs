@@ -1,0 +1,303 @@
+//! Launches that the recorder kept whole (`record --capture`): which they are, why others were not
+//! kept, and what was asked for and never came. Refuses to open a capture, and to believe a folder's
+//! name from a trace.
+#![forbid(unsafe_code)]
+
+use clscope_analysis::Trace;
+use clscope_trace::directory::{CAPTURES, is_capture_folder};
+use clscope_trace::{defs, pattern, settings, values};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A captured launch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Captured {
+    /// Process, `TRACE/PID-N`.
+    pub process: String,
+    /// Kernel.
+    pub kernel: String,
+    /// Number of the launch among those of the kernel's name in the process, from 1.
+    pub launch: u64,
+    /// Id of its command.
+    pub command: Option<u64>,
+    /// Name of its folder in the trace's folder `captures`.
+    pub folder: String,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+/// Launches that were to be captured and were not, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Refused {
+    /// Process, `TRACE/PID-N`.
+    pub process: String,
+    /// Kernel.
+    pub kernel: String,
+    /// The first of them; null in a command buffer, whose launches are not counted.
+    pub first: Option<u64>,
+    /// The last of them.
+    pub last: Option<u64>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What became of launches that were to be captured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Captures {
+    /// In order.
+    pub captured: Vec<Captured>,
+    /// In order.
+    pub refused: Vec<Refused>,
+    /// What was asked for and never came: a sentence for each.
+    pub unmet: Vec<String>,
+}
+
+impl Captures {
+    /// Whether nothing was asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.captured.is_empty() && self.refused.is_empty() && self.unmet.is_empty()
+    }
+
+    /// Bytes of all captures.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.captured.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
+    }
+
+    /// Of a trace.
+    #[must_use]
+    pub fn of(trace: &Trace<'_>) -> Self {
+        let mut out = Collector::default();
+        for process in &trace.processes {
+            let d = &process.definitions;
+            let recorded = |id: &u32| d.recorded_names.get(id).cloned();
+            let kernels = d
+                .kernels
+                .iter()
+                .map(|(id, k)| (*id, recorded(id).unwrap_or_else(|| k.name.clone())));
+            let shown = |id: u32| d.kernel_name(id).into_owned();
+            out.process(&process.label, &d.process.settings, kernels, &d.captures, shown);
+        }
+        out.finish()
+    }
+}
+
+impl Refused {
+    /// The launches and their kernel, for people.
+    #[must_use]
+    pub fn launches(&self) -> String {
+        let kernel = &self.kernel;
+        match (self.first, self.last) {
+            (Some(first), Some(last)) if first == last => format!("launch {first} of {kernel}"),
+            (Some(first), Some(last)) => format!("launches {first} to {last} of {kernel}"),
+            _ => format!("launches of {kernel}"),
+        }
+    }
+}
+
+/// Gathers what processes say.
+#[derive(Debug, Default)]
+pub struct Collector {
+    names: BTreeSet<String>,
+    asked: Vec<values::Capture>,
+    /// Launches that were captured or refused, by recorded names.
+    met: Vec<(String, u64)>,
+    out: Captures,
+}
+
+impl Collector {
+    /// Takes up one process: its settings, its kernels by recorded names, and its captures. `shown`
+    /// gives the name that a kernel is shown by.
+    pub fn process(
+        &mut self,
+        label: &str,
+        given: &[String],
+        kernels: impl Iterator<Item = (u32, String)>,
+        captures: &[defs::Capture],
+        shown: impl Fn(u32) -> String,
+    ) {
+        let kernels: BTreeMap<u32, String> = kernels.collect();
+        self.names.extend(kernels.values().cloned());
+        let asked = given
+            .iter()
+            .find_map(|s| s.strip_prefix(settings::CAPTURE)?.strip_prefix('='))
+            .and_then(|text| values::captures(text).ok());
+        for one in asked.unwrap_or_default() {
+            if !self.asked.contains(&one) {
+                self.asked.push(one);
+            }
+        }
+        for capture in captures {
+            if let Some(name) = kernels.get(&capture.kernel) {
+                self.met.push((name.clone(), capture.launch));
+            }
+            let (process, kernel) = (label.to_owned(), shown(capture.kernel));
+            if capture.refused.is_empty() {
+                self.out.captured.push(Captured {
+                    process,
+                    kernel,
+                    launch: capture.launch,
+                    command: capture.command,
+                    folder: capture.folder.clone(),
+                    bytes: capture.bytes,
+                });
+                continue;
+            }
+            let number = (capture.launch > 0).then_some(capture.launch);
+            match self.out.refused.last_mut() {
+                Some(last)
+                    if (&last.process, &last.kernel, &last.reason)
+                        == (&process, &kernel, &capture.refused)
+                        && number.is_some()
+                        && last.last.and_then(|n| n.checked_add(1)) == number =>
+                {
+                    last.last = number;
+                }
+                _ => self.out.refused.push(Refused {
+                    process,
+                    kernel,
+                    first: number,
+                    last: number,
+                    reason: capture.refused.clone(),
+                }),
+            }
+        }
+    }
+
+    /// Ends: what was asked for and never came is told.
+    #[must_use]
+    pub fn finish(mut self) -> Captures {
+        for asked in std::mem::take(&mut self.asked) {
+            let of_it = |name: &str| pattern::matches(&asked.pattern, name);
+            if !self.names.iter().any(|name| of_it(name)) {
+                let there = match self.nearest(&asked.pattern) {
+                    near if near.is_empty() => "the application made none".to_owned(),
+                    near => format!("nearest are {}", near.join(", ")),
+                };
+                let pattern = &asked.pattern;
+                self.out.unmet.push(format!("no kernel has the name {pattern}: {there}"));
+                continue;
+            }
+            for launch in &asked.launches {
+                if !self.met.iter().any(|(name, n)| of_it(name) && (*n >= *launch || *n == 0)) {
+                    let times = if *launch == 1 { "once" } else { &format!("{launch} times") };
+                    let pattern = &asked.pattern;
+                    self.out.unmet.push(format!("{pattern} was not launched {times}"));
+                }
+            }
+        }
+        self.out
+    }
+
+    /// The names that are most like a pattern.
+    fn nearest(&self, pattern: &str) -> Vec<&str> {
+        let plain = pattern.replace(['*', '?'], "");
+        let mut all: Vec<(usize, &str)> =
+            self.names.iter().map(|n| (strsim::damerau_levenshtein(&plain, n), &**n)).collect();
+        all.sort_unstable();
+        all.into_iter().take(3).map(|(_, name)| name).collect()
+    }
+}
+
+/// The captures in a trace directory, whole ones alone: name and folder. None where there is no folder
+/// of captures.
+///
+/// # Errors
+/// If the folder is there and cannot be listed.
+pub fn folders(trace: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let outer = trace.join(CAPTURES);
+    match std::fs::symlink_metadata(&outer) {
+        Ok(found) if found.is_dir() => {}
+        // A link might lead anywhere.
+        Ok(_) => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    }
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(&outer)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if is_capture_folder(&name) && entry.file_type()?.is_dir() {
+            out.push((name, entry.path()));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// The regular files of a capture: name and path.
+///
+/// # Errors
+/// If the folder cannot be listed.
+pub fn files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if entry.file_type()?.is_file() {
+            out.push((name, entry.path()));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capture(kernel: u32, launch: u64, refused: &str) -> defs::Capture {
+        defs::Capture { kernel, launch, refused: refused.into(), ..Default::default() }
+    }
+
+    fn of(asked: &str, captures: &[defs::Capture]) -> Captures {
+        let mut out = Collector::default();
+        let kernels = [(1, "gemm".to_owned()), (2, "copy".to_owned())];
+        let given = [format!("{}={asked}", settings::CAPTURE)];
+        out.process("t/1-0", &given, kernels.into_iter(), captures, |id| format!("k{id}"));
+        out.finish()
+    }
+
+    #[test]
+    fn refusals_of_launches_in_a_row_are_one() {
+        let all = [
+            capture(1, 1, "a"),
+            capture(1, 2, "a"),
+            capture(1, 3, "b"),
+            capture(2, 4, "b"),
+            capture(2, 0, "c"),
+            capture(2, 0, "c"),
+        ];
+        let found = of("gemm,copy", &all);
+        let told: Vec<_> =
+            found.refused.iter().map(|r| format!("{}: {}", r.launches(), r.reason)).collect();
+        assert_eq!(
+            told,
+            [
+                "launches 1 to 2 of k1: a",
+                "launch 3 of k1: b",
+                "launch 4 of k2: b",
+                "launches of k2: c",
+                "launches of k2: c"
+            ]
+        );
+        assert!(found.unmet.is_empty() && found.captured.is_empty());
+    }
+
+    #[test]
+    fn what_never_came_is_told_with_the_nearest_names() {
+        let found = of("gem,c*:1,7", &[capture(2, 1, "")]);
+        assert_eq!(
+            found.unmet,
+            ["no kernel has the name gem: nearest are gemm, copy", "c* was not launched 7 times"]
+        );
+        assert_eq!(found.captured.len(), 1);
+        assert!(of("", &[]).is_empty());
+    }
+}
