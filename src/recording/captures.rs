@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn files_in_pieces_have_the_hash_of_their_bytes() {
         for length in [0usize, 5, 64, PIECE, PIECE + 1, 3 * PIECE + 77] {
-            let bytes: Vec<u8> = (0..length).map(|i| (i * 31 >> 3) as u8).collect();
+            let bytes: Vec<u8> = (0..length).map(|i| ((i * 31) >> 3) as u8).collect();
             let mut written =
                 Written { file: tempfile::tempfile().unwrap(), length: 0, sum: Checksum::new() };
             for piece in bytes.chunks(PIECE / 2) {

@@ -2,7 +2,6 @@
 //! each allocation once, so that sub-buffers which overlap stay so. Refuses what cannot be known or
 //! read, with the reason.
 
-use super::super::beside::Aside;
 use super::info::{Bits, bits, name_of};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
@@ -75,11 +74,11 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Reach {
-    /// What a launch of a kernel reaches on a device.
+    /// What a launch of a kernel reaches.
     ///
     /// # Errors
     /// What it reaches that cannot be captured.
-    pub fn of(slot: usize, handle: H, kernel: &Kernel, aside: &Aside) -> Result<Self, String> {
+    pub fn of(slot: usize, handle: H, kernel: &Kernel) -> Result<Self, String> {
         let count: u32 = ask(api::clGetKernelInfo.behind(slot), handle, cl::CL_KERNEL_NUM_ARGS)
             .ok_or("its number of arguments is not known")?;
         let mut out = Self::default();
@@ -105,7 +104,7 @@ impl Reach {
                 .get(&index)
                 .ok_or_else(|| format!("argument {index} was set before recording began"))?;
             let said = out
-                .argument(slot, argument, local, aside)
+                .argument(slot, argument, local)
                 .map_err(|why| format!("argument {index} {why}"))?;
             merge(&mut about, said);
             out.arguments.push(about);
@@ -132,7 +131,6 @@ impl Reach {
         slot: usize,
         argument: &Argument,
         local: Option<bool>,
-        aside: &Aside,
     ) -> Result<Value, String> {
         let object = match argument {
             Argument::Value(bytes) => {
@@ -159,7 +157,7 @@ impl Reach {
         };
         match arguments::memory(object) {
             Some(Kind::Buffer) => self.buffer(slot, object),
-            Some(Kind::Image) => self.image(slot, object, aside),
+            Some(Kind::Image) => self.image(slot, object),
             Some(Kind::Sampler) => sampler(slot, object),
             Some(Kind::Pipe) => Err("is a pipe".to_owned()),
             None => Err("is an object of a kind that cannot be captured".to_owned()),
@@ -227,7 +225,7 @@ impl Reach {
         }))
     }
 
-    fn image(&mut self, slot: usize, object: H, aside: &Aside) -> Result<Value, String> {
+    fn image(&mut self, slot: usize, object: H) -> Result<Value, String> {
         let about = api::clGetMemObjectInfo.behind(slot);
         let flags: u64 = ask(about, object, cl::CL_MEM_FLAGS).ok_or("has unknown flags")?;
         let kind: u32 = ask(about, object, cl::CL_MEM_TYPE).ok_or("has an unknown type")?;
@@ -271,10 +269,10 @@ impl Reach {
                     _ if parent.is_null() => None,
                     Some(Kind::Buffer) => {
                         let of = self.buffer(slot, parent)?;
-                        Some((of["memory"].clone(), of["offset"].clone()))
+                        Some((field(&of, "memory"), field(&of, "offset")))
                     }
                     Some(Kind::Image) => {
-                        Some((self.image(slot, parent, aside)?["memory"].clone(), json!(0)))
+                        Some((field(&self.image(slot, parent)?, "memory"), json!(0)))
                     }
                     _ => return Err("is a view of an object that is not known".to_owned()),
                 };
@@ -343,6 +341,11 @@ fn sampler(slot: usize, object: H) -> Result<Value, String> {
         "addressing": name_of(word(cl::CL_SAMPLER_ADDRESSING_MODE)?),
         "filter": name_of(word(cl::CL_SAMPLER_FILTER_MODE)?),
     }))
+}
+
+/// A field of an object.
+fn field(of: &Value, name: &str) -> Value {
+    of.get(name).cloned().unwrap_or_default()
 }
 
 /// Adds a field to an object.

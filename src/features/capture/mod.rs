@@ -134,7 +134,7 @@ fn begun(
     let calls = Calls::of(slot).ok_or("the runtime lacks a function that is needed")?;
     let aside = Aside::new(slot, calls, command.queue)?;
     let (kernel, _) = arguments::kernel(slot, handle);
-    let reach = Reach::of(slot, handle, &kernel, &aside)?;
+    let reach = Reach::of(slot, handle, &kernel)?;
     // A runtime may compile to hand out a binary: nothing runs meanwhile.
     beside::settle(slot, &calls, command)?;
     let program = Program::of(slot, handle, aside.device)?;
