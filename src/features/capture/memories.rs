@@ -41,8 +41,6 @@ impl Memory {
 pub struct Reach {
     pub memories: Vec<Memory>,
     pub arguments: Vec<Value>,
-    /// Shared virtual memory that it reaches beside its arguments.
-    pub beside: Vec<Value>,
 }
 
 /// A text that the compiler kept of an argument, where it did.
@@ -116,10 +114,7 @@ impl Reach {
                     .to_owned());
             };
             for address in addresses {
-                let found = out
-                    .svm(*address)
-                    .map_err(|why| format!("memory of clSetKernelExecInfo {why}"))?;
-                out.beside.push(found);
+                out.svm(*address).map_err(|why| format!("memory of clSetKernelExecInfo {why}"))?;
             }
         }
         Ok(out)

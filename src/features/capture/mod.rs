@@ -194,7 +194,6 @@ fn begun(
         "local": given(&sizes.local),
         "queue": { "properties": bits(Bits::Queue, properties & !added) },
         "arguments": reach.arguments,
-        "svm_pointers": reach.beside,
     });
     alone.pause();
     Ok(Work { alone, aside, memories: reach.memories, about, document, capture })

@@ -220,6 +220,12 @@ pub struct Image {
     pub data: String,
     /// Bytes of a texel.
     pub element: u64,
+    /// The memory, a buffer or an image, that this one is another view of.
+    #[serde(default)]
+    pub of_memory: Option<u32>,
+    /// Where in it the view begins, in bytes.
+    #[serde(default)]
+    pub of_offset: Option<u64>,
 }
 
 /// An argument.
