@@ -169,3 +169,28 @@ fn times_that_the_application_queries_are_taken_from_it() {
         }
     }
 }
+
+/// Of launches that never ran, because what they waited for never came, no time is estimated.
+#[test]
+fn launches_behind_one_that_never_ended_are_unfinished_with_it() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let app = stage.app(Mode::Preload, "t", "many_commands 20000 killed");
+        let app = app.env("CLSCOPE_DEVICE_TIMING", "sample").env("CLSCOPE_BUDGET", "10");
+        assert!(!app.run().status.success());
+        let finished = stage.clscope(["report", "--format", "json", "t.clscope"]).run().success();
+        let report: Value = serde_json::from_str(&finished.stdout).unwrap();
+        let kernel = crate::top::named(&report["kernels"], "name", &"increment".into());
+        assert_eq!(kernel["count"], 22_000);
+        // Up to the first that was to be timed they may have run, for all that is known.
+        let [timed, left_out] = [&kernel["time_ns"]["count"], &kernel["left_out"]];
+        let counted = timed.as_u64().unwrap() + left_out.as_u64().unwrap_or(0);
+        assert!((2000..7000).contains(&counted), "{counted}: {kernel}");
+        let total = kernel["estimate"]["total_ns"]["value"].as_f64();
+        let total = total.or(kernel["time_ns"]["total"].as_f64()).unwrap();
+        let wall = report["duration_ns"].as_f64().unwrap();
+        assert!(total < wall, "{total} of {wall}: {kernel}");
+        let unfinished = report["issues"].to_string();
+        assert!(unfinished.contains("in flight"), "{unfinished}");
+    }
+}

@@ -20,7 +20,7 @@ fn number(value: &Value) -> u64 {
 
 /// A row of that name.
 #[track_caller]
-fn named<'v>(rows: &'v Value, field: &str, name: &Value) -> &'v Value {
+pub fn named<'v>(rows: &'v Value, field: &str, name: &Value) -> &'v Value {
     let found = rows.as_array().unwrap().iter().find(|row| row[field] == *name);
     found.unwrap_or_else(|| panic!("{name} is not in {rows}"))
 }

@@ -23,6 +23,21 @@ pub struct Missing {
     pub bad_probabilities: u64,
 }
 
+impl Missing {
+    /// So many commands, counted as left out by sampling, were not seen to end.
+    pub(crate) fn unfinished_after_all(&mut self, why: Unfinished, n: u64) {
+        let Some(left_out) = self.untimed.get_mut(&Untimed::NotSampled) else { return };
+        let n = n.min(*left_out);
+        *left_out -= n;
+        if *left_out == 0 {
+            self.untimed.remove(&Untimed::NotSampled);
+        }
+        if n > 0 {
+            *self.unfinished.entry(why).or_default() += n;
+        }
+    }
+}
+
 /// Takes note of an event of one of the processes of `missing`, which are those of the trace in
 /// their order.
 pub fn observe(missing: &mut [Missing], event: &Event<'_>) {

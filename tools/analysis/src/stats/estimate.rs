@@ -186,6 +186,14 @@ impl Sampled {
         self.left_out += 1;
     }
 
+    /// Takes back up to `n` launches that were left out, and returns how many.
+    pub fn take_back(&mut self, n: u64) -> u64 {
+        let n = n.min(self.left_out);
+        self.launches -= n;
+        self.left_out -= n;
+        n
+    }
+
     /// Adds a timed launch that had been chosen with probability `p`, in (0, 1].
     pub fn add(&mut self, duration: u64, p: f64) {
         let y = duration as f64;

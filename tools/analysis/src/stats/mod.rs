@@ -11,13 +11,14 @@ pub mod estimate;
 pub mod pace;
 pub mod sketch;
 mod sums;
+mod unproven;
 pub mod windows;
 
 use crate::Trace;
 use crate::align::Alignment;
 use crate::event::{Call, Command, Event, Kept, Outcome};
 use crate::ids::IdMap;
-use crate::issue::{Issue, IssueKind};
+use crate::issue::{Issue, IssueKind, Unfinished};
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
@@ -29,6 +30,7 @@ use estimate::{Estimate, Sampled};
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
 pub use sums::{CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
+use unproven::Unproven;
 use windows::{Launch, Timed, What, Windows};
 
 /// Name of the calibration that holds a device's span bias.
@@ -104,6 +106,8 @@ struct Pass {
     variant: Option<Variant>,
     /// In-order queues of such processes.
     windows: IdMap<Windows>,
+    /// The same queues, with why the first of their commands was not seen to end.
+    unproven: IdMap<(Unproven, Option<Unfinished>)>,
     /// clFinish of each process.
     finish: Vec<Option<u16>>,
 }
@@ -163,6 +167,7 @@ impl Stats {
                 pass.queue_devices.insert(key, (queue.device, clock));
                 if sampling && !queue.is_out_of_order() {
                     pass.windows.insert(key, Windows::default());
+                    pass.unproven.insert(key, <_>::default());
                 }
             }
             pass.finish.push(d.functions().find(|f| f.name == "clFinish").map(|f| f.id));
@@ -180,6 +185,7 @@ impl Stats {
             also(&event);
         }
         out.tally = events.tally().to_vec();
+        out.take_unproven(trace, pass.unproven);
         out.put_left(trace, pass.windows);
         for busy in out
             .queues
@@ -309,6 +315,15 @@ impl Stats {
                     } else {
                         What::Unknown
                     };
+                    if let Some((unproven, _)) =
+                        pass.unproven.get_mut(&key(call.process, e.record.queue))
+                    {
+                        match what {
+                            What::Timed(id, _) => unproven.timed(id),
+                            What::LeftOut(launch) => unproven.left_out(launch.class),
+                            What::Unknown => {}
+                        }
+                    }
                     if e.has(flag::BLOCKING) && !e.has(flag::TIMED) {
                         windows.blocked(call.thread, call.span, what);
                     } else {
@@ -350,6 +365,15 @@ impl Stats {
                 Some(Timed { start: span.begin, end: span.end, duration: t.duration() })
             });
             windows.completed(record.id, timed);
+            if let Some((unproven, why)) = pass.unproven.get_mut(&key(process, queue)) {
+                match command.outcome {
+                    Outcome::Unfinished(reason) => {
+                        unproven.unfinished(record.id);
+                        why.get_or_insert(reason);
+                    }
+                    Outcome::Timed(_) | Outcome::Untimed { .. } => unproven.ended(record.id),
+                }
+            }
         }
         let left_out =
             matches!(command.outcome, Outcome::Untimed { reason: Untimed::NotSampled, .. });
