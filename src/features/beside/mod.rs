@@ -231,11 +231,13 @@ pub fn settle(slot: usize, calls: &Calls, command: &Command<'_>) -> Result<(), S
     // SAFETY: the application's queues, which it has not given back, of the runtime that the calls
     // are of, and its wait list, live during its call.
     unsafe {
-        if command.waits.0 > 0 && !command.waits.1.is_null() {
-            said("waiting for its wait list", (calls.wait)(command.waits.0, command.waits.1))?;
-        }
+        // What the wait list names may be in one of these queues, and not flushed yet: a runtime
+        // need not start it for a wait.
         for (_, queue) in queues.into_iter().filter(|(of, _)| *of == slot) {
             said("waiting for the queue", (calls.finish)(queue as H))?;
+        }
+        if command.waits.0 > 0 && !command.waits.1.is_null() {
+            said("waiting for its wait list", (calls.wait)(command.waits.0, command.waits.1))?;
         }
     }
     Ok(())

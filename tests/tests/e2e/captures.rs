@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The cases of the fixture that can be captured: name, kernel, number of the captured launch.
-const CASES: [(&str, &str, u64); 9] = [
+const CASES: [(&str, &str, u64); 10] = [
     ("buffers", "mixed", 2),
     ("parts", "overlap", 2),
     ("picture", "picture", 2),
@@ -19,6 +19,7 @@ const CASES: [(&str, &str, u64); 9] = [
     ("nothing", "nothing", 2),
     ("shared", "shared", 2),
     ("order", "late", 2),
+    ("queues", "late", 2),
     ("gate", "gated", 2),
     ("linked", "linked", 2),
 ];
