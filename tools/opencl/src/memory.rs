@@ -65,8 +65,16 @@ pub struct Image {
     pub(crate) handle: Handle,
     /// Its format and extent.
     pub shape: Shape,
-    /// What holds its texels, of an image made of a buffer.
+    /// What holds its texels, where it is a view of it.
     _buffer: Option<Buffer>,
+}
+
+/// What an image is another view of.
+pub enum View<'a> {
+    /// A buffer, with the bytes from a row to the next (0: no padding).
+    Buffer(Buffer, usize),
+    /// An image.
+    Image(&'a Image),
 }
 
 /// A sampler.
@@ -126,11 +134,17 @@ impl Session {
         Ok(Buffer { api: Arc::clone(&self.api), handle, bytes })
     }
 
-    /// An image with the given `cl_mem_flags`, none of which may want a host pointer.
+    /// An image with the given `cl_mem_flags`, none of which may want a host pointer; of its own
+    /// memory, or a view of another's.
     ///
     /// # Errors
     /// What the runtime returned: devices know some formats and extents only.
-    pub fn image(&self, shape: Shape, flags: u64) -> Result<Image, ClError> {
+    pub fn image(
+        &self,
+        shape: Shape,
+        flags: u64,
+        view: Option<View<'_>>,
+    ) -> Result<Image, ClError> {
         const BUFFER_1D: u32 = 0x10F6;
         let named = clscope_trace::names::value(u64::from(shape.kind))
             .unwrap_or("an image of unknown type");
@@ -139,9 +153,19 @@ impl Session {
             object: named.to_owned(),
             code: -40,
         })?;
-        let buffer = match shape.kind {
-            BUFFER_1D => Some(self.buffer_with(bytes, flags)?),
-            _ => None,
+        let (buffer, memory, row_pitch) = match view {
+            Some(View::Image(of)) => (None, of.handle, 0),
+            Some(View::Buffer(of, pitch)) => {
+                let handle = of.handle;
+                (Some(of), handle, pitch)
+            }
+            // These have no memory of their own.
+            None if shape.kind == BUFFER_1D => {
+                let own = self.buffer_with(bytes, flags)?;
+                let handle = own.handle;
+                (Some(own), handle, 0)
+            }
+            None => (None, std::ptr::null_mut(), 0),
         };
         let format = ImageFormat { order: shape.order, data: shape.data };
         let description = ImageDescription {
@@ -150,15 +174,15 @@ impl Session {
             height: shape.height,
             depth: shape.depth,
             array: shape.array,
-            row_pitch: 0,
+            row_pitch,
             slice_pitch: 0,
             mips: 0,
             samples: 0,
-            memory: buffer.as_ref().map_or(std::ptr::null_mut(), |b| b.handle),
+            memory,
         };
         let mut code = 0;
         // SAFETY: the structures have the specification's layout and outlive the call; no host
-        // pointer is given; the buffer is alive.
+        // pointer is given; what it is a view of is alive.
         let handle = unsafe {
             (self.api.create_image)(
                 self.context,

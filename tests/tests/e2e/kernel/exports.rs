@@ -1,6 +1,6 @@
 //! Programs that `clscope kernel --export` writes run without clscope, and check what was captured.
 
-use super::captures::{gcd, saxpy, shift, sums, turn, walk};
+use super::captures::{gcd, saxpy, shift, sums, turn, view, walk};
 use super::refused;
 use crate::real_apps::given;
 use clscope_tests::captured::Captured;
@@ -11,8 +11,14 @@ type Make = fn(&Path) -> Captured;
 
 /// Every capture that a runtime can run.
 fn all(runtime: &Runtime) -> Vec<(&'static str, Make)> {
-    let mut out: Vec<(&str, Make)> =
-        vec![("saxpy", saxpy), ("shift", shift), ("turn", turn), ("sums", sums), ("walk", walk)];
+    let mut out: Vec<(&str, Make)> = vec![
+        ("saxpy", saxpy),
+        ("shift", shift),
+        ("turn", turn),
+        ("view", view),
+        ("sums", sums),
+        ("walk", walk),
+    ];
     if *runtime != Runtime::Pocl {
         out.push(("gcd", gcd));
     }

@@ -6,7 +6,7 @@ mod captures;
 mod exports;
 mod sizes;
 
-use captures::{SAXPY, gcd, saxpy, shift, sums, turn, walk};
+use captures::{SAXPY, gcd, saxpy, shift, sums, turn, view, walk};
 use clscope_tests::captured::Captured;
 use clscope_tests::{Runtime, Stage};
 use serde_json::{Value, json};
@@ -92,6 +92,7 @@ fn images_and_samplers_give_what_was_captured() {
     for runtime in Runtime::real() {
         let stage = Stage::new(runtime);
         same(&stage, &turn(&stage.join("turn.1")).write(), 2);
+        same(&stage, &view(&stage.join("view.1")).write(), 1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The program in C99 and its makefile.
 
-use super::{Parts, after, before, origin, part_of};
-use crate::capture::{Argument, Given, Memory, MemoryKind, flags, number};
+use super::{Parts, after, before, origin, part_of, view};
+use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
 use std::fmt::Write as _;
@@ -259,7 +259,7 @@ pub(super) fn files(of: &Parts<'_>) -> Vec<(&'static str, String)> {
                 memory.bytes
             ));
         }
-        made(index, memory).into_iter().for_each(&mut line);
+        made(launch, index, memory).into_iter().for_each(&mut line);
     }
     line("move_all();".to_owned());
     program(of).into_iter().for_each(&mut line);
@@ -292,7 +292,7 @@ fn described(memory: &Memory) -> String {
     )
 }
 
-fn made(index: usize, memory: &Memory) -> Vec<String> {
+fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
     let bits = flags(&memory.flags);
     let m = format!("memories[{index}]");
     let Some(shape) = memory.image.as_ref().and_then(|image| shape(image).ok()) else {
@@ -316,22 +316,42 @@ fn made(index: usize, memory: &Memory) -> Vec<String> {
     };
     const BUFFER_1D: u32 = 0x10F6;
     let mut out = Vec::new();
-    let mut buffer = "NULL";
-    if shape.kind == BUFFER_1D {
-        out.push(format!(
-            "cl_mem buffer_{index} = clCreateBuffer(context, {bits}, {}, NULL, &code);",
-            memory.bytes.max(1)
-        ));
-        out.push("CHECK(code);".to_owned());
-        buffer = "buffer_";
+    let mut buffer = "NULL".to_owned();
+    let mut pitch = 0;
+    match view(launch, memory) {
+        Some((of, offset)) if of.kind == MemoryKind::Buffer => {
+            let place = place(launch, of.id);
+            out.push(format!(
+                "cl_buffer_region part_of_{index} = {{{offset}, {}}};",
+                of.bytes - offset
+            ));
+            out.push(format!(
+                "cl_mem view_{index} = clCreateSubBuffer(memories[{place}].object, 0, CL_BUFFER_CREATE_TYPE_REGION, &part_of_{index}, &code);"
+            ));
+            out.push("CHECK(code);".to_owned());
+            buffer = format!("view_{index}");
+            pitch = memory.image.as_ref().map_or(0, |image| image.row_pitch);
+        }
+        Some((of, _)) => buffer = format!("memories[{}].object", place(launch, of.id)),
+        None if shape.kind == BUFFER_1D => {
+            out.push(format!(
+                "cl_mem view_{index} = clCreateBuffer(context, {bits}, {}, NULL, &code);",
+                memory.bytes.max(1)
+            ));
+            out.push("CHECK(code);".to_owned());
+            buffer = format!("view_{index}");
+        }
+        None => {}
     }
-    let behind = if shape.kind == BUFFER_1D { index.to_string() } else { String::new() };
+    if shape.kind == BUFFER_1D {
+        pitch = 0;
+    }
     out.push(format!(
         "cl_image_format format_{index} = {{{:#x}, {:#x}}};",
         shape.order, shape.data
     ));
     out.push(format!(
-        "cl_image_desc image_{index} = {{.image_type = {:#x}, .image_width = {}, .image_height = {}, .image_depth = {}, .image_array_size = {}, .buffer = {buffer}{behind}}};",
+        "cl_image_desc image_{index} = {{.image_type = {:#x}, .image_width = {}, .image_height = {}, .image_depth = {}, .image_array_size = {}, .image_row_pitch = {pitch}, .buffer = {buffer}}};",
         shape.kind, shape.width, shape.height, shape.depth, shape.array
     ));
     out.push(format!(
@@ -340,6 +360,11 @@ fn made(index: usize, memory: &Memory) -> Vec<String> {
     ));
     out.push("CHECK(code);".to_owned());
     out
+}
+
+/// Where a memory stands in the table.
+fn place(launch: &Launch, id: u32) -> usize {
+    launch.memories.iter().position(|m| m.id == id).unwrap_or(launch.memories.len())
 }
 
 fn program(of: &Parts<'_>) -> Vec<String> {

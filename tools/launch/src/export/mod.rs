@@ -103,6 +103,13 @@ fn part_of<'l>(launch: &'l Launch, given: &Given) -> Option<(&'l Memory, u64, u6
     (memory.kind == MemoryKind::Buffer && !whole).then_some((memory, *offset, *size))
 }
 
+/// What an image is another view of, and where in it: a memory that comes before it.
+fn view<'l>(launch: &'l Launch, of: &Memory) -> Option<(&'l Memory, u64)> {
+    let image = of.image.as_ref()?;
+    let memory = launch.memory(image.of_memory?)?;
+    Some((memory, image.of_offset.unwrap_or(0).min(memory.bytes)))
+}
+
 /// Writes a program with its data into a new folder; gives the names of what to read first.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The script for PyOpenCL. Refuses shared virtual memory.
 
-use super::{ExportError, Parts, after, before, origin, part_of};
-use crate::capture::{Argument, Given, Memory, MemoryKind, flags, number};
+use super::{ExportError, Parts, after, before, origin, part_of, view};
+use crate::capture::{Argument, Given, Launch, Memory, MemoryKind, flags, number};
 use crate::element::bytes_of_hex;
 use crate::stage::{Form, shape};
 use std::fmt::Write as _;
@@ -116,7 +116,7 @@ pub(super) fn files(of: &Parts<'_>) -> Result<Vec<(&'static str, String)>, Expor
     line(format!("OFFSET = {}", optional(&launch.offset)));
     line("\n# What is copied, the region of an image, bytes before and after the launch.\nmemories = []".to_owned());
     for memory in &launch.memories {
-        line(made(memory));
+        line(made(launch, memory));
         let region = region(memory).map_or_else(|| "None".to_owned(), tuple);
         let after = match memory.after {
             Some(_) => format!("read(\"{}\")", after(memory)),
@@ -140,7 +140,7 @@ fn region(memory: &Memory) -> Option<[u64; 3]> {
     Some(shape.region().map(|n| n as u64))
 }
 
-fn made(memory: &Memory) -> String {
+fn made(launch: &Launch, memory: &Memory) -> String {
     let (id, bits) = (memory.id, flags(&memory.flags));
     let Some((image, shape)) = memory.image.as_ref().and_then(|i| Some((i, shape(i).ok()?))) else {
         return format!("m{id} = cl.Buffer(context, {bits}, {})", memory.bytes.max(1));
@@ -148,17 +148,21 @@ fn made(memory: &Memory) -> String {
     let layers = [shape.height, shape.depth, shape.array].into_iter().filter(|n| *n > 0);
     let sizes = tuple(std::iter::once(shape.width).chain(layers).map(|n| n as u64));
     let format = format!("cl.ImageFormat({:#x}, {:#x})", shape.order, shape.data);
-    match image.kind.as_str() {
-        "CL_MEM_OBJECT_IMAGE1D_BUFFER" => format!(
-            "m{id} = cl.Image(context, {bits}, {format}, shape={sizes}, buffer=cl.Buffer(context, {bits}, {}))",
-            memory.bytes.max(1)
-        ),
-        _ => format!(
-            "m{id} = cl.Image(context, {}, {format}, shape={sizes}, is_array={})",
-            bits & 0b111,
-            if shape.array > 0 { "True" } else { "False" }
-        ),
-    }
+    let flat = image.kind == "CL_MEM_OBJECT_IMAGE1D_BUFFER";
+    let own = format!("cl.Buffer(context, {bits}, {})", memory.bytes.max(1));
+    let (buffer, pitch) = match view(launch, memory) {
+        Some((of, offset)) if of.kind == MemoryKind::Buffer => {
+            let part = format!("m{}.get_sub_region({offset}, {})", of.id, of.bytes - offset);
+            (Some(part), image.row_pitch)
+        }
+        Some((of, _)) => (Some(format!("m{}", of.id)), 0),
+        None => (flat.then_some(own), 0),
+    };
+    let array = if shape.array > 0 { ", is_array=True" } else { "" };
+    let pitches = if flat || pitch == 0 { String::new() } else { format!(", pitches=({pitch},)") };
+    let buffer = buffer.map_or_else(String::new, |buffer| format!(", buffer={buffer}"));
+    let bits = bits & 0b111;
+    format!("m{id} = cl.Image(context, {bits}, {format}, shape={sizes}{array}{pitches}{buffer})")
 }
 
 fn given(of: &Parts<'_>, argument: &Argument) -> String {

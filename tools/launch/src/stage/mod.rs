@@ -1,11 +1,16 @@
 //! A capture on a device: its memory, arguments and programs. Owns what is put back before a launch.
 //! Refuses to launch what the capture does not describe.
 
-use crate::capture::{self, Given, Image, Launch, Memory, MemoryKind, ProgramFile};
+mod places;
+
+use crate::capture::{self, Given, Launch, Memory, MemoryKind, ProgramFile};
 use crate::element::bytes_of_hex;
 use crate::read::{Capture, CaptureError};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
-use clscope_opencl::{Image as ClImage, Sampler, Session, Shape, Svm};
+use clscope_opencl::{Sampler, Session, Svm};
+
+pub use places::shape;
+use places::{Move, Place, moved, place};
 
 /// Which form of a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,12 +135,6 @@ impl Built {
     }
 }
 
-enum Place {
-    Buffer { own: Buffer, pristine: Option<Buffer> },
-    Image(ClImage),
-    Svm(Svm),
-}
-
 /// A capture on a device. What is made of the session is released before it.
 pub struct Stage<'c> {
     /// The capture.
@@ -151,49 +150,6 @@ pub struct Stage<'c> {
     moves: Vec<Move>,
     /// The session.
     pub session: Session,
-}
-
-/// Shared virtual memory that lies elsewhere now.
-#[derive(Debug, Clone, Copy)]
-struct Move {
-    from: u64,
-    bytes: u64,
-    to: u64,
-}
-
-/// Format and extent of a captured image.
-///
-/// # Errors
-/// If it names what the specification does not know.
-pub fn shape(of: &Image) -> Result<Shape, String> {
-    let number = |name: &String| {
-        capture::number(name).ok_or_else(|| format!("no image has the type or format {name}"))
-    };
-    let size = |n: u64| usize::try_from(n).map_err(|_| "an image is too large".to_owned());
-    let (kind, order, data) = (number(&of.kind)?, number(&of.order)?, number(&of.data)?);
-    // What a type has not is 0, whether the capture says 0 or 1.
-    let has = |kinds: &[&str]| kinds.contains(&of.kind.as_str());
-    let flat = has(&[
-        "CL_MEM_OBJECT_IMAGE1D",
-        "CL_MEM_OBJECT_IMAGE1D_ARRAY",
-        "CL_MEM_OBJECT_IMAGE1D_BUFFER",
-    ]);
-    let array = has(&["CL_MEM_OBJECT_IMAGE1D_ARRAY", "CL_MEM_OBJECT_IMAGE2D_ARRAY"]);
-    if of.mips > 1 || of.samples > 1 {
-        return Err(
-            "an image has mip levels or several samples, which are not supported".to_owned()
-        );
-    }
-    Ok(Shape {
-        kind,
-        order,
-        data,
-        width: size(of.width)?,
-        height: if flat { 0 } else { size(of.height)? },
-        depth: if has(&["CL_MEM_OBJECT_IMAGE3D"]) { size(of.depth)? } else { 0 },
-        array: if array { size(of.array)? } else { 0 },
-        element: size(of.element)?,
-    })
 }
 
 impl<'c> Stage<'c> {
@@ -220,8 +176,12 @@ impl<'c> Stage<'c> {
             }
         }
         let session = Session::new(device)?;
-        let places =
-            launch.memories.iter().map(|m| place(&session, m)).collect::<Result<Vec<_>, _>>()?;
+        let mut places = Vec::new();
+        for memory in &launch.memories {
+            // What a view is of comes before it.
+            let place = place(&session, launch, &places, memory)?;
+            places.push(place);
+        }
         let moves: Vec<Move> = launch.memories.iter().zip(&places).filter_map(moved).collect();
         let mut stage = Self {
             capture,
@@ -593,26 +553,4 @@ impl<'c> Stage<'c> {
 
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn place(session: &Session, memory: &Memory) -> Result<Place, StageError> {
-    let too_large =
-        || CaptureError::Wrong(format!("memory {} is too large for this host", memory.id));
-    let bytes = usize::try_from(memory.bytes).map_err(|_| too_large())?;
-    let flags = capture::flags(&memory.flags);
-    Ok(match (memory.kind, &memory.image) {
-        (MemoryKind::Buffer, _) => {
-            Place::Buffer { own: session.buffer_with(bytes, flags)?, pristine: None }
-        }
-        (MemoryKind::Svm, _) => Place::Svm(session.svm(bytes, flags)?),
-        (MemoryKind::Image, Some(image)) => {
-            Place::Image(session.image(shape(image).map_err(CaptureError::Wrong)?, flags & 0b111)?)
-        }
-        _ => return Err(CaptureError::Wrong(format!("memory {} cannot be made", memory.id)).into()),
-    })
-}
-
-fn moved((memory, place): (&Memory, &Place)) -> Option<Move> {
-    let Place::Svm(svm) = place else { return None };
-    Some(Move { from: memory.address?, bytes: memory.bytes, to: svm.address() })
 }
