@@ -214,7 +214,8 @@ pub enum Verdict {
     Within,
     /// Something differs by more.
     Differs,
-    /// Two runs of the same version differ from each other, so that the difference says nothing.
+    /// Two runs of the same version, or of what it is compared with, differ from each other, so that
+    /// the difference says nothing.
     Varies,
     /// The launch can write no memory that was captured.
     NotChecked,
@@ -294,24 +295,35 @@ impl Document {
 /// Contents of a run's memories, in the order of the capture.
 pub type Contents = [Vec<u8>];
 
-/// Judges a run: `expected` has nothing for memories that are not compared, `again` is a second run.
+/// What a run is compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'e> {
+    /// As [`Results::compared_with`].
+    pub name: &'static str,
+    /// Contents; nothing of memories that are not compared.
+    pub contents: &'e [Option<Vec<u8>>],
+    /// Whether a second run of what gave them gave the same, as far as that is known.
+    pub is_repeatable: bool,
+}
+
+/// Judges a run; `again` is a second one.
 #[must_use]
 pub fn judge(
     launch: &Launch,
     elements: &[Element],
-    (compared_with, expected): (&'static str, &[Option<Vec<u8>>]),
+    expected: Expected<'_>,
     (found, again): (&Contents, &Contents),
     tolerance_ulps: u64,
 ) -> Results {
     let mut out = Results {
-        compared_with,
+        compared_with: expected.name,
         verdict: Verdict::NotChecked,
         tolerance_ulps,
         ulps: Some(0),
         is_repeatable: true,
         memories: Vec::new(),
     };
-    let contents = expected.iter().zip(found).zip(again);
+    let contents = expected.contents.iter().zip(found).zip(again);
     for ((memory, element), ((expected, found), again)) in
         launch.memories.iter().zip(elements).zip(contents)
     {
@@ -341,7 +353,7 @@ pub fn judge(
         (true, ..) => Verdict::NotChecked,
         (_, false, _) => Verdict::Same,
         (_, _, Some(ulps)) if ulps <= tolerance_ulps && tolerance_ulps > 0 => Verdict::Within,
-        _ if !out.is_repeatable => Verdict::Varies,
+        _ if !out.is_repeatable || !expected.is_repeatable => Verdict::Varies,
         _ => Verdict::Differs,
     };
     out
@@ -372,7 +384,8 @@ mod tests {
 
     fn verdict(expected: [f32; 2], found: [f32; 2], again: [f32; 2], tolerance: u64) -> Verdict {
         let bytes = |of: [f32; 2]| of.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-        let with = ("capture", &[Some(bytes(expected)), None][..]);
+        let contents = [Some(bytes(expected)), None];
+        let with = Expected { name: "capture", contents: &contents, is_repeatable: true };
         // What is not compared may be anything.
         let (found, again) = (vec![bytes(found), vec![1; 8]], vec![bytes(again), vec![2; 8]]);
         let of =
@@ -395,7 +408,7 @@ mod tests {
         let none = judge(
             &launch(),
             &[Element::Byte; 2],
-            ("capture", &[None, None]),
+            Expected { name: "base", contents: &[None, None], is_repeatable: false },
             (&[vec![], vec![]], &[vec![], vec![]]),
             1,
         );

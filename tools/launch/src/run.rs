@@ -3,7 +3,7 @@
 
 use crate::capture::{Given, Launch};
 use crate::document::{
-    Captured, Changed, Counter, Document, Energy, Results, SCHEMA, Time, Version, judge,
+    Captured, Changed, Counter, Document, Energy, Expected, Results, SCHEMA, Time, Version, judge,
 };
 use crate::element::Element;
 use crate::energy::{self, Drawn};
@@ -298,7 +298,8 @@ pub fn run(
     let computed_base = computed(&stage, &base, &base.range)?;
     let captured = stage.after()?;
     let runs = (&computed_base.first[..], &computed_base.again[..]);
-    let results = judge(launch, &kinds, ("capture", &captured), runs, wanted.tolerance);
+    let with = Expected { name: "capture", contents: &captured, is_repeatable: true };
+    let results = judge(launch, &kinds, with, runs, wanted.tolerance);
     let is_written: Vec<bool> = captured.iter().map(Option::is_some).collect();
     drop(captured);
     let mut document = Document {
@@ -322,7 +323,9 @@ pub fn run(
             .map(|(bytes, written)| written.then(|| bytes.clone()))
             .collect();
         let runs = (&other.first[..], &other.again[..]);
-        let results = judge(launch, &kinds, ("base", &expected), runs, wanted.tolerance);
+        let is_repeatable = document.base.results.is_repeatable;
+        let with = Expected { name: "base", contents: &expected, is_repeatable };
+        let results = judge(launch, &kinds, with, runs, wanted.tolerance);
         // What one of the two needs is done for both, so that they are alike.
         to_restore.extend(restored(&mut stage, built, &other, stop)?);
         to_restore.sort_unstable();
@@ -337,6 +340,7 @@ pub fn run(
         let with = tune::With {
             kinds: &kinds,
             written: &is_written,
+            is_repeatable: document.base.results.is_repeatable,
             restored: &to_restore,
             effort: wanted.effort,
             tolerance: wanted.tolerance,

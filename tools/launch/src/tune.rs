@@ -3,7 +3,7 @@
 //! it, and to time a size whose results are others without saying so.
 
 use crate::capture::{Given, Launch};
-use crate::document::{Time, Tried, Tuned, Verdict, judge};
+use crate::document::{Expected, Time, Tried, Tuned, Verdict, judge};
 use crate::element::Element;
 use crate::measure::{self, Effort, Subject};
 use crate::run::{Computed, RunError, computed, time_of};
@@ -120,6 +120,8 @@ pub(crate) struct With<'r> {
     pub(crate) kinds: &'r [Element],
     /// Whether the launch may write a memory.
     pub(crate) written: &'r [bool],
+    /// Whether a second run of the captured size gave the same.
+    pub(crate) is_repeatable: bool,
     /// Memories to restore before each launch.
     pub(crate) restored: &'r [usize],
     /// How much is timed.
@@ -153,6 +155,8 @@ pub(crate) fn local(
         .extend(sizes.into_iter().map(|local| Range { local: Some(local), ..built.range.clone() }));
     let expected: Vec<Option<Vec<u8>>> =
         base.first.iter().zip(with.written).map(|(b, w)| w.then(|| b.clone())).collect();
+    let is_repeatable = with.is_repeatable;
+    let other = Expected { name: "base", contents: &expected, is_repeatable };
     let launch = &stage.capture.launch;
     let mut rows = vec![Tried::new(captured)];
     let mut kept = Vec::new();
@@ -164,9 +168,7 @@ pub(crate) fn local(
         match computed(stage, built, &range) {
             Ok(ran) => {
                 let runs = (&ran.first[..], &ran.again[..]);
-                row.results = Some(
-                    judge(launch, with.kinds, ("base", &expected), runs, with.tolerance).verdict,
-                );
+                row.results = Some(judge(launch, with.kinds, other, runs, with.tolerance).verdict);
                 kept.push((rows.len(), range));
             }
             Err(StageError::Cl(error)) => row.refused = Some(error.to_string()),

@@ -72,7 +72,9 @@ pub struct Image {
 /// What an image is another view of.
 pub enum View<'a> {
     /// A buffer, with the bytes from a row to the next (0: no padding).
-    Buffer(Buffer, usize),
+    Buffer(&'a Buffer, usize),
+    /// The same of a part of a buffer, which the image keeps.
+    Part(Buffer, usize),
     /// An image.
     Image(&'a Image),
 }
@@ -155,7 +157,8 @@ impl Session {
         })?;
         let (buffer, memory, row_pitch) = match view {
             Some(View::Image(of)) => (None, of.handle, 0),
-            Some(View::Buffer(of, pitch)) => {
+            Some(View::Buffer(of, pitch)) => (None, of.handle, pitch),
+            Some(View::Part(of, pitch)) => {
                 let handle = of.handle;
                 (Some(of), handle, pitch)
             }

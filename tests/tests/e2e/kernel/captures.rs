@@ -144,20 +144,30 @@ pub fn gcd(folder: &Path) -> Captured {
     made.buffer("uint*", &[0; 128], Some(&words(&after)));
     made
 }
-/// An image that is a view of a part of a buffer, which is no argument itself.
+/// An image that is a view of a buffer, which is no argument itself.
 pub fn view(folder: &Path) -> Captured {
+    view_from(folder, 0)
+}
+
+/// The same of the buffer's end.
+pub fn view_of_part(folder: &Path) -> Captured {
+    view_from(folder, 128)
+}
+
+fn view_from(folder: &Path, offset: u8) -> Captured {
     let source = "kernel void view(read_only image1d_buffer_t from, global uint *out)
     { int i = get_global_id(0); out[i] = read_imageui(from, i).y; }";
     let all: Vec<u8> = (0..=255).collect();
-    let after: Vec<u32> = (0..16).map(|i| 128 + 4 * i + 1).collect();
+    let from = usize::from(offset);
+    let after: Vec<u32> = (0..16).map(|i| u32::from(offset) + 4 * i + 1).collect();
     let mut made = Captured::new(folder, "view", &[16]).source(source);
     let whole = made.memory("buffer", "CL_MEM_READ_ONLY", &all, None);
-    let id = made.memory("image", "CL_MEM_READ_ONLY", &all[128..], None);
+    let id = made.memory("image", "CL_MEM_READ_ONLY", &all[from..from + 128], None);
     made.launch["memories"][id as usize]["image"] = json!({
         "type": "CL_MEM_OBJECT_IMAGE1D_BUFFER", "width": 32, "height": 0, "depth": 0, "array": 0,
         "row_pitch": 0, "slice_pitch": 0, "mips": 0, "samples": 0,
         "order": "CL_RGBA", "data": "CL_UNSIGNED_INT8", "element": 4,
-        "of_memory": whole, "of_offset": 128,
+        "of_memory": whole, "of_offset": offset,
     });
     let flags = json!(["CL_MEM_READ_ONLY"]);
     made.argument("memory", json!({"memory": id, "offset": 0, "size": 128, "flags": flags}));

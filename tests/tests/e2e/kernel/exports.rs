@@ -1,6 +1,6 @@
 //! Programs that `clscope kernel --export` writes run without clscope, and check what was captured.
 
-use super::captures::{gcd, saxpy, shift, sums, turn, view, walk};
+use super::captures::{gcd, saxpy, shift, sums, turn, view, view_of_part, walk};
 use super::refused;
 use crate::real_apps::given;
 use clscope_tests::captured::Captured;
@@ -21,6 +21,7 @@ fn all(runtime: &Runtime) -> Vec<(&'static str, Make)> {
     ];
     if *runtime != Runtime::Pocl {
         out.push(("gcd", gcd));
+        out.push(("part", view_of_part));
     }
     out
 }

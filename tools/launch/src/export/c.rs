@@ -321,15 +321,19 @@ fn made(launch: &Launch, index: usize, memory: &Memory) -> Vec<String> {
     match view(launch, memory) {
         Some((of, offset)) if of.kind == MemoryKind::Buffer => {
             let place = place(launch, of.id);
-            out.push(format!(
-                "cl_buffer_region part_of_{index} = {{{offset}, {}}};",
-                of.bytes - offset
-            ));
-            out.push(format!(
+            if offset == 0 {
+                buffer = format!("memories[{place}].object");
+            } else {
+                out.push(format!(
+                    "cl_buffer_region part_of_{index} = {{{offset}, {}}};",
+                    of.bytes - offset
+                ));
+                out.push(format!(
                 "cl_mem view_{index} = clCreateSubBuffer(memories[{place}].object, 0, CL_BUFFER_CREATE_TYPE_REGION, &part_of_{index}, &code);"
             ));
-            out.push("CHECK(code);".to_owned());
-            buffer = format!("view_{index}");
+                out.push("CHECK(code);".to_owned());
+                buffer = format!("view_{index}");
+            }
             pitch = memory.image.as_ref().map_or(0, |image| image.row_pitch);
         }
         Some((of, _)) => buffer = format!("memories[{}].object", place(launch, of.id)),

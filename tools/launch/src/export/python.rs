@@ -152,7 +152,7 @@ fn made(launch: &Launch, memory: &Memory) -> String {
     let own = format!("cl.Buffer(context, {bits}, {})", memory.bytes.max(1));
     let (buffer, pitch) = match view(launch, memory) {
         Some((of, offset)) if of.kind == MemoryKind::Buffer => {
-            let part = format!("m{}.get_sub_region({offset}, {})", of.id, of.bytes - offset);
+            let part = part(of, offset, of.bytes - offset);
             (Some(part), image.row_pitch)
         }
         Some((of, _)) => (Some(format!("m{}", of.id)), 0),
@@ -163,6 +163,14 @@ fn made(launch: &Launch, memory: &Memory) -> String {
     let buffer = buffer.map_or_else(String::new, |buffer| format!(", buffer={buffer}"));
     let bits = bits & 0b111;
     format!("m{id} = cl.Image(context, {bits}, {format}, shape={sizes}{array}{pitches}{buffer})")
+}
+
+/// A part of a buffer, or all of it.
+fn part(of: &Memory, offset: u64, size: u64) -> String {
+    match (offset, size) {
+        (0, size) if size == of.bytes => format!("m{}", of.id),
+        _ => format!("m{}.get_sub_region({offset}, {size})", of.id),
+    }
 }
 
 fn given(of: &Parts<'_>, argument: &Argument) -> String {

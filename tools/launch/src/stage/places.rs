@@ -99,10 +99,13 @@ fn view<'p>(
             let offset = image.of_offset.unwrap_or(0);
             let offset = usize::try_from(offset).ok().filter(|at| *at <= own.bytes());
             let offset = offset.ok_or_else(|| wrong(format!("a view is not in memory {id}")))?;
-            let part = session.part(own, 0, offset, own.bytes() - offset)?;
             let flat = image.kind == "CL_MEM_OBJECT_IMAGE1D_BUFFER";
             let pitch = if flat { 0 } else { image.row_pitch as usize };
-            Ok(Some(View::Buffer(part, pitch)))
+            // Not every runtime takes a part here: only where the view begins in the middle.
+            Ok(Some(match offset {
+                0 => View::Buffer(own, pitch),
+                _ => View::Part(session.part(own, 0, offset, own.bytes() - offset)?, pitch),
+            }))
         }
         _ => {
             Err(wrong(format!("an image is a view of memory {id}, which does not come before it")))
