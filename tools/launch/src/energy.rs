@@ -102,7 +102,24 @@ fn interval(of: Estimate) -> Interval {
     Interval::measured(of.value, of.low, of.high)
 }
 
-/// Joules of a launch: watts times the time of a launch with its gaps.
+/// What was done over and over in a window.
+#[derive(Clone, Copy)]
+struct Ran {
+    /// Mean power.
+    watts: Estimate,
+    /// Time of one turn, with its gaps.
+    seconds: f64,
+}
+
+/// Joules of a launch: watts times the time of a turn, less those of restoring memories; above a
+/// floor where one is given.
+fn per_launch(of: Ran, restoring: Option<Ran>, floor: Option<Estimate>) -> Estimate {
+    let joules =
+        |ran: Ran| floor.map_or(ran.watts, |floor| ran.watts.minus(floor)).times(ran.seconds);
+    restoring.map_or(joules(of), |aside| joules(of).minus(joules(aside)))
+}
+
+/// What a sensor says of the windows of a subject.
 fn drawn(
     power: &Power,
     busy: Window,
@@ -113,22 +130,18 @@ fn drawn(
         true => "the sensor gave too few readings in the window".to_owned(),
         false => power.source().to_owned(),
     };
-    let per_launch = |watts: Estimate, window: Window| -> Option<Estimate> {
-        (window.launches > 0)
-            .then(|| watts.times(window.length_ns() as f64 * 1e-9 / window.launches as f64))
+    let seconds = |window: Window| {
+        (window.launches > 0).then(|| window.length_ns() as f64 * 1e-9 / window.launches as f64)
     };
-    let watts = power.watts(busy).ok_or_else(few)?;
-    let of = |floor: Option<Estimate>| -> Option<Estimate> {
-        let above = |watts: Estimate| floor.map_or(watts, |floor| watts.minus(floor));
-        let all = per_launch(above(watts), busy)?;
-        let Some(window) = restoring else { return Some(all) };
-        Some(all.minus(per_launch(above(power.watts(window)?), window)?))
-    };
-    let joules = of(None).ok_or_else(few)?;
+    let ran = |window: Window| Some(Ran { watts: power.watts(window)?, seconds: seconds(window)? });
+    let of = ran(busy).ok_or_else(few)?;
+    let aside = restoring.map(|window| ran(window).ok_or_else(few)).transpose()?;
+    let watts = of.watts;
+    let joules = per_launch(of, aside, None);
     let counters = power.counters(busy);
     Ok(Drawn {
         joules: interval(joules),
-        above_idle: floor.and_then(|floor| of(Some(floor))).map(interval),
+        above_idle: floor.map(|floor| interval(per_launch(of, aside, Some(floor)))),
         watts: interval(watts),
         launches: busy.launches,
         window_ns: busy.length_ns(),
@@ -171,4 +184,33 @@ fn steady(
         launches += batch;
     }
     Ok(from.closes(launches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restoring_and_the_floor_are_taken_off() {
+        let ran = |watts, seconds| Ran { watts: Estimate::symmetric(watts, 1.0), seconds };
+        let (busy, aside) = (ran(100.0, 0.002), ran(80.0, 0.001));
+        let floor = Estimate::symmetric(50.0, 0.0);
+        let near = |of: Estimate, joules: f64| assert!((of.value - joules).abs() < 1e-12, "{of:?}");
+        near(per_launch(busy, None, None), 0.2);
+        near(per_launch(busy, None, Some(floor)), 0.1);
+        near(per_launch(busy, Some(aside), None), 0.12);
+        near(per_launch(busy, Some(aside), Some(floor)), 0.07);
+        // Independent errors add in squares: 2 mJ of the launch, 1 mJ of restoring.
+        let half = per_launch(busy, Some(aside), None).half();
+        assert!((half - 0.002f64.hypot(0.001)).abs() < 1e-12, "{half}");
+    }
+
+    #[test]
+    fn each_subject_is_told_why_there_is_nothing() {
+        let of = nothing("none: no sensor".to_owned(), 2);
+        assert_eq!(
+            of.drawn,
+            [Err("none: no sensor".to_owned()), Err("none: no sensor".to_owned())]
+        );
+    }
 }

@@ -32,6 +32,7 @@ import pyopencl as cl
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 os.chdir(HERE)
+image = getattr(cl, "create_image", cl.Image)  # the former name, where there is only that
 
 
 def read(name):
@@ -117,13 +118,16 @@ pub(super) fn files(of: &Parts<'_>) -> Result<Vec<(&'static str, String)>, Expor
     line("\n# What is copied, the region of an image, bytes before and after the launch.\nmemories = []".to_owned());
     for memory in &launch.memories {
         line(made(launch, memory));
-        let region = region(memory).map_or_else(|| "None".to_owned(), tuple);
+        // PyOpenCL copies no image of a buffer: its buffer is copied instead.
+        let of = if is_of_buffer(memory) { "b" } else { "m" };
+        let region = region(memory).filter(|_| of == "m");
+        let region = region.map_or_else(|| "None".to_owned(), tuple);
         let after = match memory.after {
             Some(_) => format!("read(\"{}\")", after(memory)),
             None => "None".to_owned(),
         };
         line(format!(
-            "memories.append((m{id}, {region}, read(\"{}\"), {after}, \"memory {id}\"))",
+            "memories.append(({of}{id}, {region}, read(\"{}\"), {after}, \"memory {id}\"))",
             before(memory),
             id = memory.id
         ));
@@ -148,7 +152,7 @@ fn made(launch: &Launch, memory: &Memory) -> String {
     let layers = [shape.height, shape.depth, shape.array].into_iter().filter(|n| *n > 0);
     let sizes = tuple(std::iter::once(shape.width).chain(layers).map(|n| n as u64));
     let format = format!("cl.ImageFormat({:#x}, {:#x})", shape.order, shape.data);
-    let flat = image.kind == "CL_MEM_OBJECT_IMAGE1D_BUFFER";
+    let flat = is_of_buffer(memory);
     let own = format!("cl.Buffer(context, {bits}, {})", memory.bytes.max(1));
     let (buffer, pitch) = match view(launch, memory) {
         Some((of, offset)) if of.kind == MemoryKind::Buffer => {
@@ -160,9 +164,16 @@ fn made(launch: &Launch, memory: &Memory) -> String {
     };
     let array = if shape.array > 0 { ", is_array=True" } else { "" };
     let pitches = if flat || pitch == 0 { String::new() } else { format!(", pitches=({pitch},)") };
-    let buffer = buffer.map_or_else(String::new, |buffer| format!(", buffer={buffer}"));
+    let (made, of) = match buffer {
+        Some(buffer) => (format!("b{id} = {buffer}\n"), format!(", buffer=b{id}")),
+        None => (String::new(), String::new()),
+    };
     let bits = bits & 0b111;
-    format!("m{id} = cl.Image(context, {bits}, {format}, shape={sizes}{array}{pitches}{buffer})")
+    format!("{made}m{id} = image(context, {bits}, {format}, shape={sizes}{array}{pitches}{of})")
+}
+
+fn is_of_buffer(memory: &Memory) -> bool {
+    memory.image.as_ref().is_some_and(|image| image.kind == "CL_MEM_OBJECT_IMAGE1D_BUFFER")
 }
 
 /// A part of a buffer, or all of it.
