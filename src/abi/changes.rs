@@ -53,8 +53,23 @@ pub const CHANGES: &[Change] = &[
         when: "they differ in the profiling bit for the application only, and the runtime refuses such queues, which an empty command buffer on two queues of the recorder's own has shown",
     },
     Change {
+        what: "a kernel of the recorder's own in place of the application's",
+        at: "`clEnqueueNDRangeKernel`, `clEnqueueTask`",
+        when: "with `CLSCOPE_REPLACE`, for the kernels it names",
+    },
+    Change {
+        what: "another local size",
+        at: "`clEnqueueNDRangeKernel`",
+        when: "with `CLSCOPE_LOCAL`, for the kernels it names",
+    },
+    Change {
+        what: "options appended; `CL_PROGRAM_BUILD_OPTIONS` is answered with the application's own",
+        at: "`clBuildProgram`, `clCompileProgram`",
+        when: "with `CLSCOPE_APPEND_OPTIONS`, for programs made of source that build with them, which is tried before on another program of the same source",
+    },
+    Change {
         what: "the call repeated once, as the application wrote it",
-        at: "queue creation, enqueue",
+        at: "queue creation, enqueue; launches with `CLSCOPE_REPLACE` and `CLSCOPE_LOCAL`",
         when: "it failed with an error that the change can cause, and does not block",
     },
 ];

@@ -69,6 +69,11 @@ impl Geometry {
         Self { dimensions, offset, global, local }
     }
 
+    /// The same with another local size.
+    pub fn with_local(self, local: &[usize; 3]) -> Self {
+        Self { local: local.as_ptr(), ..self }
+    }
+
     /// Whether there is one.
     #[inline(always)]
     pub fn is_some(&self) -> bool {

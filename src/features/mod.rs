@@ -1,4 +1,5 @@
-//! What the recorder measures beside the calls themselves: one file or folder for each.
+//! What the recorder measures beside the calls themselves, and what it changes of them on request:
+//! one file or folder for each.
 
 pub mod beside;
 pub mod call_sites;
@@ -8,5 +9,6 @@ pub mod device_time;
 pub mod intel_queue;
 pub mod launch;
 pub mod mix;
+pub mod replace;
 pub mod replay;
 pub mod sampler;

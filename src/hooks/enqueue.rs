@@ -8,7 +8,7 @@ use crate::facts::kernels;
 use crate::features::call_sites::{self, Stacks};
 use crate::features::device_time::{self, Local};
 pub use crate::features::launch::{Enqueue, Plan, What, tells_size};
-use crate::features::{beside, capture, launch};
+use crate::features::{beside, capture, launch, replace};
 use crate::recording;
 use crate::recording::guard::{self, Entered, Thread};
 use crate::recording::thread::Kept;
@@ -122,8 +122,44 @@ pub fn place(thread: &Thread, sites: &call_sites::Sites, function: u16) -> u32 {
 /// The call has succeeded with these arguments.
 #[inline(never)]
 pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
-    let (begin, end) =
-        beside::without((entered.begin(), recording::now()), || entered.thread.last.get());
+    let end = recording::now();
+    // SAFETY: the caller's promise.
+    unsafe {
+        match beside::nothing_ran() {
+            true => write(entered, what, plan, |entered| (entered.begin(), end)),
+            false => told_beside(entered, what, plan, end),
+        }
+    }
+}
+
+/// As [`enqueued`], where the recorder did something else within the call: that is none of the
+/// call's time, and what was launched may differ from what was asked for.
+///
+/// # Safety
+/// The call has succeeded with these arguments.
+#[cold]
+#[inline(never)]
+unsafe fn told_beside(entered: Entered, what: &What, plan: &Plan, end: u64) {
+    let times = beside::without((entered.begin(), end), entered.thread.last.get());
+    let local = replace::launched_with();
+    let mut geometry = what.geometry;
+    if let Some(local) = &local {
+        geometry = geometry.with_local(local);
+    }
+    // SAFETY: the caller's promise; the sizes live until the call has ended.
+    unsafe { write(entered, &What { geometry, ..*what }, plan, |_| times) }
+}
+
+/// # Safety
+/// The call has succeeded with these arguments.
+#[inline(always)]
+unsafe fn write(
+    entered: Entered,
+    what: &What,
+    plan: &Plan,
+    times: impl FnOnce(&Entered) -> (u64, u64),
+) {
+    let times = times(&entered);
     launch::ahead(entered.thread, plan);
     entered.with(|t| {
         let geometry = || match what.geometry.is_some() {
@@ -133,8 +169,7 @@ pub unsafe fn enqueued(entered: Entered, what: &What, plan: &Plan) {
             false => 0,
         };
         // SAFETY: the caller's promise.
-        let command =
-            unsafe { launch::record(t, what, plan, (begin, end), geometry, || sampling(t)) };
+        let command = unsafe { launch::record(t, what, plan, times, geometry, || sampling(t)) };
         if plan.records() && config::get().tells_ids {
             told(command);
         }

@@ -1,10 +1,11 @@
 //! Owns stand-ins: functions of the recorder that replace real ones when they are looked up, only
 //! in runs that ask for it (`CLSCOPE_REPLAY`, `CLSCOPE_MIX`, `CLSCOPE_CAPTURE`, `CLSCOPE_SNAPSHOT`,
-//! `CLSCOPE_CHECK`), so that all other runs pay nothing. A stand-in makes the application's call exactly once; what else it does is listed in
-//! `changes`. They cover every way into the recorder: exported symbols, layers, and functions that
-//! were bound to or handed out as extension pointers. Refuses to decide what is repeated.
+//! `CLSCOPE_CHECK`, and what [`super::replaced`] does), so that all other runs pay nothing. A stand-in
+//! makes the application's call exactly once; what else it does is listed in `changes`. They cover
+//! every way into the recorder: exported symbols, layers, and functions that were bound to or handed
+//! out as extension pointers. Refuses to decide what is repeated.
 
-use super::{checked, snapshot};
+use super::{checked, replaced, snapshot};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
@@ -12,9 +13,10 @@ use crate::abi::signatures as f;
 use crate::facts::arguments::{self, Memory, Shared};
 use crate::facts::{objects, programs};
 use crate::features::capture::{self, Launch};
-use crate::features::{beside, device_time, mix, replay};
+use crate::features::{beside, device_time, mix, replace, replay};
 use crate::hooks::region_bytes;
 use crate::recording::guard;
+use crate::runtime::functions as api;
 use crate::runtime::real::Function;
 use crate::settings::config;
 use clscope_trace::record::CommandKind as K;
@@ -31,7 +33,8 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
             && wanted.mix.is_none()
             && wanted.captures.is_empty()
             && !wanted.snapshot
-            && !wanted.check =>
+            && !wanted.check
+            && !replace::wanted() =>
         {
             None
         }
@@ -47,13 +50,13 @@ pub fn stand_in_of(slot: usize, function: u16) -> Option<*mut c_void> {
 
 /// Whether the call that is under way is the application's own and came in by this way, recorded or
 /// not.
-fn outermost(slot: usize) -> bool {
+pub(super) fn outermost(slot: usize) -> bool {
     let t = guard::thread();
     !t.writing.get() && (t.outside() || t.depth.get() == 1 + slot as u8)
 }
 
 /// Whether it is recorded, too.
-fn recorded(slot: usize) -> bool {
+pub(super) fn recorded(slot: usize) -> bool {
     outermost(slot) && !guard::thread().outside()
 }
 
@@ -63,7 +66,8 @@ macro_rules! stand_ins {
     (
         before { $($ends:ident($object:ident) $ending:expr;)* }
         after { $($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty |$returned:ident| $after:expr;)* }
-        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) |$queue:ident, $real:ident| $before:expr;)* }
+        enqueue { $($enqueue:ident($($given:ident: $type:ty),*) $(by $by:ident)? |$queue:ident, $real:ident| $before:expr;)* }
+        changed { $($changed:ident $with:ident;)* }
     ) => {
         $(
             #[expect(non_snake_case, reason = "the name of the function it stands for")]
@@ -108,6 +112,7 @@ macro_rules! stand_ins {
                 // SAFETY: id and type are of one function.
                 let function = unsafe { Function::<f::$enqueue>::new(id::$enqueue) };
                 let Some($real) = function.stood_for(S) else { return <i32 as Returned>::missing() };
+                $(let $real: f::$enqueue = if replace::wanted() { replaced::$by::<S> } else { $real };)?
                 if !recorded(S) {
                     // SAFETY: the application's own call, arguments untouched.
                     return unsafe { $real($queue, $($given,)* event) };
@@ -148,6 +153,7 @@ macro_rules! stand_ins {
                 $(id::$name => $name::<S> as P,)*
                 $(id::$ends => $ends::<S> as P,)*
                 $(id::$enqueue => $enqueue::<S> as P,)*
+                $(id::$changed if replace::wanted() => replaced::$with::<S> as f::$changed as P,)*
                 _ => return None,
             })
         }
@@ -159,7 +165,8 @@ use beside::{Command, What};
 
 stand_ins! {
     before {
-    clReleaseProgram(program) mix::program_ends(program);
+    clReleaseProgram(program) { mix::program_ends(program); replace::program_ends(program); };
+    clReleaseKernel(kernel) replace::kernel_ends(kernel);
     clReleaseContext(context) mix::context_ends(context);
     }
     after {
@@ -182,38 +189,68 @@ stand_ins! {
     clSetKernelArg(kernel: H, index: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the argument where it took it.
             unsafe { arguments::argument(kernel, index, size, value, code) }
+            // SAFETY: as above, for a kernel of ours.
+            replace::argument(kernel, code, &format_args!("argument {index}"), |ours| Some(unsafe { api::clSetKernelArg.behind(S)?(ours, index, size, value) }));
             if told() {
                 // SAFETY: as above.
                 unsafe { checked::argument(id::clSetKernelArg, kernel, index, size, value, code) }
             }
         };
-    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| arguments::shared(kernel, index, Shared::Svm(value as usize), code);
-    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
-    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
-    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| arguments::shared(kernel, index as u32, Shared::Other, code);
+    clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| {
+            arguments::shared(kernel, index, Shared::Svm(value as usize), code);
+            // SAFETY: the runtime took this pointer for the application's kernel.
+            replace::argument(kernel, code, &format_args!("argument {index}"), |ours| Some(unsafe { api::clSetKernelArgSVMPointer.behind(S)?(ours, index, value) }));
+        };
+    clSetKernelArgSVMPointerARM(kernel: H, index: usize, value: P) -> i32 |code| {
+            arguments::shared(kernel, index as u32, Shared::Other, code);
+            replace::argument(kernel, code, &"clSetKernelArgSVMPointerARM", |_| None);
+        };
+    clSetKernelArgMemPointerINTEL(kernel: H, index: usize, value: P) -> i32 |code| {
+            arguments::shared(kernel, index as u32, Shared::Other, code);
+            replace::argument(kernel, code, &"clSetKernelArgMemPointerINTEL", |_| None);
+        };
+    clSetKernelArgDevicePointerEXT(kernel: H, index: usize, value: usize) -> i32 |code| {
+            arguments::shared(kernel, index as u32, Shared::Other, code);
+            replace::argument(kernel, code, &"clSetKernelArgDevicePointerEXT", |_| None);
+        };
     clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { arguments::reaches(kernel, name, size, value, code) }
+            // SAFETY: as above, for a kernel of ours.
+            replace::argument(kernel, code, &"clSetKernelExecInfo", |ours| Some(unsafe { api::clSetKernelExecInfo.behind(S)?(ours, name, size, value) }));
         };
     clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H |made| arguments::svm_made(made, size, flags);
     clSVMFree(c: H, pointer: P) -> () |done| arguments::svm_ended(pointer);
-    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| arguments::forget(made);
+    clRetainKernel(kernel: H) -> i32 |code| replace::kernel_retained(kernel, code);
+    clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| {
+            arguments::forget(made);
+            replace::kernel_made(S, made);
+        };
     clCreateKernelsInProgram(program: H, room: u32, kernels: *mut H, made: P) -> i32 |code| {
             // SAFETY: the call has written as many as it says.
-            unsafe { arguments::forget_all(kernels, room, made.cast(), code) }
+            unsafe {
+                arguments::forget_all(kernels, room, made.cast(), code);
+                replace::kernels_made(S, kernels, room, made.cast(), code);
+            }
         };
-    clCommandNDRangeKernelKHR(buffer: H, queue: H, p: P, kernel: H, dimensions: usize, offset: *const usize, global: *const usize, local: *const usize, count: usize, list: P, point: P, mutable: *mut H) -> i32 |code| guard::unseen(|| capture::in_command_buffer(S, kernel, code));
-    clCloneKernel(source: H, error: *mut i32) -> H |made| arguments::cloned(source, made);
+    clCloneKernel(source: H, error: *mut i32) -> H |made| {
+            arguments::cloned(source, made);
+            replace::kernel_cloned(S, source, made);
+        };
+    clCommandNDRangeKernelKHR(buffer: H, queue: H, p: P, kernel: H, dimensions: usize, offset: *const usize, global: *const usize, local: *const usize, count: usize, list: P, point: P, mutable: *mut H) -> i32 |code| {
+            guard::unseen(|| capture::in_command_buffer(S, kernel, code));
+            replace::in_command_buffer(kernel);
+        };
     clCreateContext(p: P, count: u32, list: *const H, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateContextFromType(p: P, kind: u64, f: P, data: P, error: *mut i32) -> H |made| ();
     clCreateCommandQueue(c: H, device: H, properties: u64, error: *mut i32) -> H |made| ();
     clCreateCommandQueueWithProperties(c: H, device: H, p: P, error: *mut i32) -> H |made| ();
-    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| programs::made(made, "source");
-    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| programs::made(made, "binary");
-    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| programs::made(made, "il");
-    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H |made| programs::made(made, "il");
-    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H |made| programs::made(made, "built-in");
-    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H |made| programs::made(made, "linked");
+    clCreateProgramWithSource(c: H, count: u32, texts: P, lengths: *const usize, error: *mut i32) -> H |made| { programs::made(made, "source"); replace::options::program_made(made); };
+    clCreateProgramWithBinary(c: H, count: u32, list: *const H, lengths: *const usize, binaries: P, status: *mut i32, error: *mut i32) -> H |made| { programs::made(made, "binary"); replace::options::program_made(made); };
+    clCreateProgramWithIL(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithILKHR(c: H, il: P, length: usize, error: *mut i32) -> H |made| { programs::made(made, "il"); replace::options::program_made(made); };
+    clCreateProgramWithBuiltInKernels(c: H, count: u32, list: *const H, names: P, error: *mut i32) -> H |made| { programs::made(made, "built-in"); replace::options::program_made(made); };
+    clLinkProgram(c: H, count: u32, list: *const H, options: P, of: u32, programs: *const H, f: P, data: P, error: *mut i32) -> H |made| { programs::made(made, "linked"); replace::options::program_made(made); };
     clCreateUserEvent(c: H, error: *mut i32) -> H |made| ();
     clWaitForEvents(count: u32, list: *const H) -> i32 |code| if told() {
             // SAFETY: the runtime has read the list.
@@ -232,7 +269,7 @@ stand_ins! {
     }
     enqueue {
     clEnqueueNDRangeKernel(kernel: H, dimensions: u32, offset: *const usize, global: *const usize, local: *const usize, count: u32, list: *const H)
-        |queue, real| Some(Command {
+        by launch |queue, real| Some(Command {
             queue,
             waits: (count, list),
             what: What::Launch { kernel, dimensions, sizes: [offset, global, local] },
@@ -240,7 +277,7 @@ stand_ins! {
             run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), e) },
             live: &live,
         });
-    clEnqueueTask(kernel: H, count: u32, list: *const H) |queue, real| None::<Command<'_>>;
+    clEnqueueTask(kernel: H, count: u32, list: *const H) by task |queue, real| None::<Command<'_>>;
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.
@@ -287,6 +324,11 @@ stand_ins! {
             unsafe { region_bytes(region, objects::element_size(image)) }, &[image],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, image, 0, origin, region, row, slice, from, 0, null(), e) });
+    }
+    changed {
+    clBuildProgram build;
+    clCompileProgram compile;
+    clGetProgramBuildInfo build_info;
     }
 }
 

@@ -18,6 +18,7 @@ pub mod memory;
 pub mod platform;
 pub mod program;
 pub mod queue;
+pub mod replaced;
 pub mod snapshot;
 
 pub use command_buffer::*;

@@ -20,6 +20,26 @@ pub fn note(code: &'static str, text: &str) {
     tell(code, text, false);
 }
 
+/// Most lines of a message that definitions hold in full.
+const MOST_LINES: usize = 40;
+/// Hashes of those messages, bounded as [`TOLD`].
+static SAID: ForkSafe<Vec<u64>> = ForkSafe::new();
+
+/// Says something to the user once, whose place in the trace is a definition of its own.
+pub fn say(text: &str) {
+    let hash = clscope_trace::checksum(text.as_bytes());
+    let new = SAID.with(|said| {
+        let new = !said.contains(&hash) && said.len() <= 64;
+        if new {
+            said.push(hash);
+        }
+        new
+    });
+    if new == Some(true) && !config::get().quiet {
+        text.lines().take(MOST_LINES).for_each(print);
+    }
+}
+
 /// Puts what was told before the trace began into it.
 pub fn begin() {
     let early: Option<Vec<_>> = TOLD.with(|told| {
@@ -46,10 +66,14 @@ fn tell(code: &'static str, text: &str, aloud: bool) {
     }
     define(code, text);
     if aloud {
-        let line = format!("clscope: {}\n", clscope_io::text::line(text));
-        #[expect(clippy::disallowed_methods, reason = "the only writer to stderr")]
-        // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
-        // ignore.
-        undisturbed(|| unsafe { libc::write(2, line.as_ptr().cast(), line.len()) });
+        print(text);
     }
+}
+
+fn print(text: &str) {
+    let line = format!("clscope: {}\n", clscope_io::text::line(text));
+    #[expect(clippy::disallowed_methods, reason = "the only writer to stderr")]
+    // SAFETY: the buffer is valid for its length; a closed stderr answers with an error that we
+    // ignore.
+    undisturbed(|| unsafe { libc::write(2, line.as_ptr().cast(), line.len()) });
 }

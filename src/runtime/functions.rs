@@ -44,6 +44,10 @@ const BESIDE: When = When::Settings(&["CLSCOPE_REPLAY", "CLSCOPE_MIX", "CLSCOPE_
 const REPLAY: When = When::Settings(&["CLSCOPE_REPLAY"]);
 const MIX: When = When::Settings(&["CLSCOPE_MIX"]);
 const CAPTURE: When = When::Settings(&["CLSCOPE_CAPTURE"]);
+const REPLACE: When = When::Settings(&["CLSCOPE_REPLACE"]);
+const CODE: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE"]);
+const SOURCE: When = When::Settings(&["CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
+const BUILDS: When = When::Settings(&["CLSCOPE_MIX", "CLSCOPE_REPLACE", "CLSCOPE_APPEND_OPTIONS"]);
 const SNAPSHOT: When = When::Settings(&["CLSCOPE_SNAPSHOT"]);
 
 own_calls! {
@@ -53,8 +57,8 @@ own_calls! {
     clGetCommandQueueInfo When::Always => "Describes a queue that was made before recording began.";
     clGetKernelInfo When::Always => "Names a new kernel, and its program.";
     clGetKernelWorkGroupInfo When::Always => "Tells what a new kernel takes of its devices, once for a program and a kernel's name.";
-    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX, with CLSCOPE_CAPTURE for every form of it.";
-    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX and CLSCOPE_CAPTURE asks for options, with CLSCOPE_MIX for the log of the recorder's own.";
+    clGetProgramInfo When::Always => "Names the devices of a program, to tell what its kernels take of them, and where its build failed; with CLSCOPE_MIX asks for its SPIR-V or PTX, with CLSCOPE_CAPTURE for every form of it, with CLSCOPE_REPLACE for its context and the names of kernels.";
+    clGetProgramBuildInfo When::Always => "Keeps the log of a build that failed; with CLSCOPE_MIX, CLSCOPE_CAPTURE, CLSCOPE_REPLACE and CLSCOPE_LOCAL asks for options, with CLSCOPE_MIX, CLSCOPE_REPLACE and CLSCOPE_APPEND_OPTIONS for the log of the recorder's own.";
     clRetainEvent When::Always => "Holds the event of a timed command that the application asked for.";
     clReleaseEvent When::Always => "Gives back an event that was held, or that a failed enqueue left in the recorder's slot.";
     clGetEventInfo When::Always => "Asks whether a command is complete, and which queue an event belongs to.";
@@ -81,18 +85,22 @@ own_calls! {
     clEnqueueReadBuffer BESIDE => "Compares what two repeated launches left: samples of up to 16 MiB of each buffer. Reads counters of instructions. With CLSCOPE_CAPTURE reads all of each buffer before and after the launch.";
     clGetImageInfo CAPTURE => "Asks for format and size of an image that the captured kernel reaches.";
     clGetSamplerInfo CAPTURE => "Asks for the modes of a sampler among its arguments.";
-    clGetKernelArgInfo CAPTURE => "Asks for names and types of its arguments.";
+    clGetKernelArgInfo When::Settings(&["CLSCOPE_CAPTURE", "CLSCOPE_REPLACE"]) => "Asks for names and types of its arguments; compares those of a kernel that is to run in its place.";
     clEnqueueReadImage CAPTURE => "Reads such an image before and after the launch.";
     clEnqueueCopyImageToBuffer CAPTURE => "Copies one that the host may not read.";
     clEnqueueSVMMemcpy CAPTURE => "Reads shared virtual memory that it reaches, before and after the launch.";
     clEnqueueWriteBuffer MIX => "Sets counters of instructions to 0.";
-    clCreateProgramWithBinary MIX => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log.";
-    clCreateProgramWithIL MIX => "Such a copy of a program's SPIR-V.";
-    clBuildProgram MIX => "Builds such a copy.";
-    clReleaseProgram MIX => "Gives it back, at the latest before the application gives back its program or context.";
-    clCreateKernel MIX => "A kernel of such a copy.";
-    clReleaseKernel MIX => "Gives it back.";
-    clSetKernelArg MIX => "Gives it the arguments of the application's kernel.";
+    clCreateProgramWithSource SOURCE => "A program of a file's text, whose kernels are to run; one of the application's source, to learn the types of arguments or whether it builds with appended options.";
+    clCreateProgramWithBinary CODE => "On NVIDIA's runtime, a copy of a program's PTX that counts how often its blocks run; and once the PTX as it is, for the assembler's log. A program of a file's binary.";
+    clCreateProgramWithIL CODE => "Such a copy of a program's SPIR-V. A program of a file's SPIR-V.";
+    clBuildProgram BUILDS => "Builds such a copy or program; where the application compiles one of source, with clCompileProgram.";
+    clReleaseProgram BUILDS => "Gives it back, at the latest before the application gives back its program or context.";
+    clCreateKernel CODE => "A kernel of such a copy or program.";
+    clReleaseKernel CODE => "Gives it back.";
+    clSetKernelArg CODE => "Gives it the arguments of the application's kernel.";
+    clSetKernelArgSVMPointer REPLACE => "As clSetKernelArg.";
+    clSetKernelExecInfo REPLACE => "As clSetKernelArg.";
+    clCloneKernel REPLACE => "Clones it where the application clones its own.";
     clEnqueueNDRangeKernel MIX => "Launches it, on a queue of the recorder's.";
     clFlush REPLAY => "Starts repeated commands, which are the application's own launches and transfers on a queue of the recorder's.";
 }

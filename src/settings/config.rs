@@ -1,6 +1,7 @@
 //! The only reader of the environment: once, when the library is loaded. Opens nothing.
 #![forbid(unsafe_code)]
 
+use clscope_trace::replace::{self, LocalSize, Replacement};
 use clscope_trace::settings as s;
 use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay};
 use once_cell::sync::OnceCell;
@@ -42,6 +43,12 @@ pub struct Config {
     pub capture_limit: u64,
     /// Features are told the ids of commands.
     pub tells_ids: bool,
+    /// Kernels that run other code.
+    pub replace: Vec<Replacement>,
+    /// Work-group sizes of kernels.
+    pub local: Vec<LocalSize>,
+    /// Options added to those of programs of source.
+    pub append_options: Option<String>,
     /// What checks of the application need is recorded.
     pub check: bool,
     /// Sensors are read around each command.
@@ -137,6 +144,32 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let capture_limit = understood
         .parsed(s::CAPTURE_LIMIT, "using 1G", values::size)
         .unwrap_or(values::CAPTURE_LIMIT);
+    let replace = understood.parsed(s::REPLACE, "nothing is replaced", replace::all::<Replacement>);
+    let replace = replace.unwrap_or_default();
+    let local = understood.parsed(s::LOCAL, "no size is set", replace::all::<LocalSize>);
+    let mix = match mix {
+        Some(_) if !replace.is_empty() => {
+            understood.complaints.push(format!(
+                "{} counts the application's own code, and {} runs other: nothing is counted",
+                s::MIX,
+                s::REPLACE
+            ));
+            None
+        }
+        mix => mix,
+    };
+    let captures = match captures {
+        captures if captures.is_empty() || (replace.is_empty() && local.is_none()) => captures,
+        _ => {
+            understood.complaints.push(format!(
+                "{} keeps the application's own launches, and {} and {} change them: nothing is captured",
+                s::CAPTURE,
+                s::REPLACE,
+                s::LOCAL
+            ));
+            Vec::new()
+        }
+    };
     let call_sites = match understood.given(s::CALL_SITES, values::frames) {
         None => 0,
         Some(Ok(frames)) => frames,
@@ -192,6 +225,9 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
         tells_ids: snapshot || !captures.is_empty(),
         captures,
         capture_limit,
+        replace,
+        local: local.unwrap_or_default(),
+        append_options: text(s::APPEND_OPTIONS),
         check,
         snapshot,
         counters,
@@ -280,6 +316,8 @@ mod tests {
         assert_eq!((config.captures.len(), config.capture_limit), (2, 5 << 20));
         assert_eq!((config.programs, config.mix), (false, Some(Mix::Every(9))));
         assert_eq!((config.device_timing, config.budget), (DeviceTiming::Sync, 0.02));
+        assert!(config.replace.is_empty() && config.local.is_empty());
+        assert_eq!(config.append_options, None);
         assert_eq!(config.max_size, Some(3 << 20));
         assert_eq!(config.replay, Some(Replay::Batches { batches: 6, milliseconds: 20 }));
         assert_eq!((config.call_sites, config.kernels), (4, vec!["a*".to_owned(), "b".to_owned()]));
@@ -323,6 +361,24 @@ mod tests {
         // One waits for snapshots, one is nothing at all.
         let told = config.complaints.iter().filter(|c| c.starts_with(s::COUNTERS));
         assert_eq!(told.count(), 2, "{:?}", config.complaints);
+    }
+
+    #[test]
+    fn what_is_changed_of_the_application_is_read() {
+        let config = with(&[
+            (s::REPLACE, "a*=/f.cl,b=g.spv"),
+            (s::LOCAL, "a=64x1"),
+            (s::APPEND_OPTIONS, "-w"),
+            (s::MIX, "first"),
+        ]);
+        assert_eq!((config.replace.len(), config.local.len()), (2, 1));
+        assert_eq!(config.append_options.as_deref(), Some("-w"));
+        // What would be counted is not what runs.
+        assert!(config.mix.is_none());
+        assert_eq!(config.complaints.len(), 1, "{:?}", config.complaints);
+        let config = with(&[(s::REPLACE, "a"), (s::LOCAL, "a=0x1")]);
+        assert!(config.replace.is_empty() && config.local.is_empty());
+        assert_eq!(config.complaints.len(), 2, "{:?}", config.complaints);
     }
 
     #[test]

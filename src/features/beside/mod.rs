@@ -1,13 +1,14 @@
 //! Running something beside the application's own command, so that the application finds everything
 //! as if nothing had run: what a command is, waiting for what runs before it, which buffers a kernel
 //! may write, and one thread at a time. Owns the time that this takes, which is none of the call's;
-//! refuses to choose what is run and when: features that repeat or count launches do.
+//! refuses to choose what is run and when: features that repeat, count or replace launches do.
 //!
 //! The application's queues are waited for before, unless a user event is outstanding: that wait
 //! might never end. Threads that come with another command meanwhile wait a while, so that it does
 //! not run at the same time.
 
 mod aside;
+pub mod program;
 
 pub use aside::{Aside, Calls, Saved, said};
 
@@ -62,19 +63,26 @@ thread_local! {
     static BEHIND: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Whether nothing was run in any call: always in runs without.
+#[inline(always)]
+pub fn nothing_ran() -> bool {
+    TAKEN.load(Ordering::Relaxed) == 0
+}
+
 /// Begin and end of the call that is under way, without what was run in it: as if the call had begun
 /// behind what came before the command, and ended before what came behind. `last` is the time of the
 /// thread's record before.
-#[inline(always)]
-pub fn without((begin, end): (u64, u64), last: impl FnOnce() -> u64) -> (u64, u64) {
-    if TAKEN.load(Ordering::Relaxed) == 0 { (begin, end) } else { shortened((begin, end), last()) }
-}
-
-#[cold]
-#[inline(never)]
-fn shortened((begin, end): (u64, u64), last: u64) -> (u64, u64) {
+pub fn without((begin, end): (u64, u64), last: u64) -> (u64, u64) {
     let end = end.saturating_sub(BEHIND.take()).max(begin).max(last);
     (begin.saturating_add(OWN.take()).min(end), end)
+}
+
+/// So many ticks of the call that is under way, before its command, were not the application's: one
+/// at least.
+pub fn took(ticks: u64) {
+    let ticks = ticks.max(1);
+    TAKEN.fetch_add(ticks, Ordering::Relaxed);
+    OWN.set(OWN.get().saturating_add(ticks));
 }
 
 /// A command is about to be enqueued: whether something may run beside it.

@@ -3,6 +3,7 @@
 //! touch the application's programs, and to hand a copy to the application: nothing that it can ask
 //! leads here.
 
+use super::super::beside::program;
 use super::super::beside::{Aside, Sizes, said};
 use super::verbose;
 use crate::abi::constants as cl;
@@ -152,60 +153,6 @@ fn text(slot: usize, program: H, device: H) -> Result<Text, String> {
     Ok(Text { language: "spv", bytes, options: String::new(), translated: true })
 }
 
-/// Makes and builds a program of a text. `Err` holds the first line of the log.
-fn built(
-    slot: usize,
-    aside: &Aside,
-    language: &str,
-    code: &[u8],
-    options: &str,
-) -> Result<H, String> {
-    let lacks = |name: &str| format!("the runtime lacks {name}");
-    let mut error = 0;
-    let program = if language == "ptx" {
-        let create = api::clCreateProgramWithBinary
-            .behind(slot)
-            .ok_or_else(|| lacks("clCreateProgramWithBinary"))?;
-        let (length, mut text, mut status) = (code.len(), code.as_ptr(), 0);
-        // SAFETY: a live context and device of it, and a binary of that length.
-        unsafe {
-            create(
-                aside.context,
-                1,
-                &aside.device,
-                &length,
-                (&raw mut text).cast(),
-                &mut status,
-                &mut error,
-            )
-        }
-    } else {
-        let create = api::clCreateProgramWithIL
-            .behind(slot)
-            .ok_or_else(|| lacks("clCreateProgramWithIL"))?;
-        // SAFETY: a live context, and IL of that length.
-        unsafe { create(aside.context, code.as_ptr().cast_mut().cast(), code.len(), &mut error) }
-    };
-    said("making the copy that counts", error)?;
-    let build = api::clBuildProgram.behind(slot).ok_or_else(|| lacks("clBuildProgram"))?;
-    let options: Vec<u8> = options.bytes().filter(|b| *b != 0).chain([0]).collect();
-    // SAFETY: a program of ours, its device, and a C string; without a callback the call waits.
-    let code = unsafe {
-        build(program, 1, &aside.device, options.as_ptr().cast_mut().cast(), null_mut(), null_mut())
-    };
-    if code == 0 {
-        return Ok(program);
-    }
-    let log = build_text(slot, program, aside.device, cl::CL_PROGRAM_BUILD_LOG);
-    if let Some(release) = api::clReleaseProgram.behind(slot) {
-        // SAFETY: made by us, released once.
-        unsafe { release(program) };
-    }
-    let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no log");
-    let line: String = line.chars().take(200).collect();
-    Err(format!("building the copy that counts failed with error {code}: {line}"))
-}
-
 fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, String> {
     let Text { language, bytes, options, translated } = text(slot, original, aside.device)?;
     let counted = match language {
@@ -238,6 +185,26 @@ fn made(slot: usize, original: H, key: Key, aside: &Aside) -> Result<Shadow, Str
         hash,
         resources,
     })
+}
+
+/// Makes and builds a copy. `Err` holds the first line of the log.
+fn built(
+    slot: usize,
+    aside: &Aside,
+    language: &str,
+    code: &[u8],
+    options: &str,
+) -> Result<H, String> {
+    let (context, devices) = (aside.context, [aside.device]);
+    let failed = match program::built(slot, context, &devices, language, code, options) {
+        Ok(program) => return Ok(program),
+        Err(failed) => failed,
+    };
+    let what = format!("the copy that counts: {}", failed.what);
+    let Some(log) = failed.log else { return Err(what) };
+    let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no log");
+    let line: String = line.chars().take(200).collect();
+    Err(format!("{what}: {line}"))
 }
 
 /// What NVIDIA's assembler says of the application's PTX, built once more for its log.

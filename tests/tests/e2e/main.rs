@@ -32,6 +32,7 @@ mod processes;
 mod programs;
 mod real_apps;
 mod repetitions;
+mod replace;
 mod sampling;
 mod snapshots;
 mod stat;

@@ -4,7 +4,7 @@
 use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
 use std::path::{Path, PathBuf};
 
-fn program(path: &str) -> Option<PathBuf> {
+pub fn program(path: &str) -> Option<PathBuf> {
     let found = Path::new(path).exists().then(|| path.into());
     if found.is_none() {
         skip(&format!("{path} is not installed"), true);

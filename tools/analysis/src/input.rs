@@ -5,9 +5,9 @@
 use crate::issue::{Issue, IssueKind};
 use crate::time::ThreadIndex;
 use clscope_trace::defs::{
-    Anchor, Calibration, CallSite, Capture, ClockMarkers, Code, Context, Def, Defs, Device, Exit,
-    Function, Geometry, Kernel, Mix, Module, Platform, Process as ProcessDef, Program, Queue,
-    Replay, Resources, Thread, Warning,
+    Anchor, AppendedOptions, Calibration, CallSite, Capture, ClockMarkers, Code, Context, Def,
+    Defs, Device, Exit, Function, Geometry, Kernel, LocalSize, Mix, Module, Platform,
+    Process as ProcessDef, Program, Queue, Replaced, Replay, Resources, Thread, Warning,
 };
 use clscope_trace::record::DropReason;
 use clscope_trace::stream::{Block, Blocks, Rings};
@@ -91,6 +91,12 @@ pub struct Definitions {
     pub mixes: Vec<Mix>,
     /// Launches that were captured, or why not, in order.
     pub captures: Vec<Capture>,
+    /// Kernels whose code was to be a file's, in order.
+    pub replaced: Vec<Replaced>,
+    /// Launches whose work-group size was to be set, in order.
+    pub local_sizes: Vec<LocalSize>,
+    /// Options that were appended to those of programs, in order.
+    pub appended_options: Vec<AppendedOptions>,
     /// Definitions of unknown kinds.
     pub unknown: u64,
 }
@@ -128,6 +134,9 @@ impl Definitions {
             Def::Resources(d) => self.resources.push(d),
             Def::Mix(d) => self.mixes.push(d),
             Def::Capture(d) => self.captures.push(d),
+            Def::Replaced(d) => self.replaced.push(d),
+            Def::LocalSize(d) => self.local_sizes.push(d),
+            Def::AppendedOptions(d) => self.appended_options.push(d),
             Def::Unknown { .. } => self.unknown += 1,
         }
     }

@@ -12,6 +12,7 @@ use clscope_analysis::input::Definitions;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, ProcessIndex, ThreadIndex};
 use clscope_io::text::Shown;
+use clscope_profile::changes;
 use clscope_profile::counters::snapshots;
 use clscope_profile::sites::{Named, Sites};
 use clscope_profile::trace_files::TraceFiles;
@@ -75,6 +76,13 @@ fn write(
 ) -> Result<(u64, Vec<crate::report::Finding>)> {
     let mut lines = 0;
     let trace = files.trace();
+    for text in changes::of(&trace).iter().flat_map(changes::Changes::lines) {
+        lines += 1;
+        match format {
+            Format::Text => writeln!(out, "changed: {}", Shown(&text))?,
+            Format::Json => line(out, &json!({ "event": "changed", "text": text }))?,
+        }
+    }
     for (label, bytes) in files.definitions() {
         // An unreadable header was reported on opening.
         if clscope_trace::FileHeader::decode_as(bytes, clscope_trace::FileKind::Defs).is_err() {
@@ -576,6 +584,13 @@ fn definition(def: &Def) -> Value {
         Def::Capture(d) => fields!(
             "Capture", d, kernel, queue, launch, command, folder, bytes, refused, again, took
         ),
+        Def::Replaced(d) => fields!("Replaced", d, kernel, from, file, program, refused),
+        Def::LocalSize(d) => {
+            fields!("LocalSize", d, kernel, device, global, asked, wanted, refused)
+        }
+        Def::AppendedOptions(d) => {
+            fields!("AppendedOptions", d, program, options, refused, log)
+        }
         Def::Unknown { kind } => json!({ "kind": "Unknown", "number": kind }),
     }
 }

@@ -92,6 +92,8 @@ pub struct Diff {
     pub new: Vec<String>,
     /// Whether the sides can be compared; if not, no row has a verdict.
     pub comparable: bool,
+    /// What runs changed of their application on request, with the side: they are no plain runs.
+    pub changed: Vec<String>,
     /// What differs, each of which forbids a verdict.
     pub differences: Vec<Difference>,
     /// What a reader should know.
@@ -103,6 +105,15 @@ pub struct Diff {
     pub display_names: BTreeMap<String, String>,
     /// Totals, then kernels, transfers and functions; by time in the base.
     pub rows: Vec<Row>,
+}
+
+/// What the runs of both sides changed, each once.
+fn changed(base: &[Run], new: &[Run]) -> Vec<String> {
+    let of = |side: &str, runs: &[Run]| -> BTreeSet<String> {
+        let changes = runs.iter().filter_map(|run| run.report.changes.as_ref());
+        changes.flat_map(|c| c.lines()).map(|text| format!("{side}: {text}")).collect()
+    };
+    of("base", base).into_iter().chain(of("new", new)).collect()
 }
 
 impl Diff {
@@ -130,6 +141,7 @@ impl Diff {
             display_names: BTreeMap::new(),
             base: names(base),
             new: names(new),
+            changed: changed(base, new),
             comparable,
             differences,
             notes,

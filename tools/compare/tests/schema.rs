@@ -41,6 +41,7 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
         schema: diff::SCHEMA,
         base: vec!["a".into()],
         new: vec!["b".into()],
+        changed: vec!["base: replaced: k by /f.cl (1 launch)".into()],
         comparable: false,
         differences: vec![Difference { what: "devices".into(), base: "x".into(), new: "y".into() }],
         notes: vec!["note".into()],

@@ -18,6 +18,7 @@ use clscope_analysis::event::{Call, Command, Event, Kept, Mark};
 use clscope_analysis::merge::Tally;
 use clscope_analysis::missing::{self, Missing};
 use clscope_analysis::time::{HostNs, Span};
+use clscope_profile::changes;
 use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
 use serde::Serialize;
@@ -72,6 +73,8 @@ fn other_data(document: &Document<'_, '_>, summary: &Summary) -> Value {
     json!({
         "clscope": env!("CARGO_PKG_VERSION"),
         "traces": document.sources,
+        // What the run changed of its application; empty for a plain run.
+        "changed": changes::of(document.trace).map(|c| c.lines()).unwrap_or_default(),
         "origin_ns": document.trace.origin().0,
         "clock": "CLOCK_MONOTONIC_RAW of the first host, from origin_ns",
         "energy": document.power.told,

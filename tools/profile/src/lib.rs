@@ -9,6 +9,7 @@
 //! | [`merge`] | several traces as one directory |
 //! | [`calibration`] | what was measured of devices and sensors before a run |
 //! | [`programs`] | texts and binaries of programs that a trace keeps |
+//! | [`changes`] | what a run changed of its application on request |
 //! | [`mixes`] | what kernels executed, by class of instruction, and what they take of a device |
 //! | [`sites`] | names of the places that commands were enqueued from |
 //! | [`energy`] | physical devices, readings of sensors, joules per kernel |
@@ -19,6 +20,7 @@
 
 pub mod calibration;
 pub mod captures;
+pub mod changes;
 pub mod contents;
 pub mod counters;
 pub mod energy;

@@ -201,7 +201,8 @@ definitions! {
         id: u32,
         /// Context id.
         context: u32,
-        /// How it was made: `source`, `binary`, `il`, `built-in`, `link`.
+        /// How it was made: `source`, `binary`, `il`, `built-in`, `link`; `replacement` where the
+        /// recorder made it of a file ([`Replaced`]).
         origin: String,
         /// 128-bit hash of source, binary or IL as hex, empty if there is none.
         hash: String,
@@ -445,6 +446,50 @@ definitions! {
         again: bool,
         /// Host time that capturing took, none of which is in the launch's record, in ticks.
         took: u64,
+    }
+    /// A kernel whose code is to be a file's (`CLSCOPE_REPLACE`): whether it is, from a command on.
+    /// A later definition of the same kernel takes the place of this one. (Since 1.5.)
+    27 Replaced {
+        /// Kernel id.
+        kernel: u32,
+        /// What it says holds of launches from this command id on.
+        from: u64,
+        /// The file.
+        file: String,
+        /// Id of the recorder's own program that runs in place of the application's; 0 where none
+        /// was made. Its [`Build`] holds the log, its [`Code`] the language.
+        program: u32,
+        /// Why the application's own code runs; empty where the file's does.
+        refused: String,
+    }
+    /// A launch whose work-group size is to be set (`CLSCOPE_LOCAL`): whether it is. Written once
+    /// for a kernel, device, global and local size. [`Geometry`] holds the size that was launched.
+    /// (Since 1.5.)
+    28 LocalSize {
+        /// Kernel id.
+        kernel: u32,
+        /// Device id.
+        device: u32,
+        /// Global size, one number per dimension.
+        global: Vec<u64>,
+        /// Local size that the application asked for; empty where it left it to the runtime.
+        asked: Vec<u64>,
+        /// Local size that is to be set.
+        wanted: Vec<u64>,
+        /// Why the launch keeps the application's; empty where it does not.
+        refused: String,
+    }
+    /// Options appended to those that the application builds a program with
+    /// (`CLSCOPE_APPEND_OPTIONS`). (Since 1.5.)
+    29 AppendedOptions {
+        /// Program id.
+        program: u32,
+        /// What was appended.
+        options: String,
+        /// Why the program is built without them; empty where it is built with them.
+        refused: String,
+        /// Log of the build that failed with them, cut to 64 KiB.
+        log: String,
     }
 }
 

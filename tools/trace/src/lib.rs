@@ -98,9 +98,9 @@
 //! What is pinned: `tests/samples/v1.0/` is a trace with every kind of record, definition and reading
 //! of version 1.0. Its bytes never change, and `tests/samples.rs` reads it with the expected content,
 //! as it does with the sample of every later version (1.1 adds `Run` and fields of `Replay`; 1.2 `Code`,
-//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`). `tests/bytes.rs` states each
-//! layout a second time, in offsets and bytes, so that a mistake made alike in writer and reader is
-//! seen.
+//! `Resources`, `Mix` and `ReadTiming`; 1.3 `Detail`; 1.4 `Capture`; 1.5 `Replaced`, `LocalSize` and
+//! `AppendedOptions`). `tests/bytes.rs` states each layout a second time, in offsets and bytes, so
+//! that a mistake made alike in writer and reader is seen.
 //!
 //! To add a kind of record, definition or reading (a **minor** version; readers before it skip the
 //! kind and count it), or a field at the end of a definition (what an old file lacks reads as the
@@ -134,6 +134,7 @@ pub mod ids;
 pub mod names;
 pub mod pattern;
 pub mod record;
+pub mod replace;
 pub mod sensors;
 pub mod settings;
 pub mod stream;
@@ -143,7 +144,7 @@ pub use file::{Checksum, Clock, FileHeader, FileKind, checksum, hash, hash_of};
 pub use record::{Record, Untimed};
 
 /// Format version written by this code: major, minor.
-pub const VERSION: (u16, u16) = (1, 4);
+pub const VERSION: (u16, u16) = (1, 5);
 
 /// Why bytes could not be read as a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -60,6 +60,12 @@ pub const CAPTURE: &str = "CLSCOPE_CAPTURE";
 pub const CAPTURE_LIMIT: &str = "CLSCOPE_CAPTURE_LIMIT";
 /// What `clscope check` needs.
 pub const CHECK: &str = "CLSCOPE_CHECK";
+/// Kernels that run other code.
+pub const REPLACE: &str = "CLSCOPE_REPLACE";
+/// Options added to those of programs.
+pub const APPEND_OPTIONS: &str = "CLSCOPE_APPEND_OPTIONS";
+/// Work-group sizes of kernels.
+pub const LOCAL: &str = "CLSCOPE_LOCAL";
 /// Where sensors are looked for.
 pub const SYSFS_ROOT: &str = "CLSCOPE_SYSFS_ROOT";
 
@@ -220,6 +226,24 @@ pub const SETTINGS: &[Setting] = &[
         values: "0 | 1",
         default: "0",
         help: "Records what `clscope check` judges by: memory objects among kernels' arguments, what waits are for, parts of buffers, and the places of calls that make something or fail (with CLSCOPE_CALL_SITES)",
+    },
+    Setting {
+        name: REPLACE,
+        values: "LIST of KERNEL=FILE, comma-separated; * and ? allowed in KERNEL",
+        default: "none",
+        help: "Launches of these kernels run the kernel of the same name in FILE (OpenCL C, SPIR-V or a binary of the device), with the application's arguments; where its arguments differ or it does not build, the application's own runs. The trace says so",
+    },
+    Setting {
+        name: APPEND_OPTIONS,
+        values: "OPTIONS of the OpenCL compiler",
+        default: "none",
+        help: "Appended to the options of programs that are built or compiled from source; the application is told its own. Where a program does not build so, it is built as the application asked",
+    },
+    Setting {
+        name: LOCAL,
+        values: "LIST of KERNEL=SIZES, as sobel=64x1, comma-separated; * and ? allowed in KERNEL",
+        default: "as the application launches",
+        help: "Work-group size of launches of these kernels; where a launch cannot have it, the application's holds. The trace says so",
     },
     Setting {
         name: SYSFS_ROOT,

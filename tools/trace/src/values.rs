@@ -40,6 +40,12 @@ pub enum BadValue {
         "expected kernel names, each with the numbers of launches, from 1, if wanted: gemm, conv*:3 or gemm:1,5; a colon in a name is written as ?"
     )]
     Capture,
+    /// Of a kernel's code.
+    #[error("expected KERNEL=FILE, with a kernel's name or pattern and a file: sobel=new.cl")]
+    Replacement,
+    /// Of a work-group size.
+    #[error("expected KERNEL=SIZES, with one to three sizes of 1 or more: sobel=64x1")]
+    LocalSize,
     /// Of a number of frames.
     #[error("expected a number of frames up to {MOST_FRAMES}")]
     Frames,

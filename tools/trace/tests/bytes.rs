@@ -765,6 +765,28 @@ fn definitions_of_programs() {
             .n(8, 6),
     );
     defines(
+        Replaced { kernel: 1, from: 2, file: t("f"), program: 3, refused: t("r") },
+        27,
+        p().n(4, 1).n(8, 2).s("f").n(4, 3).s("r"),
+    );
+    defines(
+        LocalSize {
+            kernel: 1,
+            device: 2,
+            global: vec![3, 4],
+            asked: vec![],
+            wanted: vec![5],
+            refused: t("r"),
+        },
+        28,
+        p().n(4, 1).n(4, 2).n(4, 2).n(8, 3).n(8, 4).n(4, 0).n(4, 1).n(8, 5).s("r"),
+    );
+    defines(
+        AppendedOptions { program: 1, options: t("o"), refused: t("r"), log: t("l") },
+        29,
+        p().n(4, 1).s("o").s("r").s("l"),
+    );
+    defines(
         Mix {
             kernel: 1,
             queue: 2,

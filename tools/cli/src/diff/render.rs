@@ -104,8 +104,9 @@ fn rows<'d>(diff: &'d Diff, section: &str, most: usize) -> (Vec<&'d Row>, usize)
 }
 
 fn head(diff: &Diff) -> Vec<String> {
-    let mut out =
-        vec![format!("base: {}", diff.base.join(", ")), format!("new:  {}", diff.new.join(", "))];
+    let mut out: Vec<String> = diff.changed.iter().map(|text| format!("changed: {text}")).collect();
+    out.push(format!("base: {}", diff.base.join(", ")));
+    out.push(format!("new:  {}", diff.new.join(", ")));
     for d in &diff.differences {
         let so = if diff.comparable { "compared anyway" } else { "not comparable" };
         out.push(format!("{so}: {} differ: {} | {}", d.what, d.base, d.new));
@@ -331,6 +332,7 @@ mod tests {
                 base: HOSTILE.into(),
                 new: HOSTILE.into(),
             }],
+            changed: vec![HOSTILE.into()],
             notes: vec![HOSTILE.into()],
             display_names: Default::default(),
             limits: Vec::new(),

@@ -3,6 +3,7 @@
 //! are its own.
 #![forbid(unsafe_code)]
 
+mod change;
 mod summary;
 
 use crate::args::{CounterArgs, SensorArgs};
@@ -18,7 +19,9 @@ use clscope_capture::system::{self, Held};
 use clscope_capture::{control, directory, elf, environment, running, sampler};
 use clscope_io::output::Access;
 use clscope_profile::calibration;
+use clscope_profile::changes;
 use clscope_profile::contents::{Contents, contents};
+use clscope_profile::profile::{Options, Profile};
 use clscope_sensors::gpu_power::Choice;
 use clscope_trace::{settings, values};
 use std::collections::BTreeMap;
@@ -157,6 +160,8 @@ pub struct Args {
     /// Most bytes that the captured launches of a process take together (K, M, G) [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = parse_capture_limit, requires = "capture")]
     capture_limit: Option<String>,
+    #[command(flatten)]
+    change: change::Args,
     /// Record what `clscope check` needs: memory objects among kernels' arguments, what waits are for,
     /// and the places of calls that make something or fail. Implies --call-sites=4
     #[arg(long)]
@@ -345,6 +350,7 @@ impl Args {
             set.insert(settings::PROGRAMS, "0".into());
         }
         set.extend(self.mix.iter().map(|which| (settings::MIX, which.into())));
+        self.change.settings(&mut set);
         if self.every_call {
             set.insert(settings::COLLAPSE, "0".into());
         }
@@ -685,6 +691,9 @@ fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, e
             contents.dropped
         ));
     }
+    if args.change.any() && contents.processes > 0 {
+        tell_changes(args, trace);
+    }
     let shown = shown_path(trace);
     if contents.processes == 0 {
         args.tell(format_args!("no OpenCL call was seen: {}", why_nothing(args, program)));
@@ -700,6 +709,19 @@ fn conclude(args: &Args, trace: &Path, contents: &Contents, program: &Program, e
         "{} in {shown}; next: clscope report {shown}{next}",
         summary::line(contents)
     ));
+}
+
+/// What became of what was to be changed of the application.
+fn tell_changes(args: &Args, trace: &Path) {
+    match Profile::open(&[trace.to_owned()]) {
+        Ok(profile) => {
+            let view = profile.view(Options::default());
+            let changes = changes::of(view.trace());
+            let lines = changes.iter().flat_map(changes::Changes::lines);
+            lines.for_each(|text| args.tell(format_args!("changed: {text}")));
+        }
+        Err(error) => args.tell(format_args!("what was changed is not known: {error}")),
+    }
 }
 
 /// Why no process of the trace made an OpenCL call, as far as is known.

@@ -47,6 +47,10 @@ fn heading(report: &Report, width: usize) -> Page {
     let mut out = Page::default();
     let traces = shorten(&report.traces.join(", "), width.saturating_sub(18));
     let _ = writeln!(out, "clscope report of {traces}");
+    // Before any figure, and in full.
+    for text in report.changes.iter().flat_map(clscope_profile::changes::Changes::lines) {
+        let _ = writeln!(out, "  {:<9} {text}", "changed");
+    }
     for process in report.processes.iter().take(4) {
         let arguments = match (process.arguments.is_empty(), process.executable.is_empty()) {
             (true, true) => "unknown".to_owned(),

@@ -111,6 +111,7 @@ pub fn write(
         .raw(STYLE)
         .raw("</style>\n</head>\n<body>\n");
     head(&mut page, report, options);
+    changes(&mut page, report);
     figures(&mut page, report);
     tables::findings(&mut page, report);
     picture(&mut page, &timeline, (&busy, report.sampling.is_some()), &power, length);
@@ -190,6 +191,16 @@ fn head(page: &mut Html, report: &Report, options: &Options) {
     }
     page.raw(" · clscope ").put(env!("CARGO_PKG_VERSION")).raw("</span><span class=\"tools\"><button id=\"json\" hidden>JSON</button><button id=\"theme\">Light/dark</button></span></header>\n");
     page.raw("<nav><a href=\"#findings\">Findings</a><a href=\"#time\">Timeline</a><a href=\"#kernels\">Kernels</a><a href=\"#energy\">Energy</a><a href=\"#idle\">Idle causes</a><a href=\"#transfers\">Transfers</a><a href=\"#waits\">Host waits</a><a href=\"#functions\">API calls</a><a href=\"#flame\">Flame graph</a><a href=\"#recording\">Recording</a></nav>\n");
+}
+
+/// What the run changed of its application: before any figure.
+fn changes(page: &mut Html, report: &Report) {
+    let Some(changes) = &report.changes else { return };
+    page.raw("<ul class=\"findings\" id=\"changed\">\n");
+    for text in changes.lines() {
+        page.raw("<li class=\"warning\">Changed: ").name(&text).raw("</li>\n");
+    }
+    page.raw("</ul>\n");
 }
 
 /// The five that matter.

@@ -434,10 +434,16 @@ impl<W: Write> Pen<'_, '_, W> {
         })?;
         let warnings = summary.warnings();
         let document = self.document;
+        let changed =
+            clscope_profile::changes::of(document.trace).map(|c| c.lines()).unwrap_or_default();
         let name = format!("clscope {}", env!("CARGO_PKG_VERSION"));
         self.at(at.max(self.window.begin), TYPE_INSTANT, uuid, &name, "recording", |to| {
             let sources: Vec<&str> = document.sources.iter().map(String::as_str).collect();
             to.put("traces", Argument::Lines(&sources));
+            let changed = changed.iter().map(String::as_str).collect::<Vec<&str>>();
+            if !changed.is_empty() {
+                to.put("changed", Argument::Lines(&changed));
+            }
             to.put("energy", Argument::Text(&document.power.told.to_string()));
             to.put("not_sampled", Argument::Uint(summary.not_sampled));
             let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();

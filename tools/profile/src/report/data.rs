@@ -25,6 +25,8 @@ pub struct Report {
     pub schema: u32,
     /// Trace directories.
     pub traces: Vec<String>,
+    /// What the run changed of its application on request; null for a plain run.
+    pub changes: Option<crate::changes::Changes>,
     /// First begin to last end of anything.
     pub duration_ns: Option<u64>,
     /// Bound of the relative error of `median`, `p95` and `p99`; other figures are exact.

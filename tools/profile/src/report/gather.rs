@@ -144,6 +144,7 @@ impl Report {
         let mut out = Self {
             schema: SCHEMA,
             traces: names,
+            changes: crate::changes::of(trace),
             duration_ns: stats.span.map(|s| s.duration()),
             percentile_error: RELATIVE_ERROR,
             hosts: trace

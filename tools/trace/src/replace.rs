@@ -1,0 +1,199 @@
+//! What a run may change of its application on request: code of kernels (`CLSCOPE_REPLACE`), options
+//! that programs are built with (`CLSCOPE_APPEND_OPTIONS`), work-group sizes (`CLSCOPE_LOCAL`). Owns
+//! how requests are written; the recorder reads them from the environment, readers from the settings
+//! in a trace. Refuses to know what became of them: definitions tell that.
+#![forbid(unsafe_code)]
+
+use crate::pattern;
+use crate::settings;
+use crate::values::{self, BadValue};
+use std::fmt;
+use std::str::FromStr;
+
+/// Most bytes of a file with a kernel's code.
+pub const MOST_FILE: u64 = 64 << 20;
+
+/// Kernels that run the code of a file: `KERNEL=FILE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement {
+    /// Name or pattern of the kernels.
+    pub kernel: String,
+    /// The file.
+    pub file: String,
+}
+
+/// Kernels that are launched with a work-group size: `KERNEL=64x1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalSize {
+    /// Name or pattern of the kernels.
+    pub kernel: String,
+    /// One to three sizes, each 1 or more.
+    pub sizes: Vec<u64>,
+}
+
+/// The name or pattern before the first `=`, and what stands behind it; neither is empty.
+fn assigned(text: &str) -> Option<(&str, &str)> {
+    let (kernel, value) = text.split_once('=')?;
+    let (kernel, value) = (kernel.trim(), value.trim());
+    (!kernel.is_empty() && !value.is_empty()).then_some((kernel, value))
+}
+
+impl FromStr for Replacement {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let (kernel, file) = assigned(text).ok_or(BadValue::Replacement)?;
+        Ok(Self { kernel: kernel.to_owned(), file: file.to_owned() })
+    }
+}
+
+impl FromStr for LocalSize {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let (kernel, sizes) = assigned(text).ok_or(BadValue::LocalSize)?;
+        let sizes: Option<Vec<u64>> = sizes
+            .split('x')
+            .map(|size| size.trim().parse().ok().filter(|size| *size > 0))
+            .collect();
+        let sizes = sizes.filter(|sizes| sizes.len() <= 3).ok_or(BadValue::LocalSize)?;
+        Ok(Self { kernel: kernel.to_owned(), sizes })
+    }
+}
+
+/// Sizes as people write them: `64x1`.
+#[must_use]
+pub fn shown(sizes: &[u64]) -> String {
+    sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+impl fmt::Display for LocalSize {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}", self.kernel, shown(&self.sizes))
+    }
+}
+
+/// Entries of a comma-separated list, all of them understood.
+///
+/// # Errors
+/// The first that is not.
+pub fn all<T: FromStr<Err = BadValue>>(text: &str) -> Result<Vec<T>, BadValue> {
+    values::list(text).map(str::parse).collect()
+}
+
+/// The first request that is meant for a kernel of this name.
+pub fn first<'a, T>(requests: &'a [T], pattern: impl Fn(&T) -> &str, name: &str) -> Option<&'a T> {
+    requests.iter().find(|one| pattern::matches(pattern(one), name))
+}
+
+/// Names like another one, the most alike first, at most so many: by the number of characters to be
+/// inserted, deleted or changed (Levenshtein's distance).
+#[must_use]
+pub fn nearest<'a>(
+    name: &str,
+    names: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<&'a str> {
+    let mut all: Vec<(usize, &str)> =
+        names.into_iter().map(|other| (distance(name, other), other)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().take(most).map(|(_, other)| other).collect()
+}
+
+/// Longest part of a name that counts: mangled names may have kilobytes.
+const LONGEST_NAME: usize = 256;
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(LONGEST_NAME).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(LONGEST_NAME).enumerate() {
+        let mut before = i;
+        let mut left = i + 1;
+        for (y, place) in b.iter().zip(row.iter_mut().skip(1)) {
+            let changed = before + usize::from(x != *y);
+            before = *place;
+            left = changed.min(before + 1).min(left + 1);
+            *place = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Kernels whose code is a file's.
+    pub replacements: Vec<Replacement>,
+    /// Options appended to those of programs that are built from source; empty for none.
+    pub append_options: String,
+    /// Kernels whose work-group size is set.
+    pub local_sizes: Vec<LocalSize>,
+}
+
+impl Requests {
+    /// From settings as a trace holds them, `NAME=value` each. What is not understood, the recorder
+    /// has not heeded either.
+    #[must_use]
+    pub fn of(given: &[String]) -> Self {
+        let value = |name: &str| {
+            given.iter().find_map(|one| one.strip_prefix(name)?.strip_prefix('=')).unwrap_or("")
+        };
+        Self {
+            replacements: all(value(settings::REPLACE)).unwrap_or_default(),
+            append_options: value(settings::APPEND_OPTIONS).trim().to_owned(),
+            local_sizes: all(value(settings::LOCAL)).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_understood() {
+        let replaced: Replacement = "sobel*=../k=1.cl".parse().unwrap();
+        assert_eq!((replaced.kernel.as_str(), replaced.file.as_str()), ("sobel*", "../k=1.cl"));
+        for bad in ["", "sobel", "=file", "sobel=", " = "] {
+            assert_eq!(bad.parse::<Replacement>(), Err(BadValue::Replacement), "{bad}");
+        }
+        let local: LocalSize = "sobel=64x1".parse().unwrap();
+        assert_eq!(
+            (local.sizes.as_slice(), local.to_string().as_str()),
+            (&[64, 1][..], "sobel=64x1")
+        );
+        for bad in ["a", "a=", "a=0", "a=4x0", "a=1x1x1x1", "a=-1", "a=8x", "a=8*8", "=8"] {
+            assert_eq!(bad.parse::<LocalSize>(), Err(BadValue::LocalSize), "{bad}");
+        }
+        assert_eq!(all::<LocalSize>("a=1, b=2x2,").map(|all| all.len()), Ok(2));
+        assert!(all::<LocalSize>("a=1,b").is_err());
+    }
+
+    #[test]
+    fn the_most_alike_name_is_the_first() {
+        assert_eq!(
+            (distance("kitten", "sitting"), distance("", "abc"), distance("a", "a")),
+            (3, 3, 0)
+        );
+        let names = ["resize", "sobel_x", "sobel", "sobel"];
+        assert_eq!(nearest("sobl", names, 2), ["sobel", "sobel_x"]);
+        assert!(nearest("x", [], 3).is_empty());
+    }
+
+    #[test]
+    fn a_traces_settings_hold_them() {
+        let given =
+            ["CLSCOPE_LOCAL=a=8,b=4x4", "CLSCOPE_REPLACE=a=/f.cl", "CLSCOPE_APPEND_OPTIONS= -w "];
+        let requests = Requests::of(&given.map(str::to_owned));
+        assert_eq!((requests.local_sizes.len(), requests.replacements.len()), (2, 1));
+        assert_eq!(requests.append_options, "-w");
+        assert_eq!(Requests::of(&["CLSCOPE_LOCAL=a".to_owned()]), Requests::default());
+        let of =
+            |name| first(&requests.local_sizes, |one| &one.kernel, name).map(|l| l.sizes.len());
+        assert_eq!((of("b"), of("c")), (Some(2), None));
+    }
+}
