@@ -277,6 +277,7 @@ fn what_cannot_be_right_is_refused_before_the_application_runs() {
         (&["--replace", &format!("tell={folder}")], "a directory"),
         (&["--replace", "tell=/dev/null"], "a device"),
         (&["--replace", &format!("tell={same}"), "--mix"], "--mix"),
+        (&["--local", "tell=8", "--capture", "tell"], "--capture"),
         (&["--local", "tell=8x8x8x8"], "one to three sizes"),
         (&["--local", "tell=0"], "sizes of 1 or more"),
         (&["--local", "tell"], "KERNEL=SIZES"),
