@@ -382,6 +382,12 @@ pub fn run(
         for (version, drawn) in versions.zip(watched.drawn) {
             put_energy(version, &watched.sensor, drawn);
         }
+        if wanted.counters && document.base.counters.is_empty() {
+            document.notes.push(
+                "no performance counters: none of this device could be read here (NVIDIA's GPM)"
+                    .to_owned(),
+            );
+        }
     } else {
         document.base.energy_missing = Some("not asked for (--no-energy)".to_owned());
         if let Some(changed) = &mut document.changed {

@@ -65,6 +65,11 @@ fn buffers_and_values_give_what_was_captured() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+        // No runtime of the tests has a sensor or a counter that belongs to its device alone.
+        let words = ["kernel", &capture, "--counters", "--repeat", "6"];
+        let text = stage.clscope(words).run().success().stdout;
+        assert!(text.contains("note: no performance counters"), "{text}");
+        assert!(text.contains("  energy   "), "{text}");
         // On the device itself nothing is noted.
         let mut here = saxpy(&stage.join("here.1"));
         here.launch["platform"]["name"] = found["device"]["platform"].clone();
