@@ -7,6 +7,7 @@ use crate::element::Element;
 use clscope_compare::verdict::{self, Change};
 use clscope_opencl::DeviceFacts;
 use clscope_profile::interval::Interval;
+use clscope_profile::mixes;
 use serde::Serialize;
 
 /// Name and version of the document.
@@ -101,6 +102,10 @@ pub struct Version {
     pub energy_missing: Option<String>,
     /// Performance counters of the device while it ran, where they were asked for.
     pub counters: Vec<Counter>,
+    /// What one launch executes, where it was asked for.
+    pub mix: Option<mixes::document::Kernel>,
+    /// Why it is not known.
+    pub mix_missing: Option<String>,
 }
 
 /// Another version beside the captured one.

@@ -9,6 +9,7 @@
 //! | [`element`], [`compare`] | what bytes mean; differences exact or in ULPs |
 //! | [`stage`] | a capture on a device: memory, arguments, programs |
 //! | [`measure`], [`energy`] | time of many launches; joules of a launch |
+//! | [`mix`](mod@mix) | what a launch executes, counted |
 //! | [`tune`] | the search for a work-group size |
 //! | [`mod@export`] | a capture as a program that stands alone |
 //! | [`document`] | what a run gave, as a document |
@@ -22,6 +23,7 @@ pub mod element;
 pub mod energy;
 pub mod export;
 pub mod measure;
+pub mod mix;
 pub mod read;
 pub mod run;
 pub mod stage;

@@ -8,11 +8,13 @@ use crate::document::{
 use crate::element::Element;
 use crate::energy::{self, Drawn};
 use crate::measure::{self, Effort, Subject};
+use crate::mix;
 use crate::read::Capture;
 use crate::stage::{Built, Recipe, Stage, StageError};
 use crate::tune;
 use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
+use clscope_profile::mixes::document::Kernel;
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
 /// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
@@ -26,6 +28,8 @@ pub struct Wanted {
     pub base: Recipe,
     /// Another version.
     pub changed: Option<Recipe>,
+    /// Whether what a launch executes is counted.
+    pub mix: bool,
     /// Whether work-group sizes are searched.
     pub tune: bool,
     /// ULPs that are tolerated.
@@ -45,6 +49,7 @@ impl Default for Wanted {
         Self {
             base: Recipe::default(),
             changed: None,
+            mix: false,
             tune: false,
             tolerance: TOLERANCE,
             types: Vec::new(),
@@ -236,6 +241,16 @@ fn version(built: &Built, results: Results) -> Version {
         energy: None,
         energy_missing: None,
         counters: Vec::new(),
+        mix: None,
+        mix_missing: None,
+    }
+}
+
+/// Counts what a launch of a version executes.
+fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built) {
+    match mix::count(stage, built) {
+        Ok(of) => version.mix = Some(Kernel::of(&of)),
+        Err(why) => version.mix_missing = Some(why),
     }
 }
 
@@ -335,6 +350,12 @@ pub fn run(
             time_change: None,
             time_verdict: verdict::Verdict::NotJudged,
         });
+    }
+    if wanted.mix {
+        put_mix(&mut document.base, &stage, &base);
+        if let (Some(of), Some(built)) = (&mut document.changed, &changed) {
+            put_mix(&mut of.version, &stage, built);
+        }
     }
     if wanted.tune {
         let with = tune::With {

@@ -127,6 +127,24 @@ pub fn walk(folder: &Path) -> Captured {
     made
 }
 
+/// What the greatest common divisors of `gcd` are of.
+fn pairs() -> Vec<u32> {
+    (0..64).map(|n| 1 + n * n % 97).collect()
+}
+
+/// Turns of Euclid's algorithm for all of them.
+pub fn turns_of_gcd() -> u64 {
+    let turns = |pair: &[u32]| {
+        let (mut a, mut b, mut n) = (pair[0], pair[1], 0);
+        while b != 0 {
+            (a, b) = (b, a % b);
+            n += 1;
+        }
+        n
+    };
+    pairs().chunks(2).map(turns).sum()
+}
+
 /// A program in SPIR-V.
 pub fn gcd(folder: &Path) -> Captured {
     let spirv = std::fs::read(artifacts::root().join("tests/fixtures/mix/kernels.spv")).unwrap();
@@ -136,7 +154,7 @@ pub fn gcd(folder: &Path) -> Captured {
         }
         a
     };
-    let pairs: Vec<u32> = (0..64).map(|n| 1 + n * n % 97).collect();
+    let pairs = pairs();
     let after: Vec<u32> = pairs.chunks(2).map(|p| divisor(p[0], p[1])).collect();
     let mut made = Captured::new(folder, "gcd", &[32]).program("program.spv", "spirv", &spirv);
     made.launch["program"]["origin"] = "il".into();

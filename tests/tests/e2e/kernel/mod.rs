@@ -6,7 +6,7 @@ mod captures;
 mod exports;
 mod sizes;
 
-use captures::{SAXPY, gcd, saxpy, shift, sums, turn, view, view_of_part, walk};
+use captures::{SAXPY, gcd, saxpy, shift, sums, turn, turns_of_gcd, view, view_of_part, walk};
 use clscope_tests::captured::Captured;
 use clscope_tests::{Runtime, Stage};
 use serde_json::{Value, json};
@@ -144,8 +144,32 @@ fn intermediate_language_runs_where_it_is_taken() {
         let capture = gcd(&stage.join("gcd.1")).write();
         match runtime {
             Runtime::Pocl => refused(&stage, &[&capture], &["takes no SPIR-V", "--source FILE"]),
-            _ => assert_eq!(same(&stage, &capture, 1)["base"]["form"], "il"),
+            _ => {
+                assert_eq!(same(&stage, &capture, 1)["base"]["form"], "il");
+                let (found, code) = document(&stage, &capture, &["--mix"]);
+                assert_eq!((code, &found["base"]["results"]["verdict"]), (0, &"same".into()));
+                let executed = &found["base"]["mix"]["executed"];
+                assert_eq!(
+                    (&executed["work_items"], &executed["language"]),
+                    (&32.into(), &"spv".into())
+                );
+                // One remainder for each turn of the algorithm, two words read and one written.
+                let classes = executed["classes"].as_array().unwrap();
+                let remainders = classes.iter().find(|of| of["class"] == "int-div").unwrap();
+                assert_eq!(remainders["instructions"], turns_of_gcd(), "{executed:#}");
+                let global = executed["bytes"].as_array().unwrap();
+                let global = global.iter().find(|of| of["space"] == "global").unwrap();
+                assert_eq!((&global["read"], &global["written"]), (&256.into(), &128.into()));
+            }
         }
+        // From source, no runtime of the tests can be counted: it says so.
+        let source = saxpy(&stage.join("saxpy.1")).write();
+        let (found, _) = document(&stage, &source, &["--mix"]);
+        let missing = found["base"]["mix_missing"].as_str().unwrap();
+        assert!(
+            missing.contains("hands out no PTX") && found["base"]["mix"].is_null(),
+            "{missing}"
+        );
         refused(&stage, &[&capture, "--from", "binary"], &["no program as binary"]);
     }
 }

@@ -68,6 +68,10 @@ pub struct Args {
     /// Read the device's performance counters meanwhile (NVIDIA: GPM)
     #[arg(long, conflicts_with = "no_energy")]
     counters: bool,
+    /// Count what a launch executes, by class of instruction: of programs in SPIR-V, and on NVIDIA's
+    /// runtime
+    #[arg(long)]
+    mix: bool,
     /// Search the fastest work-group size
     #[arg(long, value_enum, value_name = "WHAT")]
     tune: Option<Tune>,
@@ -269,6 +273,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let wanted = Wanted {
         base: Recipe { form, ..Recipe::default() },
         changed,
+        mix: args.mix,
         tune: args.tune.is_some(),
         tolerance: args.tolerance,
         types: args.types.clone(),

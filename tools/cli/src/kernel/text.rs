@@ -273,7 +273,40 @@ fn energy(out: &mut Page, of: &Version) {
         (None, Some(why)) => put!(out, "  energy   not known: {why}"),
         (None, None) => {}
     }
+    mix(out, of);
     for counter in &of.counters {
         put!(out, "  counter  {} {:.1} {}", counter.name, counter.mean.value, counter.unit);
+    }
+}
+
+/// What a launch executes: sums, and the classes with the most instructions.
+fn mix(out: &mut Page, of: &Version) {
+    const SHOWN: usize = 6;
+    if let Some(why) = &of.mix_missing {
+        put!(out, "  mix      not known: {why}");
+    }
+    let Some(executed) = of.mix.as_ref().and_then(|mix| mix.executed.as_ref()) else { return };
+    let each = executed.instructions as f64 / executed.work_items.max(1) as f64;
+    let language = if executed.language == "ptx" { "PTX" } else { "SPIR-V" };
+    put!(
+        out,
+        "  mix      {} instructions ({language}), {each:.1} a work-item",
+        executed.instructions
+    );
+    let flop = &executed.flop;
+    let flop = [(flop.fp16, "fp16"), (flop.fp32, "fp32"), (flop.fp64, "fp64")];
+    for (n, name) in flop.into_iter().filter(|(n, _)| *n > 0) {
+        put!(out, "           {n} FLOP {name}");
+    }
+    for space in &executed.bytes {
+        let (read, written) = (bytes(space.read), bytes(space.written));
+        put!(out, "           {}: {read} read, {written} written", space.space);
+    }
+    let mut classes: Vec<_> = executed.classes.iter().filter(|c| c.instructions > 0).collect();
+    classes.sort_by_key(|class| std::cmp::Reverse(class.instructions));
+    let all = executed.instructions.max(1) as f64;
+    for class in classes.iter().take(SHOWN) {
+        let share = class.instructions as f64 / all * 100.0;
+        put!(out, "           {share:>5.1} %  {} {}", class.instructions, class.class);
     }
 }

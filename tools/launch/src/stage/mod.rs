@@ -438,7 +438,7 @@ impl<'c> Stage<'c> {
     }
 
     /// Sets all arguments.
-    fn bind(&self, kernel: &Kernel) -> Result<(), StageError> {
+    pub(crate) fn bind(&self, kernel: &Kernel) -> Result<(), StageError> {
         let launch = &self.capture.launch;
         let wrong = |what: &str| StageError::Capture(CaptureError::Wrong(what.to_owned()));
         let objects = self.parts.iter().zip(&self.samplers);

@@ -155,7 +155,9 @@ impl Document {
 }
 
 impl Kernel {
-    fn of(from: &KernelMix) -> Self {
+    /// Of a kernel.
+    #[must_use]
+    pub fn of(from: &KernelMix) -> Self {
         Self {
             kernel: from.kernel.clone(),
             device: from.device.clone(),
