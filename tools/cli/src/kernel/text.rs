@@ -270,7 +270,10 @@ fn energy(out: &mut Page, of: &Version) {
             }
             put!(out, "           sensor {}", e.sensor);
         }
-        (None, Some(why)) => put!(out, "  energy   not known: {why}"),
+        (None, Some(why)) => {
+            // The source of power names itself "none" where there is none.
+            put!(out, "  energy   not known: {}", why.strip_prefix("none: ").unwrap_or(why));
+        }
         (None, None) => {}
     }
     mix(out, of);
