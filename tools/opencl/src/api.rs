@@ -103,6 +103,7 @@ entry_points! {
     create_sub_buffer = "clCreateSubBuffer"(Handle, u64, u32, *const c_void, *mut Status) -> Handle;
     create_image =
         "clCreateImage"(Handle, u64, *const ImageFormat, *const ImageDescription, *mut c_void, *mut Status) -> Handle;
+    get_image_info = "clGetImageInfo"(Handle, u32, usize, *mut c_void, *mut usize) -> Status;
     enqueue_read_image =
         "clEnqueueReadImage"(Handle, Handle, u32, *const usize, *const usize, usize, usize, *mut c_void, u32, *const Handle, *mut Handle) -> Status;
     enqueue_write_image =

@@ -85,6 +85,29 @@ pub struct Sampler {
     pub(crate) handle: Handle,
 }
 
+/// CL_INVALID_IMAGE_FORMAT_DESCRIPTOR.
+const INVALID_FORMAT: i32 = -39;
+
+impl Image {
+    /// Bytes of a texel, as the runtime has it.
+    fn element(&self) -> Result<usize, ClError> {
+        const CL_IMAGE_ELEMENT_SIZE: u32 = 0x1111;
+        let mut size = 0usize;
+        // SAFETY: the image is alive; there is room for a size.
+        let code = unsafe {
+            (self.api.get_image_info)(
+                self.handle,
+                CL_IMAGE_ELEMENT_SIZE,
+                size_of::<usize>(),
+                std::ptr::from_mut(&mut size).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        checked("clGetImageInfo", "CL_IMAGE_ELEMENT_SIZE", code)?;
+        Ok(size)
+    }
+}
+
 impl Session {
     /// A buffer with the given `cl_mem_flags`, none of which may want a host pointer.
     ///
@@ -198,7 +221,19 @@ impl Session {
         };
         let [w, h, d] = shape.region();
         checked("clCreateImage", format_args!("{named} of {w}x{h}x{d}"), code)?;
-        Ok(Image { api: Arc::clone(&self.api), handle, shape, _buffer: buffer })
+        let image = Image { api: Arc::clone(&self.api), handle, shape, _buffer: buffer };
+        // Transfers rest on it: the runtime goes by the format.
+        match image.element()? {
+            element if element == shape.element => Ok(image),
+            element => Err(ClError::Call {
+                call: "clCreateImage",
+                object: format!(
+                    "{named}: a texel of its format has {element} bytes, not {}",
+                    shape.element
+                ),
+                code: INVALID_FORMAT,
+            }),
+        }
     }
 
     /// Reads all texels of an image, without padding; returns when they are there.

@@ -44,6 +44,14 @@ pub fn shape(of: &Image) -> Result<Shape, String> {
             "an image has mip levels or several samples, which are not supported".to_owned()
         );
     }
+    if let Some(bytes) = texel_bytes(&of.order, &of.data)
+        && bytes != of.element
+    {
+        return Err(format!(
+            "a texel of {} and {} has {bytes} bytes, not {}",
+            of.order, of.data, of.element
+        ));
+    }
     Ok(Shape {
         kind,
         order,
@@ -53,6 +61,27 @@ pub fn shape(of: &Image) -> Result<Shape, String> {
         depth: if has(&["CL_MEM_OBJECT_IMAGE3D"]) { size(of.depth)? } else { 0 },
         array: if array { size(of.array)? } else { 0 },
         element: size(of.element)?,
+    })
+}
+
+/// Bytes of a texel of a format (OpenCL 3.0, tables 15 and 16); `None` for orders with padding and
+/// for formats of extensions, of which the runtime alone knows.
+fn texel_bytes(order: &str, data: &str) -> Option<u64> {
+    let channels = match order {
+        "CL_R" | "CL_A" | "CL_INTENSITY" | "CL_LUMINANCE" | "CL_DEPTH" => 1,
+        "CL_RG" | "CL_RA" => 2,
+        "CL_RGB" | "CL_sRGB" => 3,
+        "CL_RGBA" | "CL_BGRA" | "CL_ARGB" | "CL_ABGR" | "CL_sRGBA" | "CL_sBGRA" => 4,
+        _ => return None,
+    };
+    Some(match data {
+        "CL_SNORM_INT8" | "CL_UNORM_INT8" | "CL_SIGNED_INT8" | "CL_UNSIGNED_INT8" => channels,
+        "CL_SNORM_INT16" | "CL_UNORM_INT16" | "CL_SIGNED_INT16" | "CL_UNSIGNED_INT16"
+        | "CL_HALF_FLOAT" => 2 * channels,
+        "CL_SIGNED_INT32" | "CL_UNSIGNED_INT32" | "CL_FLOAT" => 4 * channels,
+        "CL_UNORM_SHORT_565" | "CL_UNORM_SHORT_555" => 2,
+        "CL_UNORM_INT_101010" | "CL_UNORM_INT_101010_2" => 4,
+        _ => return None,
     })
 }
 
@@ -117,4 +146,27 @@ fn view<'p>(
 pub(super) fn moved((memory, place): (&Memory, &Place)) -> Option<Move> {
     let Place::Svm(svm) = place else { return None };
     Some(Move { from: memory.address?, bytes: memory.bytes, to: svm.address() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_texel_has_the_bytes_of_its_format() {
+        let image = |order: &str, data: &str, element| {
+            let image = serde_json::json!({
+                "type": "CL_MEM_OBJECT_IMAGE2D", "width": 4, "height": 4, "depth": 0, "array": 0,
+                "order": order, "data": data, "element": element,
+            });
+            shape(&serde_json::from_value(image).unwrap())
+        };
+        assert!(image("CL_RGBA", "CL_FLOAT", 16).is_ok());
+        assert!(image("CL_RGB", "CL_UNORM_SHORT_565", 2).is_ok());
+        // Only the runtime knows.
+        assert!(image("CL_RGBx", "CL_UNORM_INT8", 4).is_ok());
+        for element in [0, 1, 8, 17, u64::MAX] {
+            assert!(image("CL_RGBA", "CL_FLOAT", element).unwrap_err().contains("16 bytes"));
+        }
+    }
 }
