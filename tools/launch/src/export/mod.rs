@@ -79,7 +79,12 @@ fn after(memory: &Memory) -> String {
 
 /// Text in a comment: one line, and nothing that ends a comment.
 fn comment(text: &str) -> String {
-    clscope_io::text::line(text).replace("*/", "* /").replace("??/", "").replace('\\', "/")
+    // What ends a comment goes last: what goes before may leave it.
+    let mut out = clscope_io::text::line(text).replace('\\', "/");
+    while out.contains("??/") {
+        out = out.replace("??/", "/");
+    }
+    out.replace("*/", "* /")
 }
 
 /// Where the launch was captured, for a comment.
@@ -183,4 +188,18 @@ pub fn export(
         }
     }
     texts.into_iter().map(|(name, text)| put(name, text.as_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_a_comment() {
+        for text in ["*/", "*\\", "*??//", "*????//", "x*\\ int injected; /*", "a\n*/"] {
+            let shown = comment(text);
+            let ends = ["*/", "\\", "\n", "??/"].iter().any(|end| shown.contains(end));
+            assert!(!ends, "{text:?}: {shown:?}");
+        }
+    }
 }
