@@ -100,7 +100,11 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
     }
     QUEUES.with_borrow_mut(|queues| {
         let own = (slot, command.queue as usize);
-        if !queues.contains(&own) && queues.len() < 64 {
+        if !queues.contains(&own) {
+            // Where there are many, those that were given back go first.
+            if queues.len() >= 64 && queues.len().is_power_of_two() {
+                queues.retain(|(_, queue)| (command.live)(*queue as H));
+            }
             queues.push(own);
         }
     });
