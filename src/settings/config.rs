@@ -148,11 +148,12 @@ fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {
     let replace = replace.unwrap_or_default();
     let local = understood.parsed(s::LOCAL, "no size is set", replace::all::<LocalSize>);
     let mix = match mix {
-        Some(_) if !replace.is_empty() => {
+        Some(_) if !replace.is_empty() || local.is_some() => {
             understood.complaints.push(format!(
-                "{} counts the application's own code, and {} runs other: nothing is counted",
+                "{} counts the application's own launches, and {} and {} change them: nothing is counted",
                 s::MIX,
-                s::REPLACE
+                s::REPLACE,
+                s::LOCAL
             ));
             None
         }

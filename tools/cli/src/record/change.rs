@@ -24,7 +24,7 @@ pub struct Args {
     append_options: Option<String>,
     /// Work-group size of launches of the kernel KERNEL (a name, or a pattern): sobel=64x1. A launch
     /// that cannot have it keeps APP's; the trace says why. Repeat for several
-    #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with = "capture")]
+    #[arg(long, value_name = "KERNEL=SIZES", value_parser = local, conflicts_with_all = ["mix", "capture"])]
     local: Vec<String>,
 }
 
