@@ -93,6 +93,9 @@ pub struct Unmet {
 /// How many names are offered for one that nothing has.
 const NEAREST: usize = 5;
 
+/// How many reasons a sentence gives: sizes may be a kernel's every launch's own.
+const REASONS: usize = 3;
+
 /// Counts by reason, the empty one for what was changed.
 type Counts = BTreeMap<String, u64>;
 
@@ -317,13 +320,21 @@ impl Changes {
     pub fn lines(&self) -> Vec<String> {
         let mut out = Vec::new();
         let unchanged = |refused: &[Refused], what: [&str; 2]| -> String {
-            let parts = refused.iter().map(|one| {
-                let what = what[usize::from(one.count != 1)];
+            let many = |n: u64| what[usize::from(n != 1)];
+            let mut often: Vec<&Refused> = refused.iter().collect();
+            often.sort_by_key(|one| std::cmp::Reverse(one.count));
+            let (shown, others) = often.split_at(often.len().min(REASONS));
+            let parts = shown.iter().map(|one| {
                 // A log begins on its second line.
                 let why = one.why.lines().next().unwrap_or_default();
-                format!("; {} {what} not: {why}", one.count)
+                format!("; {} {} not: {why}", one.count, many(one.count))
             });
-            parts.collect()
+            let mut out: String = parts.collect();
+            if !others.is_empty() {
+                let n = others.iter().fold(0u64, |sum, one| sum.saturating_add(one.count));
+                out += &format!("; {n} {} not, for {} other reasons", many(n), others.len());
+            }
+            out
         };
         let launches = ["launch", "launches"];
         let of = |n: u64| format!("{n} {}", launches[usize::from(n != 1)]);
@@ -396,6 +407,20 @@ mod tests {
                 "options appended: -w (2 programs)",
                 "local size of sobel: 64x1 (3 launches; 1 launch not: it does not divide)",
                 "nothing done for --local x=1: none",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_many_reasons_the_commonest_are_told() {
+        let refused = (1..=5).map(|n| Refused { count: n, why: format!("reason {n}") }).collect();
+        let size = LocalSize { kernel: "k".into(), size: vec![8], launches: 0, refused };
+        let changes = Changes { local_sizes: vec![size], ..Changes::default() };
+        assert_eq!(
+            changes.lines(),
+            [
+                "local size of k: 8 (0 launches; 5 launches not: reason 5; 4 launches not: reason 4; \
+                 3 launches not: reason 3; 3 launches not, for 2 other reasons)"
             ]
         );
     }
