@@ -233,11 +233,15 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
     if is_part(&trace) {
         return Err(CaptureError::Part { path: shown() });
     }
-    if trace.join(FILE).symlink_metadata().is_ok() {
-        return Ok(trace);
+    match trace.join(FILE).symlink_metadata() {
+        Ok(_) => return Ok(trace),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(none(&error.to_string())),
     }
-    let (whole, parts) =
-        captures(&trace).map_err(|_| none("it has neither launch.json nor captures"))?;
+    let (whole, parts) = captures(&trace).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => none("it has neither launch.json nor captures"),
+        _ => none(&error.to_string()),
+    })?;
     match (whole.as_slice(), parts.as_slice()) {
         ([only], _) => Ok(only.clone()),
         ([], []) => Err(none("its folder of captures is empty")),
