@@ -4,6 +4,7 @@
 
 use clscope_tests::{Limited, Mode, Recorded, Runtime, Stage, artifacts, skip};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -129,6 +130,14 @@ fn a_limit_of_file_sizes_stops_recording_and_not_the_application() {
                     .run()
             };
             let bare = limited(Mode::Bare);
+            // `record` itself is limited, too: it may fail, and is not ended by the signal.
+            let record = limited(Mode::Record);
+            if bare.status.signal().is_none() {
+                assert_eq!(record.status.signal(), None, "{limit}: {}", record.stderr);
+            }
+            if limit > 0 && record.status.code() != bare.status.code() {
+                assert!(record.stderr.contains("cannot"), "{limit}: {}", record.stderr);
+            }
             // What the harness catches the output in is a file too.
             if limit == 0 {
                 assert_eq!(limited(Mode::Preload).status.code(), bare.status.code(), "{limit}");

@@ -25,6 +25,19 @@ extern "C" fn look_at_sigpipe() {
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
 
+/// Whether [`fail_beyond_file_size`] changed what SIGXFSZ does.
+static SIZE_WAS_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+/// From here on a write beyond the limit of file sizes fails with an error that can be told, and ends
+/// nothing. An application that is started gets the signal as this process got it.
+pub fn fail_beyond_file_size() {
+    if !is_ignored(libc::SIGXFSZ) {
+        SIZE_WAS_DEFAULT.store(true, Ordering::Relaxed);
+        // SAFETY: plain call.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    }
+}
+
 /// Whether a signal is ignored by this process.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: zeros are a valid sigaction; a null new action only asks; the old one is ours to be
@@ -202,12 +215,16 @@ impl Held {
     pub fn undo_in(&self, command: &mut Command) {
         let (mask, pipe, child) =
             (self.before, PIPE_WAS_IGNORED.load(Ordering::Relaxed), self.child_was_ignored);
+        let size = SIZE_WAS_DEFAULT.load(Ordering::Relaxed);
         // SAFETY: the closure makes only async-signal-safe calls, on values that were copied into
         // it.
         unsafe {
             command.pre_exec(move || {
                 libc::signal(libc::SIGPIPE, if pipe { libc::SIG_IGN } else { libc::SIG_DFL });
                 libc::signal(libc::SIGCHLD, if child { libc::SIG_IGN } else { libc::SIG_DFL });
+                if size {
+                    libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+                }
                 libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
                 Ok(())
             });

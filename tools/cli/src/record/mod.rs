@@ -516,6 +516,7 @@ pub fn record(args: &Args) -> Result<Ran> {
             "--replay adds {amount}: launches and transfers are repeated, buffers restored"
         ));
     }
+    clscope_capture::system::fail_beyond_file_size();
     // Also the proof, before anything runs, that the directory takes files.
     let mut meta_file = MetaFile::create(&trace, &meta)?;
     set.extend(settings);
