@@ -72,11 +72,24 @@ pub struct Args {
     /// runtime
     #[arg(long)]
     mix: bool,
-    /// Search the fastest work-group size
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// Search the fastest work-group size of the captured version
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        conflicts_with_all = ["local", "global", "options", "source", "fail_over"]
+    )]
     tune: Option<Tune>,
     /// Write a program that stands alone and runs the launch, instead of running it here
-    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LANGUAGE",
+        conflicts_with_all = [
+            "device", "from", "mix", "counters", "tune", "local", "global", "options", "source",
+            "fail_over", "format",
+        ]
+    )]
     export: Option<Language>,
     /// Folder to make for --export [default: the capture's name with the language]
     #[arg(short, long, value_name = "DIR", requires = "export")]

@@ -10,6 +10,7 @@ use clscope_launch::document::{
     Changed, Document, MemoryResult, Results, Tried, Tuned, Verdict, Version,
 };
 use clscope_profile::interval::Interval;
+use clscope_profile::names::{Form, Names};
 use std::fmt::Write as _;
 
 /// Writing to a page cannot fail.
@@ -21,7 +22,12 @@ macro_rules! put {
 pub fn render(of: &Document) -> String {
     let mut out = Page::default();
     let captured = &of.capture;
-    put!(out, "clscope kernel: launch {} of {}", captured.launch, captured.kernel);
+    let name = captured.kernel.as_str();
+    let shown = Names::new([name]).shown(name, Form::Short).to_owned();
+    put!(out, "clscope kernel: launch {} of {shown}", captured.launch);
+    if shown != name {
+        put!(out, "  recorded as {name}");
+    }
     put!(
         out,
         "  captured on {} ({}, driver {})",
