@@ -6,7 +6,7 @@
 //! itself, and to change memory.
 //!
 //! Everything is read on a queue of our own, made for one capture and released after it. The layout
-//! of `launch.json` is that of the guide's page of kernels.
+//! of `launch.json` is documented in the crate `clscope-launch`, which reads it.
 
 mod info;
 mod memories;

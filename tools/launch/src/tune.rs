@@ -67,7 +67,7 @@ pub fn candidates(of: &Bounds) -> (Vec<Vec<usize>>, usize) {
     };
     all.sort_by_key(rank);
     let found = all.len();
-    // Sizes of all lengths, not the longest alone: of equal rank every so many is taken.
+    // Sizes of all lengths, not the longest alone: every so many of all is taken.
     let step = found.div_ceil(MOST).max(1);
     (all.into_iter().step_by(step).collect(), found)
 }
