@@ -247,6 +247,11 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     if measured.is_empty() {
         let why = report.energy.as_ref().and_then(|e| e.absent.clone());
         figure("Energy", "not measured", None, &why.unwrap_or_else(|| "no sensor".into()));
+    } else if let Some(unknown) = measured.iter().find(|d| d.seconds <= 0.0) {
+        // No time of it is covered by readings: its joules are not 0.
+        let why =
+            unknown.failed.as_deref().unwrap_or("a device has no readings that cover its work");
+        figure("Energy", "not known", None, why);
     } else {
         let all: f64 = measured.iter().map(|d| d.measured_joules).sum();
         let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());

@@ -303,12 +303,22 @@ pub fn energy(page: &mut Html, report: &Report) {
 }
 
 fn one_device(page: &mut Html, device: &DeviceEnergy) {
-    page.raw("<p><b data-v=\"")
-        .put(device.measured_joules)
-        .raw("\">")
-        .put(joules(device.measured_joules));
-    page.raw("</b> measured in ").put(time(device.seconds * 1e9)).raw(" by ").put(device.equation);
-    page.raw(". Includes ").name(&device.includes).raw(". ").name(&device.reason).raw("</p>\n");
+    if device.seconds > 0.0 {
+        page.raw("<p><b data-v=\"")
+            .put(device.measured_joules)
+            .raw("\">")
+            .put(joules(device.measured_joules));
+        page.raw("</b> measured in ").put(time(device.seconds * 1e9));
+    } else {
+        page.raw("<p>Joules not known");
+    }
+    page.raw(" by ")
+        .put(device.equation)
+        .raw(". Includes ")
+        .name(&device.includes)
+        .raw(". ")
+        .name(&device.reason)
+        .raw("</p>\n");
     if let Some(why) = &device.failed {
         page.raw("<p>Nothing was attributed: ").name(why).raw("</p>\n");
     }
