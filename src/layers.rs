@@ -142,6 +142,51 @@ fn layers_name_lower_ones_only() {
     assert_eq!(seen, folders.chain(others).collect(), "a folder without a place in the order");
 }
 
+/// Locks that a fork can leave taken for ever: all but `os::lock` in one incarnation's value, and
+/// `os::fork_safe` around what outlives it.
+fn unsafe_in_forks(text: &str) -> Vec<&str> {
+    let foreign = ["parking_lot", "Condvar", "RwLock", "OnceLock", "LazyLock", "once_cell::sync"];
+    let code = text.split("#[cfg(test)]").next().unwrap_or("");
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or("").trim());
+    lines
+        .filter(|line| {
+            let item = line.split_whitespace().take(2).any(|word| word == "static");
+            let kept = item && line.contains("Mutex<");
+            foreign.iter().any(|name| line.contains(name))
+                || line.contains("std::sync") && line.contains("Mutex")
+                || kept && !line.contains("Current<")
+        })
+        .collect()
+}
+
+#[test]
+fn no_lock_but_those_that_a_fork_cannot_leave_taken() {
+    let mut all = Vec::new();
+    files(&source(), &mut all);
+    for path in all {
+        let own = ["os/lock.rs", "os/sync.rs", "os/doorbell.rs", "layers.rs"];
+        if !own.iter().any(|name| path.ends_with(name)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let found = unsafe_in_forks(&text);
+            assert!(
+                found.is_empty(),
+                "{}: {found:?}: use os::lock or os::fork_safe",
+                path.display()
+            );
+        }
+    }
+    for (text, is_wrong) in [
+        ("static TAKING: Mutex<()> = Mutex::new(());", true),
+        ("static CONFIG: OnceCell<u8> = once_cell::sync::OnceCell::new();", true),
+        ("use std::sync::{Arc, Mutex};", true),
+        ("static CURRENT: Current<Mutex<State>> = Current::none();", false),
+        ("static KNOWN: ForkSafe<Known> = ForkSafe::new();", false),
+        ("    waiting: Mutex<HashSet<usize>>,", false),
+    ] {
+        assert_eq!(!unsafe_in_forks(text).is_empty(), is_wrong, "{text}");
+    }
+}
+
 #[test]
 fn arrows_upward_and_between_features_are_found() {
     for (module, text, is_wrong) in [

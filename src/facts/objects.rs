@@ -6,7 +6,7 @@ use super::geometry::Key;
 use super::map::Map;
 use crate::abi::entry::H;
 use crate::os::current::Current;
-use parking_lot::Mutex;
+use crate::os::lock::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

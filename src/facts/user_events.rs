@@ -3,7 +3,7 @@
 
 use crate::abi::entry::H;
 use crate::os::current::Current;
-use parking_lot::Mutex;
+use crate::os::lock::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -13,12 +13,12 @@
 //! is another module.
 
 use crate::os::current::Current;
+use crate::os::lock::Mutex;
 use crate::os::unwind;
 use crate::recording;
 use crate::recording::guard;
 use clscope_trace::defs::{CallSite, Frame, Module};
 use clscope_trace::ids::hex;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};

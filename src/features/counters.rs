@@ -11,6 +11,7 @@ use crate::abi::signatures as f;
 use crate::facts::{info, platforms};
 use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
+use crate::os::lock::Mutex;
 use crate::recording::files::Appended;
 use crate::recording::{Recording, diag, guard};
 use crate::runtime::functions as api;
@@ -26,7 +27,6 @@ use clscope_trace::sensors::{
     self, COUNTER_PLAN, CounterReport, CounterWindows, Event, Finding, Record, Records,
 };
 use clscope_trace::values::Counters as Wanted;
-use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Longest time between reports of a stream unless `clscope record` sets another: a reading waits

@@ -7,6 +7,7 @@
 
 use crate::os::current::Current;
 use crate::os::descriptors::{descriptors_to_spare, raised};
+use crate::os::lock::Mutex;
 use crate::os::threads;
 use crate::recording::Recording;
 use crate::recording::diag;
@@ -17,7 +18,6 @@ use clscope_sensors::files::{Files, ReadAt};
 use clscope_sensors::rapl::perf::{PerfCounter, PerfOpener};
 use clscope_sensors::sampler::{Host, Sampler, Settings, SystemHost};
 use clscope_sensors::{Clock as _, Roots, System, doctor};
-use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,14 +2,13 @@
 //! child never waits for a lock that another thread of its parent held at the fork, since it makes
 //! its own, and nobody waits for long. What must not be lost is not kept behind it.
 
-use super::threads;
+use super::lock::Mutex;
 use super::undisturbed::uncancelled;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
-/// How long a thread waits for another one, a tenth of a second in all: a recorded fact is not worth
-/// more.
-const TRIES: u32 = 1000;
-const PAUSE_US: u32 = 100;
+/// How long a thread waits for another one: a recorded fact is not worth more.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Counts up in each child.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -19,10 +18,43 @@ pub fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Whether a thread of this process is in the middle of something. A child begins with nobody in it,
+/// whoever of its parent's was at the fork.
+pub struct Flag {
+    /// The generation that it was taken in, counted from one; 0 while it is free.
+    taken: AtomicU32,
+}
+
+impl Flag {
+    /// Free.
+    pub const fn new() -> Self {
+        Self { taken: AtomicU32::new(0) }
+    }
+
+    fn present() -> u32 {
+        GENERATION.load(Ordering::Relaxed).wrapping_add(1).max(1)
+    }
+
+    /// Whether a thread has it.
+    pub fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire) == Self::present()
+    }
+
+    /// Takes it, unless a thread has it.
+    pub fn take(&self) -> bool {
+        self.taken.swap(Self::present(), Ordering::AcqRel) != Self::present()
+    }
+
+    /// Its holder's: gives it back.
+    pub fn free(&self) {
+        self.taken.store(0, Ordering::Release);
+    }
+}
+
 /// The value as one process has it; never freed.
 struct Made<T> {
     generation: u32,
-    value: parking_lot::Mutex<T>,
+    value: Mutex<T>,
 }
 
 /// A value behind a lock that a fork cannot leave taken.
@@ -46,17 +78,7 @@ impl<T: Default + 'static> ForkSafe<T> {
     }
 
     fn locked<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let value = &self.current().value;
-        // Not `try_lock_for`: it parks threads in a table of the whole process, whose own locks
-        // a fork can leave taken.
-        let mut locked = value.try_lock();
-        let mut tries = TRIES;
-        while locked.is_none() && tries > 0 {
-            threads::pause(PAUSE_US);
-            tries -= 1;
-            locked = value.try_lock();
-        }
-        locked.map(|mut value| run(&mut value))
+        self.current().value.try_lock_for(PATIENCE).map(|mut value| run(&mut value))
     }
 
     /// This process's own. A child takes its parent's value over, unless a thread that the child
@@ -74,8 +96,7 @@ impl<T: Default + 'static> ForkSafe<T> {
         let value = known
             .and_then(|parents| parents.value.try_lock())
             .map_or_else(T::default, |mut value| std::mem::take(&mut value));
-        let made =
-            Box::into_raw(Box::new(Made { generation, value: parking_lot::Mutex::new(value) }));
+        let made = Box::into_raw(Box::new(Made { generation, value: Mutex::new(value) }));
         match self.made.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just leaked.
             Ok(_) => unsafe { &*made },
@@ -94,10 +115,26 @@ impl<T: Default + 'static> ForkSafe<T> {
 mod tests {
     use super::*;
 
+    /// Tests that count generations up: one changes what another is in the middle of.
+    static FORKING: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn a_child_finds_a_flag_free_that_another_thread_had() {
+        static FLAG: Flag = Flag::new();
+        let _forking = FORKING.lock();
+        assert!(!FLAG.is_taken() && FLAG.take());
+        assert!(FLAG.is_taken() && !FLAG.take());
+        in_child();
+        assert!(!FLAG.is_taken() && FLAG.take() && !FLAG.take());
+        FLAG.free();
+        assert!(FLAG.take());
+    }
+
     #[test]
     fn a_child_takes_over_what_was_free_and_starts_anew_where_it_was_taken() {
         static FREE: ForkSafe<Vec<u32>> = ForkSafe::new();
         static TAKEN: ForkSafe<Vec<u32>> = ForkSafe::new();
+        let _forking = FORKING.lock();
         FREE.with(|v| v.push(1));
         TAKEN.with(|v| v.push(2));
         let held = TAKEN.current().value.lock();

@@ -8,12 +8,12 @@ pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Orderin
 pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(all(test, feature = "loom")))]
-pub use parking_lot::Mutex;
+pub use super::lock::Mutex;
 
 #[cfg(all(test, feature = "loom"))]
 pub use self::checked::Mutex;
 
-/// loom's lock with the face of parking_lot's.
+/// loom's lock with the face of ours.
 #[cfg(all(test, feature = "loom"))]
 mod checked {
     use loom::sync::MutexGuard;

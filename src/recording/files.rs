@@ -4,6 +4,7 @@
 use super::kept::{Folder, Kept};
 use super::{Recording, meta, ring};
 use crate::abi::functions;
+use crate::os::lock::Mutex;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::diag;
 use crate::settings::config;
@@ -13,7 +14,6 @@ use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
 use memmap2::{MmapOptions, MmapRaw};
-use parking_lot::Mutex;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd;

@@ -7,8 +7,8 @@
 
 use super::files::access;
 use crate::os::descriptors::{descriptors_to_spare, raised};
-use clscope_io::output::own_directory;
-use parking_lot::Mutex;
+use crate::os::lock::Mutex;
+use clscope_io::output::{Access, closed, own_directory};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -75,17 +75,22 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A directory that is there, ours, and no link.
+    /// A directory that is there, ours, no link, and not open to what others put into it, unless the
+    /// trace is shared.
     ///
     /// # Errors
     /// What it is instead, or why it cannot be opened.
     pub fn open(path: &Path) -> io::Result<Arc<Self>> {
         own_directory(path)?;
         let directory = Self::directory(path)?;
+        let found = directory.metadata()?;
         // It may have been replaced in between.
         // SAFETY: no preconditions.
-        if directory.metadata()?.uid() != unsafe { libc::geteuid() } {
+        if found.uid() != unsafe { libc::geteuid() } {
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if access() == Access::Private {
+            closed(&found)?;
         }
         Ok(Arc::new(Self { path: path.to_owned(), held: Held::new(directory)? }))
     }

@@ -22,10 +22,10 @@ pub mod writer;
 
 use crate::os::current::Current;
 use crate::os::fork_safe;
+use crate::os::lock::Mutex;
 use crate::settings::config::Config;
 use clscope_trace::Clock;
 use clscope_trace::defs::{Anchor, Def};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The recording of one incarnation of a process.

@@ -12,9 +12,9 @@
 use super::Recording;
 use super::ring::{self, Region};
 use crate::os::doorbell::{Announced, Doorbell};
+use crate::os::lock::Mutex;
 use crate::os::threads;
 use crate::recording::guard;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -4,7 +4,7 @@
 use clscope_trace::replace::{self, LocalSize, Replacement};
 use clscope_trace::settings as s;
 use clscope_trace::values::{self, BadValue, Capture, Counters, DeviceTiming, Mix, Replay};
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -87,12 +87,14 @@ pub fn seen(name: &str) -> Option<&'static str> {
     get().others.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
 }
 
-static CONFIG: OnceCell<Config> = OnceCell::new();
+/// Threads that come at once read the environment each, and one's settings stay: nobody waits for
+/// another, whom a child does not have.
+static CONFIG: OnceBox<Config> = OnceBox::new();
 
 /// The settings; read at load, or now where the constructor has not run yet.
 pub fn get() -> &'static Config {
     #[expect(clippy::disallowed_methods, reason = "the only reader of the environment")]
-    CONFIG.get_or_init(|| read(|name| std::env::var_os(name)))
+    CONFIG.get_or_init(|| Box::new(read(|name| std::env::var_os(name))))
 }
 
 fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Config {

@@ -4,13 +4,12 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::P;
 use crate::abi::functions::{COUNT, DISPATCH};
+use crate::os::fork_safe::ForkSafe;
 use crate::recording::{diag, guard, state};
 use crate::runtime::{copies, owners, real};
 use crate::shell::{exports, lifecycle};
-use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::Duration;
 
 const CL_LAYER_API_VERSION_100: u32 = 100;
 const NAME: &[u8] = b"clscope\0";
@@ -35,7 +34,7 @@ static OURS: [Slot; 2] = [const {
     }
 }; 2];
 /// Loaders may come in several threads at once.
-static TAKING: Mutex<()> = Mutex::new(());
+static TAKING: ForkSafe<()> = ForkSafe::new();
 
 /// What the loader asks before it takes us.
 ///
@@ -88,12 +87,7 @@ pub unsafe extern "C" fn clInitLayer(
         }
         // SAFETY: the loader's promise.
         let below = unsafe { std::slice::from_raw_parts(target, entries as usize) };
-        // A process forked in the middle has the lock taken for ever: it runs on without us.
-        let taking = TAKING.try_lock_for(Duration::from_millis(100));
-        let index = taking.as_ref().and_then(|_| choose(below));
-        let (Some(place), Some(slot)) =
-            (index.and_then(|i| OURS.get(i)), index.and_then(|i| real::LAYERS.clone().nth(i)))
-        else {
+        let Some(place) = TAKING.with(|()| take(below)).flatten() else {
             diag::warn(
                 "loader-left-out",
                 "more OpenCL loaders with layers are open in this process than the two that can be told apart: calls through another one are not recorded. Record with --inject preload,audit",
@@ -102,23 +96,31 @@ pub unsafe extern "C" fn clInitLayer(
             unsafe { (*entries_ret, *layer) = (entries, target.cast()) };
             return 0;
         };
-        place.take(below);
-        for (at, (cell, function)) in place.table.iter().zip(below).enumerate() {
-            let ours = match DISPATCH.get(at) {
-                Some(id) if (*id as usize) < COUNT && !function.is_null() => {
-                    real::set(slot, *id, *function);
-                    exports::address(slot, *id)
-                }
-                _ => *function,
-            };
-            cell.store(ours, Ordering::Relaxed);
-        }
         // SAFETY: checked above.
         unsafe {
             (*entries_ret, *layer) = (entries.min(ENTRIES as u32), place.table.as_ptr().cast())
         };
         0
     })
+}
+
+/// Gives a loader that calls `below` a slot, unless there is none for it. A process forked in the
+/// middle of it finds a slot half filled, which the next one that asks for it fills again.
+fn take(below: &[*mut c_void]) -> Option<&'static Slot> {
+    let index = choose(below)?;
+    let (place, slot) = (OURS.get(index)?, real::LAYERS.clone().nth(index)?);
+    place.take(below);
+    for (at, (cell, function)) in place.table.iter().zip(below).enumerate() {
+        let ours = match DISPATCH.get(at) {
+            Some(id) if (*id as usize) < COUNT && !function.is_null() => {
+                real::set(slot, *id, *function);
+                exports::address(slot, *id)
+            }
+            _ => *function,
+        };
+        cell.store(ours, Ordering::Relaxed);
+    }
+    Some(place)
 }
 
 impl Slot {

@@ -16,12 +16,13 @@ use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::{self, Argument, Kernel, Memory, ask};
 use crate::facts::user_events;
+use crate::os::fork_safe::Flag;
 use crate::os::threads;
 use crate::recording;
 use crate::runtime::functions as api;
 use clscope_trace::record::CommandKind;
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A command as the application wrote it.
 pub struct Command<'a> {
@@ -49,7 +50,7 @@ pub struct Sizes {
 }
 
 /// A thread runs something; others wait a while with their commands.
-static BUSY: AtomicBool = AtomicBool::new(false);
+static BUSY: Flag = Flag::new();
 /// Ticks that this took, of all threads: 0 in runs without.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -94,7 +95,7 @@ pub fn arrived(slot: usize, command: &Command<'_>) -> bool {
     BEHIND.set(0);
     // Not for long: the thread may be the runtime's own, which is waited for.
     let mut waited = 0;
-    while BUSY.load(Ordering::Acquire) && waited < 1000 {
+    while BUSY.is_taken() && waited < 1000 {
         threads::pause(1000);
         waited += 1;
     }
@@ -124,8 +125,7 @@ pub struct Alone {
 impl Alone {
     /// `None` while another thread has it.
     pub fn take(begun: u64) -> Option<Self> {
-        let free = !BUSY.swap(true, Ordering::AcqRel);
-        free.then_some(Self { since: Some(begun), before: 0, behind: false })
+        BUSY.take().then_some(Self { since: Some(begun), before: 0, behind: false })
     }
 
     /// Ticks that it has taken.
@@ -153,7 +153,7 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         self.pause();
-        BUSY.store(false, Ordering::Release);
+        BUSY.free();
     }
 }
 

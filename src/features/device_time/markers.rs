@@ -12,12 +12,12 @@ use super::{Calls, Queue};
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::user_events;
+use crate::os::lock::Mutex;
 use crate::os::threads;
 use crate::recording::guard;
 use crate::recording::{self, state};
 use crate::runtime::functions as api;
 use clscope_trace::defs::{ClockMarker, ClockMarkers};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Markers that follow each other: the first ones find a driver that has slept, and take longer.

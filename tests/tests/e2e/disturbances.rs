@@ -53,7 +53,9 @@ fn a_child_forked_while_another_thread_is_in_our_midst_goes_on() {
     ];
     for (runtime, modes) in ways {
         let stage = Stage::new(runtime.clone());
-        for line in ["fork_held context 40", "fork_held kernel 40"] {
+        for kind in ["context", "kernel", "userevent", "launch"] {
+            let line = format!("fork_held {kind} 40");
+            let line = line.as_str();
             let bare = stage.app(Mode::Bare, "bare", line).run().success();
             for mode in modes {
                 stage.forget("t");
@@ -166,6 +168,48 @@ fn nothing_is_written_through_links_beside(runtime: Runtime) {
         assert!(with.stderr.contains("t.clscope"), "{mode:?} says it: {}", with.stderr);
         assert_eq!(std::fs::read_dir(stage.join("elsewhere")).unwrap().count(), 0, "{mode:?}");
     }
+}
+
+/// A directory that another user prepared, or that anybody may write to, is theirs to plant names in
+/// and to read: nothing is written there, and the application runs on.
+#[test]
+fn nothing_is_written_where_other_users_may_put_files() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let stage = Stage::new(Runtime::FakeLoader);
+    let bare = stage.app(Mode::Bare, "bare", "linked 3").run().success();
+    let directory = stage.trace("t");
+    let mut ways = vec![(0o777, None), (0o1777, None)];
+    std::fs::create_dir(&directory).unwrap();
+    match chown(&directory, Some(12_345), None) {
+        Ok(()) => ways.push((0o755, Some(12_345))),
+        Err(error) => clscope_tests::skip(&format!("cannot give a directory away: {error}"), false),
+    }
+    for (mode, owner) in ways {
+        for way in [Mode::Preload, Mode::Audit] {
+            stage.forget("t");
+            std::fs::create_dir(&directory).unwrap();
+            std::fs::set_permissions(&directory, PermissionsExt::from_mode(mode)).unwrap();
+            if let Some(owner) = owner {
+                chown(&directory, Some(owner), None).unwrap();
+            }
+            let with = stage.app(way, "t", "linked 3").run();
+            assert_eq!(with.seen(), bare.seen(), "{way:?} {mode:o}: {}", with.stderr);
+            let reason = match owner {
+                Some(owner) => format!("user with id {owner}"),
+                None => format!("its mode is {mode:04o}"),
+            };
+            let told = with.stderr.contains("t.clscope") && with.stderr.contains(&reason);
+            assert!(told, "{way:?} {mode:o}: {}", with.stderr);
+            assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "{way:?} {mode:o}");
+        }
+    }
+    // Shared on purpose.
+    stage.forget("t");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
+    let with = stage.app(Mode::Preload, "t", "linked 3").env("CLSCOPE_SHARED", "1").run();
+    assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
+    assert_eq!(Recorded::read(&[&directory]).only().launches(None), 3);
 }
 
 /// What a process can do with six descriptors it can do recorded. Programs are compiled before:

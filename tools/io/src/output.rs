@@ -53,6 +53,14 @@ pub enum Refused {
         /// The effective user.
         user: u32,
     },
+    /// Others may change what is in it.
+    #[error(
+        "other users may write to it (its mode is {mode:04o}): `chmod o-w` takes that from them"
+    )]
+    Open {
+        /// Its permissions.
+        mode: u32,
+    },
     /// It is a symbolic link, which may lead anywhere.
     #[error("it is a symbolic link: name what it leads to")]
     Link,
@@ -109,6 +117,18 @@ pub fn own_directory(path: &Path) -> io::Result<()> {
         return Err(Refused::Not("directory").into());
     }
     owned(found.uid())
+}
+
+/// Whether a directory is its owner's, and his group's, alone to change: in another one anybody can put
+/// files under names that are ours to give, and take ours away.
+///
+/// # Errors
+/// [`Refused::Open`] inside a `PermissionDenied`.
+pub fn closed(directory: &std::fs::Metadata) -> io::Result<()> {
+    match directory.mode() & 0o7777 {
+        mode if mode & 0o002 != 0 => Err(Refused::Open { mode }.into()),
+        _ => Ok(()),
+    }
 }
 
 fn owned(owner: u32) -> io::Result<()> {
@@ -217,6 +237,17 @@ mod tests {
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o750)).unwrap();
         assert_eq!(Access::within(&directory), Access::Umask);
         assert_eq!(Access::within(&folder.path().join("none")), Access::Private);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_told_from_one_of_a_group() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, refused) in [(0o700, false), (0o775, false), (0o777, true), (0o1777, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let found = closed(&std::fs::metadata(folder.path()).unwrap());
+            let expected = refused.then_some(Refused::Open { mode });
+            assert_eq!(found.err().as_ref().and_then(refusal), expected.as_ref(), "{mode:o}");
+        }
     }
 
     #[test]
