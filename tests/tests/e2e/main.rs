@@ -2,6 +2,7 @@
 //! fake runtimes. One binary, one module per promise; see `tests/README.md`.
 
 mod balance;
+mod bench;
 mod call_sites;
 mod captures;
 mod check;

@@ -8,8 +8,10 @@
 //! | [`verdict`] | whether a change is more than noise |
 //! | [`diff`] | the document |
 //! | [`repeat`] | figures of one application that was run several times |
+//! | [`mod@bench`] | results of `clscope bench`, of two devices, drivers or days |
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod diff;
 pub mod repeat;
 pub mod run;

@@ -1,6 +1,7 @@
 //! The committed schema is what the types say, and documents keep to it. Refuses to look at figures.
 //! `UPDATE_GOLDENS=1` writes it anew: raise its version where something changes its meaning or goes.
 
+use clscope_compare::bench;
 use clscope_compare::diff::{self, Diff, Difference, Limit, Metric};
 use clscope_compare::repeat::{Energy, Repeated, Row, SCHEMA, Spread};
 use clscope_profile::interval::Interval;
@@ -54,6 +55,32 @@ fn differences_keep_to_the_schema_and_changed_ones_do_not() {
     assert!(breaches.is_empty(), "{breaches:#?}");
     document["rows"][0]["verdict"] = "perhaps".into();
     assert!(!schema::breaches(&diff_path(), &document).is_empty());
+}
+
+fn bench_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("bench-diff.schema.json")
+}
+
+#[test]
+fn the_committed_schema_of_benchmarks_differences_is_that_of_the_types() {
+    schema::committed_type::<bench::Diff>(&bench_path(), bench::SCHEMA);
+}
+
+#[test]
+fn differences_of_benchmarks_keep_to_the_schema_and_changed_ones_do_not() {
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../microbench/tests/golden/results.json");
+    let text = std::fs::read_to_string(golden).unwrap();
+    let base = bench::Run::read("a", text.as_bytes()).unwrap();
+    let less = text.replace("\"value\": 3.0", "\"value\": 2.6");
+    let new = bench::Run::read("b", less.as_bytes()).unwrap();
+    let diff = bench::Diff::new(&[base], &[new], Some(0.03));
+    assert!(diff.rows.iter().any(|r| r.change.is_some()), "{diff:?}");
+    let mut document = serde_json::to_value(diff).unwrap();
+    let breaches = schema::breaches(&bench_path(), &document);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    document["rows"][0]["direction"] = "sideways".into();
+    assert!(!schema::breaches(&bench_path(), &document).is_empty());
 }
 
 #[test]

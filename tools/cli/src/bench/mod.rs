@@ -2,6 +2,8 @@
 //! printed and written; refuses to measure: that is `clscope-microbench`.
 #![forbid(unsafe_code)]
 
+mod diff;
+mod diff_render;
 mod list;
 mod model;
 #[cfg(not(feature = "png"))]
@@ -37,7 +39,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
   clscope bench idle                          watts and clocks after work, and how long they last
-  clscope bench --full -o results             everything, with plots in the directory `results`",
+  clscope bench --full -o results             everything, with plots in the directory `results`
+  clscope bench diff monday tuesday           what changed between two results",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
@@ -111,6 +116,15 @@ pub struct Args {
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     opencl: Option<String>,
+    #[command(subcommand)]
+    of: Option<Of>,
+}
+
+/// What is done with results that are there already.
+#[derive(Debug, clap::Subcommand)]
+enum Of {
+    /// What changed between results: two devices, drivers or days
+    Diff(diff::DiffArgs),
 }
 
 /// The device that a number or a part of a name means; without one the first GPU, else the first.
@@ -179,6 +193,9 @@ impl Watch for Progress {
 /// # Errors
 /// Where no device can be opened, an argument names nothing, or results cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(Of::Diff(of)) = &args.of {
+        return diff::run(of);
+    }
     if args.dump_kernel {
         output::kernels()?;
         return Ok(ExitCode::SUCCESS);

@@ -65,7 +65,8 @@ pub fn cases(device: &DeviceFacts, chosen: &[(&Suite, Vec<Case>)]) -> Result<()>
     Ok(out.flush()?)
 }
 
-fn number(x: f64) -> String {
+/// A number with as many digits as people want to read.
+pub fn number(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "?".to_owned(),
         a if a >= 1000.0 => format!("{x:.0}"),

@@ -3,7 +3,7 @@
 //! library does.
 #![forbid(unsafe_code)]
 
-mod render;
+pub mod render;
 
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};

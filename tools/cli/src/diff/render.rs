@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use clscope_compare::diff::{Diff, Metric, Row};
-use clscope_compare::verdict::Verdict;
+use clscope_compare::verdict::{Change, Verdict};
 use clscope_io::text::{is_printable, line};
 use std::fmt::Write as _;
 
@@ -55,7 +55,12 @@ fn metric(row: &Row) -> &'static str {
 }
 
 fn change(row: &Row) -> String {
-    let Some(c) = row.change else { return "-".to_owned() };
+    change_of(row.change)
+}
+
+/// A change with its interval, in percent.
+pub fn change_of(change: Option<Change>) -> String {
+    let Some(c) = change else { return "-".to_owned() };
     if c.low == c.high {
         return format!("{:+.1} %", 100.0 * c.value);
     }
@@ -157,7 +162,7 @@ pub fn table(diff: &Diff, most: usize) -> String {
 }
 
 /// Text in a cell of a Markdown table: no markup of an application's making.
-fn markdown_cell(text: &str) -> String {
+pub fn markdown_cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in line(text).chars() {
         match c {
