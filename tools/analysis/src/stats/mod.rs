@@ -5,13 +5,18 @@
 //! with intervals ([`estimate`]). Refuses to scale or correct in silence: exact sums hold what was
 //! timed and nothing else, and what has no time for another reason is counted, never estimated.
 
+mod beside;
+mod blame;
 pub mod busy;
 pub mod commands;
 pub mod estimate;
+#[cfg(test)]
+mod frames;
 pub mod pace;
 pub mod sketch;
 mod sums;
 mod unproven;
+mod usual;
 pub mod windows;
 
 use crate::Trace;
@@ -22,6 +27,7 @@ use crate::issue::{Issue, IssueKind, Unfinished};
 use crate::merge::Tally;
 use crate::missing::{self, Missing};
 use crate::time::{HostNs, ProcessIndex, Span, ThreadIndex};
+use beside::Beside;
 use busy::{IdleCause, Lead};
 use clscope_trace::Untimed;
 use clscope_trace::record::{CommandKind, Direction, flag, size_class};
@@ -110,6 +116,18 @@ struct Pass {
     unproven: IdMap<(Unproven, Option<Unfinished>)>,
     /// clFinish of each process.
     finish: Vec<Option<u16>>,
+    /// Per process, what the recorder ran itself.
+    beside: Vec<Beside>,
+}
+
+impl Pass {
+    /// Every queue of the process had to share the device with the recorder.
+    fn interrupt(&mut self, process: ProcessIndex) {
+        let of_process = |queue: &u64| (*queue >> 32) as u32 == process.0;
+        for (_, windows) in self.windows.iter_mut().filter(|(queue, _)| of_process(queue)) {
+            windows.interrupted();
+        }
+    }
 }
 
 fn key(process: ProcessIndex, id: u32) -> u64 {
@@ -178,6 +196,7 @@ impl Stats {
             }
             pass.waiting.push(waiting);
             pass.sampling.push(sampling);
+            pass.beside.push(if sampling { Beside::of(d) } else { Beside::default() });
         }
         let mut events = trace.events(Some(alignment));
         for event in events.by_ref() {
@@ -289,6 +308,10 @@ impl Stats {
     fn add_to_windows(call: &Call<'_>, pass: &mut Pass) {
         match &call.kept {
             Kept::Enqueue(e) if call.command().is_some() => {
+                let is_beside = pass.beside[call.process.0 as usize].is_at(e.record.id);
+                if is_beside {
+                    pass.interrupt(call.process);
+                }
                 if let Some(windows) = pass.windows.get_mut(&key(call.process, e.record.queue)) {
                     let launch = || match e.record.kind.is_kernel() {
                         true => {
@@ -329,6 +352,9 @@ impl Stats {
                     } else {
                         windows.enqueued(call.thread, call.span, what);
                     }
+                }
+                if is_beside {
+                    pass.interrupt(call.process);
                 }
             }
             // The queue is its only argument, and an object.

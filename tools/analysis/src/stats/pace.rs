@@ -27,8 +27,10 @@
 //! * **Paces that no timed launch had** take the ratio of the nearest group, if the queue was full.
 //!   On devices whose workers are preempted all of this excess may belong to no launch; the lower
 //!   end excludes it.
-//! * On other devices, where chance alone knows the total to 1.5 %, launches are alike, and gaps that
-//!   vary by a microsecond or two are no launches: of the excess only windows count that stand out.
+//! * On other devices, where chance alone knows the total to 3 %, launches are alike, and gaps that
+//!   vary by a microsecond or two are no launches: of the excess only windows count that stand out
+//!   of what [usually](super::usual) passes, unless another class is to
+//!   [blame](super::blame).
 //!   The estimate is that of chance. Launches that are timed may last a little longer than those
 //!   that are not, and paces speak of the latter: the interval holds what paces say, as far as
 //!   timing can change a launch.
@@ -36,7 +38,9 @@
 //!   probability 1/(n+1) (Good 1953; n effective launches were timed) each took all that its window
 //!   allows.
 
+use super::blame::Blame;
 use super::estimate::{Estimate, FEW, Sampled, hall};
+use super::usual::{Usual, commands};
 use super::windows::{Evidence, Window};
 use crate::quantile::t_975;
 use std::collections::BTreeMap;
@@ -53,7 +57,7 @@ const TIMING: f64 = 3000.0;
 /// The same as a share of the span: short transfers change by less.
 const TIMING_SHARE: f64 = 0.05;
 /// Half-width, as a share, up to which the total is known by chance alone.
-const BY_CHANCE: f64 = 0.015;
+const BY_CHANCE: f64 = 0.03;
 /// Deviations of the gaps between launches from which on time in open windows is an outlier.
 const STANDS_OUT: f64 = 4.0;
 
@@ -137,7 +141,8 @@ impl Left {
 }
 
 /// Launches of one class in one window.
-struct Unit {
+struct Unit<'a> {
+    window: &'a Window,
     n: f64,
     /// What they would take if they were typical.
     typical: f64,
@@ -145,16 +150,24 @@ struct Unit {
     expected: f64,
     available: f64,
     full: f64,
+    /// All commands of the window, and what usually passes beyond their typical time, if it is known.
+    commands: f64,
+    usual: Option<f64>,
 }
 
-impl Unit {
+impl Unit<'_> {
     fn stretch(&self) -> f64 {
         self.available / self.expected
     }
 
     fn is_full(&self) -> bool {
-        self.full >= MOSTLY * self.available
+        is_full(self.full, self.available)
     }
+}
+
+/// Whether the queue was never empty for long.
+fn is_full(full: f64, available: f64) -> bool {
+    full >= MOSTLY * available
 }
 
 /// A timed launch, as if it had been left out.
@@ -180,11 +193,21 @@ pub struct Queue<'a> {
     pub evidence: &'a [Evidence],
     /// Typical duration of a class and geometry.
     pub typical: &'a dyn Fn(u64, u32) -> Option<f64>,
+    /// What usually passes beyond typical launches.
+    pub(super) usual: Option<Usual>,
+    /// Whose time that stands out may be.
+    pub(super) blame: Blame,
     /// Whether the device's workers may be interrupted for long, as a CPU's are.
     pub preempted: bool,
 }
 
 impl Queue<'_> {
+    /// What usually passes beyond typical launches where the queue was never empty.
+    pub(super) fn usual(&self) -> Option<Usual> {
+        let full = self.windows.iter().filter(|w| is_full(w.full, w.available));
+        Usual::of(full.filter_map(|w| Some((w, w.available - self.expected(w)?))))
+    }
+
     fn expected(&self, window: &Window) -> Option<f64> {
         if window.tainted {
             return None;
@@ -214,11 +237,14 @@ impl Queue<'_> {
             out.most += window.available;
             match self.expected(window) {
                 Some(expected) => units.push(Unit {
+                    window,
                     n,
                     typical,
                     expected,
                     available: window.available,
                     full: window.full,
+                    commands: commands(window),
+                    usual: self.usual.as_ref().map(|usual| usual.of_window(window)),
                 }),
                 None => (lost, lost_n) = (lost + typical, lost_n + n),
             }
@@ -264,7 +290,7 @@ impl Queue<'_> {
             fill.fill(time / typical.max(f64::MIN_POSITIVE));
         }
         let (more, unexplained, gap) =
-            self.excess(&units, &cases, &fill, middle, by_chance.is_some());
+            self.excess(class, &units, &cases, &fill, (middle, by_chance.is_some()));
         out.unexplained = unexplained;
         let explained: f64 =
             units.iter().zip(&fill).map(|(u, f)| u.typical * f).sum::<f64>() + lost;
@@ -315,13 +341,20 @@ impl Queue<'_> {
             weight: e.weight,
             typical,
             stretch: available / expected,
-            full: full >= MOSTLY * available,
+            full: is_full(full, available),
         })
     }
 
     /// Estimates the launches group by group; `fill`: what part of its typical time a unit's
     /// launches took.
-    fn groups(&self, units: &[Unit], cases: &[Case], lost: f64, fill: &mut [f64], out: &mut Left) {
+    fn groups(
+        &self,
+        units: &[Unit<'_>],
+        cases: &[Case],
+        lost: f64,
+        fill: &mut [f64],
+        out: &mut Left,
+    ) {
         let all_units: Vec<usize> = (0..units.len()).collect();
         let all_cases: Vec<usize> = (0..cases.len()).collect();
         let full = cases.iter().filter(|c| c.full).count();
@@ -355,7 +388,7 @@ impl Queue<'_> {
     fn kind(
         &self,
         full: bool,
-        (units, units_of): (&[Unit], &[usize]),
+        (units, units_of): (&[Unit<'_>], &[usize]),
         (cases, cases_of): (&[Case], &[usize]),
         fill: &mut [f64],
         influence: &mut [f64],
@@ -405,7 +438,7 @@ impl Queue<'_> {
                 continue;
             }
             let of_units =
-                |of: &dyn Fn(&Unit) -> f64| u.iter().map(|i| of(&units[*i])).sum::<f64>();
+                |of: &dyn Fn(&Unit<'_>) -> f64| u.iter().map(|i| of(&units[*i])).sum::<f64>();
             let (known, of_cases) = if full {
                 (of_units(&|u| u.stretch() * u.typical), pace)
             } else {
@@ -437,15 +470,16 @@ impl Queue<'_> {
 
     /// Time that neither the launches as estimated nor what usually passes between them explains,
     /// and what that is. `alike`: launches are so much alike that only windows which stand out count.
+    /// Where workers are not preempted these count if the class may be to blame.
     fn excess(
         &self,
-        units: &[Unit],
+        class: u64,
+        units: &[Unit<'_>],
         cases: &[Case],
         fill: &[f64],
-        middle: f64,
-        alike: bool,
+        (middle, alike): (f64, bool),
     ) -> (f64, f64, Option<f64>) {
-        let rest = |(u, f): (&Unit, &f64)| (u.stretch() - f) * u.typical / u.n;
+        let rest = |(u, f): (&Unit<'_>, &f64)| (u.stretch() - f) * u.typical / u.n;
         let mut rests: Vec<(f64, f64)> =
             units.iter().zip(fill).map(|unit| (rest(unit), unit.0.n)).collect();
         let Some(median) = quantile(&mut rests, 0.5) else { return (0.0, 0.0, None) };
@@ -457,7 +491,7 @@ impl Queue<'_> {
             (Some(gap), Some(low)) if cases.len() as u64 >= FEW => (gap, low),
             _ => (median, quantile(&mut rests, 0.25).unwrap_or(median)),
         };
-        let of_full = |gap: f64, counts: &dyn Fn(f64, &Unit) -> f64| -> f64 {
+        let of_full = |gap: f64, counts: &dyn Fn(f64, &Unit<'_>) -> f64| -> f64 {
             let full = units.iter().zip(fill).filter(|(u, _)| u.is_full());
             full.map(|(u, f)| counts(u.available - (f + gap / middle) * u.expected, u)).sum()
         };
@@ -465,6 +499,20 @@ impl Queue<'_> {
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         };
         // Long launches make gaps beside them look long: little is taken for usual.
+        if let Some(beyond) = Beyond::of(units, fill).filter(|_| !self.preempted) {
+            // As far as the queue was known to be busy.
+            let time = |u: &Unit<'_>| if u.is_full() { u.available } else { u.full };
+            let each = || units.iter().zip(fill);
+            let of = |(u, f): (&Unit<'_>, &f64)| {
+                let more = beyond.outlier(u, time(u), *f);
+                if more > 0.0 && self.blame.may_be(class, u.window, more) { more } else { 0.0 }
+            };
+            let most: f64 = each().map(of).sum();
+            let full = each().filter(|(u, _)| u.is_full());
+            let others: f64 = full.map(|(u, f)| beyond.noise(u, u.available, *f)).sum();
+            let others = if alike { 0.0 } else { others.max(0.0) };
+            return (most + others, most + others, Some(gap));
+        }
         let (typical, of_full) = if alike {
             let sum = of_full(gap, &stands_out);
             (sum, sum)
@@ -490,6 +538,39 @@ impl Queue<'_> {
         let as_full = if open <= 2.0 * full && full > 0.0 { of_full * open / full } else { 0.0 };
         let of_open = of_open.sum::<f64>();
         (of_full + of_open.max(as_full.min(room.sum())), typical + of_open, Some(gap))
+    }
+}
+
+/// What passes beyond launches and what usually lies between them, in windows whose commands tell it.
+struct Beyond {
+    /// Its standard deviation for one command, by the median of deviations.
+    noise: f64,
+}
+
+impl Beyond {
+    /// `None` where it is not known of a window what usually passes.
+    fn of(units: &[Unit<'_>], fill: &[f64]) -> Option<Self> {
+        let mut off = Vec::with_capacity(units.len());
+        for (u, f) in units.iter().zip(fill).filter(|(u, _)| u.is_full()) {
+            off.push((Self::rest(u, u.available, *f)?.abs() / u.commands.sqrt(), 1.0));
+        }
+        Some(Self { noise: 1.4826 * quantile(&mut off, 0.5)? })
+    }
+
+    fn rest(u: &Unit<'_>, time: f64, fill: f64) -> Option<f64> {
+        Some(time - fill * u.expected - u.usual?)
+    }
+
+    /// What stands out of so much time of a window; 0 where it may be noise.
+    fn outlier(&self, u: &Unit<'_>, time: f64, fill: f64) -> f64 {
+        let rest = Self::rest(u, time, fill).unwrap_or(0.0);
+        if rest > STANDS_OUT * self.noise * u.commands.sqrt() { rest } else { 0.0 }
+    }
+
+    /// What does not stand out; negative where less passes than usually.
+    fn noise(&self, u: &Unit<'_>, time: f64, fill: f64) -> f64 {
+        let rest = Self::rest(u, time, fill).unwrap_or(0.0);
+        if self.outlier(u, time, fill) > 0.0 { 0.0 } else { rest }
     }
 }
 

@@ -7,6 +7,7 @@
 //! run out of order or whose enqueues raced, and takes no window for a duration: it also holds what
 //! passes between commands.
 
+use super::blame::Blame;
 use super::estimate::Sampled;
 use super::pace::{Left, Queue};
 use crate::ids::IdMap;
@@ -64,6 +65,8 @@ enum Item {
     Command(What, Span),
     /// All before it is complete by then.
     Done(HostNs),
+    /// The recorder ran something of its own.
+    Beside,
 }
 
 /// Launches between two moments at which the queue stood at a known command.
@@ -196,6 +199,15 @@ impl Windows {
         }
     }
 
+    /// The recorder ran commands of its own at this place of the queue, or beside it: the time until
+    /// the next moment that is known is not the application's alone.
+    pub fn interrupted(&mut self) {
+        if !self.unordered {
+            self.waiting.push_back(Item::Beside);
+            self.pass();
+        }
+    }
+
     /// A timed command's time, or `None` if it got none.
     pub fn completed(&mut self, id: u64, span: Option<Timed>) {
         if self.unordered || self.waiting.is_empty() {
@@ -251,6 +263,10 @@ impl Windows {
                     self.run(call, Some(launch));
                 }
                 Item::Command(What::Unknown, call) => self.run(call, None),
+                Item::Beside => {
+                    self.open.iter_mut().for_each(|open| open.window.tainted = true);
+                    self.pending.iter_mut().for_each(|timed| timed.3.window.tainted = true);
+                }
                 Item::Done(at) => {
                     self.settle(at);
                     self.close(at);
@@ -366,17 +382,21 @@ impl Windows {
             let launch = Launch { class, geometry };
             own.get(&key(launch)).or_else(|| of_classes.get(&class)).copied()
         };
-        let queue = Queue {
+        let mut queue = Queue {
             windows: &self.windows,
             evidence: &self.evidence,
             typical: &typical,
+            usual: None,
+            blame: Blame::of(&self.evidence, &typical),
             preempted,
         };
+        queue.usual = queue.usual();
         sampled.iter().filter_map(|(class, s)| Some((*class, queue.left(*class, s)?))).collect()
     }
 }
 
-fn key(launch: Launch) -> u128 {
+/// A class and a geometry in one number.
+pub fn key(launch: Launch) -> u128 {
     (u128::from(launch.class) << 32) | u128::from(launch.geometry)
 }
 
