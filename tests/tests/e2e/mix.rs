@@ -116,6 +116,80 @@ fn counts_are_those_of_the_host_and_results_stay() {
     assert!(wrong.stderr.contains("there are bits, chase"), "{}", wrong.stderr);
 }
 
+/// The exact figures behind the cells of each row of a table, by the row's first cell.
+fn cells(table: &str) -> BTreeMap<String, Vec<Option<f64>>> {
+    let text = |cell: &str| cell.split('>').nth(1).unwrap().split('<').next().unwrap().to_owned();
+    let figure = |cell: &str| {
+        let exact = cell.split("data-v=\"").nth(1)?.split('"').next()?;
+        Some((!exact.is_empty()).then(|| exact.parse().unwrap()))
+    };
+    let rows = table.split("<tr>").skip(1).map(|row| row.split("<td").skip(1).collect::<Vec<_>>());
+    rows.map(|row| (text(row[0]), row[1..].iter().filter_map(|c| figure(c)).collect())).collect()
+}
+
+/// A kernel's row on the page opens to what `mix` and `explain` say of it.
+#[test]
+fn the_page_shows_what_was_counted() {
+    let Some(intel) = Runtime::intel() else { return };
+    let stage = Stage::new(intel);
+    let il = kernels("spv").display().to_string();
+    record(&stage, &["--mix", "-o", "t"], &[&il]).run().success();
+    let document = mix(&stage, "t");
+    let explained = stage.clscope(["explain", "t", "--least", "0", "--format", "json"]);
+    let explained: Value = serde_json::from_str(&explained.run().success().stdout).unwrap();
+    let page = |more: &[&str]| {
+        let run = stage.clscope(["report", "t", "--format", "html", "-o", "r.html"]).args(more);
+        run.run().success();
+        std::fs::read_to_string(stage.join("r.html")).unwrap()
+    };
+    let (whole, by_size) = (page(&[]), page(&["--by", "ndrange"]));
+    for row in document["kernels"].as_array().unwrap() {
+        let name = row["kernel"].as_str().unwrap();
+        let sizes: Vec<String> =
+            row["global"].as_array().unwrap().iter().map(Value::to_string).collect();
+        let opened = |page: &str, name: &str| {
+            let head = format!("<details class=\"kernel\"><summary>{name}</summary>");
+            let from = page.find(&head).unwrap_or_else(|| panic!("no row of {name} opens"));
+            page[from..].split("</details>").next().unwrap().to_owned()
+        };
+        let shown = opened(&whole, name);
+        let of_size = opened(&by_size, &format!("{name} [{}]", sizes.join("x")));
+        let table = |head: &str| {
+            let from = shown.find(&format!("<th>{head}</th>")).unwrap_or_else(|| panic!("{shown}"));
+            let table = shown[from..].split("</table>").next().unwrap().to_owned();
+            assert!(of_size.contains(&table), "{name}: rows by size open to the same");
+            cells(&table)
+        };
+        let found = table("Class");
+        let executed = &row["executed"];
+        for class in executed["classes"].as_array().unwrap() {
+            let cells = &found[class["class"].as_str().unwrap()];
+            let fields = ["instructions", "warp_instructions", "flop", "bytes", "predicated"];
+            let found = [0, 2, 3, 4, 5].map(|at| cells[at]);
+            assert_eq!(found, fields.map(|f| class[f].as_f64()), "{name}: {class}");
+        }
+        for space in executed["bytes"].as_array().unwrap() {
+            let found =
+                &table("Bytes asked of")[&format!("{} memory", space["space"].as_str().unwrap())];
+            let want = ["read", "written", "atomic"].map(|f| space[f].as_f64());
+            assert_eq!(found[..], want, "{name}: {space}");
+        }
+        let of = explained["devices"][0]["kernels"].as_array().unwrap();
+        let of = of.iter().find(|k| k["kernel"] == name).unwrap();
+        for statement in of["statements"].as_array().unwrap() {
+            let text = statement["text"].as_str().unwrap().replace('\'', "&#39;");
+            assert!(shown.contains(&text), "{name}: {text}: {shown}");
+        }
+        // Without parameters of the device there is no bound, and the page says what measures them.
+        assert!(shown.contains("clscope bench model"), "{shown}");
+    }
+    let wrong = stage.clscope(["report", "t", "--parameters", "none.json"]).run();
+    assert!(!wrong.status.success() && wrong.stderr.contains("--format html"), "{}", wrong.stderr);
+    let wrong = stage.clscope(["report", "t", "--format", "html", "--parameters", "none.json"]);
+    let wrong = wrong.run();
+    assert!(!wrong.status.success() && wrong.stderr.contains("none.json"), "{}", wrong.stderr);
+}
+
 #[test]
 fn every_nth_launch_is_counted_and_each_counts_alike() {
     let Some(intel) = Runtime::intel() else { return };

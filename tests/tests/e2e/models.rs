@@ -138,6 +138,27 @@ fn measured_parameters_bound_explain_draw_and_predict() {
     }
     assert!(!texts(kernel, "bounds").is_empty(), "{kernel}");
 
+    // The page shows the same bounds.
+    let page = clscope(&stage, "report t.clscope --format html -o r.html --parameters").arg(&file);
+    page.run().success();
+    let page = std::fs::read_to_string(stage.join("r.html")).unwrap();
+    let shown = page.split("<th>Bound by</th>").nth(1).expect("a table of bounds");
+    let shown = shown.split("</table>").next().unwrap();
+    let of = json(&clscope(&stage, "explain t.clscope --format json").run().success().stdout);
+    let launch = of["devices"][0]["kernels"][0]["bounds"].as_array().unwrap();
+    assert!(!launch.is_empty(), "{of}");
+    let exact: Vec<f64> = shown
+        .split("data-v=\"")
+        .skip(1)
+        .map(|c| c.split('"').next().unwrap().parse().unwrap())
+        .collect();
+    let want: Vec<f64> = launch.iter().map(|b| b["time_ns"]["value"].as_f64().unwrap()).collect();
+    assert!(
+        exact.len() == want.len()
+            && exact.iter().zip(&want).all(|(a, b)| (a / b - 1.0).abs() < 1e-12),
+        "{exact:?} {want:?}"
+    );
+
     let draw = |name: &str| {
         let drawn = clscope(&stage, &format!("roofline t.clscope {stated} -o {name}")).run();
         drawn.success();

@@ -132,6 +132,37 @@ fn a_run_differs_from_itself_in_nothing_and_limits_give_code_3() {
     }
 }
 
+/// A limit of joules that no sensor measured is not kept: it cannot be judged.
+#[test]
+fn a_limit_of_what_was_not_measured_is_an_error() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        stage.app(Mode::Record, "a", "linked 20").run().success();
+        stage.app(Mode::Record, "b", "linked 20").run().success();
+        let judged = |more: &[&str]| stage.clscope(["diff", "a.clscope", "b.clscope"]).args(more);
+        let told = judged(&["--fail-on", "count:+5%,energy:+5%"]).run();
+        assert_eq!(told.status.code(), Some(1), "{}{}", told.stdout, told.stderr);
+        let why = "energy of no kernel is known on either side";
+        assert!(told.stderr.contains("cannot be compared"), "{}", told.stderr);
+        assert!(told.stderr.contains(why) && told.stdout.contains(why), "{}", told.stdout);
+        let junit = judged(&["--fail-on", "energy:+5%", "--format", "junit"]).run();
+        assert!(junit.stdout.contains("<error message=\"energy"), "{}", junit.stdout);
+        // Without the limit nothing is wrong, and nothing is 0 that is not known.
+        let shown = judged(&[]).run().success().stdout;
+        assert!(!shown.contains(" nJ") && !shown.contains("-0.0"), "{shown}");
+        let document = judged(&["--format", "json"]).run().success().stdout;
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["unjudged"], Value::Array(Vec::new()));
+        let rows = document["rows"].as_array().unwrap();
+        assert!(rows.iter().all(|r| r["metric"] != "energy"), "{document}");
+        // Joules on one side only.
+        crate::energy::emulated(&stage);
+        let one = stage.clscope(["diff", "t.clscope", "a.clscope", "--fail-on", "energy:+5%"]);
+        let one = one.run();
+        assert_eq!(one.status.code(), Some(1), "{}{}", one.stdout, one.stderr);
+    }
+}
+
 /// Another timing method is another measurement.
 #[test]
 fn what_cannot_be_compared_is_named_and_not_judged() {

@@ -48,6 +48,8 @@ pub struct Args {
     #[command(flatten)]
     names: crate::args::NameArgs,
     #[command(flatten)]
+    parameters: crate::parameters::ParameterArgs,
+    #[command(flatten)]
     energy: crate::args::EnergyArgs,
 }
 
@@ -126,7 +128,11 @@ fn body(args: &Args) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     match args.show {
         Show::Html => {
-            let options = page::Options { title: None, most: Some(64 << 20) };
+            let explained = match view.has_mixes() {
+                true => crate::explain::all(&view, &args.parameters)?,
+                false => Vec::new(),
+            };
+            let options = page::Options { title: None, most: Some(64 << 20), explained };
             page::write(&view, &report, &options, &mut body)?;
         }
         Show::Perfetto => {

@@ -16,6 +16,8 @@ pub const SCHEMA: u32 = 1;
 /// Kernels below this share of the time of all are listed and not judged: there are many, and none
 /// of them matters.
 const MINOR: f64 = 0.005;
+/// Kernels that are named where a limit could not be judged.
+const SHOWN: usize = 5;
 
 /// What is compared of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,9 +56,10 @@ pub struct Row {
     pub of: String,
     /// What is compared.
     pub metric: Metric,
-    /// Mean over the runs of the base.
+    /// Mean over the runs of the base: of counts and bytes the arithmetic one, of times and joules
+    /// the geometric one, of which `change` is the ratio.
     pub base: Option<f64>,
-    /// Mean over the new runs.
+    /// The same over the new runs.
     pub new: Option<f64>,
     /// The change with its interval.
     pub change: Option<Change>,
@@ -100,6 +103,8 @@ pub struct Diff {
     pub notes: Vec<String>,
     /// Limits that the user set.
     pub limits: Vec<Limit>,
+    /// Limits that could not be judged, and why: what they are of is not known on a side.
+    pub unjudged: Vec<String>,
     /// Readable names of kernels, by their names in this document, which are those of the trace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub display_names: BTreeMap<String, String>,
@@ -146,6 +151,7 @@ impl Diff {
             differences,
             notes,
             limits: limits.to_vec(),
+            unjudged: Vec::new(),
             rows: Vec::new(),
         };
         out.kernels(base, new);
@@ -164,19 +170,68 @@ impl Diff {
                 (_, None) => false,
             });
         }
+        out.unjudged = limits.iter().filter_map(|limit| out.unjudged_of(limit.metric)).collect();
         out
     }
 
+    /// Why a limit of a metric says nothing of the kernels that both sides launched.
+    fn unjudged_of(&self, metric: Metric) -> Option<String> {
+        let word = match metric {
+            Metric::Time => "time",
+            Metric::Energy => "energy",
+            // They are known of all.
+            Metric::Count | Metric::Bytes => return None,
+        };
+        let launched = |r: &&Row| {
+            let both = [r.base, r.new].iter().all(|n| n.is_some_and(|n| n > 0.0));
+            r.section == "kernel" && r.metric == Metric::Count && both
+        };
+        let of = |launches: &Row| {
+            let same = |r: &&Row| {
+                r.section == "kernel"
+                    && r.metric == metric
+                    && (&r.name, &r.of) == (&launches.name, &launches.of)
+            };
+            self.rows.iter().find(same)
+        };
+        let all: Vec<(&Row, Option<&Row>)> =
+            self.rows.iter().filter(launched).map(|r| (r, of(r))).collect();
+        let lacks =
+            |side: fn(&Row) -> Option<f64>| all.iter().all(|(_, row)| row.and_then(side).is_none());
+        match (lacks(|r| r.base), lacks(|r| r.new)) {
+            _ if all.is_empty() => Some(format!("{word}: no kernel was launched on both sides")),
+            (true, true) => Some(format!("{word} of no kernel is known on either side")),
+            (true, false) => Some(format!("{word} of no kernel is known in the base")),
+            (false, true) => Some(format!("{word} of no kernel is known on the new side")),
+            (false, false) => {
+                let partly =
+                    |row: &Option<&Row>| row.is_some_and(|r| r.base.is_some() != r.new.is_some());
+                let names: Vec<&str> = all
+                    .iter()
+                    .filter(|(_, row)| partly(row))
+                    .map(|(r, _)| r.name.as_str())
+                    .take(SHOWN)
+                    .collect();
+                (!names.is_empty())
+                    .then(|| format!("{word} is known on one side only of {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// A row of a figure with noise. `exists`: what it is of is there on both sides, so that a figure
+    /// that is missing is not known.
     fn row(
         &mut self,
         (section, key, metric): (&'static str, &Key, Metric),
         (base, new): (&[Option<Sample>], &[Option<Sample>]),
+        exists: bool,
         judged: Result<usize, String>,
     ) {
         let known = |side: &[Option<Sample>]| side.iter().copied().collect::<Option<Vec<_>>>();
         let mean = |side: &Option<Vec<Sample>>| {
             let side = side.as_ref().filter(|s| !s.is_empty())?;
-            Some(side.iter().map(|s| s.value).sum::<f64>() / side.len() as f64)
+            // Of the same kind as the change.
+            Some((side.iter().map(|s| s.value.ln()).sum::<f64>() / side.len() as f64).exp())
         };
         let (base, new) = (known(base), known(new));
         let found = base
@@ -185,6 +240,12 @@ impl Diff {
             .and_then(|(a, b)| change(a, b, judged.as_ref().copied().unwrap_or(1)));
         let (verdict, why) = match (&found, &base, &new) {
             (None, None, None) => return,
+            (None, Some(_), None) if exists => {
+                (Verdict::NotJudged, Some("it is not known of the new side".to_owned()))
+            }
+            (None, None, Some(_)) if exists => {
+                (Verdict::NotJudged, Some("it is not known of the base".to_owned()))
+            }
             (None, Some(_), None) => (Verdict::Gone, None),
             (None, None, Some(_)) => (Verdict::Added, None),
             (None, ..) => (Verdict::NotJudged, Some("a figure is 0".to_owned())),
@@ -265,10 +326,11 @@ impl Diff {
             let sides = |of: &dyn Fn(&Run) -> Option<Sample>| -> (Vec<_>, Vec<_>) {
                 (base.iter().map(of).collect(), new.iter().map(of).collect())
             };
+            let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
             let (a, b) = sides(&time);
-            self.row(("kernel", key, Metric::Time), (&a, &b), verdict.clone());
+            self.row(("kernel", key, Metric::Time), (&a, &b), exists, verdict.clone());
             let (a, b) = sides(&|run| run.energy(key));
-            self.row(("kernel", key, Metric::Energy), (&a, &b), verdict);
+            self.row(("kernel", key, Metric::Energy), (&a, &b), exists, verdict);
             let launches = |side: &[Run]| {
                 let n = side.iter().filter_map(|r| Some(r.report.kernels[find(r)?].count as f64));
                 n.sum::<f64>() / side.len() as f64
@@ -303,7 +365,8 @@ impl Diff {
             } else {
                 Err("the bytes moved differ".to_owned())
             };
-            self.row(("transfer", key, Metric::Time), (&a, &b), verdict);
+            let exists = [base, new].iter().all(|side| side.iter().any(|r| find(r).is_some()));
+            self.row(("transfer", key, Metric::Time), (&a, &b), exists, verdict);
             self.count("transfer", key, Metric::Bytes, before, after);
         }
     }
@@ -327,7 +390,7 @@ impl Diff {
             };
             let (a, b): (Vec<_>, Vec<_>) =
                 (base.iter().map(mean).collect(), new.iter().map(mean).collect());
-            self.row(("function", key, Metric::Time), (&a, &b), judged.clone());
+            self.row(("function", key, Metric::Time), (&a, &b), false, judged.clone());
         }
     }
 
@@ -336,7 +399,9 @@ impl Diff {
         let why = || "totals need several runs on each side".to_owned();
         let joules = |r: &Report| {
             let devices = &r.energy.as_ref()?.devices;
-            (!devices.is_empty()).then(|| devices.iter().map(|d| d.measured_joules).sum())
+            // One whose joules are not known leaves the sum unknown.
+            let sum = devices.iter().map(|d| d.measured_joules).sum::<Option<f64>>();
+            sum.filter(|_| !devices.is_empty())
         };
         let time = |r: &Report| r.duration_ns.map(|ns| ns as f64);
         let kernels = |r: &Report| {
@@ -356,7 +421,7 @@ impl Diff {
             };
             let judged = if several { Ok(figures.len()) } else { Err(why()) };
             let key = (name.to_owned(), String::new());
-            self.row(("total", &key, metric), (&side(base), &side(new)), judged);
+            self.row(("total", &key, metric), (&side(base), &side(new)), true, judged);
         }
         // They are read first.
         let totals = self.rows.split_off(from);

@@ -17,6 +17,8 @@ pub const RUN_TO_RUN: f64 = 0.0075;
 pub const FLOOR: f64 = 0.02;
 /// Chance of any false alarm among the changes that are judged together.
 const ALPHA: f64 = 0.05;
+/// Widest interval, from half to double: runs so few, or so unlike each other, tell no ends.
+const WIDEST: f64 = std::f64::consts::LN_2;
 
 /// A figure of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,10 +35,10 @@ pub struct Sample {
 pub struct Change {
     /// The change.
     pub value: f64,
-    /// Lower end.
+    /// Lower end; not known where the runs are too few or too unlike to tell half from double.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub low: f64,
-    /// Upper end.
+    /// Upper end; likewise.
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
 }
@@ -92,7 +94,12 @@ pub fn change(base: &[Sample], new: &[Sample], judged: usize) -> Option<Change> 
     // Welch and Satterthwaite.
     let freedom = variance.powi(2) / (va.powi(2) / da + vb.powi(2) / db);
     let half = student(1.0 - ALPHA / 2.0 / judged.max(1) as f64, freedom) * variance.sqrt();
+    let half = if half > WIDEST { f64::INFINITY } else { half };
     let ratio = |log: f64| log.exp_m1();
+    if half.is_infinite() {
+        let value = ratio(b - a);
+        return Some(Change { value, low: f64::NEG_INFINITY, high: f64::INFINITY });
+    }
     Some(Change { value: ratio(b - a), low: ratio(b - a - half), high: ratio(b - a + half) })
 }
 
@@ -176,5 +183,18 @@ mod tests {
         let wide = [Sample { value: 1.0, error: 0.2 }];
         assert_eq!(change(&wide, &wide, 1).unwrap().verdict(), Verdict::Unclear);
         assert_eq!(change(&one, &one, 1).unwrap().verdict(), Verdict::Same);
+    }
+
+    #[test]
+    fn two_unlike_runs_a_side_give_no_interval_of_thousands_of_percent() {
+        let runs = |values: [f64; 2]| values.map(|value| Sample { value, error: 0.001 });
+        let unlike = change(&runs([1.0, 1.2]), &runs([1.1, 1.3]), 10).unwrap();
+        assert!((unlike.value - (1.43f64 / 1.2).sqrt() + 1.0).abs() < 1e-12, "geometric means");
+        assert!(unlike.low.is_infinite() && unlike.high.is_infinite(), "{unlike:?}");
+        assert_eq!(unlike.verdict(), Verdict::Unclear);
+        let text = serde_json::to_value(unlike).unwrap();
+        assert!(text["low"].is_null() && text["high"].is_null(), "{text}");
+        let alike = change(&runs([1.0, 1.001]), &runs([1.0, 1.001]), 1).unwrap();
+        assert!(alike.low > -0.05 && alike.high < 0.05, "{alike:?}");
     }
 }

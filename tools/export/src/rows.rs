@@ -191,7 +191,7 @@ fn energy(report: &Report, shown: &Selection<'_>) -> (Vec<&'static str>, Vec<Vec
             .floors
             .iter()
             .map(|f| (format!("floor: {}", f.name), f.joules))
-            .chain([("unattributed".to_owned(), device.unattributed_joules)])
+            .chain(device.unattributed_joules.map(|j| ("unattributed".to_owned(), j)))
         {
             let mut row = vec![
                 "energy".to_owned(),

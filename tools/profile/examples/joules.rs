@@ -13,7 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("no joules: {why}");
     }
     for device in &energy.devices {
-        println!("{}: {:.3} J measured", device.device, device.measured_joules);
+        match device.measured_joules {
+            Some(joules) => println!("{}: {joules:.3} J measured", device.device),
+            None => println!("{}: joules not known", device.device),
+        }
         for class in &device.classes {
             match class.joules {
                 Some(j) => {

@@ -163,6 +163,17 @@ impl<'p> View<'p> {
         self.grouping(self.energy_by())
     }
 
+    /// What has a row of its own among kernels.
+    pub fn row_grouping(&self) -> Grouping<'_> {
+        self.grouping(self.options.by)
+    }
+
+    /// Whether instructions of any kernel were counted, or refused to be.
+    #[must_use]
+    pub fn has_mixes(&self) -> bool {
+        self.trace.processes.iter().any(|p| !p.definitions.mixes.is_empty())
+    }
+
     fn grouping(&self, by: By) -> Grouping<'_> {
         Grouping { by, sites: self.sites() }
     }
@@ -248,7 +259,7 @@ impl<'p> View<'p> {
     /// The report without energy and counters.
     #[must_use]
     pub fn times(&self) -> Report {
-        let by = self.grouping(self.options.by);
+        let by = self.row_grouping();
         let mut report =
             Report::new(self.files.names(), &self.trace, self.alignment(), self.stats(), by);
         report.display_names = self.display_names();

@@ -3,6 +3,7 @@
 //! fit: the analysis has tests of its own.
 
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function};
+use clscope_profile::energy::attribute;
 use clscope_profile::energy::result::Energy;
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::{Options, Profile};
@@ -127,6 +128,22 @@ fn joules(energy: &Energy) -> Vec<(String, f64)> {
     found
 }
 
+/// Joules of a time without readings are not known, and not 0.
+#[test]
+fn without_readings_joules_are_null() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, _) = trace(place.path(), "a.clscope", run(20, 10));
+    let profile = Profile::open(&[path]).unwrap();
+    let energy =
+        attribute::Options { energy_window: Some((1e3, 2e3)), ..attribute::Options::default() };
+    let report = profile.view(Options { energy, ..Options::default() }).report().unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    let device = &json["energy"]["devices"][0];
+    assert!(device["failed"].is_string() && device["mean_watts"].is_null(), "{device:#}");
+    assert!(device["measured_joules"].is_null(), "{device:#}");
+    assert!(device["unattributed_joules"].is_null(), "{device:#}");
+}
+
 #[test]
 fn the_example_prints_joules_per_kernel() {
     let place = tempfile::tempdir().unwrap();
@@ -160,15 +177,16 @@ proptest! {
         // What classes have, as groups of one or more, the floors' time and what is left: all.
         let grouped: f64 = device.groups.iter().map(|g| g.joules.value).sum();
         let floors: f64 = device.floors.iter().map(|f| f.joules).sum();
-        let parts = grouped + floors + device.unattributed_joules;
+        let measured = device.measured_joules.unwrap();
+        let parts = grouped + floors + device.unattributed_joules.unwrap();
         for class in &device.classes {
             let Some(own) = class.joules else { continue };
             let group = class.group.map(|g| &device.groups[g]).filter(|g| g.names.len() == 1);
             prop_assert_eq!(group.map(|g| g.joules.value), Some(own.value), "{}", class.name);
         }
         prop_assert!(
-            (parts / device.measured_joules - 1.0).abs() < 1e-6,
-            "{parts} of {}: {device:#?}", device.measured_joules
+            (parts / measured - 1.0).abs() < 1e-6,
+            "{parts} of {measured}: {device:#?}"
         );
     }
 

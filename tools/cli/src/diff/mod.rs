@@ -98,7 +98,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// If a trace cannot be read, or a limit was set and the runs cannot be compared.
+/// If a trace cannot be read, or a limit was set that the runs cannot be judged by.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let side = |first: &PathBuf, more: &[PathBuf]| -> Result<Vec<Profile>> {
         let open = |path: &PathBuf| Ok(Profile::open(std::slice::from_ref(path))?);
@@ -144,6 +144,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!(
             "cannot judge --fail-on: {} differ; record both sides alike, or give --anyway",
             what.join(", ")
+        );
+    }
+    if !diff.unjudged.is_empty() {
+        bail!(
+            "the runs cannot be compared by --fail-on: {}; record both sides alike, with sensors for joules and device timing for times (`clscope doctor` lists sensors)",
+            diff.unjudged.join("; ")
         );
     }
     let broken = diff.broken().count();

@@ -54,6 +54,12 @@ fn metric(row: &Row) -> &'static str {
     }
 }
 
+/// Percent with a sign; what is rounded to nothing has none.
+fn percent(share: f64) -> String {
+    let shown = format!("{:+.1}", 100.0 * share);
+    if matches!(&*shown, "-0.0" | "+0.0") { "0.0".to_owned() } else { shown }
+}
+
 fn change(row: &Row) -> String {
     change_of(row.change)
 }
@@ -62,9 +68,12 @@ fn change(row: &Row) -> String {
 pub fn change_of(change: Option<Change>) -> String {
     let Some(c) = change else { return "-".to_owned() };
     if c.low == c.high {
-        return format!("{:+.1} %", 100.0 * c.value);
+        return format!("{} %", percent(c.value));
     }
-    format!("{:+.1} % ({:+.1} to {:+.1})", 100.0 * c.value, 100.0 * c.low, 100.0 * c.high)
+    if c.low.is_infinite() || c.high.is_infinite() {
+        return format!("{} % (too few runs, or too unlike)", percent(c.value));
+    }
+    format!("{} % ({} to {})", percent(c.value), percent(c.low), percent(c.high))
 }
 
 fn verdict(row: &Row) -> String {
@@ -116,6 +125,7 @@ fn head(diff: &Diff) -> Vec<String> {
         let so = if diff.comparable { "compared anyway" } else { "not comparable" };
         out.push(format!("{so}: {} differ: {} | {}", d.what, d.base, d.new));
     }
+    out.extend(diff.unjudged.iter().map(|why| format!("limit cannot be judged: {why}")));
     out.extend(diff.notes.iter().map(|n| format!("note: {n}")));
     out
 }
@@ -179,7 +189,7 @@ pub fn markdown_cell(text: &str) -> String {
 /// For a pull request.
 pub fn markdown(diff: &Diff, most: usize) -> String {
     let broken = diff.broken().count();
-    let mut out = match (diff.comparable, broken) {
+    let mut out = match (diff.comparable && diff.unjudged.is_empty(), broken) {
         (false, _) => "**The runs cannot be compared.**\n\n".to_owned(),
         (true, 0) => String::new(),
         (true, n) => format!("**{n} over the limit.**\n\n"),
@@ -271,14 +281,23 @@ tr.broken{background:#d332}tr.broken td:last-child{font-weight:600}p{margin:.2em
     out
 }
 
-/// A test for each row that is judged; one that breaks a limit fails.
+/// A test for each row that is judged; one that breaks a limit fails, and a limit that could not be
+/// judged is an error.
 pub fn junit(diff: &Diff) -> String {
     let broken = diff.broken().count();
     let skipped = diff.rows.iter().filter(|r| r.verdict == Verdict::NotJudged).count();
+    let errors = diff.unjudged.len();
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff\" tests=\"{}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
-        diff.rows.len()
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites><testsuite name=\"clscope diff\" tests=\"{}\" errors=\"{errors}\" failures=\"{broken}\" skipped=\"{skipped}\">\n",
+        diff.rows.len() + errors
     );
+    for why in &diff.unjudged {
+        let _ = writeln!(
+            out,
+            "<testcase classname=\"limit\" name=\"--fail-on\"><error message=\"{}\"/></testcase>",
+            escaped(why)
+        );
+    }
     for r in &diff.rows {
         let told = format!(
             "{} to {}: {}, {}",
@@ -310,6 +329,7 @@ pub fn junit(diff: &Diff) -> String {
 mod tests {
     use super::*;
     use clscope_compare::diff::{Difference, SCHEMA};
+    use clscope_compare::verdict::Change;
 
     /// What an application may call a kernel, a device, an option and a directory.
     const HOSTILE: &str = "k\u{202e}lenrek\u{2066}\u{1b}[2J\n\u{200b}\u{fffe}<b>'\"&|`x`";
@@ -341,12 +361,21 @@ mod tests {
             notes: vec![HOSTILE.into()],
             display_names: Default::default(),
             limits: Vec::new(),
+            unjudged: vec![HOSTILE.into()],
             rows: vec![
                 row(Verdict::More, true),
                 row(Verdict::NotJudged, false),
                 row(Verdict::Same, false),
             ],
         }
+    }
+
+    #[test]
+    fn what_is_rounded_to_nothing_has_no_sign() {
+        assert_eq!([-0.0004, 0.0, 0.0004, -0.0006].map(percent), ["0.0", "0.0", "0.0", "-0.1"]);
+        let mut row = differences().rows.remove(0);
+        row.change = Some(Change { value: -0.2, low: f64::NEG_INFINITY, high: f64::INFINITY });
+        assert_eq!(change(&row), "-20.0 % (too few runs, or too unlike)");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::args::{By, EnergyArgs, NameArgs};
 use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use clscope_models::explain::{self, Explanation, Options};
+use clscope_models::explain::{self, Explained, Explanation, Options};
 use clscope_models::facts::{self, OnDevice};
 use clscope_profile::profile::{self, Profile, View};
 use clscope_trace::pattern;
@@ -101,6 +101,21 @@ impl FactArgs {
         }
         Ok(devices)
     }
+}
+
+/// What the models say of all kernels of a view, by the parameters that are kept or named.
+///
+/// # Errors
+/// If a file of readings or parameters that the user named cannot be used.
+pub fn all(view: &View<'_>, parameters: &ParameterArgs) -> Result<Vec<Explained>> {
+    let options = Options { least_share: 0.0, wanted: &|_| true };
+    facts::of(view)?
+        .iter()
+        .map(|on| {
+            let parameters = parameters.of(&on.name, &on.platform, &on.driver)?;
+            Ok(explain::device(on, parameters.as_ref(), options))
+        })
+        .collect()
 }
 
 /// Whether a name is meant.

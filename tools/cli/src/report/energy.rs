@@ -79,9 +79,9 @@ pub(super) fn render(energy: &Energy, shown: &Shown, out: &mut Page) {
 }
 
 fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
-    if d.seconds > 0.0 {
+    if let Some(joules) = d.measured_joules {
         let mean = dash(d.mean_watts.map(|w| si(w, "W")));
-        let (joules, seconds) = (si(d.measured_joules, "J"), time(d.seconds * 1e9));
+        let (joules, seconds) = (si(joules, "J"), time(d.seconds * 1e9));
         let _ = writeln!(out, "\nEnergy of {}: {joules} in {seconds}, {mean} mean", d.device);
     } else {
         let _ = writeln!(out, "\nEnergy of {}: not known", d.device);
@@ -118,8 +118,8 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
     let mut table = Table::new(&titles);
     let limit = shown.limit(rows.len());
     for c in &rows[..limit] {
-        let share =
-            c.joules.filter(|_| d.measured_joules > 0.0).map(|j| j.value / d.measured_joules);
+        let measured = d.measured_joules.filter(|all| *all > 0.0);
+        let share = c.joules.zip(measured).map(|(j, all)| j.value / all);
         let mut cells = vec![
             percent(share),
             dash(c.joules.map(|j| si(j.value, "J"))),
@@ -174,12 +174,10 @@ fn one(d: &DeviceEnergy, shown: &Shown, out: &mut Page) {
             si(g.joules, "J")
         );
     }
-    let part = if d.measured_joules > 0.0 {
-        percent(Some(d.unattributed_joules / d.measured_joules))
-    } else {
-        "-".to_owned()
-    };
-    let _ = writeln!(out, "  unattributed: {} ({part})", si(d.unattributed_joules, "J"));
+    let part = d.unattributed_joules.zip(d.measured_joules.filter(|all| *all > 0.0));
+    let part = percent(part.map(|(rest, all)| rest / all));
+    let rest = dash(d.unattributed_joules.map(|j| si(j, "J")));
+    let _ = writeln!(out, "  unattributed: {rest} ({part})");
     if let Some(i) = &d.iteration {
         let _ = writeln!(
             out,

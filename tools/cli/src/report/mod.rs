@@ -10,6 +10,7 @@ pub mod table;
 mod text;
 
 use crate::args::{By, EnergyArgs, NameArgs};
+use crate::parameters::ParameterArgs;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use clscope_export::{page, rows};
@@ -81,6 +82,8 @@ pub struct Args {
     pub by: Rows,
     #[command(flatten)]
     pub names: NameArgs,
+    #[command(flatten)]
+    pub parameters: ParameterArgs,
     #[command(flatten)]
     pub energy: EnergyArgs,
 }
@@ -279,6 +282,11 @@ fn sort(report: &mut Report, by: Sort) {
 /// If there is no such trace, or the output cannot be written. Damage inside a trace is reported on
 /// stderr.
 pub fn run(args: &Args) -> Result<()> {
+    if args.parameters.parameters.is_some() && args.format != Format::Html {
+        bail!(
+            "--parameters is for the bounds of kernels on a page (--format html); `clscope explain` prints them"
+        );
+    }
     let profile = Profile::open(&args.traces)?;
     let view = profile.view(Options {
         by: args.by.of_kernels().into(),
@@ -319,7 +327,13 @@ pub fn run(args: &Args) -> Result<()> {
     let write = |out: &mut dyn Write| match args.format {
         Format::Html => {
             let most = (args.max_size > 0).then_some(args.max_size);
-            let options = page::Options { title: args.title.clone(), most };
+            let asked = args.parameters.parameters.is_some();
+            // Of kernels whose instructions were not counted, models know next to nothing.
+            let explained = match view.has_mixes() || asked {
+                true => crate::explain::all(&view, &args.parameters)?,
+                false => Vec::new(),
+            };
+            let options = page::Options { title: args.title.clone(), most, explained };
             narrow(&mut report, &shown);
             Ok(page::write(&view, &report, &options, out)?)
         }

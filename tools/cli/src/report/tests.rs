@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::*;
+use crate::parameters::ParameterArgs;
 use clscope_analysis::Trace;
 use clscope_analysis::stats::Stats;
 use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, ProcessBytes, function};
@@ -76,6 +77,7 @@ fn shown(format: Format) -> Shown {
         counters: vec![],
         by: Rows::Kernel,
         names: NameArgs::default(),
+        parameters: ParameterArgs { parameters: None, force: false },
         correct_bias: false,
         counter_device: None,
         energy: Default::default(),

@@ -92,14 +92,18 @@ pub fn distribution(page: &mut Html, of: &Details) {
 
 /// Length of launches over the run.
 pub fn over_time(page: &mut Html, of: &Details, length: u64) {
-    let most = of.over_time.iter().map(|p| p.1).max().unwrap_or(0);
+    let most = of.over_time.iter().map(|few| few.high.1).max().unwrap_or(0);
     if most == 0 {
         return;
     }
     page.raw("<figure><figcaption>Length over the run</figcaption><svg viewBox=\"0 0 400 110\" role=\"img\" aria-label=\"Length over time\">");
-    for (at, ns) in &of.over_time {
-        let x = *at as f64 / length.max(1) as f64 * 396.0 + 2.0;
-        let y = 92.0 - *ns as f64 / most as f64 * 80.0;
+    let points = of.over_time.iter().flat_map(|few| {
+        let low = (few.low != few.high).then_some(few.low);
+        low.into_iter().chain([few.high])
+    });
+    for (at, ns) in points {
+        let x = at as f64 / length.max(1) as f64 * 396.0 + 2.0;
+        let y = 92.0 - ns as f64 / most as f64 * 80.0;
         page.raw("<circle class=\"dot\" r=\"1.6\" cx=\"").put(format_args!("{x:.1}"));
         page.raw("\" cy=\"").put(format_args!("{y:.1}")).raw("\"/>");
     }

@@ -23,15 +23,41 @@ pub struct Sum {
     pub total: u128,
 }
 
+/// When a launch began, ns since the origin, and its length, ns.
+type Point = (i64, u64);
+
+/// Some launches in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Few {
+    /// The shortest.
+    pub low: Point,
+    /// The longest.
+    pub high: Point,
+    /// How many.
+    count: u64,
+}
+
+impl Few {
+    fn and(self, other: Self) -> Self {
+        Self {
+            low: std::cmp::min_by_key(self.low, other.low, |p| p.1),
+            high: std::cmp::max_by_key(other.high, self.high, |p| p.1),
+            count: self.count + other.count,
+        }
+    }
+}
+
 /// Of one kernel on one device.
 #[derive(Debug, Default)]
 pub struct Details {
     /// Launches by quarter octave of their length: the lower end of bin n is 2^(n/4) ns.
     pub lengths: BTreeMap<u32, u64>,
-    /// Time since the origin and length, ns; every so many launches, so that there are few.
-    pub over_time: Vec<(i64, u64)>,
+    /// The shortest and the longest of every so many launches: there are few, and none that stands
+    /// out is missing.
+    pub over_time: Vec<Few>,
     step: u64,
-    seen: u64,
+    /// The kernel's name, without what else tells rows apart.
+    pub kernel: String,
     /// By global and local size.
     pub sizes: BTreeMap<String, Sum>,
     /// By place in the application.
@@ -45,16 +71,15 @@ impl Details {
         let bin = if length == 0 { 0 } else { (4.0 * (length as f64).log2()).floor() as u32 };
         *self.lengths.entry(bin).or_default() += 1;
         self.step = self.step.max(1);
-        if self.seen.is_multiple_of(self.step) {
-            self.over_time.push((at, length));
+        let one = Few { low: (at, length), high: (at, length), count: 1 };
+        match self.over_time.last_mut().filter(|few| few.count < self.step) {
+            Some(few) => *few = few.and(one),
+            None => self.over_time.push(one),
         }
-        self.seen += 1;
         if self.over_time.len() == 2 * POINTS {
-            let mut keep = false;
-            self.over_time.retain(|_| {
-                keep = !keep;
-                keep
-            });
+            let pairs = self.over_time.chunks(2);
+            let joined = pairs.filter_map(|pair| pair.iter().copied().reduce(Few::and));
+            self.over_time = joined.collect();
             self.step *= 2;
         }
     }
@@ -74,7 +99,9 @@ pub type Key = (String, String);
 pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Details> {
     let trace = view.trace();
     let mut out: BTreeMap<Key, Details> = BTreeMap::new();
-    let mut known: BTreeMap<(u32, u32, u32), Option<Key>> = BTreeMap::new();
+    let by = view.row_grouping();
+    let variant = by.variant();
+    let mut known: BTreeMap<(u32, u32, u32, u32), Option<Key>> = BTreeMap::new();
     for event in trace.events(Some(view.alignment())) {
         let Event::Command(command) = event else { continue };
         let record = &command.enqueued.record;
@@ -83,16 +110,18 @@ pub fn details_of(view: &View<'_>, origin: i64, wanted: &BTreeSet<Key>) -> BTree
             continue;
         };
         let definitions = &trace.process(command.process).definitions;
-        let of = (command.process.0, record.object, record.queue);
+        let variant = variant.map_or(0, |of| of(record));
+        let of = (command.process.0, record.object, record.queue, variant);
         let key = known.entry(of).or_insert_with(|| {
             let device = definitions.clock_device(record.queue).unwrap_or(0);
-            let name = definitions.kernel_name(record.object).into_owned();
+            let name = by.name(trace, command.process, record.object, variant);
             let key = (name, definitions.device_name(device).into_owned());
             wanted.contains(&key).then_some(key)
         });
         let Some(key) = key else { continue };
         if !out.contains_key(key) {
-            out.insert(key.clone(), Details::default());
+            let kernel = definitions.kernel_name(record.object).into_owned();
+            out.insert(key.clone(), Details { kernel, ..Details::default() });
         }
         let Some(details) = out.get_mut(key) else { continue };
         let length = times.duration();
@@ -127,11 +156,16 @@ mod tests {
     fn many_launches_keep_few_points_and_every_length() {
         let mut details = Details::default();
         for i in 0..100_000u64 {
-            details.add(i as i64, 1_000 + i % 7);
+            // One launch that was slow, and one that was fast.
+            let length = [1_000 + i % 7, 90_000, 10];
+            details.add(i as i64, length[usize::from(i == 70_001) + 2 * usize::from(i == 33)]);
             count(&mut details.sizes, format!("{}", i % 100), 1);
         }
         assert!(details.over_time.len() < 2 * POINTS && details.over_time.len() >= POINTS);
-        assert!(details.over_time.windows(2).all(|w| w[0].0 < w[1].0));
+        assert!(details.over_time.windows(2).all(|w| w[0].high.0 < w[1].low.0));
+        assert!(details.over_time.iter().any(|few| few.high == (70_001, 90_000)));
+        assert!(details.over_time.iter().any(|few| few.low == (33, 10)));
+        assert_eq!(details.over_time.iter().map(|few| few.count).sum::<u64>(), 100_000);
         assert_eq!(details.lengths.values().sum::<u64>(), 100_000);
         assert_eq!(details.sizes.values().map(|s| s.count).sum::<u64>(), 100_000);
         assert_eq!(details.sizes.len(), KINDS + 1);

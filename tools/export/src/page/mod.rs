@@ -9,24 +9,25 @@
 
 mod charts;
 mod details;
+mod executed;
 pub(crate) mod html;
 mod spans;
 mod tables;
 
+use crate::power::Power;
 use crate::{ExportError, stacks};
-use clscope_profile::error::ReadingsError;
+use clscope_models::explain::Explained;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
 use html::{Html, bytes, joules, time};
 use serde::Serialize;
 use spans::Timeline;
-use std::collections::BTreeMap;
 use std::io::Write;
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 /// SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "59SLoKr3QAfy8GLf7huGW5gaf1tEO9SVPoqhQUZr2JU=";
+const SCRIPT_HASH: &str = "3KU6fGq9kl/0tL8mGabjAxKlfOcedWlZ2gqN0XvwiVI=";
 const STYLE_HASH: &str = "23duO/LB1T/3m9AVq73INJf3a7LyEZTP4QdqhnxHGt8=";
 
 /// Rows of a table.
@@ -38,6 +39,8 @@ const OPEN: usize = 40;
 const SPAN_BYTES: u64 = 12;
 /// Stretches of the overview.
 const BINS: usize = 240;
+/// Sensors that have a curve.
+const CURVES: usize = 12;
 /// Points of a sensor's curve.
 const POINTS: usize = 1_500;
 
@@ -48,6 +51,8 @@ pub struct Options {
     pub title: Option<String>,
     /// Largest size of the page, bytes; `None` for any.
     pub most: Option<u64>,
+    /// What the models say of each device's kernels, under the names that the view shows.
+    pub explained: Vec<Explained>,
 }
 
 /// What the script draws from.
@@ -58,8 +63,8 @@ struct Facts<'f> {
     classes: &'f [String],
     #[serde(rename = "ofDevice")]
     of_device: &'f [bool],
-    /// Watts of each kernel, where they are known.
-    watts: BTreeMap<String, f64>,
+    /// Watts of each class, where they are known.
+    watts: &'f [Option<f64>],
     power: Vec<Curve>,
     /// Busy part of all devices by stretch.
     busy: Vec<f64>,
@@ -91,9 +96,9 @@ pub fn write(
     let (origin, length) = (bounds.begin.0, bounds.duration());
     // Half of the room for spans, the rest for tables and the JSON.
     let room = options.most.map_or(usize::MAX, |most| (most / 2 / SPAN_BYTES) as usize);
-    let timeline = Timeline::of(view, origin, room);
-    let busy = timeline.busy(length, BINS);
-    let power = curves(view, origin, length)?;
+    let power = Power::new(view.readings()?, view.energy()?);
+    let timeline = Timeline::of(view, &power, (origin, length), BINS, room);
+    let (power, left_out) = curves(power, origin, length);
     let wanted = report.kernels.iter().take(OPEN);
     let key = |k: &clscope_profile::report::data::Commands| {
         (k.name.clone(), k.device.clone().unwrap_or_default())
@@ -114,8 +119,9 @@ pub fn write(
     changes(&mut page, report);
     figures(&mut page, report);
     tables::findings(&mut page, report);
-    picture(&mut page, &timeline, (&busy, report.sampling.is_some()), &power, length);
-    tables::kernels(&mut page, report, &details, length);
+    picture(&mut page, &timeline, report.sampling.is_some(), (&power, left_out), length);
+    let known = executed::Known::of(view, &options.explained);
+    tables::kernels(&mut page, report, &details, &known, length);
     tables::energy(&mut page, report);
     tables::rest(&mut page, report);
     page.raw("<section id=\"flame\"><h2>Flame graph</h2>\n");
@@ -127,9 +133,9 @@ pub fn write(
         lanes: &timeline.lanes,
         classes: &timeline.classes,
         of_device: &timeline.of_device,
-        watts: watts(report),
+        watts: &timeline.watts,
         power,
-        busy: mean(busy.values(), BINS),
+        busy: mean(timeline.busy.values(), BINS),
         partial: report.sampling.is_some(),
         bound: report.devices.iter().filter_map(|d| d.clock_bound_ns.median).reduce(f64::max),
     };
@@ -247,13 +253,13 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     if measured.is_empty() {
         let why = report.energy.as_ref().and_then(|e| e.absent.clone());
         figure("Energy", "not measured", None, &why.unwrap_or_else(|| "no sensor".into()));
-    } else if let Some(unknown) = measured.iter().find(|d| d.seconds <= 0.0) {
-        // No time of it is covered by readings: its joules are not 0.
+    } else if let Some(unknown) = measured.iter().find(|d| d.measured_joules.is_none()) {
+        // No time of it is covered by readings.
         let why =
             unknown.failed.as_deref().unwrap_or("a device has no readings that cover its work");
         figure("Energy", "not known", None, why);
     } else {
-        let all: f64 = measured.iter().map(|d| d.measured_joules).sum();
+        let all: f64 = measured.iter().filter_map(|d| d.measured_joules).sum();
         let groups = measured.iter().flat_map(|d| &d.groups).filter(|g| !g.is_repetitions());
         let (low, high) =
             groups.fold((0.0, 0.0), |(low, high), g| (low + g.joules.low, high + g.joules.high));
@@ -280,12 +286,12 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
 fn picture(
     page: &mut Html,
     timeline: &Timeline,
-    busy: (&BTreeMap<String, Vec<f64>>, bool),
-    power: &[Curve],
+    partial: bool,
+    (power, left_out): (&[Curve], usize),
     length: u64,
 ) {
     page.raw("<section id=\"time\"><h2>Timeline</h2>\n<div class=\"unscripted\">");
-    charts::overview(page, busy, power, length);
+    charts::overview(page, (&timeline.busy, partial), power, length);
     page.raw("</div>\n<div id=\"timeline\"><canvas id=\"overview\"></canvas><canvas id=\"lanes\" tabindex=\"0\"></canvas><p class=\"soft\"><button id=\"in\">+</button> <button id=\"out\">−</button> <button id=\"all\">All</button> drag to move; wheel (after a click, or with Ctrl), pinch or W and S to zoom; A and D to move; drag over the upper strip to choose a part</p><p id=\"detail\" aria-live=\"polite\"></p></div>\n<p id=\"told\" class=\"soft\">");
     if timeline.resolution > 0 {
         page.put(format!(
@@ -295,7 +301,16 @@ fn picture(
             time(timeline.resolution as f64)
         ));
     }
-    page.raw("</p></section>\n");
+    page.raw("</p>");
+    if left_out > 0 {
+        page.raw("<p class=\"soft\">").put(left_out).raw(if left_out == 1 {
+            " sensor has"
+        } else {
+            " sensors have"
+        });
+        page.raw(" no curve here: <code>clscope export perfetto</code> has all.</p>");
+    }
+    page.raw("</section>\n");
 }
 
 fn mean<'b>(of: impl ExactSizeIterator<Item = &'b Vec<f64>>, bins: usize) -> Vec<f64> {
@@ -307,15 +322,8 @@ fn mean<'b>(of: impl ExactSizeIterator<Item = &'b Vec<f64>>, bins: usize) -> Vec
     out
 }
 
-fn watts(report: &Report) -> BTreeMap<String, f64> {
-    let classes = report.energy.iter().flat_map(|e| &e.devices).flat_map(|d| &d.classes);
-    let known = classes.filter(|c| c.kind == "kernel");
-    known.filter_map(|c| Some((html::cut(&c.name), c.watts?.value))).collect()
-}
-
-/// Curves of sensors within the run.
-fn curves(view: &View<'_>, origin: i64, length: u64) -> Result<Vec<Curve>, ReadingsError> {
-    let power = crate::power::Power::new(view.readings()?, view.energy()?);
+/// Curves of sensors within the run, and how many more there are.
+fn curves(power: Power, origin: i64, length: u64) -> (Vec<Curve>, usize) {
     let curve = |c: crate::power::Counter| {
         let inside: Vec<_> = c
             .points
@@ -334,8 +342,9 @@ fn curves(view: &View<'_>, origin: i64, length: u64) -> Result<Vec<Curve>, Readi
     let mut out: Vec<Curve> = power.counters.into_iter().filter_map(curve).collect();
     // Watts first: there may be many sensors.
     out.sort_by_key(|c| c.unit != "W");
-    out.truncate(12);
-    Ok(out)
+    let left_out = out.len().saturating_sub(CURVES);
+    out.truncate(CURVES);
+    (out, left_out)
 }
 
 /// Shown beside a transfer's bytes.

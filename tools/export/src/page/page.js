@@ -82,7 +82,9 @@
       for (let i = 0; i < total; i++) out[i] = a[i] | b[i] << 8 | c[i] << 16 | d[i] << 24;
       return out;
     };
-    const [gap, gapHigh, length, lengthHigh, kind, since, from, joined] = [0, 1, 2, 3, 4, 5, 6, 7].map(column);
+    const [gap, gapHigh, length, lengthHigh, kind, since, sinceHigh, from, joined, bits] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(column);
+    // Of spans that were joined, their mean watts.
+    const mean = new Float32Array(bits.buffer);
     const begin = new Float64Array(total);
     const end = new Float64Array(total);
     const lanes = [];
@@ -101,15 +103,23 @@
       lanes.push({ ...lane, first, last: next, longest });
     }
     const whole = Math.max(facts.length, 1);
-    const colours = facts.classes.map((_, index) => colour(index, facts.ofDevice[index]));
+    // The same name has the same colour, whichever device it ran on.
+    const firsts = new Map();
+    const colours = facts.classes.map((name, index) => {
+      const key = `${facts.ofDevice[index]} ${name}`;
+      if (!firsts.has(key)) firsts.set(key, index);
+      return colour(firsts.get(key), facts.ofDevice[index]);
+    });
     const rows = [];
     let group = '';
     for (const lane of lanes) {
       if (lane.group !== group) rows.push({ title: group = lane.group });
       rows.push({ lane });
     }
-    const watts = facts.classes.map((name, index) => (facts.ofDevice[index] ? facts.watts[name] ?? 0 : 0));
+    const watts = facts.watts.map(w => w ?? 0);
     const attributed = watts.some(w => w > 0);
+    const drawnWatts = i => (joined[i] > 1 ? mean[i] : watts[kind[i]]);
+    const delay = i => since[i] + sinceHigh[i] * 4294967296;
     for (const series of facts.power) rows.push({ series });
     if (attributed) rows.push({ attributed: true });
     const HEIGHT = { lane: 20, title: 18, series: 48, attributed: 60 };
@@ -155,8 +165,9 @@
       c.textBaseline = 'middle';
       const fit = (text, room) => {
         if (c.measureText(text).width <= room) return text;
-        let n = Math.max(0, Math.floor(text.length * room / c.measureText(text).width) - 1);
-        return n > 2 ? `${text.slice(0, n)}…` : '';
+        // Names that begin alike end differently: both ends are kept.
+        const n = Math.max(0, Math.floor(text.length * room / c.measureText(text).width) - 1);
+        return n > 2 ? `${text.slice(0, Math.ceil(n / 2))}…${text.slice(text.length - Math.floor(n / 2))}` : '';
       };
       const step = 10 ** Math.floor(Math.log10(span / 4)) || 1;
       const tick = [1, 2, 5, 10].map(n => n * step).find(n => span / n <= Math.max(2, w / 130)) || step * 10;
@@ -170,7 +181,7 @@
       for (const row of rows) {
         const h = height(row);
         c.fillStyle = row.title !== undefined ? soft : fg;
-        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? 'attributed (W)', left - 10), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
+        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? (facts.partial ? 'attributed (W), timed' : 'attributed (W)'), left - 10), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
         c.save();
         c.beginPath();
         c.rect(left, y, w - left, h);
@@ -230,12 +241,13 @@
             const [low, high] = [seek(lane, view[0]), seek(lane, view[1] + lane.longest)];
             const stride = Math.max(1, Math.ceil((high - low) / LIMIT));
             for (let i = low; i < high; i += stride) {
-              if (!watts[kind[i]]) continue;
+              const power = drawnWatts(i);
+              if (!power) continue;
               const sum = sums[kind[i]] ??= new Float64Array(pixels);
               let [a, b] = [(begin[i] - view[0]) / span * pixels, (end[i] - view[0]) / span * pixels];
               a = Math.max(a, 0);
               b = Math.min(b, pixels);
-              for (let p = Math.floor(a); p < b && p < pixels; p++) sum[p] += Math.max(0, Math.min(b, p + 1) - Math.max(a, p)) * stride * watts[kind[i]];
+              for (let p = Math.floor(a); p < b && p < pixels; p++) sum[p] += Math.max(0, Math.min(b, p + 1) - Math.max(a, p)) * stride * power;
             }
           }
           const stack = new Float64Array(pixels);
@@ -260,13 +272,13 @@
       }
       // From the enqueue to the command that is chosen.
       const lane = lanes.find(l => chosen >= l.first && chosen < l.last);
-      if (lane?.device && since[chosen]) {
+      if (lane?.device && delay(chosen)) {
         const caller = lanes.find(l => !l.device && l.thread === from[chosen] && l.process === lane.process);
         if (caller) {
           c.strokeStyle = accent;
           c.lineWidth = 1.5;
           c.beginPath();
-          c.moveTo(x(begin[chosen] - since[chosen]), laneY.get(caller) + 18);
+          c.moveTo(x(begin[chosen] - delay(chosen)), laneY.get(caller) + 18);
           c.lineTo(x(begin[chosen]), laneY.get(lane) + 3);
           c.stroke();
         }
@@ -337,7 +349,7 @@
       const parts = [facts.classes[kind[index]], `${lane.group}, ${lane.name}`, `begin ${time(begin[index])}`, `length ${time(end[index] - begin[index])}`];
       if (joined[index] > 1) parts.push(`${joined[index]} spans, drawn as one`);
       else if (lane.device) {
-        parts.push(`${time(since[index])} after its call began`);
+        parts.push(`${time(delay(index))} after its call began`);
         if (watts[kind[index]]) parts.push(`${((end[index] - begin[index]) * 1e-9 * watts[kind[index]]).toPrecision(3)} J at ${watts[kind[index]].toPrecision(3)} W`);
         if (facts.bound) parts.push(`clock bound ±${time(facts.bound)}`);
       }

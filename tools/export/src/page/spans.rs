@@ -7,8 +7,10 @@ use super::html::cut;
 use crate::arguments::command_name;
 use crate::lanes::Lanes;
 use crate::layout;
+use crate::power::Power;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::Span;
+use clscope_profile::energy::activity::class_name;
 use clscope_profile::profile::View;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -21,10 +23,12 @@ struct One {
     length: u64,
     class: u32,
     /// From the begin of the call that enqueued it, ns, and that call's lane; 0 for calls.
-    enqueued: u32,
+    enqueued: u64,
     from: u32,
     /// How many were joined into it.
     joined: u32,
+    /// Mean watts over its length, as they were attributed; 0 where none are known.
+    watts: f32,
 }
 
 /// What a lane is.
@@ -48,6 +52,10 @@ pub struct Lane {
 /// which lanes are drawn.
 type LaneKey = (bool, u32, u32, usize);
 
+/// What decides the class of a command: process, kernel, queue, what its joules are told apart by,
+/// kind.
+type What = (u32, u32, u32, u32, u8);
+
 /// The lanes of a timeline.
 #[derive(Debug, Default)]
 pub struct Timeline {
@@ -58,6 +66,12 @@ pub struct Timeline {
     pub classes: Vec<String>,
     /// Whether each class is one of device commands.
     pub of_device: Vec<bool>,
+    /// Watts of each class, where they are known. A kernel whose joules differ by device, size or
+    /// place is several classes of one name.
+    pub watts: Vec<Option<f64>>,
+    /// Part of each of as many equal stretches as were asked for in which a device ran something, by
+    /// device. Of all spans, before any were joined.
+    pub busy: BTreeMap<String, Vec<f64>>,
     /// Spans before any were joined.
     pub all: usize,
     /// Neighbours closer than this were joined, ns; 0 where each is drawn.
@@ -65,17 +79,31 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Of a trace, from `origin` on, with at most `most` spans.
-    pub fn of(view: &View<'_>, origin: i64, most: usize) -> Self {
+    /// Of a trace, for `length` ns from `origin` on, with at most `most` spans; busy time in `bins`
+    /// stretches.
+    pub fn of(
+        view: &View<'_>,
+        power: &Power,
+        (origin, length): (i64, u64),
+        bins: usize,
+        most: usize,
+    ) -> Self {
         let trace = view.trace();
+        let by = view.energy_grouping();
+        let variant = by.variant();
         let mut out = Self::default();
-        let mut classes: HashMap<(bool, String), u32> = HashMap::new();
+        let mut classes: HashMap<(bool, String, Option<u64>), u32> = HashMap::new();
+        let mut functions: HashMap<(u32, u16), u32> = HashMap::new();
+        let mut commands: HashMap<What, u32> = HashMap::new();
         let mut lanes: BTreeMap<LaneKey, (Lane, Vec<One>)> = BTreeMap::new();
         let mut queues: HashMap<(u32, u32), Lanes> = HashMap::new();
-        let mut class = |out: &mut Self, device: bool, name: &str| {
-            *classes.entry((device, name.to_owned())).or_insert_with(|| {
+        let mut class = |out: &mut Self, device: bool, name: &str, watts: Option<f64>| {
+            let watts = watts.filter(|w| w.is_finite());
+            let key = (device, name.to_owned(), watts.map(f64::to_bits));
+            *classes.entry(key).or_insert_with(|| {
                 out.classes.push(cut(name));
                 out.of_device.push(device);
+                out.watts.push(watts);
                 (out.classes.len() - 1) as u32
             })
         };
@@ -83,8 +111,11 @@ impl Timeline {
             match event {
                 Event::Call(call) => {
                     let definitions = &trace.process(call.process).definitions;
-                    let name = definitions.function_name(call.function);
-                    let class = class(&mut out, false, &name);
+                    let class =
+                        *functions.entry((call.process.0, call.function)).or_insert_with(|| {
+                            let name = definitions.function_name(call.function);
+                            class(&mut out, false, &name, None)
+                        });
                     let key = (false, call.process.0, call.thread.0, 0);
                     let lane = lanes.entry(key).or_insert_with(|| {
                         let known = definitions.threads.get(&call.thread.0);
@@ -104,15 +135,29 @@ impl Timeline {
                         enqueued: 0,
                         from: 0,
                         joined: 1,
+                        watts: 0.0,
                     });
                 }
                 Event::Command(command) => {
                     let Outcome::Timed(times) = &command.outcome else { continue };
                     let Some(placed) = &times.placed else { continue };
                     let definitions = &trace.process(command.process).definitions;
-                    let class =
-                        class(&mut out, true, &command_name(&command.enqueued, definitions));
-                    let (span, queue) = (placed.span(), command.enqueued.record.queue);
+                    let record = &command.enqueued.record;
+                    let (span, queue) = (placed.span(), record.queue);
+                    let what = (
+                        command.process.0,
+                        record.object,
+                        queue,
+                        variant.map_or(0, |of| of(record)),
+                        record.kind as u8,
+                    );
+                    let class = *commands.entry(what).or_insert_with(|| {
+                        let name = command_name(&command.enqueued, definitions);
+                        let device = definitions.clock_device(queue).unwrap_or(0);
+                        let watts = class_name(trace, &command, by)
+                            .and_then(|of| power.watts(command.process, device, &of));
+                        class(&mut out, true, &name, watts.map(|w| w.value))
+                    });
                     let number = queues.entry((command.process.0, queue)).or_default().place(span);
                     let key = (true, command.process.0, queue, number);
                     let lane = lanes.entry(key).or_insert_with(|| {
@@ -126,13 +171,15 @@ impl Timeline {
                         (Lane { name, group, device: true, spans: 0, process, thread }, Vec::new())
                     });
                     let since = span.begin.since(command.call.begin);
+                    let watts = out.watts.get(class as usize).copied().flatten();
                     lane.1.push(One {
                         begin: span.begin.0 - origin,
                         length: span.duration(),
                         class,
-                        enqueued: u32::try_from(since).unwrap_or(u32::MAX),
+                        enqueued: u64::try_from(since).unwrap_or(0),
                         from: command.thread.0,
                         joined: 1,
+                        watts: watts.unwrap_or(0.0) as f32,
                     });
                 }
                 _ => {}
@@ -144,6 +191,7 @@ impl Timeline {
             out.lanes.push(Lane { name: cut(&lane.name), group: cut(&lane.group), ..lane });
             out.spans.push(spans);
         }
+        out.busy = out.busy_parts(length, bins);
         out.join(most);
         for (lane, spans) in out.lanes.iter_mut().zip(&out.spans) {
             lane.spans = spans.len();
@@ -166,7 +214,10 @@ impl Timeline {
                         if next.length > last.length {
                             last.class = next.class;
                         }
+                        let joules = |of: &One| f64::from(of.watts) * of.length as f64;
+                        let joules = joules(last) + joules(next);
                         last.length = (end - last.begin) as u64;
+                        last.watts = (joules / last.length.max(1) as f64) as f32;
                         last.joined = last.joined.saturating_add(next.joined);
                     }
                     near
@@ -176,14 +227,26 @@ impl Timeline {
         }
     }
 
-    /// Part of each of `bins` equal stretches in which a device's lanes were busy, by device.
-    pub fn busy(&self, length: u64, bins: usize) -> BTreeMap<String, Vec<f64>> {
-        let mut out: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        let width = (length as f64 / bins as f64).max(1.0);
+    /// Part of each of `bins` equal stretches in which some lane of a device was busy, by device.
+    fn busy_parts(&self, length: u64, bins: usize) -> BTreeMap<String, Vec<f64>> {
+        let mut lanes: BTreeMap<&str, Vec<&[One]>> = BTreeMap::new();
         for (lane, spans) in self.lanes.iter().zip(&self.spans).filter(|(l, _)| l.device) {
-            let of = out.entry(lane.group.clone()).or_insert_with(|| vec![0.0; bins]);
-            for span in spans {
-                let (mut at, end) = (span.begin as f64, (span.begin + span.length as i64) as f64);
+            lanes.entry(&lane.group).or_default().push(spans);
+        }
+        let width = (length as f64 / bins as f64).max(1.0);
+        let parts = |lanes: Vec<&[One]>| {
+            let mut spans: Vec<(i64, i64)> = lanes
+                .into_iter()
+                .flatten()
+                .map(|s| (s.begin, s.begin.saturating_add_unsigned(s.length)))
+                .collect();
+            spans.sort_unstable();
+            let mut of = vec![0.0; bins];
+            let mut covered = i64::MIN;
+            for (begin, end) in spans {
+                // What runs at once counts once.
+                let (mut at, end) = (begin.max(covered) as f64, end as f64);
+                covered = covered.max(end as i64);
                 while at < end {
                     let bin = ((at / width).max(0.0) as usize).min(bins - 1);
                     let to = if bin + 1 == bins { end } else { end.min((bin + 1) as f64 * width) };
@@ -194,17 +257,18 @@ impl Timeline {
                     at = to;
                 }
             }
-        }
-        // Several lanes may be busy at once.
-        out.values_mut().flatten().for_each(|x| *x = x.min(1.0));
-        out
+            // Clock bounds may put an end beyond the last stretch.
+            of.iter_mut().for_each(|x| *x = x.min(1.0));
+            of
+        };
+        lanes.into_iter().map(|(name, lanes)| (name.to_owned(), parts(lanes))).collect()
     }
 
     /// The spans as columns, lane after lane: gap from the last begin, length, class, time since
-    /// the enqueue, lane of the enqueue, joined spans; each column's bytes by significance, all
-    /// compressed.
+    /// the enqueue, lane of the enqueue, joined spans, and of those mean watts as bits of a float;
+    /// each column's bytes by significance, all compressed.
     pub fn columns(&self) -> std::io::Result<Vec<u8>> {
-        let mut columns: [Vec<u32>; 8] = Default::default();
+        let mut columns: [Vec<u32>; 10] = Default::default();
         for lane in &self.spans {
             let mut last = 0;
             for span in lane {
@@ -218,9 +282,12 @@ impl Timeline {
                     low(span.length),
                     high(span.length),
                     span.class,
-                    span.enqueued,
+                    low(span.enqueued),
+                    high(span.enqueued),
                     span.from,
                     span.joined,
+                    // Of one by itself they are its class's.
+                    if span.joined > 1 { span.watts.to_bits() } else { 0 },
                 ];
                 columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
             }
@@ -261,6 +328,7 @@ mod tests {
             enqueued: 5,
             from: 0,
             joined: 1,
+            watts: 20.0,
         };
         let (name, group) = ("q".into(), "d".into());
         let lane = Lane { name, group, device: true, spans: 0, process: 0, thread: 0 };
@@ -269,7 +337,7 @@ mod tests {
             spans: vec![(0..10_000).map(one).collect()],
             ..Timeline::default()
         };
-        let busy = timeline.busy(10_000_000, 10)["d"].clone();
+        let busy = timeline.busy_parts(10_000_000, 10)["d"].clone();
         assert!(busy.iter().all(|b| (b - 0.6).abs() < 0.01), "{busy:?}");
         timeline.join(500);
         let (spans, joined) = timeline.count();
@@ -277,5 +345,34 @@ mod tests {
         assert!(timeline.resolution >= 16_000);
         let last = timeline.spans[0].last().unwrap();
         assert_eq!(last.begin + last.length as i64, 9_999_600);
+        // 20 W while a span lasted, and nothing in the gaps that were joined: the joules are kept.
+        let joules = |s: &One| f64::from(s.watts) * s.length as f64 * 1e-9;
+        let all: f64 = timeline.spans.iter().flatten().map(joules).sum();
+        assert!((all / (20.0 * 10_000.0 * 600e-9) - 1.0).abs() < 1e-5, "{all}");
+    }
+
+    #[test]
+    fn lanes_that_are_busy_at_once_count_once() {
+        let one = |begin, length| One {
+            begin,
+            length,
+            class: 0,
+            enqueued: 0,
+            from: 0,
+            joined: 1,
+            watts: 0.0,
+        };
+        let lane = |name: &str, thread| {
+            let (name, group) = (name.into(), "d".into());
+            Lane { name, group, device: true, spans: 0, process: 0, thread }
+        };
+        let timeline = Timeline {
+            lanes: vec![lane("a", 1), lane("b", 2)],
+            // 400 of 1000 ns together; the second lane begins before, within and after the first's.
+            spans: vec![vec![one(100, 200)], vec![one(50, 100), one(200, 50), one(350, 150)]],
+            ..Timeline::default()
+        };
+        let busy = &timeline.busy_parts(1_000, 2)["d"];
+        assert!((busy[0] - 0.8).abs() < 1e-9 && busy[1] == 0.0, "{busy:?}");
     }
 }

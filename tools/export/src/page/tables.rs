@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::details::{Details, Key, Sum};
+use super::executed::Known;
 use super::html::{Html, joules, time};
 use super::{OPEN, ROWS, charts, rate, size};
 use clscope_profile::counters::result::Column;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 const ISSUES: usize = 100;
 
 /// A table of these columns; those that end in `#` hold figures. `cells` writes those of a row.
-fn table<T>(
+pub(super) fn table<T>(
     page: &mut Html,
     columns: &[&'static str],
     rows: impl IntoIterator<Item = T>,
@@ -39,7 +40,7 @@ fn table<T>(
 }
 
 /// A cell with a figure, and the exact one behind it; nothing where it is not known.
-fn figure(page: &mut Html, exact: Option<f64>, shown: impl FnOnce(f64) -> String) {
+pub(super) fn figure(page: &mut Html, exact: Option<f64>, shown: impl FnOnce(f64) -> String) {
     match exact {
         Some(x) => page.raw("<td class=\"n\" data-v=\"").put(x).raw("\">").put(shown(x)),
         None => page.raw("<td class=\"n\" data-v=\"\">-"),
@@ -47,11 +48,11 @@ fn figure(page: &mut Html, exact: Option<f64>, shown: impl FnOnce(f64) -> String
     page.raw("</td>");
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-fn count(n: f64) -> String {
+pub(super) fn count(n: f64) -> String {
     let digits = format!("{n:.0}");
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
@@ -125,7 +126,8 @@ pub fn findings(page: &mut Html, report: &Report) {
             .take(5)
             .map(|f| f.name.as_str())
             .collect();
-        let text = format!("{} API calls failed: {}.", report.totals.errors, failed.join(", "));
+        let (n, s) = (report.totals.errors, if report.totals.errors == 1 { "" } else { "s" });
+        let text = format!("{} API call{s} failed: {}.", count(n as f64), failed.join(", "));
         say(page, "warning", &text, "functions");
     }
     if report.kernels.iter().all(|k| k.time_ns.count == 0) && !report.kernels.is_empty() {
@@ -186,7 +188,13 @@ fn commands(page: &mut Html, c: &Commands) {
 }
 
 /// Kernels, and what each of the first opens to.
-pub fn kernels(page: &mut Html, report: &Report, details: &BTreeMap<Key, Details>, length: u64) {
+pub fn kernels(
+    page: &mut Html,
+    report: &Report,
+    details: &BTreeMap<Key, Details>,
+    known: &Known<'_>,
+    length: u64,
+) {
     page.raw("<section id=\"kernels\"><h2>Kernels</h2>\n");
     if report.kernels.is_empty() {
         page.raw("<p>No kernel was launched.</p></section>\n");
@@ -241,7 +249,11 @@ pub fn kernels(page: &mut Html, report: &Report, details: &BTreeMap<Key, Details
             page.raw("<p>Build options: <code>").name(options).raw("</code></p>");
         }
         counters(page, report, k);
+        known.write(page, k, of);
         page.raw("</details>\n");
+    }
+    if !known.is_counted() {
+        page.raw("<p class=\"soft\">Instructions were not counted: a trace of <code>clscope record --mix</code> shows here what each kernel executed and what bounds its time.</p>\n");
     }
     page.raw("</section>\n");
 }
@@ -303,11 +315,8 @@ pub fn energy(page: &mut Html, report: &Report) {
 }
 
 fn one_device(page: &mut Html, device: &DeviceEnergy) {
-    if device.seconds > 0.0 {
-        page.raw("<p><b data-v=\"")
-            .put(device.measured_joules)
-            .raw("\">")
-            .put(joules(device.measured_joules));
+    if let Some(measured) = device.measured_joules {
+        page.raw("<p><b data-v=\"").put(measured).raw("\">").put(joules(measured));
         page.raw("</b> measured in ").put(time(device.seconds * 1e9));
     } else {
         page.raw("<p>Joules not known");
@@ -346,16 +355,16 @@ fn one_device(page: &mut Html, device: &DeviceEnergy) {
         page.raw("</td>");
     });
     more(page, device.classes.len());
-    let floors = device.floors.iter().map(|f| (format!("floor: {}", f.name), f.joules, Some(f)));
-    let rest = ("not attributed".to_owned(), device.unattributed_joules, None);
-    let rows = floors.chain([rest]);
+    let floors =
+        device.floors.iter().map(|f| (format!("floor: {}", f.name), Some(f.joules), Some(f)));
+    let rows = floors.chain([("not attributed".to_owned(), device.unattributed_joules, None)]);
     table(
         page,
         &["Besides kernels", "Joules#", "W#", "Idle#"],
         rows,
         |page, (name, all, floor)| {
             page.raw("<td>").put(name).raw("</td>");
-            figure(page, Some(all), joules);
+            figure(page, all, joules);
             interval(page, floor.and_then(|f| f.watts.as_ref()), |w| format!("{w:.1} W"));
             figure(page, floor.map(|f| f.idle_seconds * 1e9), time);
         },

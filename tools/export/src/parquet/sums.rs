@@ -165,7 +165,10 @@ impl Sums<'_, '_> {
         for floor in &device.floors {
             row("floor", floor.name, rest(floor.joules.into()))?;
         }
-        row("unattributed", "unattributed", rest(device.unattributed_joules.into()))
+        match device.unattributed_joules {
+            Some(joules) => row("unattributed", "unattributed", rest(joules.into())),
+            None => Ok(()),
+        }
     }
 
     /// Host and rank of a process by its label.

@@ -226,5 +226,7 @@ fn attribute(
     for floor in &device.floors {
         alone(stacks, format!("floor: {}", floor.name), floor.joules);
     }
-    alone(stacks, "not attributed".to_owned(), device.unattributed_joules);
+    if let Some(joules) = device.unattributed_joules {
+        alone(stacks, "not attributed".to_owned(), joules);
+    }
 }

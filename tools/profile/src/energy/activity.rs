@@ -80,8 +80,9 @@ impl Grouping<'_> {
     }
 }
 
-/// A kernel with its global size.
-fn sized(name: &str, global: &[u64]) -> String {
+/// A kernel with its global size, as rows by it are called.
+#[must_use]
+pub fn sized(name: &str, global: &[u64]) -> String {
     let sizes: Vec<String> = global.iter().map(u64::to_string).collect();
     format!("{name} [{}]", sizes.join("x"))
 }

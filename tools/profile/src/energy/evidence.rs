@@ -249,7 +249,7 @@ pub fn apply(
         if floor.0 > 0.0 && moved > 0.0 {
             first.idle_seconds += moved / floor.0;
         }
-        if moved < -BESIDE * out.measured_joules {
+        if out.measured_joules.is_some_and(|all| moved < -BESIDE * all) {
             out.notes.push(format!(
                 "launches ran beside each other: each counts with the floor for its own length, and {:.0} J of that are taken off the floor between launches",
                 -moved
@@ -258,7 +258,7 @@ pub fn apply(
     }
     let parts = groups.iter().map(|g| g.joules.value).sum::<f64>()
         + out.floors.iter().map(|f| f.joules).sum::<f64>();
-    out.unattributed_joules = out.measured_joules - parts;
+    out.unattributed_joules = out.measured_joules.map(|all| all - parts);
     out.groups = groups;
     out.classes.truncate(device.classes.iter().filter(|c| !c.repetition).count());
 }

@@ -114,12 +114,14 @@ pub struct DeviceEnergy {
     pub sensors: Vec<String>,
     /// Why nothing could be attributed; null where it was.
     pub failed: Option<String>,
-    pub measured_joules: f64,
+    /// Null where no time of it is covered by readings.
+    pub measured_joules: Option<f64>,
     #[serde(rename = "time_ns", serialize_with = "as_ns")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub seconds: f64,
     pub mean_watts: Option<f64>,
-    pub unattributed_joules: f64,
+    /// What was measured and belongs to nothing else here; null likewise.
+    pub unattributed_joules: Option<f64>,
     pub classes: Vec<Class>,
     /// Kernels and transfers that `record --replay` repeated: one row per kernel and global size, or
     /// direction and order of magnitude. Their figures are part of the classes' own.

@@ -27,10 +27,10 @@ pub(super) fn unknown(trace: &Trace<'_>, device: &Device, power: &Power) -> Devi
         matched: power.matched.clone(),
         sensors: power.sources.clone(),
         failed: None,
-        measured_joules: 0.0,
+        measured_joules: None,
         seconds: 0.0,
         mean_watts: None,
-        unattributed_joules: 0.0,
+        unattributed_joules: None,
         classes: Vec::new(),
         replays: Vec::new(),
         repetitions: None,
@@ -66,10 +66,11 @@ pub(super) fn fill(
     result: &Attribution,
     options: &Options,
 ) {
-    out.measured_joules = result.measured.0;
     out.seconds = result.covered.0;
-    out.mean_watts = (result.covered.0 > 0.0).then(|| result.measured.0 / result.covered.0);
-    out.unattributed_joules = result.unattributed.0;
+    let is_covered = result.covered.0 > 0.0;
+    out.measured_joules = is_covered.then_some(result.measured.0);
+    out.mean_watts = is_covered.then(|| result.measured.0 / result.covered.0);
+    out.unattributed_joules = is_covered.then_some(result.unattributed.0);
     let (rows, notes) = classes(device, problem, result);
     out.classes = rows;
     out.notes.extend(notes);
