@@ -176,7 +176,7 @@ impl Timeline {
                         begin: span.begin.0 - origin,
                         length: span.duration(),
                         class,
-                        enqueued: u64::try_from(since).unwrap_or(0),
+                        enqueued: since,
                         from: command.thread.0,
                         joined: 1,
                         watts: watts.unwrap_or(0.0) as f32,
