@@ -1,7 +1,7 @@
 //! Captures of launches, made by hand: what `clscope record --capture` would leave of a launch whose
 //! every byte the test knows. Refuses to check them: the command does.
 
-use clscope_trace::checksum;
+pub use clscope_trace::hash;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,6 @@ pub struct Captured {
     /// What `launch.json` will hold; tests may change it before it is written.
     pub launch: Value,
 }
-
-/// The hash of a file in a capture.
-#[must_use]
-pub fn hash(bytes: &[u8]) -> String {
-    let backwards: Vec<u8> = bytes.iter().rev().copied().collect();
-    format!("{:016x}{:016x}", checksum(bytes), checksum(&backwards))
-}
-
 /// Values as bytes.
 #[must_use]
 pub fn bytes<const N: usize, T: Copy>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {

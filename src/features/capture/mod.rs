@@ -24,6 +24,7 @@ use crate::recording::{self, captures::Capture};
 use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::defs;
+use clscope_trace::directory::{CAPTURE_FILE, CAPTURE_SCHEMA};
 use info::{Bits, bits};
 use memories::{Memory, Reach, set};
 use program::Program;
@@ -31,11 +32,6 @@ use requests::Requests;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::sync::Arc;
-
-/// Version of `launch.json`.
-const SCHEMA: u32 = 1;
-/// File of a capture that describes it.
-const DOCUMENT: &str = "launch.json";
 
 static REQUESTS: ForkSafe<Requests> = ForkSafe::new();
 
@@ -175,7 +171,7 @@ fn begun(
             .unwrap_or(0);
     let given = |of: &[u64]| if of.is_empty() { Value::Null } else { json!(of) };
     let document = json!({
-        "schema": SCHEMA,
+        "schema": CAPTURE_SCHEMA,
         "clscope": env!("CARGO_PKG_VERSION"),
         "kernel": &*of.kernel,
         "launch": of.def.launch,
@@ -317,7 +313,7 @@ fn ended(
     set(&mut document, "command", def.command);
     let mut text = serde_json::to_vec_pretty(&document).map_err(|error| error.to_string())?;
     text.push(b'\n');
-    capture.write(DOCUMENT, &text)?;
+    capture.write(CAPTURE_FILE, &text)?;
     let bytes = capture.bytes();
     Ok((capture.whole(kernel, def.launch)?, bytes))
 }

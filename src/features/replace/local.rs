@@ -108,15 +108,12 @@ pub fn may(slot: usize, kernel: H, at: &Launch) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel's language has work-groups of different sizes: OpenCL C 2.0 and later, unless
-/// the options say otherwise (`-cl-std`, `-cl-uniform-work-group-size`).
+/// Whether the kernel's program may have work-groups of different sizes.
 fn uneven(slot: usize, kernel: H, device: H) -> bool {
     let about = api::clGetKernelInfo.behind(slot);
     let program = info::number(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0) as H;
     let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
-    let later = ["-cl-std=CL2", "-cl-std=CL3", "-cl-std=CLC++"];
-    later.iter().any(|std| options.contains(std))
-        && !options.contains("-cl-uniform-work-group-size")
+    replace::may_have_uneven_groups(&options)
 }
 
 fn refusal(allowed: &Allowed, at: &Launch) -> Option<String> {

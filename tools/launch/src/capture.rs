@@ -8,17 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the format that this library reads.
-pub const SCHEMA: u32 = 1;
-
-/// Name of the description in a capture's folder.
-pub const FILE: &str = "launch.json";
-
-/// Folder of a trace directory that holds captures.
-pub const FOLDER: &str = "captures";
-
-/// Ending of a folder that is not whole.
-pub const PART: &str = "part";
+pub use clscope_trace::directory::{CAPTURE_FILE as FILE, CAPTURE_SCHEMA as SCHEMA};
 
 /// A captured launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ fn summed(
         spread: Some((all.threads, all.threads)),
         entered,
         language: language.to_owned(),
-        code: crate::read::hash(&counted.code),
+        code: clscope_trace::hash(&counted.code),
         blocks: blocks.collect(),
         loops: program.loops.iter().filter_map(|at| head(*at)).collect(),
         unknown: program.unknown.iter().cloned().collect(),

@@ -2,7 +2,7 @@
 //! anywhere. Files are regular, lie inside the folder, and have the size and the hash that
 //! `launch.json` says; counts and sizes are bounded. Refuses to change anything in it.
 
-use crate::capture::{FILE, FOLDER, Given, Launch, Memory, MemoryKind, PART, ProgramFile, SCHEMA};
+use crate::capture::{FILE, Given, Launch, Memory, MemoryKind, ProgramFile, SCHEMA};
 use crate::element::bytes_of_hex;
 use clscope_io::input;
 use clscope_trace::directory;
@@ -99,16 +99,6 @@ pub enum CaptureError {
         file: String,
     },
 }
-
-/// The hash of a file in a capture: two checksums, one of the bytes, one of the bytes backwards, in
-/// hexadecimal.
-#[must_use]
-pub fn hash(bytes: &[u8]) -> String {
-    let backwards: Vec<u8> = bytes.iter().rev().copied().collect();
-    let [a, b] = [bytes, &backwards].map(clscope_trace::checksum);
-    format!("{a:016x}{b:016x}")
-}
-
 /// A capture whose description was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capture {
@@ -175,7 +165,7 @@ impl Capture {
         if found != bytes {
             return Err(CaptureError::Size { file: name.to_owned(), found, said: bytes });
         }
-        match hash(&out) == said {
+        match clscope_trace::hash(&out) == said {
             true => Ok(out),
             false => Err(CaptureError::Hash { file: name.to_owned() }),
         }
@@ -213,7 +203,8 @@ fn inside(name: &str) -> Result<Vec<&std::ffi::OsStr>, String> {
 }
 
 fn is_part(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == PART)
+    let ending = directory::PART.as_bytes();
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(ending))
 }
 
 /// The folder of a capture that a path means.
@@ -262,7 +253,7 @@ fn locate(path: &Path) -> Result<PathBuf, CaptureError> {
 /// # Errors
 /// If the trace has no folder of captures that can be listed.
 pub fn captures(trace: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let folder = trace.join(FOLDER);
+    let folder = trace.join(directory::CAPTURES);
     let entries = std::fs::read_dir(&folder)?;
     let folders = entries.take(MOST_CAPTURES).filter_map(|entry| {
         let entry = entry.ok()?;

@@ -93,14 +93,11 @@ fn bounds(stage: &Stage<'_>, built: &Built) -> Result<(Bounds, Vec<String>), Run
             group = most;
         }
     }
-    let uneven = stage.limits.has_uneven_groups
-        && ["-cl-std=CL2", "-cl-std=CL3"].iter().any(|std| built.options.contains(std))
-        && !built.options.contains("-cl-uniform-work-group-size");
     let bounds = Bounds {
         global: built.range.global.clone(),
         group,
         dimensions: stage.limits.group_sizes.clone(),
-        must_divide: !uneven,
+        must_divide: !stage.may_be_uneven(built),
         multiple: built.kernel.group_multiple().unwrap_or(1),
     };
     Ok((bounds, notes))

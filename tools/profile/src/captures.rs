@@ -5,11 +5,15 @@
 
 use clscope_analysis::Trace;
 use clscope_trace::directory::{CAPTURES, is_capture_folder};
+use clscope_trace::replace::nearest;
 use clscope_trace::{defs, pattern, settings, values};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Names that are told where one is not there.
+const NEAREST: usize = 3;
 
 /// A captured launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -176,10 +180,11 @@ impl Collector {
         for asked in std::mem::take(&mut self.asked) {
             let of_it = |name: &str| pattern::matches(&asked.pattern, name);
             if !self.names.iter().any(|name| of_it(name)) {
-                let there = match self.nearest(&asked.pattern) {
-                    near if near.is_empty() => "the application made none".to_owned(),
-                    near => format!("nearest are {}", near.join(", ")),
-                };
+                let there =
+                    match nearest(&asked.pattern, self.names.iter().map(String::as_str), NEAREST) {
+                        near if near.is_empty() => "the application made none".to_owned(),
+                        near => format!("nearest are {}", near.join(", ")),
+                    };
                 let pattern = &asked.pattern;
                 self.out.unmet.push(format!("no kernel has the name {pattern}: {there}"));
                 continue;
@@ -193,15 +198,6 @@ impl Collector {
             }
         }
         self.out
-    }
-
-    /// The names that are most like a pattern.
-    fn nearest(&self, pattern: &str) -> Vec<&str> {
-        let plain = pattern.replace(['*', '?'], "");
-        let mut all: Vec<(usize, &str)> =
-            self.names.iter().map(|n| (strsim::damerau_levenshtein(&plain, n), &**n)).collect();
-        all.sort_unstable();
-        all.into_iter().take(3).map(|(_, name)| name).collect()
     }
 }
 

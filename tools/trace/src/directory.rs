@@ -30,6 +30,10 @@ pub fn is_program_file(name: &str) -> bool {
 
 /// Folder of a trace directory that keeps captured launches, each in a folder of its own.
 pub const CAPTURES: &str = "captures";
+/// File of a captured launch that describes it.
+pub const CAPTURE_FILE: &str = "launch.json";
+/// Version of [`CAPTURE_FILE`]'s format.
+pub const CAPTURE_SCHEMA: u32 = 1;
 /// Ending of the name of a captured launch that is not whole.
 pub const PART: &str = ".part";
 /// Most characters of a kernel's name in the name of its capture.

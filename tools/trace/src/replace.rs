@@ -73,6 +73,15 @@ impl fmt::Display for LocalSize {
     }
 }
 
+/// Whether a program that was built with these options may have work-groups of different sizes: from
+/// OpenCL C 2.0 on, unless the options say otherwise (OpenCL 3.0 API, section 5.8.6.5).
+#[must_use]
+pub fn may_have_uneven_groups(options: &str) -> bool {
+    let later = ["-cl-std=CL2", "-cl-std=CL3", "-cl-std=CLC++"];
+    later.iter().any(|std| options.contains(std))
+        && !options.contains("-cl-uniform-work-group-size")
+}
+
 /// Entries of a comma-separated list, all of them understood.
 ///
 /// # Errors
@@ -86,16 +95,17 @@ pub fn first<'a, T>(requests: &'a [T], pattern: impl Fn(&T) -> &str, name: &str)
     requests.iter().find(|one| pattern::matches(pattern(one), name))
 }
 
-/// Names like another one, the most alike first, at most so many: by the number of characters to be
-/// inserted, deleted or changed (Levenshtein's distance).
+/// Names like a name or pattern, the most alike first, at most so many: by the number of characters
+/// to be inserted, deleted or changed (Levenshtein's distance).
 #[must_use]
 pub fn nearest<'a>(
     name: &str,
     names: impl IntoIterator<Item = &'a str>,
     most: usize,
 ) -> Vec<&'a str> {
+    let plain = name.replace(['*', '?'], "");
     let mut all: Vec<(usize, &str)> =
-        names.into_iter().map(|other| (distance(name, other), other)).collect();
+        names.into_iter().map(|other| (distance(&plain, other), other)).collect();
     all.sort_unstable();
     all.dedup();
     all.into_iter().take(most).map(|(_, other)| other).collect()
@@ -179,9 +189,23 @@ mod tests {
             (distance("kitten", "sitting"), distance("", "abc"), distance("a", "a")),
             (3, 3, 0)
         );
+    }
+
+    #[test]
+    fn names_are_sorted_by_likeness() {
         let names = ["resize", "sobel_x", "sobel", "sobel"];
-        assert_eq!(nearest("sobl", names, 2), ["sobel", "sobel_x"]);
+        assert_eq!(nearest("sobl*", names, 2), ["sobel", "sobel_x"]);
         assert!(nearest("x", [], 3).is_empty());
+    }
+
+    #[test]
+    fn groups_may_differ_in_later_languages_alone() {
+        for options in ["-cl-std=CL2.0", "-w -cl-std=CL3.0", "-cl-std=CLC++2021"] {
+            assert!(may_have_uneven_groups(options), "{options}");
+        }
+        for options in ["", "-cl-std=CL1.2", "-cl-std=CL2.0 -cl-uniform-work-group-size"] {
+            assert!(!may_have_uneven_groups(options), "{options}");
+        }
     }
 
     #[test]

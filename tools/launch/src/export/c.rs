@@ -400,8 +400,7 @@ fn program(of: &Parts<'_>) -> Vec<String> {
 fn given(of: &Parts<'_>, argument: &Argument) -> Vec<String> {
     let launch = of.launch;
     let index = argument.index;
-    let place =
-        |id: u32| launch.memories.iter().position(|m| m.id == id).unwrap_or(launch.memories.len());
+    let place = |id: u32| place(launch, id);
     match &argument.given {
         Given::Value { bytes, value } => {
             let value = bytes_of_hex(value).unwrap_or_default();

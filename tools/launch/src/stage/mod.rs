@@ -8,6 +8,7 @@ use crate::element::bytes_of_hex;
 use crate::read::{Capture, CaptureError};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
 use clscope_opencl::{Sampler, Session, Svm};
+use clscope_trace::replace;
 
 pub use places::shape;
 use places::{Move, Place, moved, place};
@@ -519,6 +520,11 @@ impl<'c> Stage<'c> {
         }
     }
 
+    /// Whether the work-groups at the end of a launch may be smaller than the others.
+    pub(crate) fn may_be_uneven(&self, built: &Built) -> bool {
+        self.limits.has_uneven_groups && replace::may_have_uneven_groups(&built.options)
+    }
+
     /// Why the sizes of a launch do not fit the device or the kernel, if they do not.
     #[must_use]
     pub fn sizes(&self, built: &Built, range: &Range) -> Option<String> {
@@ -540,6 +546,9 @@ impl<'c> Stage<'c> {
                     "a group of this device has at most {most} work-items in a dimension"
                 ));
             }
+        }
+        if self.may_be_uneven(built) {
+            return None;
         }
         let uneven =
             range.global.iter().zip(local).find(|(g, l)| **l == 0 || !g.is_multiple_of(**l));
