@@ -87,6 +87,70 @@ fn results_of_two_runs_and_of_two_runtimes_are_compared() {
 }
 
 #[test]
+fn a_case_is_swept_along_two_axes_and_every_value_is_run() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let line = "bench flop/private/float/mad/scalar --sweep blocks=1..=3,precision=float,double \
+                    --iterations 8 --warm-up 1 --repeat 3 --opt-disable --no-sensors -o out";
+        let said = clscope(&stage, line).run().success().stdout;
+        let of = results(&stage, "out");
+        assert!(clscope_tests::schema::breaches(&of.to_string()).is_empty());
+        assert_eq!(of["schema"], "clscope-bench/2");
+        let (on, iterations) = (&of["settings"]["opt_disable"], &of["settings"]["iterations"]);
+        assert!(*on == true && *iterations == 8, "{}", of["settings"]);
+        let cases = of["cases"].as_array().unwrap();
+        assert_eq!(cases.len(), 6, "three numbers of groups in two precisions: {cases:?}");
+        for case in cases {
+            let at = case["swept"]["at"].as_array().unwrap();
+            assert_eq!(case["swept"]["case"], "flop/private/float/mad/scalar");
+            assert!(at[0]["axis"] == "blocks" && at[1]["axis"] == "precision");
+            assert_eq!(case["status"], "measured", "{case}");
+            assert_eq!(case["timing"]["groups"], at[0]["value"]);
+            assert_eq!(case["parameters"]["type"], at[1]["value"]);
+            assert!(case["timing"]["trips"] == 8 && case["timing"]["warm_up"] == 1, "{case}");
+        }
+        for word in ["over blocks, precision", "blocks \\ precision", "float", "double"] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        let drawn = std::fs::read_to_string(stage.join("out/sweep-1-rate.svg")).unwrap();
+        assert!(drawn.contains("precision double") && drawn.contains("work-groups"));
+        let page = std::fs::read_to_string(stage.join("out/index.html")).unwrap();
+        assert!(page.contains("sweep-1-rate"));
+
+        let line =
+            "bench transfer/pinned/to_host/1 --sweep size=64,4096 --repeat 3 --no-sensors --json";
+        let of = json(&clscope(&stage, line).run().success().stdout);
+        let ids: Vec<&str> =
+            of["cases"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str()).collect();
+        let at = |bytes| format!("transfer/pinned/to_host/1@size={bytes}");
+        assert_eq!(ids, [at(64), at(4096)]);
+        assert!(of["findings"][0]["name"] == "sweep/transfer/pinned/to_host/1/best", "{of}");
+    }
+}
+
+#[test]
+fn what_cannot_be_swept_is_refused_before_anything_is_measured() {
+    let stage = Stage::new(Runtime::Pocl);
+    let case = "bench flop/private/float/mad/scalar -o out";
+    for (line, said) in [
+        (format!("{case} --sweep alpha"), "its axes are: blocks, tpb, width, precision"),
+        (format!("{case} --sweep width=3"), "width is a power of two up to 16"),
+        (format!("{case} --sweep colour"), "`colour` is no axis; the axes are blocks"),
+        (format!("{case} --blocks 1..6"), "--blocks names several sizes"),
+        (format!("{case} --tpb 1,2 --sweep blocks"), "add --sweep tpb"),
+        (format!("{case} --iterations 0"), "--iterations"),
+        (format!("{case} --window 0"), "no number of seconds"),
+        ("bench nosuch/case --sweep blocks".to_owned(), "there is no suite nosuch"),
+        ("bench flop/nosuch --sweep blocks".to_owned(), "no case is called flop/nosuch"),
+        ("bench model --sweep blocks".to_owned(), "have no axes"),
+    ] {
+        let refused = clscope(&stage, &line).run();
+        assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
+        assert!(!stage.join("out").exists(), "{line}");
+    }
+}
+
+#[test]
 fn what_is_no_result_is_refused_with_the_file_and_the_next_step() {
     let stage = Stage::new(Runtime::Pocl);
     std::fs::write(stage.join("other.json"), "{\"schema\": \"clscope-bench/99\"}").unwrap();

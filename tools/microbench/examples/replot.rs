@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 all.iter().map(|(k, v)| (kept(&Value::from(k.as_str())), v.clone())).collect()
             })
             .unwrap_or_default(),
+        swept: None,
         status: if c["status"] == "measured" { Status::Measured } else { Status::NotAvailable },
         reason: c["reason"].as_str().map(str::to_owned),
         build_log: None,
@@ -87,7 +88,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plots = plots(&results)?;
     std::fs::create_dir_all(&to)?;
     for plot in &plots {
-        std::fs::write(to.join(plot.name).with_extension("svg"), &plot.svg)?;
+        std::fs::write(to.join(&plot.name).with_extension("svg"), &plot.svg)?;
     }
     std::fs::write(to.join("index.html"), page(&results, &plots))?;
     Ok(())

@@ -6,81 +6,13 @@ use crate::cl::{Argument, Buffer, ClError, DeviceFacts, Kernel, Program, Session
 use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
 use crate::power::Window;
 use crate::results::Timing;
+pub use crate::settings::Settings;
 use crate::source::{self, BinaryCache, Source};
 use crate::stats;
 use clscope_clock::monotonic_raw;
 use clscope_mix::{Block, Mix, ptx};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::rc::Rc;
-
-/// What the user asked for, and how thorough to be.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Everything, not the quick choice.
-    pub full: bool,
-    /// Tiny sizes: for simulators and tests.
-    pub tiny: bool,
-    /// Work-groups to run; empty: what fits the device.
-    pub blocks: Vec<usize>,
-    /// Work-items of a group; empty: what fits the device.
-    pub tpb: Vec<usize>,
-    /// Let the compiler fuse a product and a sum (-cl-mad-enable).
-    pub enable_fma: bool,
-    /// Timed launches of a case.
-    pub repeat: usize,
-    /// Ten power windows and their median, as in the Gen9.5 thesis (Duarte 2018).
-    pub power_smoothing: bool,
-    /// Check timed launches too, not only the short one before.
-    pub validate: bool,
-    /// Read performance counters: every case that times a kernel then runs it for a window of
-    /// steady running too.
-    pub counters: bool,
-    /// Count what kernels execute, where the runtime gives their PTX.
-    pub mix: bool,
-    /// Where binaries are kept.
-    pub cache: Option<PathBuf>,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            full: false,
-            tiny: false,
-            blocks: Vec::new(),
-            tpb: Vec::new(),
-            enable_fma: false,
-            repeat: 10,
-            power_smoothing: false,
-            validate: false,
-            counters: false,
-            mix: false,
-            cache: None,
-        }
-    }
-}
-
-impl Settings {
-    /// How long a timed launch should last, nanoseconds.
-    #[must_use]
-    pub fn launch_ns(&self) -> u64 {
-        match (self.tiny, self.full) {
-            (true, _) => 50_000,
-            (_, true) => 10_000_000,
-            _ => 3_000_000,
-        }
-    }
-
-    /// How long power is watched, nanoseconds.
-    #[must_use]
-    pub fn window_ns(&self) -> u64 {
-        match (self.tiny, self.full) {
-            (true, _) => 2_000_000,
-            (_, true) => 4_000_000_000,
-            _ => 1_200_000_000,
-        }
-    }
-}
 
 /// Why a case has no figures.
 #[derive(Debug, thiserror::Error)]
@@ -197,6 +129,9 @@ impl<'a> Bench<'a> {
         let mut options = defines.join(" ");
         if self.settings.enable_fma {
             options.push_str(" -cl-mad-enable -DCONTRACT");
+        }
+        if self.settings.opt_disable {
+            options.push_str(" -cl-opt-disable");
         }
         options
     }
@@ -345,9 +280,15 @@ impl<'a> Bench<'a> {
         let first = self.once(&kernel, at(job.check_trips))?;
         self.verify(job, &buffers, at(job.check_trips), true)?;
 
-        let trips = match job.trips {
-            Trips::Fixed(trips) => trips,
-            Trips::Lasting(ns) => {
+        let trips = match (job.trips, self.settings.iterations) {
+            (Trips::Lasting(_), Some(trips)) => trips,
+            (Trips::Fixed(_), Some(_)) => {
+                let reason =
+                    "its turns are what it moves, and --iterations cannot set them".to_owned();
+                return Err(CaseError::NotAvailable { reason, log: None });
+            }
+            (Trips::Fixed(trips), None) => trips,
+            (Trips::Lasting(ns), None) => {
                 self.calibrate(job, &kernel, &buffers, at(job.check_trips), first, ns)?
             }
         };
@@ -368,7 +309,7 @@ impl<'a> Bench<'a> {
             verified = "a short and a timed launch";
         }
         let mut windows = Vec::new();
-        if (power || self.settings.counters) && self.metered {
+        if (power || self.settings.power || self.settings.counters) && self.metered {
             let count = if self.settings.power_smoothing { 10 } else { 1 };
             for _ in 0..count {
                 windows.push(self.steady(&kernel, geometry, time_ns.median)?);
@@ -511,19 +452,20 @@ impl<'a> Bench<'a> {
 
     /// Times launches: as many as asked for behind the warm-up.
     fn repeat(&self, kernel: &Kernel, geometry: Geometry) -> Result<(Vec<f64>, usize), CaseError> {
-        const FIRST: usize = 2;
+        let first = self.settings.warm_up.unwrap_or(2);
         let wanted = self.settings.repeat.max(1);
-        let mut samples = Vec::with_capacity(wanted + FIRST);
+        let mut samples = Vec::with_capacity(wanted.saturating_add(first).min(1 << 16));
         let begun = monotonic_raw().0;
-        for n in 0..wanted + FIRST {
+        for n in 0..wanted.saturating_add(first) {
             samples.push(self.once(kernel, geometry)?);
             // A case that is slow for reasons of its own must not hold up the rest: three samples,
             // or 5 seconds.
-            if n >= FIRST + 3 && monotonic_raw().0 - begun > 5_000_000_000 {
+            if n >= first.saturating_add(3) && monotonic_raw().0 - begun > 5_000_000_000 {
                 break;
             }
         }
-        let warm_up = stats::warm_up(&samples).max(FIRST.min(samples.len().saturating_sub(1)));
+        let seen = if self.settings.warm_up.is_some() { 0 } else { stats::warm_up(&samples) };
+        let warm_up = seen.max(first.min(samples.len().saturating_sub(1)));
         samples.drain(..warm_up);
         Ok((samples, warm_up))
     }

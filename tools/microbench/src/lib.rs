@@ -8,9 +8,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`cl`] | OpenCL, opened at run time; all unsafe code |
-//! | [`source`], [`job`], [`mod@bench`] | kernels and their cached binaries; what to measure; how it is measured |
+//! | [`settings`], [`source`], [`job`], [`mod@bench`] | kernels and their cached binaries; what to measure; how it is measured |
 //! | [`suite`] | the suites: variants, references, conclusions |
 //! | [`run`] | a whole run |
+//! | [`sweep`] | any case along the axes that it has |
 //! | [`model`], [`idle`] | the parameters of a device; what it draws while nothing runs |
 //! | [`check`] | what the parameters predict of further kernels, against their measured times |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
@@ -32,6 +33,8 @@ pub mod plot;
 pub mod power;
 pub mod results;
 pub mod run;
+pub mod settings;
 pub mod source;
 pub mod stats;
 pub mod suite;
+pub mod sweep;

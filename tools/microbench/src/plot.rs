@@ -5,6 +5,7 @@
 mod draw;
 
 use crate::results::{CaseResult, Results, Status};
+use crate::sweep;
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
 
 pub use draw::PlotError;
@@ -12,7 +13,7 @@ pub use draw::PlotError;
 /// A plot.
 pub struct Plot {
     /// File name without ending.
-    pub name: &'static str,
+    pub name: String,
     /// What it shows.
     pub title: String,
     /// The picture.
@@ -32,7 +33,8 @@ fn line(
     name: &str,
     choose: impl Fn(&CaseResult) -> Option<Point>,
 ) -> Option<Line> {
-    let measured = results.cases.iter().filter(|c| c.status == Status::Measured);
+    let measured =
+        results.cases.iter().filter(|c| c.status == Status::Measured && c.swept.is_none());
     let mut points: Vec<Point> =
         measured.filter_map(choose).filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
@@ -55,7 +57,7 @@ fn best(
     figure: &str,
     keep: impl Fn(&CaseResult) -> bool,
 ) -> Option<f64> {
-    let ours = results.cases.iter().filter(|c| c.suite == suite && keep(c));
+    let ours = results.cases.iter().filter(|c| c.suite == suite && c.swept.is_none() && keep(c));
     ours.filter_map(|c| value(c, figure)).max_by(f64::total_cmp)
 }
 
@@ -121,7 +123,7 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     let mut add = |axes: Axes<'_>, of: Vec<Line>| -> Result<(), PlotError> {
         if !of.is_empty() {
             let svg = lines(&axes, &of)?;
-            plots.push(Plot { name: axes.name, title: axes.title.to_owned(), svg });
+            plots.push(Plot { name: axes.name.to_owned(), title: axes.title.to_owned(), svg });
         }
         Ok(())
     };
@@ -279,8 +281,10 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
         add(Axes { marks, ..axes(name, title, x, "ns a statement", LINEAR) }, ours.collect())?;
     }
 
-    let classes =
-        results.cases.iter().filter(|c| c.suite == "classes" && c.parameter("sweep").is_none());
+    let classes = results
+        .cases
+        .iter()
+        .filter(|c| c.suite == "classes" && c.parameter("sweep").is_none() && c.swept.is_none());
     let energies: Vec<(String, Point)> = classes
         .filter_map(|c| {
             Some((c.id.trim_start_matches("classes/").replace('/', " "), at(c, Some(0.0), ENERGY)?))
@@ -296,10 +300,68 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
             LINEAR,
         );
         plots.push(Plot {
-            name: axes.name,
+            name: axes.name.to_owned(),
             title: axes.title.to_owned(),
             svg: bars(&axes, &energies)?,
         });
+    }
+    plots.extend(sweeps(results, &subtitle)?);
+    Ok(plots)
+}
+
+/// A plot for each sweep and figure: along the axis of numbers, a line for each value of the other.
+fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
+    let mut plots = Vec::new();
+    for (number, walk) in sweep::walks(results).iter().enumerate() {
+        let is_numeric = |axis: &usize| walk.values(*axis).iter().all(|v| v.is_number());
+        let Some(along) = (0..walk.axes.len()).find(is_numeric) else { continue };
+        let others = if walk.axes.len() == 2 { walk.values(1 - along) } else { Vec::new() };
+        for figure in walk.figures() {
+            let of = |name: String, other| {
+                let point = |(x, e): (f64, crate::stats::Estimate)| Point {
+                    x,
+                    y: e.value,
+                    low: e.low,
+                    high: e.high,
+                };
+                let points: Vec<Point> =
+                    walk.line(figure, along, other).into_iter().map(point).collect();
+                (points.len() >= 2).then_some(Line { name, points, bare: false })
+            };
+            let drawn: Vec<Line> = match others.as_slice() {
+                [] => of(String::new(), None).into_iter().collect(),
+                others => others
+                    .iter()
+                    .filter_map(|v| {
+                        let name = format!("{} {}", walk.axes[1 - along].name(), sweep::shown(v));
+                        of(name, Some(v))
+                    })
+                    .collect(),
+            };
+            let axis = walk.axes[along];
+            let over: Vec<&str> = walk.axes.iter().map(|a| a.name()).collect();
+            let title =
+                format!("{}: {} over {}", walk.case, figure.replace('_', " "), over.join(", "));
+            // 0 has no place on a logarithmic axis.
+            let from_above = drawn.iter().flat_map(|l| &l.points).all(|p| p.x > 0.0);
+            let x = match axis.is_logarithmic() && from_above {
+                true => Scale::Log(2.0),
+                false => Scale::Linear,
+            };
+            let axes = Axes {
+                name: &format!("sweep-{}-{figure}", number + 1),
+                title: &title,
+                subtitle,
+                x: axis.label(),
+                y: walk.unit(figure),
+                scale: (x, Scale::Linear),
+                marks: Vec::new(),
+            };
+            if !drawn.is_empty() {
+                let svg = lines(&axes, &drawn)?;
+                plots.push(Plot { name: axes.name.to_owned(), title: title.clone(), svg });
+            }
+        }
     }
     Ok(plots)
 }

@@ -1,7 +1,7 @@
 //! What a run leaves behind: the schema of its JSON, and the same as CSV. Owns the shape of
 //! results; refuses to measure and to format for people.
 //!
-//! `results.json` is one object: `schema` ("clscope-bench/1"), `version` (of this program),
+//! `results.json` is one object: `schema` ("clscope-bench/2"), `version` (of this program),
 //! `device`, `settings`, `cases`, `findings`, `power_source` (the sensor, or why there is none) and
 //! `interrupted`. Every case has an `id`, its `suite`, its `parameters`, and a `status`:
 //! `measured`, `not_available` (with `reason`, and `build_log` where a compiler spoke), `wrong`
@@ -12,13 +12,14 @@
 
 use crate::cl::DeviceFacts;
 use crate::stats::{Estimate, Summary};
+use crate::sweep::Place;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 
 /// The name of the schema and its version.
-pub const SCHEMA: &str = "clscope-bench/1";
+pub const SCHEMA: &str = "clscope-bench/2";
 
 /// What became of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +89,9 @@ pub struct CaseResult {
     pub suite: &'static str,
     /// What tells it from its neighbours.
     pub parameters: BTreeMap<&'static str, Value>,
+    /// Where it is in a sweep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swept: Option<Place>,
     /// What became of it.
     pub status: Status,
     /// Why, where it did not give figures.

@@ -10,6 +10,7 @@ use crate::power::{Power, Sensors, Window};
 use crate::results::{CaseResult, Figure, Results, SCHEMA, Status};
 use crate::stats::{self, Estimate};
 use crate::suite::{Case, Gave, SUITES, Suite, is_floor};
+use crate::sweep::{self, Along, SweepError};
 use clscope_trace::pattern;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -74,6 +75,41 @@ pub fn cases(
         .collect()
 }
 
+/// The cases of sweeps: each case that is chosen, of the full choice of its suite, along the axes.
+/// A name that is a case's own means that case alone, even where it is a part of other names.
+///
+/// # Errors
+/// Where a case has no such axis, or does not exist at a value.
+pub fn sweeps(
+    device: &Device,
+    settings: &Settings,
+    choice: &Choice,
+    along: &[Along],
+) -> Result<Vec<(&'static Suite, Vec<Case>)>, SweepError> {
+    let all = Settings { full: true, ..settings.clone() };
+    let mut suites = cases(device, &all, choice);
+    let named = |case: &Case| choice.cases.contains(&case.id);
+    if suites.iter().any(|(_, cases)| cases.iter().any(named)) {
+        for (_, cases) in &mut suites {
+            cases.retain(|c| is_floor(&c.id) || named(c));
+        }
+        suites.retain(|(_, cases)| cases.iter().any(named));
+    }
+    let mut out = Vec::new();
+    for (suite, cases) in suites {
+        let mut points = Vec::new();
+        for case in cases {
+            if is_floor(&case.id) {
+                points.push(case);
+            } else {
+                points.extend(sweep::grid(&case, &device.facts, settings, along)?);
+            }
+        }
+        out.push((suite, points));
+    }
+    Ok(out)
+}
+
 struct Pending {
     case: usize,
     span: Option<Window>,
@@ -90,10 +126,25 @@ pub fn run(
     choice: &Choice,
     watch: &mut dyn Watch,
 ) -> Result<Results, ClError> {
-    let suites = cases(device, settings, choice);
+    run_cases(device, settings, choice, &cases(device, settings, choice), watch)
+}
+
+/// Runs cases on a device.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_cases(
+    device: &Device,
+    settings: &Settings,
+    choice: &Choice,
+    suites: &[(&'static Suite, Vec<Case>)],
+    watch: &mut dyn Watch,
+) -> Result<Results, ClError> {
     let total = suites.iter().map(|(_, cases)| cases.len()).sum();
     let wants = !choice.no_sensors
-        && (settings.counters || suites.iter().any(|(suite, _)| suite.wants_power));
+        && (settings.counters
+            || settings.power
+            || suites.iter().any(|(suite, _)| suite.wants_power));
     let sensors = wants.then(|| Sensors::start(settings.counters)).and_then(Result::ok);
     let session = Session::new(device)?;
     let mut results = Results {
@@ -122,7 +173,7 @@ pub fn run(
         let mut bench = Bench::new(session, settings.clone(), &stop);
         bench.metered =
             settings.tiny || sensors.as_ref().is_some_and(|s| s.may_meter(device.facts.kind));
-        for (suite, cases) in &suites {
+        for (suite, cases) in suites {
             for case in cases {
                 if flag.get() {
                     break;
@@ -151,7 +202,11 @@ pub fn run(
         "none: the sampling thread could not be started".clone_into(&mut results.power_source);
     }
     shares(&mut results, choice.peak);
-    for (suite, _) in &suites {
+    for (suite, cases) in suites {
+        // Points of a sweep say nothing of what the suite asks.
+        if cases.iter().any(|c| c.place.is_some()) {
+            continue;
+        }
         let ours: Vec<CaseResult> = results
             .cases
             .iter()
@@ -160,6 +215,7 @@ pub fn run(
             .collect();
         results.findings.extend((suite.conclude)(&device.facts, &ours));
     }
+    results.findings.extend(sweep::conclude(&results));
     Ok(results)
 }
 
@@ -171,6 +227,11 @@ fn described(settings: &Settings, choice: &Choice) -> BTreeMap<&'static str, ser
         ("enable_fma", json!(settings.enable_fma)),
         ("repeat", json!(settings.repeat)),
         ("power_smoothing", json!(settings.power_smoothing)),
+        ("iterations", json!(settings.iterations)),
+        ("warm_up", json!(settings.warm_up)),
+        ("window_ns", json!(settings.window_ns)),
+        ("opt_disable", json!(settings.opt_disable)),
+        ("power", json!(settings.power)),
         ("validate", json!(settings.validate)),
         ("counters", json!(settings.counters)),
         ("suites", json!(choice.suites)),
@@ -184,6 +245,7 @@ fn one(bench: &mut Bench<'_>, suite: &Suite, case: &Case) -> (CaseResult, Option
         id: case.id.clone(),
         suite: suite.name,
         parameters: case.parameters.clone(),
+        swept: case.place.clone(),
         status: Status::Measured,
         reason: None,
         build_log: None,
@@ -264,6 +326,12 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         let throttled =
             span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
         case.notes.extend(clscope_nvml::reasons::words(throttled));
+        // Operations of a cycle, where the clock was watched while they ran.
+        if let (Some(clock), Some(rate)) = (case.figure("clock"), case.figure("rate")) {
+            let unit = if rate.unit == "GFLOP/s" { "FLOP/cycle" } else { "op/cycle" };
+            let per_cycle = rate.estimate.over(clock.estimate).times(1e3);
+            case.figures.push(Figure::new("rate_per_cycle", unit, per_cycle));
+        }
         let Some(&window) = p.windows.first() else { continue };
         for (name, unit, mean) in power.counters(window) {
             case.figures.push(Figure::new(format!("counter/{name}"), unit, mean));

@@ -31,6 +31,7 @@ fn case(
         id: format!("{suite}/{parameters:?}"),
         suite,
         parameters: BTreeMap::from_iter(parameters.iter().cloned()),
+        swept: None,
         status: Status::Measured,
         reason: None,
         build_log: None,
@@ -116,7 +117,7 @@ fn results() -> Results {
 fn every_plot_is_drawn_from_its_data() {
     let results = results();
     let plots = plots(&results).expect("draws");
-    let names: Vec<&str> = plots.iter().map(|p| p.name).collect();
+    let names: Vec<&str> = plots.iter().map(|p| p.name.as_str()).collect();
     let all = [
         "throughput",
         "roofline",

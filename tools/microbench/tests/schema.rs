@@ -51,6 +51,7 @@ fn example() -> Results {
         id: id.to_owned(),
         suite: "flop",
         parameters: BTreeMap::from([("groups", json!(4)), ("sweep", json!("groups"))]),
+        swept: None,
         status,
         reason: None,
         build_log: None,
@@ -135,7 +136,7 @@ fn csv_keeps_its_shape() {
 fn the_page_stands_alone() {
     let results = example();
     let plots = plots(&results).expect("draws");
-    assert_eq!(plots.iter().map(|p| p.name).collect::<Vec<_>>(), ["throughput"]);
+    assert_eq!(plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["throughput"]);
     let page = page(&results, &plots);
     assert!(page.contains("a &lt;device&gt; &amp; more") && !page.contains("<device>"));
     let elsewhere = ["src=", "href=", "@import", "<script"];

@@ -2,6 +2,7 @@
 //! printed and written; refuses to measure: that is `clscope-microbench`.
 #![forbid(unsafe_code)]
 
+mod axes;
 mod diff;
 mod diff_render;
 mod list;
@@ -11,17 +12,20 @@ mod no_png;
 mod output;
 #[cfg(feature = "png")]
 mod png;
+mod walks;
 #[cfg(not(feature = "png"))]
 use no_png as png;
 
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use axes::Axes;
 use clscope_capture::system;
 use clscope_microbench::bench::Settings;
 use clscope_microbench::cl::{Device, DeviceKind, OpenCl, list as devices};
 use clscope_microbench::results::{CaseResult, Status};
 use clscope_microbench::run::{self, Choice, Watch};
 use clscope_microbench::suite::SUITES;
+use clscope_microbench::sweep::Axis;
 use indicatif::{ProgressBar, ProgressStyle};
 use list::Sizes;
 use std::io::IsTerminal;
@@ -36,6 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench                               the quick choice of every suite on the first GPU
   clscope bench flop power --device 1         two suites on the second device of --list-devices
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
+  clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
   clscope bench idle                          watts and clocks after work, and how long they last
@@ -46,7 +51,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
     after_help = "To measure an application of your own, use `clscope record -- APP`: it times and meters unmodified programs."
 )]
 pub struct Args {
-    /// Suites to run; all without any. `--list` names them. `model`: the parameters of a device, kept
+    /// Suites to run, or cases by their names; all without any. `--list` names them. `model`: the parameters of a device, kept
     /// for `explain`; `idle`: what it draws without work
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
@@ -68,6 +73,26 @@ pub struct Args {
     /// Work-items of a group: numbers and ranges
     #[arg(long, alias = "local", value_name = "N")]
     tpb: Option<Sizes>,
+    /// Run each chosen case along an axis, or two: blocks, tpb, width, precision, alpha, occupancy,
+    /// size, lanes, cores, stride, as far as the case has it. Values behind `=`, such as
+    /// blocks=1..=64,width=1,4; else those of --blocks and --tpb, or the usual ones of the device
+    #[arg(long, value_name = "AXIS[,AXIS]")]
+    sweep: Option<Axes>,
+    /// Turns of a kernel's loop [default: as many as last a few milliseconds]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: Option<u32>,
+    /// Launches thrown away before the timed ones [default: 2, and those that are slower]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    warm_up: Option<u32>,
+    /// Seconds for which power is watched [default: 1.2; 4 with --full]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    window: Option<f64>,
+    /// Watch power in every case that times a kernel, whatever its suite
+    #[arg(long, conflicts_with = "no_sensors")]
+    power: bool,
+    /// Build without optimization (-cl-opt-disable)
+    #[arg(long)]
+    opt_disable: bool,
     /// Let the compiler fuse a product and a sum (-cl-mad-enable)
     #[arg(long)]
     enable_fma: bool,
@@ -187,6 +212,28 @@ impl Watch for Progress {
     }
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|s| (1e-3..=86_400.0).contains(s));
+    number.ok_or_else(|| format!("`{text}` is no number of seconds from 0.001 to 86400"))
+}
+
+/// Several sizes are a sweep, and said to be one: no case takes the last of them in silence.
+fn several(args: &Args) -> Result<()> {
+    for (option, sizes, axis) in
+        [("--blocks", &args.blocks, Axis::Blocks), ("--tpb", &args.tpb, Axis::Tpb)]
+    {
+        let swept = args.sweep.iter().flat_map(|a| &a.0).any(|a| a.axis == axis);
+        let many = sizes.as_ref().is_some_and(|s| s.0.len() > 1);
+        if many && !swept {
+            bail!(
+                "{option} names several sizes, and a case runs at one: add --sweep {}, or name one",
+                axis.name()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Runs the subcommand. The exit code is a failure where the device computed wrong results or
 /// OpenCL failed.
 ///
@@ -200,10 +247,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::kernels()?;
         return Ok(ExitCode::SUCCESS);
     }
+    let by_itself = |s: &String| s == "model" || s == "idle";
+    if args.sweep.is_some() && args.suites.iter().any(by_itself) {
+        bail!(
+            "`model` and `idle` have no axes: --sweep takes cases that `clscope bench --list --full` names"
+        );
+    }
     match args.suites.as_slice() {
         [only] if only == "model" => return model::run(args),
         [only] if only == "idle" => return model::idle(args),
-        of if of.iter().any(|s| s == "model" || s == "idle") => {
+        of if of.iter().any(by_itself) => {
             bail!("`model` and `idle` are measured by themselves: name no other suite with them")
         }
         _ => {}
@@ -211,10 +264,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(option) = args.model.given() {
         bail!("{option} is an option of `clscope bench model`");
     }
-    if let Some(unknown) = args.suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
+    let suite_of = |name: &String| name.split('/').next().unwrap_or_default().to_owned();
+    let suites: Vec<String> = args.suites.iter().map(suite_of).collect();
+    if let Some(unknown) = suites.iter().find(|name| SUITES.iter().all(|s| s.name != **name)) {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
         bail!("there is no suite {unknown}; the suites are {}, model and idle", names.join(", "));
     }
+    several(args)?;
     if args.png {
         // A measurement may take minutes; what cannot be drawn is said before it.
         png::Renderer::new()?;
@@ -232,6 +288,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         blocks: args.blocks.clone().map(|s| s.0).unwrap_or_default(),
         tpb: args.tpb.clone().map(|s| s.0).unwrap_or_default(),
         enable_fma: args.enable_fma,
+        iterations: args.iterations,
+        warm_up: args.warm_up.map(|n| n as usize),
+        window_ns: args.window.map(|s| (s * 1e9) as u64),
+        opt_disable: args.opt_disable,
+        power: args.power,
         repeat: args.repeat.max(1),
         power_smoothing: args.power_smoothing,
         validate: args.validate,
@@ -240,20 +301,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ..Settings::default()
     };
     let choice = Choice {
-        suites: args.suites.clone(),
-        cases: args.choose.clone(),
+        suites,
+        cases: {
+            let named = args.suites.iter().filter(|name| name.contains('/'));
+            args.choose.iter().chain(named).cloned().collect()
+        },
         no_sensors: args.no_sensors,
         peak: args.peak,
     };
-    let chosen = run::cases(device, &settings, &choice);
+    let chosen = match &args.sweep {
+        Some(Axes(along)) => run::sweeps(device, &settings, &choice, along)
+            .context("cannot sweep; `clscope bench --list --full` names all cases")?,
+        None => run::cases(device, &settings, &choice),
+    };
     if args.list {
         output::cases(&device.facts, &chosen)?;
         return Ok(ExitCode::SUCCESS);
     }
     if chosen.is_empty() {
-        bail!("no case is called {}; `clscope bench --list` names them", args.choose.join(" or "));
+        bail!(
+            "no case is called {}; `clscope bench --list` names them, with --full all of them",
+            choice.cases.join(" or ")
+        );
     }
-    drop(chosen);
     if let Some(directory) = &args.output {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
@@ -261,8 +331,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Before the message that measuring begins: what is measured is kept from then on.
     let mut progress = Progress::new()?;
     say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
-    let results =
-        run::run(device, &settings, &choice, &mut progress).context("cannot use the device")?;
+    let results = run::run_cases(device, &settings, &choice, &chosen, &mut progress)
+        .context("cannot use the device")?;
     progress.bar.finish_and_clear();
     if results.interrupted {
         say("interrupted: what was measured until then follows");

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::png::Renderer;
+use super::walks;
 use crate::output::{screen, write_whole};
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
@@ -76,7 +77,8 @@ pub fn number(x: f64) -> String {
     }
 }
 
-fn shown(figure: &Figure) -> String {
+/// A figure with half its interval and its unit.
+pub fn shown(figure: &Figure) -> String {
     let e = figure.estimate;
     format!("{} ±{} {}", number(e.value), number(e.half()), figure.unit)
 }
@@ -158,9 +160,11 @@ pub fn tables(results: &Results) -> Result<()> {
             continue;
         }
         writeln!(out, "\n{}: {}", suite.name, suite.about)?;
-        // Sweeps are for plots and findings; as lines they would bury the rest.
+        // As lines, the points of a sweep would bury the rest.
         let listed = |c: &&&CaseResult| {
-            c.parameter("sweep").is_none() && !matches!(suite.name, "transfer" | "latency")
+            c.swept.is_none()
+                && c.parameter("sweep").is_none()
+                && !matches!(suite.name, "transfer" | "latency")
         };
         let width = ours.iter().filter(listed).map(|c| c.id.len()).max().unwrap_or(0);
         for case in ours.iter().filter(|c| listed(c) && c.status == Status::Measured) {
@@ -169,8 +173,10 @@ pub fn tables(results: &Results) -> Result<()> {
                 writeln!(out, "  {:width$}  {line}", case.id)?;
             }
         }
+        walks::of_suite(&mut out, &ours)?;
         let mut missing: Vec<(&str, Vec<&str>)> = Vec::new();
-        for case in ours.iter().filter(|c| c.status == Status::NotAvailable) {
+        let plain = |c: &&&CaseResult| c.status == Status::NotAvailable && c.swept.is_none();
+        for case in ours.iter().filter(plain) {
             let reason = case.reason.as_deref().unwrap_or("no reason given");
             // Reasons that differ in their numbers alone are one.
             let words = |text: &str| {
@@ -205,6 +211,7 @@ pub fn tables(results: &Results) -> Result<()> {
             writeln!(out, "  => {}{sure}", finding.text)?;
         }
     }
+    walks::asked_for(&mut out, results)?;
     out.flush()?;
     Ok(())
 }
@@ -236,11 +243,11 @@ pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
             let pixels = renderer
                 .png(&plot.svg)
                 .with_context(|| format!("cannot draw the plot {} as PNG", plot.name))?;
-            write_whole(&directory.join(plot.name).with_extension("png"), |out| {
+            write_whole(&directory.join(&plot.name).with_extension("png"), |out| {
                 Ok(out.write_all(&pixels)?)
             })?;
         }
-        write_whole(&directory.join(plot.name).with_extension("svg"), |out| {
+        write_whole(&directory.join(&plot.name).with_extension("svg"), |out| {
             Ok(out.write_all(plot.svg.as_bytes())?)
         })?;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Schemas of `clscope bench` that are read.
-pub const READS: [&str; 1] = ["clscope-bench/1"];
+pub const READS: [&str; 2] = ["clscope-bench/1", "clscope-bench/2"];
 /// Most bytes of a document: a full run of all suites with every sweep is some 3 MB.
 pub const MOST_BYTES: u64 = 64 << 20;
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the plot {plot}: {why}")]
 pub struct PlotError {
-    plot: &'static str,
+    plot: String,
     why: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Scale {
 }
 
 pub(super) struct Axes<'a> {
-    pub name: &'static str,
+    pub name: &'a str,
     pub title: &'a str,
     /// What was measured.
     pub subtitle: &'a str,
@@ -137,7 +137,7 @@ fn range(values: impl Iterator<Item = f64>, scale: Scale, room: f64) -> Range<f6
 /// A plot of lines as SVG.
 pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError> {
     let mut svg = String::new();
-    let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
+    let failed = |why: &dyn Display| PlotError { plot: axes.name.to_owned(), why: why.to_string() };
     let all = || lines.iter().flat_map(|l| &l.points);
     let room = if lines.len() > 1 { 0.1 + 0.06 * lines.len() as f64 } else { 0.0 };
     let xs = range(all().map(|p| p.x), axes.scale.0, 0.0);
@@ -232,7 +232,7 @@ pub(super) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, PlotError
 /// not looked at.
 pub(super) fn bars(axes: &Axes<'_>, bars: &[(String, Point)]) -> Result<String, PlotError> {
     let mut svg = String::new();
-    let failed = |why: &dyn Display| PlotError { plot: axes.name, why: why.to_string() };
+    let failed = |why: &dyn Display| PlotError { plot: axes.name.to_owned(), why: why.to_string() };
     let xs = range(bars.iter().flat_map(|b| [b.1.y, b.1.high]), Scale::Linear, 0.04);
     {
         let height = 96 + 24 * bars.len() as u32;

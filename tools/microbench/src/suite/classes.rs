@@ -4,15 +4,17 @@
 //! references and the lines through the power figures.
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite, geometry};
+use super::{Case, Gave, Suite, Swept, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::fit;
 use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -224,6 +226,46 @@ impl Variant {
     }
 }
 
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        match self.class {
+            Class::Global => &[Axis::Blocks, Axis::Tpb, Axis::Cores, Axis::Lanes, Axis::Size],
+            Class::Local => &[Axis::Blocks, Axis::Tpb, Axis::Cores, Axis::Lanes],
+            _ => &[Axis::Blocks, Axis::Tpb, Axis::Cores, Axis::Lanes, Axis::Precision],
+        }
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        match axis {
+            // One group on each of so many units: a device with idle units gives every group its
+            // own.
+            Axis::Blocks | Axis::Cores => {
+                at.groups = super::number(axis, value, super::MOST_ITEMS)?;
+            }
+            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Lanes => at.lanes = super::number(axis, value, 32)? as u32,
+            Axis::Size => {
+                at.table_words = super::power_of_two(axis, value, 1 << 31)? / 4;
+                if at.table_words == 0 {
+                    return Err(super::no_value(axis, "a word of 4 bytes or more"));
+                }
+            }
+            _ => {
+                at.scalar = super::scalar(axis, value)?;
+                if at.scalar == Scalar::Half {
+                    return Err("there are no classes of half".to_owned());
+                }
+            }
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        run(bench, *self)
+    }
+}
+
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let measured = bench.measure(&variant.job(&bench.settings), true)?;
     let Measured { timing, geometry, .. } = &measured;
@@ -260,12 +302,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some((axis, value)) = extra {
             parameters.extend([("sweep", json!(axis)), (axis, json!(value))]);
         }
-        cases.push(Case {
-            id,
-            suite: SUITE.name,
-            parameters,
-            run: Box::new(move |bench| run(bench, variant)),
-        });
+        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for scalar in [Scalar::Int, Scalar::Float, Scalar::Double] {
         for class in [Class::Arithmetic, Class::Division, Class::Special, Class::Other] {

@@ -2,15 +2,17 @@
 //! Owns the variants, their host references and the counting of operations.
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite, geometry};
+use super::{Case, Gave, Suite, Swept, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts};
 use crate::half;
 use crate::job::{Arg, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -152,6 +154,12 @@ impl Variant {
             f64::from(trips) * f64::from(STATEMENTS)
         };
         statements * self.op.operations() * self.width as f64
+    }
+
+    /// fma() is for floating point; the compiler may fold a loop of integer sums over memory.
+    fn exists(&self) -> bool {
+        self.scalar != Scalar::Int
+            || self.op != Op::Fma && (self.shape == Shape::Private || self.op == Op::Mad)
     }
 
     /// Starting value of element `e`.
@@ -364,6 +372,42 @@ pub(super) fn run(
     Ok(Gave::of_kernel(measured, vec![rate]))
 }
 
+/// A variant at a geometry; with power or without.
+#[derive(Clone, Copy)]
+pub(super) struct Launched {
+    pub variant: Variant,
+    pub groups: usize,
+    pub group: usize,
+    pub power: bool,
+}
+
+impl Swept for Launched {
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Blocks, Axis::Tpb, Axis::Width, Axis::Precision]
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        match axis {
+            Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Width => at.variant.width = super::width(axis, value)?,
+            _ => {
+                at.variant.scalar = super::scalar(axis, value)?;
+                if !at.variant.exists() {
+                    let (op, shape) = (at.variant.op.name(), at.variant.shape.name());
+                    return Err(format!("{op} in the shape {shape} is of floating point alone"));
+                }
+            }
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        run(bench, self.variant, self.groups, self.group, self.power)
+    }
+}
+
 fn variants(settings: &Settings) -> Vec<Variant> {
     let mut variants = Vec::new();
     for shape in Shape::ALL {
@@ -379,12 +423,9 @@ fn variants(settings: &Settings) -> Vec<Variant> {
                         }
                         _ => width == 1 && op == Op::Mad && scalar == Scalar::Float,
                     };
-                    // fma() is for floating point; the compiler may fold a loop of integer sums
-                    // over memory.
-                    let exists = scalar != Scalar::Int
-                        || op != Op::Fma && (shape == Shape::Private || op == Op::Mad);
-                    if exists && (settings.full || settings.tiny || quick) {
-                        variants.push(Variant { shape, scalar, op, width });
+                    let variant = Variant { shape, scalar, op, width };
+                    if variant.exists() && (settings.full || settings.tiny || quick) {
+                        variants.push(variant);
                     }
                 }
             }
@@ -425,8 +466,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
             ("operation", json!(variant.op.name())),
             ("width", json!(variant.width)),
         ]);
-        let run = move |bench: &mut Bench<'_>| run(bench, variant, groups, group, false);
-        cases.push(Case { id: variant.id(), suite: SUITE.name, parameters, run: Box::new(run) });
+        let launched = Launched { variant, groups, group, power: false };
+        cases.push(Case::of(variant.id(), SUITE.name, Rc::new(launched)).with(parameters));
     }
     let variant = Variant { shape: Shape::Private, scalar: Scalar::Float, op: Op::Mad, width: 1 };
     let sizes = if settings.tpb.len() > 1 { settings.tpb.clone() } else { vec![group] };
@@ -437,13 +478,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ("groups", json!(groups)),
                 ("group_size", json!(group)),
             ]);
-            let run = move |bench: &mut Bench<'_>| run(bench, variant, groups, group, false);
-            cases.push(Case {
-                id: format!("flop/sweep/{group}/{groups}"),
-                suite: SUITE.name,
-                parameters,
-                run: Box::new(run),
-            });
+            let launched = Launched { variant, groups, group, power: false };
+            let id = format!("flop/sweep/{group}/{groups}");
+            cases.push(Case::of(id, SUITE.name, Rc::new(launched)).with(parameters));
         }
     }
     cases

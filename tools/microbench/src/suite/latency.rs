@@ -4,7 +4,7 @@
 //! 2016, tables 6.1 to 6.4).
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite};
+use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::change;
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
@@ -12,8 +12,10 @@ use crate::job::{Arg, Fill, Geometry, Job, Need, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::Estimate;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -50,6 +52,8 @@ struct Level {
     /// Launch as many groups as are resident at once, limited by local memory; else one group for
     /// each compute unit.
     fill_units: bool,
+    /// Groups that local memory lets onto a unit, where it is filled.
+    share: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +64,8 @@ struct Variant {
     level: Level,
     table_words: usize,
     local_words: u32,
+    /// Items that the device lets into a group.
+    max_group: usize,
 }
 
 /// Instructions of one turn and chain.
@@ -147,7 +153,7 @@ impl Variant {
         if !self.level.fill_units {
             return vec![own];
         }
-        let all = device.local_bytes as usize / 256 * 256;
+        let all = device.local_bytes as usize / self.level.share / 256 * 256;
         let mut pads: Vec<usize> = [
             all,
             all.saturating_sub(256),
@@ -252,6 +258,56 @@ fn launched(
     Ok((bench.measure(&job, false)?, groups))
 }
 
+impl Variant {
+    /// As many items on a unit: in one group where one may have so many, else in several alike.
+    fn occupied(mut self, items: usize) -> Result<Self, String> {
+        let share = items.div_ceil(self.max_group.max(1));
+        if share == 0 || share > 64 || !items.is_multiple_of(share) {
+            return Err(format!(
+                "groups have up to {} items, up to 64 of one size share a unit, and {items} are no multiple",
+                self.max_group
+            ));
+        }
+        self.level = Level { group: items / share, fill_units: true, share };
+        Ok(self)
+    }
+}
+
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        match (self.is_global(), self.ilp) {
+            (true, 1) => &[Axis::Alpha, Axis::Occupancy, Axis::Tpb, Axis::Size],
+            (true, _) => &[Axis::Occupancy, Axis::Tpb, Axis::Size],
+            _ => &[Axis::Occupancy, Axis::Tpb],
+        }
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        match axis {
+            Axis::Alpha => at.alpha = Some(super::number(axis, value, 1 << 20)? as u32),
+            Axis::Occupancy => at = at.occupied(super::number(axis, value, super::MOST_ITEMS)?)?,
+            Axis::Tpb => {
+                at.level.group = super::number(axis, value, super::MOST_ITEMS)?;
+                if at.level.group == 0 {
+                    return Err(super::no_value(axis, "1 or more"));
+                }
+            }
+            _ => {
+                at.table_words = super::power_of_two(axis, value, 1 << 31)? / 4;
+                if at.table_words < 16 {
+                    return Err(super::no_value(axis, "64 bytes or more"));
+                }
+            }
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        run(bench, *self)
+    }
+}
+
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     if variant.level.group > bench.facts().max_group {
         let reason = format!(
@@ -293,8 +349,8 @@ fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
         &[1, 2, 4, 8, 16, 32]
     };
     let mut levels: Vec<Level> =
-        [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false }).collect();
-    levels.extend(multiples.iter().map(|m| Level { group: lane * m, fill_units: true }));
+        [1, 2].iter().map(|m| Level { group: lane * m, fill_units: false, share: 1 }).collect();
+    levels.extend(multiples.iter().map(|m| Level { group: lane * m, fill_units: true, share: 1 }));
     if settings.tiny {
         levels.truncate(3);
     }
@@ -320,6 +376,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     };
     let table_words =
         1usize << wanted.min((device.largest_buffer / 4).max(1 << 10) as usize).ilog2();
+    let max_group = device.max_group;
     let mut cases = Vec::new();
     let all = levels(device, settings);
     let mut add = |id: String, variant: Variant, name: &str| {
@@ -332,12 +389,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if let Some(alpha) = variant.alpha {
             parameters.extend([("sweep", json!("alpha")), ("alpha", json!(alpha))]);
         }
-        cases.push(Case {
-            id,
-            suite: SUITE.name,
-            parameters,
-            run: Box::new(move |bench| run(bench, variant)),
-        });
+        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     for (kind, name) in KINDS {
         let local_words = if matches!(kind, Kind::Local | Kind::LocalConflict) { 2048 } else { 4 };
@@ -347,8 +399,15 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 let quick = ilp == 1 || !level.fill_units;
                 if quick || settings.full || settings.tiny {
                     let filled = if level.fill_units { "filled" } else { "single" };
-                    let variant =
-                        Variant { kind, ilp, alpha: None, level, table_words, local_words };
+                    let variant = Variant {
+                        kind,
+                        ilp,
+                        alpha: None,
+                        level,
+                        table_words,
+                        local_words,
+                        max_group,
+                    };
                     add(format!("latency/{name}/ilp{ilp}/{filled}{}", level.group), variant, name);
                 }
             }
@@ -356,8 +415,15 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         if matches!(kind, Kind::Stream | Kind::Random) {
             let Some(&level) = all.iter().rev().find(|l| l.group <= 256) else { continue };
             for alpha in alphas(settings) {
-                let variant =
-                    Variant { kind, ilp: 1, alpha: Some(alpha), level, table_words, local_words };
+                let variant = Variant {
+                    kind,
+                    ilp: 1,
+                    alpha: Some(alpha),
+                    level,
+                    table_words,
+                    local_words,
+                    max_group,
+                };
                 add(format!("latency/{name}/alpha{alpha}"), variant, name);
             }
         }

@@ -3,7 +3,7 @@
 //! its host reference, and the plateaus that are read from it.
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite, default_group, geometry};
+use super::{Case, Gave, Suite, Swept, default_group, geometry};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Geometry, Job, Outcome, Trips};
@@ -11,8 +11,10 @@ use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::{self, Estimate};
 use crate::suite::memory::word;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -112,6 +114,32 @@ impl Variant {
             check: Box::new(move |outcome| self.compare(outcome)),
             check_args: Vec::new(),
         }
+    }
+}
+
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Size, Axis::Blocks, Axis::Tpb]
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        match axis {
+            Axis::Size => {
+                at.elements = super::power_of_two(axis, value, 1 << 32)? / (4 * WIDTH);
+                if at.elements == 0 {
+                    return Err(super::no_value(axis, "an element of 16 bytes or more"));
+                }
+            }
+            Axis::Blocks => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
+            // The walk over a working set needs groups of a power of two.
+            _ => at.group = super::power_of_two(axis, value, super::MOST_ITEMS)?,
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        working_set(bench, *self)
     }
 }
 
@@ -218,15 +246,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         .into_iter()
         .map(|bytes| {
             let variant = Variant { elements: bytes / (4 * WIDTH), groups: groups_of, group };
-            Case {
-                id: format!("levels/working_set/{bytes}"),
-                suite: SUITE.name,
-                parameters: BTreeMap::from([
-                    ("sweep", json!("working_set")),
-                    ("bytes", json!(bytes)),
-                ]),
-                run: Box::new(move |bench| working_set(bench, variant)),
-            }
+            let id = format!("levels/working_set/{bytes}");
+            Case::of(id, SUITE.name, Rc::new(variant))
+                .with(BTreeMap::from([("sweep", json!("working_set")), ("bytes", json!(bytes))]))
         })
         .collect();
     let small = default_group(device, settings).min(64);
@@ -236,6 +258,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         suite: SUITE.name,
         parameters: BTreeMap::new(),
         run: Box::new(move |bench| launches(bench, units, small)),
+        swept: None,
+        place: None,
     });
     let each = match (settings.tiny, device.kind) {
         (true, _) => 4,
@@ -247,6 +271,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         suite: SUITE.name,
         parameters: BTreeMap::new(),
         run: Box::new(move |bench| groups(bench, each, small)),
+        swept: None,
+        place: None,
     });
     out.push(super::floor_case(SUITE.name));
     out

@@ -3,15 +3,17 @@
 //! variants, their host references and the counting of bytes.
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite, default_group};
+use super::{Case, Gave, Suite, Swept, default_group};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
 use crate::job::{Arg, Fill, Job, Need, Outcome, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -241,6 +243,82 @@ impl Variant {
     }
 }
 
+impl Variant {
+    /// Whether each element is visited once: then the launch is as large as what it moves.
+    fn streams(&self) -> bool {
+        !matches!(self.pattern, Pattern::CopyLoop | Pattern::Local(_))
+    }
+
+    /// With as many groups as move so many bytes in all.
+    fn moving(mut self, bytes: usize) -> Result<Self, String> {
+        let items = bytes / (4 * self.width) / self.trips as usize;
+        if items == 0 {
+            return Err(format!(
+                "{} bytes are moved at least",
+                4 * self.width * self.trips as usize
+            ));
+        }
+        self.group = self.group.min(items);
+        self.groups = items / self.group;
+        Ok(self)
+    }
+}
+
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        match self.pattern {
+            Pattern::Stride(_) => &[Axis::Blocks, Axis::Tpb, Axis::Size, Axis::Stride],
+            Pattern::Local(_) => &[Axis::Blocks, Axis::Tpb, Axis::Stride],
+            Pattern::CopyLoop => &[Axis::Blocks, Axis::Tpb, Axis::Width],
+            _ => &[Axis::Blocks, Axis::Tpb, Axis::Width, Axis::Size],
+        }
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        // Strides and permutations visit every element once only where there are 2^n of them.
+        let bound = if matches!(self.pattern, Pattern::Stride(_) | Pattern::Random) {
+            super::power_of_two
+        } else {
+            super::number
+        };
+        match axis {
+            Axis::Blocks => at.groups = bound(axis, value, super::MOST_ITEMS)?,
+            Axis::Tpb if self.streams() => {
+                // As many bytes as before.
+                at.group = super::power_of_two(axis, value, self.items())?;
+                at.groups = self.items() / at.group;
+            }
+            Axis::Tpb => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            Axis::Width => {
+                at.width = super::width(axis, value)?;
+                if self.streams() {
+                    at = at.moving(4 * self.width * self.elements())?;
+                }
+            }
+            Axis::Size => at = at.moving(super::power_of_two(axis, value, 1 << 32)?)?,
+            _ => {
+                let by = super::power_of_two(axis, value, 1 << 16)?;
+                at.pattern = match self.pattern {
+                    Pattern::Local(_) if by > 64 => {
+                        return Err(super::no_value(axis, "a power of two up to 64 here"));
+                    }
+                    Pattern::Local(_) => Pattern::Local(by as u32),
+                    _ if by > self.elements() => {
+                        return Err(super::no_value(axis, "no more than there are elements"));
+                    }
+                    _ => Pattern::Stride(by as u32),
+                };
+            }
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        run(bench, *self)
+    }
+}
+
 /// Bytes of each of the two big buffers: a power of two, well above the caches, within a quarter of
 /// the memory.
 #[must_use]
@@ -338,12 +416,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                 ("width", json!(variant.width)),
                 ("elements_per_item", json!(variant.trips)),
             ]);
-            Case {
-                id: variant.id(),
-                suite: SUITE.name,
-                parameters,
-                run: Box::new(move |bench| run(bench, variant)),
-            }
+            Case::of(variant.id(), SUITE.name, Rc::new(variant)).with(parameters)
         })
         .collect();
     let parameters = BTreeMap::from([("pattern", json!("runtime_copy"))]);
@@ -352,6 +425,8 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
         suite: SUITE.name,
         parameters,
         run: Box::new(vendor_copy),
+        swept: None,
+        place: None,
     });
     cases
 }

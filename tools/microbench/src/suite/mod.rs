@@ -15,8 +15,10 @@ use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::cl::{DeviceFacts, DeviceKind};
 use crate::power::Window;
 use crate::results::{CaseResult, Figure, Finding, Timing};
+use crate::sweep::{Axis, Place, Value as At};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a case gave.
 #[derive(Default)]
@@ -44,6 +46,59 @@ impl Gave {
 /// Runs one case.
 pub type Run = Box<dyn Fn(&mut Bench<'_>) -> Result<Gave, CaseError>>;
 
+/// A case that can be varied along axes.
+pub trait Swept {
+    /// The axes it has.
+    fn axes(&self) -> &'static [Axis];
+    /// The same at a value of an axis.
+    ///
+    /// # Errors
+    /// Why it does not exist there.
+    fn at(&self, axis: Axis, value: At) -> Result<Rc<dyn Swept>, String>;
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Why there is no figure.
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError>;
+}
+
+/// Why a value is none of an axis.
+fn no_value(axis: Axis, wanted: &str) -> String {
+    format!("{} is {wanted}", axis.name())
+}
+
+/// A number on an axis, within bounds.
+fn number(axis: Axis, value: At, most: usize) -> Result<usize, String> {
+    match value.number() {
+        Some(n) if n <= most => Ok(n),
+        _ => Err(no_value(axis, &format!("a number up to {most} here"))),
+    }
+}
+
+/// As [`number`], for values that are powers of two here.
+fn power_of_two(axis: Axis, value: At, most: usize) -> Result<usize, String> {
+    number(axis, value, most)
+        .ok()
+        .filter(|n| n.is_power_of_two())
+        .ok_or_else(|| no_value(axis, &format!("a power of two up to {most} here")))
+}
+
+/// A width that OpenCL C has.
+fn width(axis: Axis, value: At) -> Result<usize, String> {
+    power_of_two(axis, value, 16)
+}
+
+/// A type.
+fn scalar(axis: Axis, value: At) -> Result<crate::job::Scalar, String> {
+    match value {
+        At::Type(scalar) => Ok(scalar),
+        At::Number(_) => Err(no_value(axis, "half, float, double or int")),
+    }
+}
+
+/// More work-groups or work-items than this are a slip of the pen.
+const MOST_ITEMS: usize = 1 << 24;
+
 /// One case.
 pub struct Case {
     /// Unique name, suite first.
@@ -54,6 +109,26 @@ pub struct Case {
     pub parameters: BTreeMap<&'static str, Value>,
     /// How to run it.
     pub run: Run,
+    /// The same elsewhere on its axes, where it has any.
+    pub swept: Option<Rc<dyn Swept>>,
+    /// Where it is in a sweep.
+    pub place: Option<Place>,
+}
+
+impl Case {
+    /// A case that has axes.
+    #[must_use]
+    pub fn of(id: String, suite: &'static str, swept: Rc<dyn Swept>) -> Case {
+        let same = Rc::clone(&swept);
+        let run: Run = Box::new(move |bench| same.run(bench));
+        Case { id, suite, parameters: BTreeMap::new(), run, swept: Some(swept), place: None }
+    }
+
+    /// With what tells it from its neighbours.
+    #[must_use]
+    pub fn with(self, parameters: BTreeMap<&'static str, Value>) -> Case {
+        Case { parameters, ..self }
+    }
 }
 
 /// A suite.
@@ -115,5 +190,12 @@ pub fn is_floor(id: &str) -> bool {
 /// of a context, not deep idle.
 fn floor_case(suite: &'static str) -> Case {
     let run = |bench: &mut Bench<'_>| Ok(Gave { windows: vec![bench.floor()?], ..Gave::default() });
-    Case { id: format!("{suite}/floor"), suite, parameters: BTreeMap::new(), run: Box::new(run) }
+    Case {
+        id: format!("{suite}/floor"),
+        suite,
+        parameters: BTreeMap::new(),
+        run: Box::new(run),
+        swept: None,
+        place: None,
+    }
 }

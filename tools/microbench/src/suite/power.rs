@@ -3,14 +3,15 @@
 //! variants; the kernel, its check and its count are those of the FLOP suite.
 #![forbid(unsafe_code)]
 
-use super::flop::{Op, Shape, Variant};
+use super::flop::{Launched, Op, Shape, Variant};
 use super::{Case, Suite, geometry};
-use crate::bench::{Bench, Settings};
+use crate::bench::Settings;
 use crate::cl::DeviceFacts;
 use crate::job::Scalar;
 use crate::results::{CaseResult, Finding};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -42,11 +43,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                     ("operation", json!(op.name())),
                     ("width", json!(width)),
                 ]);
-                let run = move |bench: &mut Bench<'_>| {
-                    super::flop::run(bench, variant, groups, group, true)
-                };
+                let launched = Launched { variant, groups, group, power: true };
                 let id = variant.id().replacen("flop/private", SUITE.name, 1);
-                cases.push(Case { id, suite: SUITE.name, parameters, run: Box::new(run) });
+                cases.push(Case::of(id, SUITE.name, Rc::new(launched)).with(parameters));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! points that are read from them (Matsentidou 2020, chapters 7 to 12).
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite};
+use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Measured, Settings};
 use crate::change::{self, Change};
 use crate::cl::{ClError, DeviceFacts, DeviceKind};
@@ -11,8 +11,10 @@ use crate::job::{Arg, Check, Fill, Job, Need, Outcome, Scalar, Trips};
 use crate::results::{CaseResult, Figure, Finding};
 use crate::source::Source;
 use crate::stats::Estimate;
+use crate::sweep::{Axis, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -249,6 +251,41 @@ fn registers(i: u32, live: usize, trips: u32) -> u32 {
     x.into_iter().fold(0, u32::wrapping_add)
 }
 
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        match self.question {
+            Question::Pairs(..) => &[Axis::Blocks, Axis::Tpb, Axis::Width, Axis::Precision],
+            Question::AddOnes(..) => &[Axis::Cores],
+            _ => &[Axis::Blocks, Axis::Tpb],
+        }
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let mut at = *self;
+        match (axis, &mut at.question) {
+            (Axis::Blocks, _) => at.groups = super::number(axis, value, super::MOST_ITEMS)?,
+            (Axis::Tpb, _) => at.group = super::number(axis, value, super::MOST_ITEMS)?,
+            (Axis::Width, Question::Pairs(_, _, width, _)) => *width = super::width(axis, value)?,
+            (Axis::Precision, Question::Pairs(scalar, ..)) => *scalar = super::scalar(axis, value)?,
+            (_, Question::AddOnes(gap, spread)) => {
+                // With words between items, those of a neighbouring group fall between them only up
+                // to as many groups.
+                let most = if *gap > 0 && *gap < *spread { *spread } else { 1 << 12 };
+                at.groups = super::number(axis, value, most)?;
+            }
+            _ => return Err(super::no_value(axis, "none of its axes")),
+        }
+        if at.groups == 0 || at.group == 0 {
+            return Err(super::no_value(axis, "1 or more"));
+        }
+        Ok(Rc::new(at))
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        run(bench, *self)
+    }
+}
+
 fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
     let measured = bench.measure(&variant.job(&bench.settings), false)?;
     let Measured { timing, geometry, .. } = &measured;
@@ -283,12 +320,7 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let mut add = |sweep: &'static str, at: usize, label: String, variant: Variant| {
         let parameters = BTreeMap::from([("sweep", json!(sweep)), ("at", json!(at))]);
         let id = format!("structure/{sweep}/{label}");
-        cases.push(Case {
-            id,
-            suite: SUITE.name,
-            parameters,
-            run: Box::new(move |bench| run(bench, variant)),
-        });
+        cases.push(Case::of(id, SUITE.name, Rc::new(variant)).with(parameters));
     };
     // GPUs keep 16 or 32 groups on a unit: far enough to see them full, and more than once.
     let last = if device.kind == DeviceKind::Gpu { 72 * units } else { (3 * units + 2).max(72) };

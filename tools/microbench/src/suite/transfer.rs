@@ -3,15 +3,17 @@
 //! latency + size / bandwidth (Hockney 1994; Piispanen 2014, eq. 6.10).
 #![forbid(unsafe_code)]
 
-use super::{Case, Gave, Suite};
+use super::{Case, Gave, Suite, Swept};
 use crate::bench::{Bench, CaseError, Settings};
 use crate::cl::DeviceFacts;
 use crate::fit;
 use crate::results::{CaseResult, Figure, Finding};
 use crate::stats;
+use crate::sweep::{Axis, Value};
 use clscope_clock::monotonic_raw;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The suite.
 pub const SUITE: Suite = Suite {
@@ -117,6 +119,31 @@ fn measure(
     Ok(Gave { figures: vec![bandwidth, time], ..Gave::default() })
 }
 
+#[derive(Clone, Copy)]
+struct Variant {
+    host: Host,
+    to_device: bool,
+    bytes: usize,
+}
+
+impl Swept for Variant {
+    fn axes(&self) -> &'static [Axis] {
+        &[Axis::Size]
+    }
+
+    fn at(&self, axis: Axis, value: Value) -> Result<Rc<dyn Swept>, String> {
+        let bytes = super::number(axis, value, 1 << 32)?;
+        match bytes {
+            0 => Err(super::no_value(axis, "1 byte or more")),
+            _ => Ok(Rc::new(Self { bytes, ..*self })),
+        }
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Gave, CaseError> {
+        measure(bench, self.host, self.to_device, self.bytes)
+    }
+}
+
 fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
     let (step, last) = match (settings.tiny, settings.full) {
         (true, _) => (6, 18),
@@ -134,13 +161,9 @@ fn cases(device: &DeviceFacts, settings: &Settings) -> Vec<Case> {
                     ("direction", json!(direction)),
                     ("bytes", json!(bytes)),
                 ]);
-                let run = move |bench: &mut Bench<'_>| measure(bench, host, to_device, bytes);
-                cases.push(Case {
-                    id: format!("transfer/{host_name}/{direction}/{bytes}"),
-                    suite: SUITE.name,
-                    parameters,
-                    run: Box::new(run),
-                });
+                let id = format!("transfer/{host_name}/{direction}/{bytes}");
+                let variant = Rc::new(Variant { host, to_device, bytes });
+                cases.push(Case::of(id, SUITE.name, variant).with(parameters));
             }
         }
     }

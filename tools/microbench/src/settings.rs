@@ -1,0 +1,92 @@
+//! What the user asked for: how thorough a run is, how long its launches and windows last. Owns the
+//! defaults; refuses to know of a device.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+/// What the user asked for, and how thorough to be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Everything, not the quick choice.
+    pub full: bool,
+    /// Tiny sizes: for simulators and tests.
+    pub tiny: bool,
+    /// Work-groups to run; empty: what fits the device.
+    pub blocks: Vec<usize>,
+    /// Work-items of a group; empty: what fits the device.
+    pub tpb: Vec<usize>,
+    /// Let the compiler fuse a product and a sum (-cl-mad-enable).
+    pub enable_fma: bool,
+    /// Timed launches of a case.
+    pub repeat: usize,
+    /// Ten power windows and their median, as in the Gen9.5 thesis (Duarte 2018).
+    pub power_smoothing: bool,
+    /// Turns of a kernel's loop instead of as many as last a few milliseconds.
+    pub iterations: Option<u32>,
+    /// Launches that are thrown away before the timed ones, instead of those that are seen to be
+    /// slower.
+    pub warm_up: Option<usize>,
+    /// How long power is watched, nanoseconds.
+    pub window_ns: Option<u64>,
+    /// Build without optimization (-cl-opt-disable).
+    pub opt_disable: bool,
+    /// Watch power in every case that times a kernel.
+    pub power: bool,
+    /// Check timed launches too, not only the short one before.
+    pub validate: bool,
+    /// Read performance counters: every case that times a kernel then runs it for a window of
+    /// steady running too.
+    pub counters: bool,
+    /// Count what kernels execute, where the runtime gives their PTX.
+    pub mix: bool,
+    /// Where binaries are kept.
+    pub cache: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            full: false,
+            tiny: false,
+            blocks: Vec::new(),
+            tpb: Vec::new(),
+            enable_fma: false,
+            repeat: 10,
+            power_smoothing: false,
+            iterations: None,
+            warm_up: None,
+            window_ns: None,
+            opt_disable: false,
+            power: false,
+            validate: false,
+            counters: false,
+            mix: false,
+            cache: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a timed launch should last, nanoseconds.
+    #[must_use]
+    pub fn launch_ns(&self) -> u64 {
+        match (self.tiny, self.full) {
+            (true, _) => 50_000,
+            (_, true) => 10_000_000,
+            _ => 3_000_000,
+        }
+    }
+
+    /// How long power is watched, nanoseconds.
+    #[must_use]
+    pub fn window_ns(&self) -> u64 {
+        if let Some(ns) = self.window_ns {
+            return ns;
+        }
+        match (self.tiny, self.full) {
+            (true, _) => 2_000_000,
+            (_, true) => 4_000_000_000,
+            _ => 1_200_000_000,
+        }
+    }
+}
