@@ -328,3 +328,68 @@ fn the_report_has_rows_by_rank_and_names_the_slowest() {
     assert_eq!((host["launches"].as_u64(), host["processes"].as_u64()), (Some(260), Some(4)));
     assert!(hosts["places"]["imbalance"].is_null());
 }
+
+/// What `clscope sql` answers, as JSON.
+#[track_caller]
+fn sql(stage: &Stage, python: &PathBuf, arguments: &[&str]) -> Vec<Value> {
+    let run = stage.clscope(["sql", "--format", "json", "--engine"]).args([python]).args(arguments);
+    serde_json::from_str(&run.run().success().stdout).unwrap()
+}
+
+#[test]
+fn questions_in_sql_are_answered_of_traces_and_of_tables() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let Some(python) = python(&stage) else { return };
+        stage.app(Mode::Record, "t", "linked 300").run().success();
+        export(&stage, &["t.clscope"]);
+        let report = report(&stage, &["t.clscope"]);
+        let of_trace = sql(&stage, &python, &["--recipe", "kernels", "t.clscope"]);
+        let of_tables = sql(&stage, &python, &["--recipe", "kernels", "data"]);
+        assert_eq!(of_trace, of_tables);
+        let kernels = report["kernels"].as_array().unwrap();
+        assert_eq!(of_trace.len(), kernels.len());
+        for kernel in kernels {
+            let row = of_trace.iter().find(|row| row["name"] == kernel["name"]).unwrap();
+            let expected = [&kernel["count"], &kernel["time_ns"]["total"]];
+            assert_eq!([&row["launches"], &row["timed_ns"]], expected);
+        }
+        for recipe in ["gaps", "overlap", "imbalance", "energy", "transfers"] {
+            sql(&stage, &python, &["--recipe", recipe, "data"]);
+        }
+        // The time in which anything ran is no more than the sum of all, and no less than the longest.
+        let overlap = sql(&stage, &python, &["--recipe", "overlap", "data"]);
+        let weighed = |row: &Value| row["at_once"].as_i64().unwrap() * row["ns"].as_i64().unwrap();
+        let all = "SELECT sum(duration_ns)::BIGINT AS ns FROM commands WHERE outcome = 'timed'";
+        let all = sql(&stage, &python, &[all, "data"]);
+        assert_eq!(overlap.iter().map(weighed).sum::<i64>(), all[0]["ns"].as_i64().unwrap());
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_told_and_names_are_escaped() {
+    let stage = Stage::new(Runtime::Pocl);
+    let Some(python) = python(&stage) else { return };
+    stage.app(Mode::Record, "t", "linked 3").run().success();
+    let ask = |arguments: &[&str]| {
+        stage.clscope(["sql", "--engine"]).args([&python]).args(arguments).run()
+    };
+    for (query, part) in [
+        ("SELECT nme FROM commands", "\"nme\" not found"),
+        ("DROP VIEW commands", "syntax error"),
+        ("t.clscope", "the query comes first"),
+    ] {
+        let run = ask(&[query, "t.clscope"]);
+        assert!(!run.status.success() && run.stderr.contains(part), "{query}: {}", run.stderr);
+    }
+    let none = stage.clscope(["sql", "SELECT 1", "t.clscope", "--engine", "/nonexistent"]).run();
+    assert!(none.stderr.contains("cannot run /nonexistent"), "{}", none.stderr);
+    let hostile = "SELECT chr(27) || '[31m' AS a, '=1+1' AS b, NULL AS c";
+    let text = ask(&[hostile, "t.clscope"]).success().stdout;
+    assert!(!text.contains('\u{1b}') && text.trim_end().ends_with('-'), "{text:?}");
+    let csv = ask(&[hostile, "t.clscope", "--format", "csv"]).success().stdout;
+    assert!(!csv.contains('\u{1b}') && csv.contains("'=1+1,"), "{csv:?}");
+    // Tables that were written for a question are gone after it, and of an empty one nothing is said.
+    let empty = ask(&["SELECT * FROM sites", "t.clscope"]).success().stdout;
+    assert_eq!(empty.lines().count(), 1, "{empty}");
+}

@@ -24,6 +24,7 @@ mod record;
 mod report;
 mod roofline;
 mod sensord;
+mod sql;
 mod stat;
 mod top;
 mod view;
@@ -79,6 +80,8 @@ enum Command {
     Merge(merge::Args),
     /// Write a timeline or a flame graph for a viewer
     Export(export::Args),
+    /// Ask traces a question in SQL (DuckDB answers)
+    Sql(Box<sql::Args>),
     /// Show the report, or the timeline, in the browser
     View(view::Args),
     /// Compare runs: what became slower or costs more joules, beyond noise
@@ -134,8 +137,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // `record` outlives a closed stderr, since the application's exit code must come through.
-    if !matches!(cli.command, Command::Record(_) | Command::Stat(_) | Command::Check(_)) {
+    // `record` outlives a closed stderr, since the application's exit code must come through; `sql`
+    // removes its tables.
+    let outlives = |command: &Command| {
+        matches!(
+            command,
+            Command::Record(_) | Command::Stat(_) | Command::Check(_) | Command::Sql(_)
+        )
+    };
+    if !outlives(&cli.command) {
         system::end_at_closed_pipe();
     }
     let result = match cli.command {
@@ -148,6 +158,7 @@ fn main() -> ExitCode {
         Command::Programs(args) => programs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Merge(args) => merge::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Export(args) => export::run(&args),
+        Command::Sql(args) => sql::run(&args).map(|()| ExitCode::SUCCESS),
         Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Diff(args) => diff::run(&args),
         Command::Explain(args) => explain::run(&args).map(|()| ExitCode::SUCCESS),

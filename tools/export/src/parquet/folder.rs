@@ -16,6 +16,12 @@ const MARKER_BYTES: u64 = 1 << 16;
 /// What engines read as null in the name of a partition.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
+/// Whether a path is a folder of tables.
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
+    path.join(MARKER).is_file()
+}
+
 /// A folder of tables.
 #[derive(Debug)]
 pub struct Folder {

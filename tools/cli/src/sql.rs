@@ -1,0 +1,233 @@
+//! `clscope sql`: a question in SQL about traces. Owns its options, the tables that are written for
+//! one question, and how answers are shown. Refuses to know SQL: DuckDB does.
+#![forbid(unsafe_code)]
+
+use crate::output::{self, count, say};
+use crate::report::table::Table;
+use anyhow::{Context, Result, bail};
+use clscope_export::parquet::{Document, is_folder};
+use clscope_export::power;
+use clscope_io::text::cell;
+use clscope_profile::names::Form as NamesForm;
+use clscope_profile::profile::{Options, Profile};
+use clscope_query::{Engine, Form, RECIPES, engine::Answer, views};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Most bytes of a query from stdin.
+const QUERY: u64 = 1 << 20;
+
+/// Options of `clscope sql`.
+#[derive(Debug, clap::Args)]
+#[command(before_help = "Examples:
+  clscope sql 'SELECT name, count(*) FROM commands GROUP BY name'    of the newest trace
+  clscope sql --recipe gaps run1.clscope run2.clscope                of two traces
+  clscope sql --recipe imbalance data --format csv                   of tables that were exported
+  clscope sql 'SELECT * FROM power WHERE watts > 300' data --format json | jq length
+
+Tables: commands, calls, waits, kernels, energy, devices, queues, processes, sites, power, counters,
+meta. `DESCRIBE commands` shows columns. DuckDB answers: `pip install duckdb-cli` brings it.")]
+pub struct Args {
+    /// The query, - for stdin; none with --recipe. Then traces, or one folder of `clscope export
+    /// parquet` [default: the newest trace here]
+    #[arg(value_name = "QUERY] [TRACE")]
+    words: Vec<PathBuf>,
+    /// A query by its name
+    #[arg(long, value_name = "NAME", value_parser = RECIPES.map(|recipe| recipe.name), conflicts_with = "list")]
+    recipe: Option<String>,
+    /// Show the recipes and their queries
+    #[arg(long)]
+    list: bool,
+    /// How the answer is shown
+    #[arg(long, value_enum, default_value_t = Shown::Text, value_name = "FORMAT")]
+    format: Shown,
+    /// Rows that are shown as text, 0 for all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    /// DuckDB's program, or a Python that has its module [default: what PATH has]
+    #[arg(long, value_name = "PATH", env = "CLSCOPE_DUCKDB")]
+    engine: Option<PathBuf>,
+    #[command(flatten)]
+    energy: crate::args::EnergyArgs,
+}
+
+/// How the answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Shown {
+    /// A table for people
+    Text,
+    /// CSV; what is not known is an empty cell
+    Csv,
+    /// A JSON array of objects
+    Json,
+}
+
+/// Answers.
+pub fn run(args: &Args) -> Result<()> {
+    if args.list {
+        let mut out = output::screen();
+        for recipe in &RECIPES {
+            writeln!(out, "{}: {}", recipe.name, recipe.about)?;
+            recipe.sql.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+            writeln!(out)?;
+        }
+        return Ok(out.flush()?);
+    }
+    let (query, sources) = question(args)?;
+    let engine = Engine::find(args.engine.as_deref())?;
+    let tables = Tables::of(sources, &args.energy)?;
+    // No value is this text: nobody knew it before.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let null = format!("null-{}-{now}", std::process::id());
+    let form = match args.format {
+        Shown::Json => Form::Json,
+        Shown::Text | Shown::Csv => Form::Csv { null: null.clone() },
+    };
+    let answer = engine.ask(&views(tables.folder()), &query, &form)?;
+    let shown = match args.format {
+        Shown::Text => text(answer, &null, args.limit),
+        Shown::Csv => csv_of(answer, &null),
+        Shown::Json => json_of(answer),
+    };
+    // Whoever read it has enough. The tables still go.
+    let is_closed = |error: &anyhow::Error| {
+        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
+    };
+    shown.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
+}
+
+/// The query and what it is asked of.
+fn question(args: &Args) -> Result<(String, &[PathBuf])> {
+    if let Some(name) = &args.recipe {
+        let recipe = RECIPES.iter().find(|recipe| recipe.name == name);
+        let sql = recipe.map(|recipe| recipe.sql.to_owned()).unwrap_or_default();
+        return Ok((sql, &args.words));
+    }
+    let Some((query, sources)) = args.words.split_first() else {
+        bail!("no query: give one in SQL, or --recipe NAME (`--list` shows them)");
+    };
+    if query.as_os_str() == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(QUERY).read_to_string(&mut text);
+        read.context("cannot read the query from stdin")?;
+        return Ok((text, sources));
+    }
+    let query = query.to_str().context("the query is not in UTF-8")?;
+    if Path::new(query).is_dir() {
+        bail!("{query} is a folder: the query comes first, then the trace");
+    }
+    Ok((query.to_owned(), sources))
+}
+
+/// Where the tables are.
+enum Tables {
+    /// A folder that was exported before.
+    Exported(PathBuf),
+    /// Written for this question.
+    Own(tempfile::TempDir),
+}
+
+impl Tables {
+    fn of(sources: &[PathBuf], energy: &crate::args::EnergyArgs) -> Result<Self> {
+        if let [only] = sources
+            && is_folder(only)
+        {
+            return Ok(Self::Exported(only.clone()));
+        }
+        let profile = Profile::open(sources)?;
+        let view = profile.view(Options {
+            energy: energy.options(),
+            name_sites: true,
+            form: NamesForm::Recorded,
+            ..Options::default()
+        });
+        let (energy, counters) = (view.energy()?, view.counters()?.cloned());
+        let power = power::Power::new(view.readings()?, energy).with_counters(counters);
+        let document = Document {
+            view: &view,
+            power: &power,
+            by: view.energy_grouping(),
+            sources: &profile.files().names(),
+            tables: &[],
+        };
+        let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
+        document
+            .write(own.path())
+            .context("cannot write the tables; TMPDIR names another place")?;
+        Ok(Self::Own(own))
+    }
+
+    fn folder(&self) -> &Path {
+        match self {
+            Self::Exported(path) => path,
+            Self::Own(folder) => folder.path(),
+        }
+    }
+}
+
+fn text(mut answer: Answer, null: &str, limit: usize) -> Result<()> {
+    let mut table = None;
+    let (mut rows, mut more) = (Vec::new(), 0u64);
+    {
+        let mut all = csv::ReaderBuilder::new().flexible(true).from_reader(answer.rows());
+        let titles = all.headers()?.clone();
+        for row in all.records() {
+            let row = row?;
+            if limit > 0 && rows.len() >= limit {
+                more += 1;
+                continue;
+            }
+            let shown = |field: &str| if field == null { "-".to_owned() } else { field.to_owned() };
+            rows.push(row.iter().map(shown).collect::<Vec<String>>());
+        }
+        if !titles.is_empty() {
+            table = Some(Table::new(&titles.iter().collect::<Vec<_>>()));
+        }
+    }
+    answer.finish()?;
+    let mut out = output::screen();
+    if let Some(mut table) = table {
+        rows.into_iter().for_each(|row| table.row(row));
+        let lines = table.render(crate::report::terminal_width());
+        lines.lines().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    out.flush()?;
+    if more > 0 {
+        say(format_args!("and {}: --limit 0 shows all", count(more, "more row", "more rows")));
+    }
+    Ok(())
+}
+
+fn csv_of(mut answer: Answer, null: &str) -> Result<()> {
+    let mut out = csv::Writer::from_writer(output::screen());
+    {
+        let mut all =
+            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(answer.rows());
+        for row in all.records() {
+            let row = row?;
+            let shown =
+                |field: &str| if field == null { String::new() } else { cell(field).into_owned() };
+            out.write_record(row.iter().map(shown))?;
+        }
+    }
+    out.flush()?;
+    Ok(answer.finish()?)
+}
+
+fn json_of(mut answer: Answer) -> Result<()> {
+    let mut out = output::json();
+    {
+        let mut rows = BufReader::new(answer.rows());
+        let mut line = Vec::new();
+        while rows.read_until(b'\n', &mut line)? > 0 {
+            // Between values; in texts tabs are escaped.
+            line.retain(|byte| *byte != b'\t');
+            out.write_all(&line)?;
+            line.clear();
+        }
+    }
+    out.flush()?;
+    Ok(answer.finish()?)
+}

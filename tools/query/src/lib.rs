@@ -1,0 +1,12 @@
+//! SQL over the tables of a trace. Owns the views by which queries name the tables, recipes for what
+//! people ask, and the engine: DuckDB, which is no part of clscope and is found on this machine.
+//! Refuses to write tables, and to show answers.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod recipes;
+mod views;
+
+pub use engine::{Engine, Form, QueryError};
+pub use recipes::{RECIPES, Recipe};
+pub use views::views;
