@@ -33,6 +33,7 @@ pub mod mixes;
 pub mod names;
 pub mod profile;
 pub mod programs;
+mod renamed;
 pub mod report;
 pub mod sites;
 pub mod trace_files;

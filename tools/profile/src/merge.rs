@@ -1,7 +1,8 @@
 //! Several traces as one directory, which everything that reads traces reads as one. Owns the names
 //! in it: processes of different hosts and pid namespaces may share a pid. Files are linked, or
 //! copied where that is not possible; the directory is its owner's alone, and appears whole or not
-//! at all. Refuses to change what is in a file, and to bring what is no regular file.
+//! at all. Refuses to change what is in a file, but for names that must change (`renamed.rs`), and
+//! to bring what is no regular file.
 #![forbid(unsafe_code)]
 
 use crate::error::MergeError;
@@ -162,6 +163,19 @@ fn bring(from: &Path, to: &Path) -> Result<(), MergeError> {
     Ok(())
 }
 
+/// A process's definitions, with the names that its captures have from here on.
+fn bring_renamed(
+    from: &Path,
+    to: &Path,
+    names: &BTreeMap<String, String>,
+) -> Result<(), MergeError> {
+    let failed = || format!("could not copy {} to {}", from.display(), to.display());
+    let length = fs::symlink_metadata(from).attempt(failed)?.len();
+    let file = input::read_inside(from, length).attempt(failed)?;
+    let mut copy = create_new(to, Access::Private).attempt(failed)?;
+    copy.write_all(&crate::renamed::captures(&file, names)).attempt(failed)
+}
+
 /// Whether two files hold the same bytes; neither is taken into memory.
 fn same(a: &Path, b: &Path) -> io::Result<bool> {
     let (a, b) = (input::open_inside(a)?, input::open_inside(b)?);
@@ -214,32 +228,45 @@ pub fn merge(traces: &[PathBuf], output: &Path) -> Result<Merged, MergeError> {
     let mut code: BTreeSet<String> = BTreeSet::new();
     let mut captures: BTreeSet<String> = BTreeSet::new();
     for source in &sources {
-        let before = processes;
+        let mut new = Vec::new();
         for (stem, files) in &source.processes {
             let who = files.iter().find_map(|(_, path)| identity(path));
-            if who.is_some_and(|who| !known.insert(who)) {
-                doubles.push((stem.clone(), source.name.clone()));
-                continue;
+            match who.is_none_or(|who| known.insert(who)) {
+                true => new.push((stem, files)),
+                false => doubles.push((stem.clone(), source.name.clone())),
             }
+        }
+        let (mut folders, mut renamed) = (Vec::new(), BTreeMap::new());
+        // A trace that is there already brings nothing more.
+        for (name, path) in source.captures.iter().filter(|_| !new.is_empty()) {
+            let own = free_capture(name, &captures);
+            if own != *name {
+                renamed.insert(name.clone(), own.clone());
+            }
+            captures.insert(own.clone());
+            folders.push((own, path));
+        }
+        for (stem, files) in new {
             let own = free_name(stem, &names);
             for (role, path) in files {
-                bring(path, &temporary.join(file_name(role, &own)))?;
+                let to = temporary.join(file_name(role, &own));
+                match role {
+                    Role::Defs(_) if !renamed.is_empty() => bring_renamed(path, &to, &renamed)?,
+                    _ => bring(path, &to)?,
+                }
             }
             names.insert(own);
             processes += 1;
         }
-        // A trace that is there already brings nothing more.
-        for (name, path) in source.captures.iter().filter(|_| processes > before) {
-            let outer = temporary.join(CAPTURES);
-            if captures.is_empty() {
+        let outer = temporary.join(CAPTURES);
+        for (own, path) in folders {
+            if !outer.exists() {
                 create_dir(&outer, Access::Private)
                     .attempt(|| format!("could not make {}", outer.display()))?;
             }
-            let own = free_capture(name, &captures);
-            let folder = outer.join(&own);
+            let folder = outer.join(own);
             create_dir(&folder, Access::Private)
                 .attempt(|| format!("could not make {}", folder.display()))?;
-            captures.insert(own);
             let files = crate::captures::files(path)
                 .attempt(|| format!("could not list {}", path.display()))?;
             for (name, file) in files {
@@ -303,6 +330,7 @@ mod tests {
         let mut p = ProcessBuilder::standard(HostModel { boot, ..HostModel::default() }, 9, 1);
         p.thread(0).plain(function::FINISH, 1_000, 2_000, 0, 1);
         p.exit(3_000, 0);
+        p.define(clscope_trace::defs::Capture { folder: "k.1".into(), ..Default::default() });
         let bytes = p.build();
         fs::write(path.join("9-0.defs"), &bytes.defs).unwrap();
         fs::write(path.join("9-0.0.clt"), &bytes.segment).unwrap();
@@ -348,6 +376,9 @@ mod tests {
             assert_eq!(fs::read(file).unwrap(), [boot], "{capture}");
         }
         assert_eq!(fs::read_dir(output.join(CAPTURES)).unwrap().count(), 3, "whole ones alone");
+        // Each process names its own.
+        let told = opened.processes.iter().map(|p| p.definitions.captures[0].folder.as_str());
+        assert_eq!(told.collect::<Vec<_>>(), ["k.1", "k.1-2", "k.1-3"]);
         assert!(merge(&traces, &output).unwrap_err().to_string().contains("exists already"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing temporary is left");
     }
