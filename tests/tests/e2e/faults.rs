@@ -234,6 +234,57 @@ fn few_descriptors_do_not_stop_the_application() {
     }
 }
 
+/// The command itself needs no more than the application does: it leaves the sensors out and says so.
+#[test]
+fn record_runs_an_application_with_five_descriptors() {
+    let stage = Stage::new(Runtime::FakeLoader);
+    let limited =
+        |mode, name| stage.app(mode, name, "linked 3").resource_limit(libc::RLIMIT_NOFILE, 5).run();
+    let bare = limited(Mode::Bare, "bare").success();
+    let with = limited(Mode::Record, "t");
+    assert_eq!(with.seen(), bare.seen(), "{}", with.stderr);
+    let told = "sensors are not read: this process may open 5 files";
+    assert!(with.stderr.contains(told), "{}", with.stderr);
+    assert_eq!(Recorded::read(&[&stage.trace("t")]).only().launches(None), 3);
+    // Where not even a start is possible, what is missing is said, and no trace is left.
+    stage.forget("t");
+    let with =
+        stage.app(Mode::Record, "t", "linked 3").resource_limit(libc::RLIMIT_NOFILE, 4).run();
+    assert_ne!(with.status.code(), Some(0));
+    assert!(with.stderr.contains("ulimit -n"), "{}", with.stderr);
+}
+
+/// What the application, or somebody else, does to the trace while it is written, is no matter of the
+/// application's: it runs on, and what was moved is found whole where it was moved to.
+#[test]
+fn a_trace_that_is_moved_or_deleted_in_the_middle_of_the_run() {
+    for runtime in Runtime::real().into_iter().chain([Runtime::FakeDriver]) {
+        for mode in Mode::RECORDING {
+            let stage = Stage::new(runtime.clone());
+            let (trace, moved) = (stage.trace("t"), stage.trace("moved"));
+            let mut app = stage.app(mode, "t", "stepwise").talk();
+            let _pid = app.hear();
+            app.tell("10");
+            std::fs::rename(&trace, &moved).unwrap();
+            app.tell("5000");
+            app.tell("20");
+            assert_eq!(app.end().code(), Some(0), "{mode:?} {runtime:?}: moved");
+            let recorded = Recorded::read(&[&moved]);
+            assert_eq!(recorded.only().launches(Some("vector_add")), 5030, "{mode:?} {runtime:?}");
+            assert!(!trace.join("meta.json").exists(), "{mode:?}: nothing is made anew");
+
+            let mut app = stage.app(mode, "t", "stepwise").talk();
+            let _pid = app.hear();
+            app.tell("10");
+            std::fs::remove_dir_all(&trace).unwrap();
+            app.tell("5000");
+            app.tell("20");
+            assert_eq!(app.end().code(), Some(0), "{mode:?} {runtime:?}: deleted");
+            assert!(!trace.exists(), "{mode:?} {runtime:?}: it stays deleted");
+        }
+    }
+}
+
 /// Daemons and sandboxes give up what they do not need once they have begun. What the trace needs was
 /// made before.
 #[test]

@@ -24,6 +24,9 @@ const PASSED_ON: [i32; 7] = [
     libc::SIGALRM,
 ];
 
+/// What is recommended where there are too few: the sampler's, and those of a start.
+const ENOUGH_DESCRIPTORS: u32 = 128;
+
 /// The running application.
 #[derive(Debug)]
 pub struct Running {
@@ -88,6 +91,11 @@ fn not_executable(program: &Program, error: &std::io::Error) -> NotRunnable {
     let reason = match error.raw_os_error() {
         // The file is there: what is missing is the interpreter it names.
         Some(libc::ENOENT) => format!("its interpreter {} does not exist", program.image.display()),
+        // Whether it would run alone, with the descriptors that recording needs, is not known.
+        Some(libc::EMFILE) => format!(
+            "cannot be started: recording it needs two file descriptors more than this process may have; raise the limit, as with `ulimit -n {}`",
+            ENOUGH_DESCRIPTORS
+        ),
         _ => format!("cannot be executed: {error}"),
     };
     NotRunnable::NotExecutable { path: program.path.clone(), reason }

@@ -22,6 +22,10 @@ const OPENING: Duration = Duration::from_secs(5);
 /// 20 ms.
 const TAIL: Duration = Duration::from_millis(100);
 
+/// With fewer descriptors than these the application cannot be started beside the sampler's file, or
+/// its sensors would be found to be missing for no reason of theirs.
+const LEAST_DESCRIPTORS: u64 = 16;
+
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -38,8 +42,8 @@ pub struct Running {
     tell: Tell,
 }
 
-/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off. Waits
-/// only for an idle window.
+/// Starts sampling into `sensors.clt` of the trace; `None` where sensors are switched off, or, which
+/// is told, where this process may have too few files for them. Waits only for an idle window.
 ///
 /// # Errors
 /// If a replay file cannot be read or the file of readings cannot be made.
@@ -50,6 +54,14 @@ pub fn start(
     tell: Tell,
 ) -> Result<Option<Running>, CaptureError> {
     if options.is_off() {
+        return Ok(None);
+    }
+    if let Some(most) = system::most_descriptors()
+        && most < LEAST_DESCRIPTORS
+    {
+        tell(&format_args!(
+            "warning: sensors are not read: this process may open {most} files at a time; `ulimit -n 1024` lets it open more"
+        ));
         return Ok(None);
     }
     let replay = options.replay()?;

@@ -141,6 +141,13 @@ pub fn has_file_capabilities(path: &Path) -> bool {
     })
 }
 
+/// How many files this process may have open; `None` where that is not known.
+pub fn most_descriptors() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the answer, which lives through the call.
+    (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0).then_some(limit.rlim_cur)
+}
+
 /// Bytes that this user may still write on the file system of `path`.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;
