@@ -121,4 +121,43 @@ fn reports_dumps_and_timelines_show_a_run_as_one() {
     assert_eq!(slices.len(), records);
     let drawn: u64 = slices.iter().map(|e| e["args"]["calls"].as_u64().unwrap_or(1)).sum();
     assert_eq!(drawn as usize, POLLS + 2);
+    // The page counts the calls, and each record is one span of it.
+    let page = run(&["report", "--format", "html"]);
+    let calls = format!("data-v=\"{}\"", POLLS + 2);
+    let row = page.split("<tr").find(|r| r.contains("clGetEventInfo") && r.contains("data-v"));
+    assert!(row.is_some_and(|row| row.contains(&calls)), "{row:?}");
+}
+
+#[test]
+fn a_run_is_one_slice_in_the_trace_processor() {
+    let Some(processor) = clscope_tests::viewer::processor() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    let (_, recorded) = stage.record(Mode::Preload, &format!("polls {POLLS}"));
+    stage.clscope(["export", "perfetto", "t.clscope", "-o", "t.pftrace"]).run().success();
+    let answers = clscope_tests::viewer::ask(
+        &processor,
+        &stage.join("t.pftrace"),
+        &[
+            "select name, value from stats where value > 0 and severity != 'info'",
+            "select s.ts ts, s.dur dur, extract_arg(s.arg_set_id, 'debug.calls') calls from slice s where s.name like 'clGetEventInfo%' order by ts",
+        ],
+    );
+    assert!(answers[0].is_empty(), "imported with warnings: {:?}", answers[0]);
+    let number = |value: &Value| value.as_i64().or_else(|| value.as_str()?.parse().ok());
+    let mut want: Vec<(i64, i64, usize)> = recorded
+        .only()
+        .calls
+        .iter()
+        .filter(|call| call.name == "clGetEventInfo")
+        .map(|call| (call.begin, call.end - call.begin, call.times))
+        .collect();
+    want.sort_unstable();
+    let found: Vec<_> = answers[1]
+        .iter()
+        .map(|s| {
+            let calls = number(&s["calls"]).unwrap_or(1) as usize;
+            (number(&s["ts"]).unwrap(), number(&s["dur"]).unwrap(), calls)
+        })
+        .collect();
+    assert_eq!(found, want);
 }

@@ -160,6 +160,25 @@ fn bare_reports_need_their_facts() {
     assert!(text.contains("  A7                                      40960"), "{text}");
 }
 
+/// `--counts` shows what the reports hold, also of a GPU that has a metric set.
+#[test]
+fn counts_are_shown_in_the_place_of_figures() {
+    let (_dir, path) = file(&recording());
+    let text = run_on(&path, &["--counts"]).unwrap();
+    assert!(text.contains("\ncounts\n"), "{text}");
+    assert!(!text.contains("set Core") && !text.contains("EuActive"), "{text}");
+    assert!(text.contains("  A7                                      40960"), "{text}");
+    // The sum of the intervals' is the whole's.
+    let csv = run_on(&path, &["--counts", "--output", "csv"]).unwrap();
+    let mut table = csv::Reader::from_reader(csv.as_bytes());
+    let column = table.headers().unwrap().iter().position(|name| name == "A7").expect("A7");
+    let of = |row: csv::StringRecord| row[column].parse::<u64>().unwrap();
+    assert_eq!(table.records().map(|row| of(row.unwrap())).sum::<u64>(), 40_960, "{csv}");
+    let json = run_on(&path, &["--counts", "--output", "json"]).unwrap();
+    let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(objects.iter().map(|o| o["A7"].as_u64().unwrap()).sum::<u64>(), 40_960, "{json}");
+}
+
 #[test]
 fn wrong_wishes_are_refused() {
     let (_dir, path) = file(&recording());
