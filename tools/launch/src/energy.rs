@@ -36,8 +36,8 @@ pub struct Drawn {
 /// What watching a device gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// The sensor in words, or `none: ` and why.
-    pub sensor: String,
+    /// The sensor in words; none where there is none.
+    pub sensor: Option<String>,
     /// Each subject's figures, or why there are none.
     pub drawn: Vec<Result<Drawn, String>>,
 }
@@ -59,12 +59,13 @@ pub fn watch(
         let sensors = match Sensors::start(counters) {
             Ok(sensors) => sensors,
             Err(error) => {
-                let why = format!("none: the sampling thread could not be started: {error}");
-                return Ok(nothing(why, subjects.len()));
+                let why = format!("the sampling thread could not be started: {error}");
+                return Ok(nothing(&why, subjects.len()));
             }
         };
         if !sensors.may_meter(facts.kind) {
-            return Ok(nothing(sensors.finish(&facts).source().to_owned(), subjects.len()));
+            let power = sensors.finish(&facts);
+            return Ok(nothing(missing(&power), subjects.len()));
         }
         let idle = quiet(length / 2, stop);
         let mut windows = Vec::new();
@@ -87,15 +88,20 @@ pub fn watch(
             d.as_ref().is_ok_and(|d| d.joules.relative().is_some_and(|share| share <= GOOD))
         };
         if drawn.iter().all(good) || length >= LONGEST_NS || stop() || !power.has_sensor() {
-            return Ok(Watched { sensor: power.source().to_owned(), drawn });
+            return Ok(Watched { sensor: power.source().ok().map(str::to_owned), drawn });
         }
         length *= 2;
     }
 }
 
-fn nothing(sensor: String, subjects: usize) -> Watched {
-    let drawn = (0..subjects).map(|_| Err(sensor.clone())).collect();
-    Watched { sensor, drawn }
+/// Why there are no joules of a device.
+fn missing(power: &Power) -> &str {
+    power.source().err().unwrap_or("the device's sensor may not be used")
+}
+
+fn nothing(why: &str, subjects: usize) -> Watched {
+    let drawn = (0..subjects).map(|_| Err(why.to_owned())).collect();
+    Watched { sensor: None, drawn }
 }
 
 fn interval(of: Estimate) -> Interval {
@@ -128,7 +134,7 @@ fn drawn(
 ) -> Result<Drawn, String> {
     let few = || match power.has_sensor() {
         true => "the sensor gave too few readings in the window".to_owned(),
-        false => power.source().to_owned(),
+        false => missing(power).to_owned(),
     };
     let seconds = |window: Window| {
         (window.launches > 0).then(|| window.length_ns() as f64 * 1e-9 / window.launches as f64)
@@ -207,10 +213,8 @@ mod tests {
 
     #[test]
     fn each_subject_is_told_why_there_is_nothing() {
-        let of = nothing("none: no sensor".to_owned(), 2);
-        assert_eq!(
-            of.drawn,
-            [Err("none: no sensor".to_owned()), Err("none: no sensor".to_owned())]
-        );
+        let of = nothing("no sensor", 2);
+        assert_eq!(of.sensor, None);
+        assert_eq!(of.drawn, [Err("no sensor".to_owned()), Err("no sensor".to_owned())]);
     }
 }

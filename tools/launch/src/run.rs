@@ -254,9 +254,9 @@ fn put_mix(version: &mut Version, stage: &Stage<'_>, built: &Built) {
     }
 }
 
-fn put_energy(version: &mut Version, sensor: &str, drawn: Result<Drawn, String>) {
-    match drawn {
-        Ok(of) => {
+fn put_energy(version: &mut Version, sensor: Option<&str>, drawn: Result<Drawn, String>) {
+    match (drawn, sensor) {
+        (Ok(of), Some(sensor)) => {
             version.energy = Some(Energy {
                 joules: of.joules,
                 joules_above_idle: of.above_idle,
@@ -271,7 +271,8 @@ fn put_energy(version: &mut Version, sensor: &str, drawn: Result<Drawn, String>)
                 .map(|(name, unit, mean)| Counter { name, unit, mean })
                 .collect();
         }
-        Err(why) => version.energy_missing = Some(why),
+        (Ok(_), None) => version.energy_missing = Some("it is not known what measured".to_owned()),
+        (Err(why), _) => version.energy_missing = Some(why),
     }
 }
 
@@ -401,7 +402,7 @@ pub fn run(
         let versions = std::iter::once(&mut document.base)
             .chain(document.changed.as_mut().map(|changed| &mut changed.version));
         for (version, drawn) in versions.zip(watched.drawn) {
-            put_energy(version, &watched.sensor, drawn);
+            put_energy(version, watched.sensor.as_deref(), drawn);
         }
         if wanted.counters && document.base.counters.is_empty() {
             document.notes.push(

@@ -5,7 +5,7 @@
 use crate::bench::{Bench, CaseError, Settings};
 use crate::change;
 use crate::cl::{ClError, Device, Session};
-use crate::power::{Sensors, Window};
+use crate::power::{Power, Sensors, Window};
 use crate::stats;
 use crate::suite::{self, flop};
 use clscope_models::idle::{State, States};
@@ -58,7 +58,7 @@ pub fn watch(
     let sensors = Sensors::start(false)?;
     if !sensors.may_meter(device.facts.kind) {
         let power = sensors.finish(&device.facts);
-        return Err(NoStates::Unmetered(power.source().to_owned()));
+        return Err(unmetered(&power));
     }
     let mut bench = Bench::new(Session::new(device)?, Settings::default(), stop);
     let mut runs: Vec<Vec<Window>> = Vec::new();
@@ -75,9 +75,7 @@ pub fn watch(
         runs.push(windows);
     }
     let power = sensors.finish(&device.facts);
-    if !power.has_sensor() {
-        return Err(NoStates::Unmetered(power.source().to_owned()));
-    }
+    let Ok(sensor) = power.source() else { return Err(unmetered(&power)) };
     let series: Vec<Series> = runs
         .iter()
         .map(|windows| {
@@ -93,12 +91,15 @@ pub fn watch(
         })
         .collect();
     match states(&series, watching.watch_s) {
-        Some(states) => Ok((states, power.source().to_owned())),
+        Some(states) => Ok((states, sensor.to_owned())),
         None => Err(NoStates::Unmetered(format!(
-            "{}: it gave too few readings while it was watched",
-            power.source()
+            "{sensor}: it gave too few readings while it was watched"
         ))),
     }
+}
+
+fn unmetered(power: &Power) -> NoStates {
+    NoStates::Unmetered(power.source().err().unwrap_or("its sensor may not be used").to_owned())
 }
 
 /// Keeps the device busy with fused multiply-adds.

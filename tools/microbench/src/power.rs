@@ -186,7 +186,7 @@ pub struct Power {
     reasons: Option<usize>,
     /// Performance counters of the device.
     counters: Vec<usize>,
-    source: String,
+    source: Result<String, String>,
 }
 
 /// The first part of a window is left out: sensors lag by their filters (first order, some 14 ms,
@@ -217,7 +217,7 @@ impl Power {
             clock: None,
             reasons: None,
             counters: Vec::new(),
-            source: String::new(),
+            source: Err(String::new()),
         };
         let counts = |s: &Series| {
             matches!(s.domain.quantity, Quantity::Percent | Quantity::Bandwidth)
@@ -230,21 +230,23 @@ impl Power {
             DeviceKind::Cpu => power.choose_cpu(),
             _ => power.choose_gpu(device),
         };
-        power.source = described.unwrap_or_else(|why| {
+        power.source = described.map_err(|why| {
             let because = if refusals.is_empty() {
                 String::new()
             } else {
                 format!(" ({})", refusals.join("; "))
             };
-            format!("none: {why}{because}")
+            format!("{why}{because}")
         });
         power
     }
 
-    /// The sensor in words, or why there is none.
-    #[must_use]
-    pub fn source(&self) -> &str {
-        &self.source
+    /// The sensor in words.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub fn source(&self) -> Result<&str, &str> {
+        self.source.as_deref().map_err(String::as_str)
     }
 
     fn alive(&self) -> impl Iterator<Item = (usize, &Series)> {

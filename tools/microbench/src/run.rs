@@ -196,10 +196,10 @@ pub fn run_cases(
     results.interrupted = flag.get();
     if let Some(sensors) = sensors {
         let power = sensors.finish(&device.facts);
-        power.source().clone_into(&mut results.power_source);
+        results.power_source = power.source().map_or_else(none, str::to_owned);
         resolve(&mut results, &pending, &power);
     } else if wants {
-        "none: the sampling thread could not be started".clone_into(&mut results.power_source);
+        results.power_source = none("the sampling thread could not be started");
     }
     shares(&mut results, choice.peak);
     for (suite, cases) in suites {
@@ -394,6 +394,11 @@ fn shares(results: &mut Results, given: Option<f64>) {
         };
         case.figures.push(Figure::new(name, "%", rate.times(100.0 / peak)));
     }
+}
+
+/// A document's text for a sensor that is not there.
+fn none(why: &str) -> String {
+    format!("none: {why}")
 }
 
 #[cfg(test)]
