@@ -18,15 +18,35 @@ fn files(stage: &Stage, ending: &str) -> Vec<PathBuf> {
     entries.filter(|p| p.to_string_lossy().ends_with(ending)).collect()
 }
 
-/// Every reading command; none may die by a signal or a panic.
+/// Every reading command but those that need more than a trace.
+const READING: [&[&str]; 18] = [
+    &["report", "t.clscope"],
+    &["dump", "t.clscope"],
+    &["export", "chrome", "t.clscope", "-o", "t.json"],
+    &["report", "--format", "html", "t.clscope"],
+    &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
+    &["export", "folded", "t.clscope", "-o", "t.folded"],
+    &["export", "speedscope", "t.clscope", "-o", "t.speedscope.json"],
+    &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
+    &["export", "parquet", "t.clscope", "-o", "t.data"],
+    &["merge", "t.clscope", "-o", "merged.clscope"],
+    &["ctl", "t.clscope", "status"],
+    &["top", "--once", "t.clscope"],
+    &["mix", "t.clscope"],
+    &["explain", "t.clscope"],
+    &["programs", "t.clscope"],
+    &["check", "--fail-on", "none", "t.clscope"],
+    &["diff", "t.clscope", "t.clscope"],
+    &["kernel", "t.clscope", "--export", "c", "-o", "alone"],
+];
+
+/// None may die by a signal or a panic. What the first three gave: report, dump and timeline.
 #[track_caller]
 fn read(stage: &Stage, what: &str) -> [Finished; 3] {
-    let commands = [
-        &["report", "t.clscope"][..],
-        &["dump", "t.clscope"],
-        &["export", "chrome", "t.clscope", "-o", "t.json"],
-    ];
-    commands.map(|arguments| {
+    let all = READING.map(|arguments| {
+        for left in ["t.data", "merged.clscope", "alone"] {
+            let _ = std::fs::remove_dir_all(stage.join(left));
+        }
         let finished = stage.clscope(arguments).limit(60).run();
         assert_eq!(finished.status.signal(), None, "{what} {arguments:?}: {}", finished.stderr);
         assert!(
@@ -40,7 +60,9 @@ fn read(stage: &Stage, what: &str) -> [Finished; 3] {
             assert!(finished.stderr.contains("clscope"), "{what} {arguments:?}: an error is said");
         }
         finished
-    })
+    });
+    let [report, dump, timeline, ..] = all;
+    [report, dump, timeline]
 }
 
 #[test]

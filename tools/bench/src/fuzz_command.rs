@@ -6,6 +6,7 @@
 //! An input follows from the seed and its number alone, so that one can be made again; a failing one
 //! is kept.
 
+use crate::captured::captured;
 use crate::fuzz::{Course, Files, damaged, made, mend};
 use crate::random::Random;
 use crate::unreasonable;
@@ -41,11 +42,14 @@ const MEMORY: u64 = 500 << 20;
 /// Address space of a run, in bytes: mapped files and stacks count here, and cost no memory.
 const ADDRESS_SPACE: u64 = 2 << 30;
 
-/// How the command is asked; `TRACE` stands for the input, `OUT` for a name beside it.
-const RUNS: [&[&str]; 13] = [
+/// How the command is asked; `TRACE` stands for the input, `CAPTURE` for the folder of a captured
+/// launch, `OUT` for a name beside it. `view` serves what `report` and `export` write, until it is
+/// ended; `stat` reads traces that it has just made.
+const RUNS: &[&[&str]] = &[
     &["report", "TRACE"],
     &["report", "--format", "json", "TRACE"],
     &["report", "--format", "csv", "TRACE"],
+    &["report", "--format", "html", "TRACE"],
     &["report", "--by", "call-site", "TRACE"],
     &["report", "--gpu-power", "pkg-pp0-dram", "TRACE"],
     &["report", "--energy-window", "0..1", "TRACE"],
@@ -53,10 +57,26 @@ const RUNS: [&[&str]; 13] = [
     &["dump", "TRACE"],
     &["dump", "--format", "json", "TRACE"],
     &["export", "chrome", "TRACE", "-o", "OUT.json"],
+    &["export", "perfetto", "TRACE", "-o", "OUT.pftrace"],
+    &["export", "folded", "TRACE", "-o", "OUT.folded"],
+    &["export", "speedscope", "TRACE", "-o", "OUT.speedscope.json"],
+    &["export", "pprof", "TRACE", "-o", "OUT.pb.gz"],
+    &["export", "parquet", "TRACE", "-o", "OUT.data"],
     &["merge", "TRACE", "-o", "OUT.clscope"],
     &["ctl", "TRACE", "status"],
+    &["top", "--once", "TRACE"],
+    &["top", "--once", "--format", "json", "TRACE"],
+    &["mix", "TRACE"],
+    &["explain", "TRACE"],
+    &["programs", "TRACE", "--extract", "OUT.sources"],
+    &["check", "TRACE"],
+    &["check", "--format", "json", "TRACE"],
     // A trace beside itself, as ranks of one host are.
     &["report", "TRACE", "OUT.copy.clscope"],
+    &["diff", "TRACE", "OUT.copy.clscope"],
+    // It compiles and runs nothing: what is exported is the description and the memory.
+    &["kernel", "CAPTURE", "--export", "c", "-o", "OUT.alone"],
+    &["kernel", "CAPTURE", "--export", "pyopencl", "-o", "OUT.alone"],
 ];
 
 /// What one run took and how it ended.
@@ -86,8 +106,8 @@ impl Ran {
         if let Some(signal) = self.status.signal() {
             return Some(format!("ended by signal {signal}"));
         }
-        // 101 is what a panic leaves.
-        if !matches!(self.status.code(), Some(0..=2)) || self.said.contains("panicked at") {
+        // 101 is what a panic leaves, 3 a judgement that fails a CI job.
+        if !matches!(self.status.code(), Some(0..=3)) || self.said.contains("panicked at") {
             return Some(format!("{}", self.status));
         }
         (self.memory > MEMORY).then(|| format!("{} MB of memory", self.memory >> 20))
@@ -226,6 +246,10 @@ pub fn run(args: &Args) -> Result<()> {
             if arguments.contains(&"OUT.copy.clscope") {
                 write(&out.with_extension("copy.clscope"), &files)?;
             }
+            let capture = scratch.path().join("captures").join("k.1");
+            if arguments.contains(&"CAPTURE") {
+                write(&capture, &captured(&mut random))?;
+            }
             let mut command = Command::new(&program);
             command
                 .current_dir(scratch.path())
@@ -233,6 +257,7 @@ pub fn run(args: &Args) -> Result<()> {
             for argument in *arguments {
                 match *argument {
                     "TRACE" => command.arg(&trace),
+                    "CAPTURE" => command.arg(&capture),
                     other => match other.strip_prefix("OUT.") {
                         Some(ending) => command.arg(out.with_extension(ending)),
                         None => command.arg(OsStr::new(other)),
@@ -248,6 +273,9 @@ pub fn run(args: &Args) -> Result<()> {
                     .keep
                     .join(format!("fuzz-command-{}-{number}.clscope", args.course.seed));
                 write(&kept, &files)?;
+                if capture.is_dir() {
+                    write(&kept.join("capture"), &read(&capture)?)?;
+                }
                 bail!(
                     "`clscope {}` on input {number} of seed {}: {fault}; kept in {}: {}",
                     arguments.join(" "),

@@ -5,6 +5,7 @@
 
 mod apps;
 mod callgrind;
+mod captured;
 mod cheap;
 mod cost;
 mod enqueue;
