@@ -81,6 +81,25 @@ fn each_seeded_fault_is_found_and_what_is_none_is_not() {
     }
 }
 
+/// No call is wrong: the device refuses the second launch. A runtime of our own does so on request.
+#[test]
+fn a_command_that_fails_on_the_device_is_found() {
+    let stage = Stage::new(Runtime::FakeDriver);
+    std::fs::write(stage.join("fails"), "auto\nerror -5\nauto\n").unwrap();
+    let app = artifacts().fixture("linked").display().to_string();
+    let words = ["check", "--format", "json", "--to", "found.json", "--", &app, "3"];
+    let ran = stage.clscope(words).env("FAKE_CL_SCRIPT", stage.join("fails")).run();
+    assert_eq!(ran.status.code(), Some(3), "{}", ran.stderr);
+    let found = document(&std::fs::read_to_string(stage.join("found.json")).unwrap());
+    let findings = found["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|f| f["rule"] == "failed-command");
+    let finding = finding.unwrap_or_else(|| panic!("{found:#}"));
+    assert_eq!(finding["count"], 1, "{finding:#}");
+    assert!(finding.to_string().contains("CL_OUT_OF_RESOURCES"), "{finding:#}");
+    let clean = stage.clscope(["check", "--format", "json", "--", &app, "3"]).run();
+    assert!(!clean.stdout.contains("failed-command"), "{}", clean.stdout);
+}
+
 #[test]
 fn exit_codes_tell_findings_from_the_applications_own_end() {
     let stage = Stage::new(Runtime::Pocl);
