@@ -82,6 +82,22 @@ fn outputs_for_people_show_readable_names_and_json_keeps_those_of_the_trace() {
 }
 
 #[test]
+fn a_captured_kernel_is_shown_by_a_readable_name() {
+    let stage = Stage::new(Runtime::Pocl);
+    let app = clscope_tests::artifacts().fixture("mangled").display().to_string();
+    let record = ["record", "-q", "-o", "t", "--capture", "_Z5scaleIfEvPT_", "--", &app, "4"];
+    stage.clscope(record).run().success();
+    let words = ["kernel", "t", "--no-energy", "--repeat", "2"];
+    let short = stdout(&stage, &words);
+    assert!(short.contains("of scale<float>\n"), "{short}");
+    let full = stdout(&stage, &[&words[..], &["--full-names"]].concat());
+    assert!(full.contains("of void scale<float>(float*)\n"), "{full}");
+    for text in [short, full] {
+        assert!(text.contains("recorded as _Z5scaleIfEvPT_"), "{text}");
+    }
+}
+
+#[test]
 fn kernels_are_meant_by_any_of_their_names() {
     let stage = Stage::new(Runtime::Pocl);
     stage.app(Mode::Record, "t", "mangled 4").run().success();

@@ -253,6 +253,27 @@ fn every_output_says_first_what_was_changed() {
     let (changed, figures) =
         (page.find("id=\"changed\"").unwrap(), page.find("class=\"figures\"").unwrap());
     assert!(changed < figures && page.contains("Changed: replaced: tell by"));
+    // What has no place for it says it beside.
+    let mut beside: Vec<Vec<&str>> = ["folded", "speedscope", "pprof", "parquet"]
+        .into_iter()
+        .map(|format| vec!["export", format, "t", "-o", format])
+        .collect();
+    beside.extend([vec!["explain", "t"], vec!["mix", "t"], vec!["top", "t", "--once"]]);
+    for words in beside {
+        let ran = stage.clscope(&words).run();
+        // What came of it is not counted while an application runs.
+        let word = if words[0] == "top" { "--replace tell=" } else { "replaced: tell by " };
+        let told = ran.stderr.contains(&format!("the run was changed: {word}"));
+        assert!(told && !ran.stderr.contains('\u{1b}'), "{words:?}: {}", ran.stderr);
+        let words: Vec<&str> =
+            words.iter().map(|word| if *word == "t" { "plain" } else { *word }).collect();
+        let _ = std::fs::remove_dir_all(stage.join("parquet"));
+        let ran = stage.clscope(&words).run();
+        assert!(!ran.stderr.contains("was changed"), "{words:?}: {}", ran.stderr);
+    }
+    let stat = ["stat", "-r", "2", "--sensors", "off", "--replace", &replace, "--", &app];
+    let told = stage.clscope(stat).run().stderr;
+    assert!(told.contains("changed: replaced: tell by "), "{told}");
     // A plain run has none of it.
     let plain = shown(&["report", "plain", "--format", "json"]);
     let plain: Value = serde_json::from_str(&plain).unwrap();

@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod changed;
 mod check;
 mod ctl;
 mod diff;

@@ -17,7 +17,8 @@ use clscope_trace::FileHeader;
 use clscope_trace::defs::Anchor;
 use clscope_trace::directory::{self, Role};
 use clscope_trace::record::CommandKind;
-use std::collections::BTreeMap;
+use clscope_trace::replace::Requests;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What is counted up, by name, to tell rates from.
@@ -93,6 +94,23 @@ impl Follower {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What was asked to be changed of the application, as options of `clscope record`, as far as
+    /// processes are known; names of files and kernels are in it as they are.
+    #[must_use]
+    pub fn changes(&self) -> Vec<String> {
+        let mut out = BTreeSet::new();
+        for process in self.processes.values() {
+            let asked = Requests::of(&process.definitions.process.settings);
+            let files = asked.replacements.iter();
+            out.extend(files.map(|one| format!("--replace {}={}", one.kernel, one.file)));
+            out.extend(asked.local_sizes.iter().map(|one| format!("--local {one}")));
+            if !asked.append_options.is_empty() {
+                out.insert(format!("--append-options {}", asked.append_options));
+            }
+        }
+        out.into_iter().collect()
     }
 
     fn list(&self) -> Result<Vec<(String, Role)>, LiveError> {

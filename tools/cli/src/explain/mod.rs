@@ -139,6 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let profile = Profile::open(&args.trace.iter().cloned().collect::<Vec<_>>())?;
     let view = profile.view(args.facts.options(args.format == Format::Json));
+    crate::changed::tell(&view);
     let devices = args.facts.devices(&view)?;
     let wanted = |name: &str| args.kernel.as_deref().is_none_or(|k| is_meant(&view, k, name));
     if let Some(kernel) = &args.kernel

@@ -49,6 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
     // Programs read the names of the trace, unless others are asked for.
     let form = if args.common.names.full_names { Form::Full } else { Form::Recorded };
     let view = profile.view(profile::Options { form, ..args.common.profile_options() });
+    crate::changed::tell(&view);
     let (energy, counters) = (view.energy()?, view.counters()?.cloned());
     let power = power::Power::new(view.readings()?, energy).with_counters(counters);
     let document = Document {

@@ -66,6 +66,7 @@ pub enum Format {
 pub fn run(args: &Args, format: Format) -> Result<()> {
     let profile = Profile::open(&args.common.traces)?;
     let view = profile.view(args.common.profile_options());
+    crate::changed::tell(&view);
     let found = stacks::stacks_of(&view, args.by == Frames::CallSite)?;
     let weight = match args.weight {
         By::Time => Weight::Time,

@@ -5,6 +5,7 @@
 
 mod text;
 
+use crate::args::NameArgs;
 use crate::bench::choose_device;
 use crate::output::{self, say};
 use anyhow::{Context, Result, bail};
@@ -99,6 +100,8 @@ pub struct Args {
     /// Text for people, or JSON for programs
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    #[command(flatten)]
+    names: NameArgs,
     /// The OpenCL library to open
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     opencl: Option<String>,
@@ -359,7 +362,7 @@ fn write(args: &Args, document: &Document) -> Result<()> {
         }
         Format::Text => {
             let mut out = output::screen();
-            out.write_all(text::render(document).as_bytes())?;
+            out.write_all(text::render(document, args.names.form(false)).as_bytes())?;
             out.flush()?;
         }
     }

@@ -18,12 +18,12 @@ macro_rules! put {
     ($to:expr, $($what:tt)*) => {{ let _ = writeln!($to, $($what)*); }};
 }
 
-/// All of a document.
-pub fn render(of: &Document) -> String {
+/// All of a document; the kernel's name in a form.
+pub fn render(of: &Document, form: Form) -> String {
     let mut out = Page::default();
     let captured = &of.capture;
     let name = captured.kernel.as_str();
-    let shown = Names::new([name]).shown(name, Form::Short).to_owned();
+    let shown = Names::new([name]).shown(name, form).to_owned();
     put!(out, "clscope kernel: launch {} of {shown}", captured.launch);
     if shown != name {
         put!(out, "  recorded as {name}");
@@ -277,8 +277,7 @@ fn energy(out: &mut Page, of: &Version) {
             put!(out, "           sensor {}", e.sensor);
         }
         (None, Some(why)) => {
-            // The source of power names itself "none" where there is none.
-            put!(out, "  energy   not known: {}", why.strip_prefix("none: ").unwrap_or(why));
+            put!(out, "  energy   not known: {why}");
         }
         (None, None) => {}
     }

@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         let after = system::children_cpu();
         let cpu = ((after.0 - before.0).as_secs_f64(), (after.1 - before.1).as_secs_f64());
-        runs.push(measured(&trace, wall.as_secs_f64(), cpu)?);
+        runs.push(measured(&trace, wall.as_secs_f64(), cpu, runs.is_empty())?);
         traces.push(trace);
     }
     if let Some((end, _)) = &bad {
@@ -147,9 +147,15 @@ fn without_extension(name: &OsString) -> PathBuf {
     }
 }
 
-fn measured(trace: &Path, wall: f64, cpu: (f64, f64)) -> Result<Measured> {
+/// What a run took. Of the first one it is said what was changed of the application: the others were
+/// changed alike.
+fn measured(trace: &Path, wall: f64, cpu: (f64, f64), is_first: bool) -> Result<Measured> {
     let profile = Profile::open(&[trace.to_owned()])?;
-    let report = profile.view(Options::default()).report()?;
+    let view = profile.view(Options::default());
+    if is_first {
+        crate::changed::tell(&view);
+    }
+    let report = view.report()?;
     Ok(Measured { wall, cpu, report })
 }
 

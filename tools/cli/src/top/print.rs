@@ -25,6 +25,9 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
         std::thread::sleep(args.interval);
         document = follower.poll(&state)?;
     }
+    for text in follower.changes() {
+        output::say(format_args!("the run was changed: {text}"));
+    }
     if !document.meters.is_empty() {
         let begin = Instant::now();
         Joules::of(&target.path)?.enter(&mut document, Duration::ZERO);

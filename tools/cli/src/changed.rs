@@ -1,0 +1,15 @@
+//! Says of a run whose application was changed on request (`record --replace`, `--append-options`,
+//! `--local`) that it was, before anything else that a command says of it. Reports, dumps, timelines
+//! and pages hold it themselves; this is for outputs that have no place for it.
+#![forbid(unsafe_code)]
+
+use crate::output::say;
+use clscope_profile::changes::{self, Changes};
+use clscope_profile::profile::View;
+
+/// On stderr, a line for each change; nothing of plain runs.
+pub fn tell(view: &View<'_>) {
+    for text in changes::of(view.trace()).iter().flat_map(Changes::lines) {
+        say(format_args!("the run was changed: {text}"));
+    }
+}
