@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The rule that a fault of the fixture breaks; those of runtimes that check handles break another,
 /// too.
-const FAULTS: [(&str, &str); 17] = [
+const FAULTS: [(&str, &str); 19] = [
     ("never-released", "never-released"),
     ("event-never-released", "event-never-released"),
     ("event-unused", "event-unused"),
@@ -27,6 +27,8 @@ const FAULTS: [(&str, &str); 17] = [
     ("race-ranges", "data-race"),
     ("race-parts", "data-race"),
     ("race-map", "data-race"),
+    ("race-image", "data-race"),
+    ("race-rectangle", "data-race"),
 ];
 
 fn document(text: &str) -> Value {

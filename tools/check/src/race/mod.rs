@@ -28,13 +28,16 @@ const REMEMBERED: usize = 256;
 struct Range {
     begin: u64,
     end: u64,
+    /// Not all of them: a rectangle, or a region of an image. Which ones is not known.
+    some: bool,
 }
 
 impl Range {
-    const WHOLE: Self = Self { begin: 0, end: u64::MAX };
+    const WHOLE: Self = Self { begin: 0, end: u64::MAX, some: false };
+    const SOME: Self = Self { some: true, ..Self::WHOLE };
 
     fn new(begin: u64, size: u64) -> Self {
-        Self { begin, end: begin.saturating_add(size) }
+        Self { begin, end: begin.saturating_add(size), some: false }
     }
 
     fn overlaps(self, other: Self) -> bool {
@@ -43,7 +46,7 @@ impl Range {
 
     fn inside(self, part: Self) -> Self {
         let end = part.begin.saturating_add(self.end).min(part.end);
-        Self { begin: part.begin.saturating_add(self.begin).min(end), end }
+        Self { begin: part.begin.saturating_add(self.begin).min(end), end, some: self.some }
     }
 }
 
@@ -66,6 +69,18 @@ struct Use {
     function: String,
     place: Option<String>,
     in_order: bool,
+}
+
+impl Use {
+    /// Whether two uses have bytes in common, as far as is known. A kernel that has an object uses all
+    /// of it; two regions may lie beside each other.
+    fn meets(&self, other: &Self) -> bool {
+        let all = |of: &Self| of.like.0.is_kernel() && of.range == Range::WHOLE;
+        match self.range.some || other.range.some {
+            true => all(self) || all(other),
+            false => self.range.overlaps(other.range),
+        }
+    }
 }
 
 /// Uses that are alike but for their commands: kind, kernel and place.
@@ -261,7 +276,7 @@ impl Races {
             if (earlier.writes || own.writes)
                 && earlier.at != own.at
                 && !same_queue
-                && earlier.range.overlaps(own.range)
+                && earlier.meets(&own)
                 && !before.holds(earlier.at)
             {
                 let verb = |writes: bool| if writes { "writes" } else { "reads" };
@@ -305,8 +320,10 @@ impl Races {
             K::WriteBuffer | K::FillBuffer => vec![(object, here, true)],
             K::CopyBuffer => vec![(object, here, false), (other, there, true)],
             K::ReadBufferRect | K::ReadImage => vec![(object, Range::WHOLE, false)],
-            // A region of a rectangle: others may use what lies between its rows.
-            K::WriteBufferRect | K::WriteImage | K::FillImage | K::CopyBufferRect => Vec::new(),
+            K::WriteBufferRect | K::WriteImage | K::FillImage => vec![(object, Range::SOME, true)],
+            K::CopyBufferRect | K::CopyImage | K::CopyImageToBuffer | K::CopyBufferToImage => {
+                vec![(object, Range::SOME, false), (other, Range::SOME, true)]
+            }
             K::MapBuffer | K::MapImage => {
                 let writes = record.extra & MAP_WRITES != 0;
                 if let (true, Some(memory)) = (writes, self.memory.get_mut(&object)) {
