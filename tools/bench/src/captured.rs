@@ -5,7 +5,7 @@
 
 use crate::fuzz::Files;
 use crate::random::Random;
-use clscope_launch::read::hash;
+use clscope_trace::hash;
 use serde_json::{Value, json};
 
 /// What a size, a count or a number is meant to be, or something else.
