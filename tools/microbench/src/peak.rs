@@ -32,6 +32,10 @@ const NVIDIA: [((u32, u32), u32, u32); 12] = [
     ((12, 0), 128, 2),
 ];
 
+/// Parts of the names of Intel's GPUs whose EUs have 16 lanes: Xe-HPC (Ponte Vecchio), Xe2
+/// (Battlemage, Lunar Lake).
+const WIDE: [&str; 6] = ["Data Center GPU Max", "B570", "B580", "Pro B", "130V", "140V"];
+
 /// The peak of a type; nothing where the device does not say what it is made of.
 #[must_use]
 pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
@@ -52,9 +56,13 @@ pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
         );
         return Some(Peak { operations_per_cycle: f64::from(units * lanes * 2), source });
     }
-    // Intel Gen9 to Gen12: two FPUs of four lanes in an EU; doubles in one of them at half width.
     let eus = device.intel_units?;
     let per_eu = match scalar {
+        // Xe-HPC and Xe2: 16 lanes in an EU. Of their doubles nothing is stated here.
+        Scalar::Float if WIDE.iter().any(|name| device.name.contains(name)) => 32.0,
+        Scalar::Double if WIDE.iter().any(|name| device.name.contains(name)) => return None,
+        // Intel Gen9 to Gen12: two FPUs of four lanes in an EU; doubles in one of them at half
+        // width.
         Scalar::Float => 16.0,
         Scalar::Double => 4.0,
         _ => return None,
@@ -63,4 +71,31 @@ pub fn of(device: &DeviceFacts, scalar: Scalar) -> Option<Peak> {
         operations_per_cycle: f64::from(eus) * per_eu,
         source: format!("{eus} EUs x {per_eu} operations a cycle"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_intel_have_eight_lanes_or_sixteen() {
+        let of = |name: &str, scalar| {
+            let device = DeviceFacts {
+                name: name.to_owned(),
+                kind: DeviceKind::Gpu,
+                intel_units: Some(24),
+                ..DeviceFacts::default()
+            };
+            super::of(&device, scalar).map(|peak| peak.operations_per_cycle)
+        };
+        // Duarte 2018, section 4.2: 24 EUs at 1.05 GHz are 403.2 GFLOP/s.
+        assert_eq!(of("Intel(R) UHD Graphics 630", Scalar::Float), Some(384.0));
+        assert_eq!(of("Intel(R) UHD Graphics 630", Scalar::Double), Some(96.0));
+        for wide in ["Intel(R) Data Center GPU Max 1550", "Intel(R) Arc(TM) 140V GPU"] {
+            assert_eq!(of(wide, Scalar::Float), Some(768.0), "{wide}");
+            assert_eq!(of(wide, Scalar::Double), None, "{wide}");
+        }
+        let processor = DeviceFacts { kind: DeviceKind::Cpu, ..DeviceFacts::default() };
+        assert!(super::of(&processor, Scalar::Float).is_none());
+    }
 }

@@ -1,14 +1,16 @@
 //! Plots of a run as SVG, and one HTML page that holds them all. Owns which plot shows what;
-//! refuses to compute figures beyond the roofline's lines, and to draw: its child does.
+//! refuses to compute figures beyond the roofline's lines, and to draw: its children do.
 #![forbid(unsafe_code)]
 
 mod draw;
+mod page;
 
 use crate::results::{CaseResult, Results, Status};
 use crate::sweep;
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
 
 pub use draw::PlotError;
+pub use page::page;
 
 /// A plot.
 pub struct Plot {
@@ -364,76 +366,4 @@ fn sweeps(results: &Results, subtitle: &str) -> Result<Vec<Plot>, PlotError> {
         }
     }
     Ok(plots)
-}
-
-/// Text as HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// One page that needs nothing beside it: findings, plots, and every figure as a table.
-#[must_use]
-pub fn page(results: &Results, plots: &[Plot]) -> String {
-    let d = &results.device;
-    let mut html = format!(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>clscope bench: {0}</title><style>\
-         body{{font-family:sans-serif;max-width:1560px;margin:1em auto;padding:0 1em;color:#222}}\
-         figure{{display:inline-block;margin:.3em}}svg{{max-width:100%;height:auto;border:1px solid #ddd}}\
-         table{{border-collapse:collapse;font-size:.85em}}td,th{{padding:.15em .7em;border-bottom:1px solid #eee;text-align:left}}\
-         td.n{{text-align:right;font-variant-numeric:tabular-nums}}.bad{{color:#b00}}</style></head><body><h1>{0}</h1>\
-         <p>{1}; driver {2}; {3} compute units. Power: {4}.</p>",
-        escaped(&d.name),
-        escaped(&d.platform),
-        escaped(&d.driver),
-        d.compute_units,
-        escaped(&results.power_source)
-    );
-    if results.interrupted {
-        html.push_str("<p class=\"bad\">The run was ended early.</p>");
-    }
-    html.push_str("<h2>Findings</h2><ul>");
-    for finding in &results.findings {
-        let sure = finding
-            .confidence
-            .map_or_else(String::new, |c| format!(", confidence {:.1} %", c * 100.0));
-        html.push_str(&format!(
-            "<li>{} <small>({}{sure})</small></li>",
-            escaped(&finding.text),
-            escaped(finding.method)
-        ));
-    }
-    html.push_str("</ul><h2>Plots</h2>");
-    for plot in plots {
-        html.push_str(&format!("<figure id=\"{}\">{}</figure>", plot.name, plot.svg));
-    }
-    html.push_str(
-        "<h2>Figures</h2><table><tr><th>case<th>figure<th>value<th>95 % interval<th>unit</tr>",
-    );
-    for case in &results.cases {
-        for figure in &case.figures {
-            let e = figure.estimate;
-            let interval = if e.half().is_finite() {
-                format!("{:.4} to {:.4}", e.low, e.high)
-            } else {
-                "not known".to_owned()
-            };
-            html.push_str(&format!(
-                "<tr><td>{}<td>{}<td class=\"n\">{:.4}<td class=\"n\">{interval}<td>{}</tr>",
-                escaped(&case.id),
-                escaped(&figure.name),
-                e.value,
-                figure.unit
-            ));
-        }
-        if let Some(reason) = &case.reason {
-            let kind = if case.status == Status::NotAvailable { "" } else { " class=\"bad\"" };
-            html.push_str(&format!(
-                "<tr{kind}><td>{}<td colspan=\"4\">{}</tr>",
-                escaped(&case.id),
-                escaped(reason)
-            ));
-        }
-    }
-    html.push_str("</table></body></html>\n");
-    html
 }

@@ -150,6 +150,14 @@ pub struct Finding {
     pub method: &'static str,
 }
 
+impl Finding {
+    /// The value of the figure of that name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|f| f.name == name).map(|f| f.estimate.value)
+    }
+}
+
 /// All of a run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

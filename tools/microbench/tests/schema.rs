@@ -131,6 +131,19 @@ fn csv_keeps_its_shape() {
     golden("results.csv", &String::from_utf8(csv).expect("text"));
 }
 
+/// A run of many cases does not make a page that nobody can open; the page says where the rest is.
+#[test]
+fn the_page_stays_small() {
+    let mut results = example();
+    let one = results.cases[0].clone();
+    results
+        .cases
+        .extend((0..40_000).map(|n| CaseResult { id: format!("flop/{n}"), ..one.clone() }));
+    let page = page(&results, &plots(&example()).expect("draws"));
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert!(page.contains("more cases are in results.csv") && page.ends_with("</body></html>\n"));
+}
+
 /// The page needs nothing from elsewhere, and names from drivers cannot break it.
 #[test]
 fn the_page_stands_alone() {
@@ -139,7 +152,19 @@ fn the_page_stands_alone() {
     assert_eq!(plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["throughput"]);
     let page = page(&results, &plots);
     assert!(page.contains("a &lt;device&gt; &amp; more") && !page.contains("<device>"));
-    let elsewhere = ["src=", "href=", "@import", "<script"];
+    let elsewhere = ["src=", "@import", "<script", "url(http"];
     assert!(elsewhere.iter().all(|word| !page.contains(word)));
+    // Every link leads to a place of the page.
+    let links: Vec<&str> =
+        page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(links.len() >= 5, "{links:?}");
+    for link in links {
+        let place = link.strip_prefix('#').expect(link);
+        assert!(page.contains(&format!("id=\"{place}\"")), "{link}");
+    }
+    assert!(page.contains("name=\"viewport\""), "phones would shrink it");
+    let order = ["<nav>", "id=\"findings\"", "id=\"plots\"", "id=\"figures\""];
+    let places: Vec<usize> = order.iter().map(|word| page.find(word).expect(word)).collect();
+    assert!(places.is_sorted(), "{places:?}");
     assert!(page.contains("<svg") && page.contains("ended early") && page.contains("not known"));
 }

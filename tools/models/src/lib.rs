@@ -12,6 +12,7 @@
 //! | [`kernel`] | what is known of a kernel's launches |
 //! | [`roofline`] | bounds of throughput, and the roofline of a trace |
 //! | [`latency`] | latency hiding: occupancy, latency bounds, contention |
+//! | [`prior`] | models of latency hiding before Volkov's, and how far each is from measurements |
 //! | [`waves`] | work-groups in waves, and the last one |
 //! | [`energy`] | joules by class of instruction |
 //! | [`hockney`] | transfers: latency and bandwidth, two segments |
@@ -31,6 +32,7 @@ pub mod idle;
 pub mod kernel;
 pub mod latency;
 pub mod predict;
+pub mod prior;
 pub mod roofline;
 pub mod waves;
 

@@ -509,7 +509,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             change::bend(&walk, 0.5).filter(|k| k.behind > 0.0 && k.before.abs() < 0.3 * k.behind)
         {
             let text = format!(
-                "{name}: between {} and {} additions for each access the time begins to grow: the cusp, at this occupancy",
+                "{name}: between {} and {} additions for each access, beside some 8 other instructions, the time begins to grow: at this occupancy the rest is hidden",
                 knee.after, knee.until
             );
             let at = Estimate {
@@ -520,7 +520,7 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             let figures = vec![Figure::new("alpha", "additions", at)];
             let method = "two lines against one, F test";
             findings.push(Finding {
-                name: format!("latency/{name}/cusp"),
+                name: format!("latency/{name}/ridge"),
                 text,
                 figures,
                 confidence: Some(knee.confidence),

@@ -537,23 +537,22 @@ fn conclude(device: &DeviceFacts, results: &[CaseResult]) -> Vec<Finding> {
             .and_then(|r| r.figure("time_per_statement"))
             .map(|f| f.estimate)
     };
+    // Of integers there are no independent pairs to compare with: a compiler folds them.
+    if let (Some(fused), Some(split)) = (time("fused_float/float1"), time("split_float/float1")) {
+        let ratio = fused.over(split);
+        let text = format!(
+            "float: a dependent product and sum take {:.2} times as long as an independent pair ({:.2} against {:.2} ns)",
+            ratio.value, fused.value, split.value
+        );
+        let method = "ratio of means; 1: the two are one instruction, 2: they are not";
+        plain(
+            "structure/fusion/float".to_owned(),
+            text,
+            vec![Figure::new("ratio", "", ratio)],
+            method,
+        );
+    }
     for (word, kind) in [("float", "float"), ("int", "int")] {
-        if let (Some(fused), Some(split)) =
-            (time(&format!("fused_{kind}/{word}1")), time(&format!("split_{kind}/{word}1")))
-        {
-            let ratio = fused.over(split);
-            let text = format!(
-                "{word}: a dependent product and sum take {:.2} times as long as an independent pair ({:.2} against {:.2} ns)",
-                ratio.value, fused.value, split.value
-            );
-            let method = "ratio of means; 1: the two are one instruction, 2: they are not";
-            plain(
-                format!("structure/fusion/{word}"),
-                text,
-                vec![Figure::new("ratio", "", ratio)],
-                method,
-            );
-        }
         let points = sweep(&format!("vector_{kind}"));
         if let Some(&(_, one)) = points.first() {
             let free =

@@ -91,3 +91,23 @@ fn several_groups_share_a_unit_beyond_the_largest_group() {
     let odd = swept("latency/add/ilp1/filled32", &[numbers(Axis::Occupancy, &[257])]);
     assert!(odd.err().unwrap().to_string().contains("no multiple"));
 }
+
+/// The guide's examples name cases and axes that there are.
+#[test]
+fn the_guides_sweeps_exist() {
+    let guide = include_str!("../../../guide/bench.md");
+    let mut seen = 0;
+    for line in guide.lines().filter_map(|l| l.strip_prefix("    clscope bench ")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [id, "--sweep", axes, ..] = words.as_slice() else { continue };
+        if axes.starts_with("AXIS") {
+            continue;
+        }
+        let along: Vec<Along> =
+            axes.split(',').map(|name| usual_of(Axis::named(name).expect(name))).collect();
+        let points = swept(id, &along).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert!(points.len() > 1, "{line}");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen} sweeps in the guide");
+}

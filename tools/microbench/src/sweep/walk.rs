@@ -110,6 +110,61 @@ pub fn shown(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// The share of the best throughput that is asked for: memory saturates gradually (Volkov 2016,
+/// section 6.3).
+const ENOUGH: f64 = 0.9;
+
+/// For each alpha, the smallest occupancy whose throughput is [`ENOUGH`] of the best at that alpha, in
+/// work-items of a unit (Volkov 2016, figure 4.6). An alpha whose throughput may still grow in
+/// proportion at the largest occupancy of the sweep may need more, and is left out.
+fn needed(walk: &Walk<'_>) -> Vec<(f64, f64)> {
+    let (alphas, occupancies) = match walk.axes.as_slice() {
+        [Axis::Alpha, Axis::Occupancy] => (0, 1),
+        [Axis::Occupancy, Axis::Alpha] => (1, 0),
+        _ => return Vec::new(),
+    };
+    let mut out = Vec::new();
+    for alpha in walk.values(alphas) {
+        let line = walk.line("throughput", occupancies, Some(alpha));
+        let best = line.iter().map(|p| p.1.value).max_by(f64::total_cmp).unwrap_or(0.0);
+        let first = line.iter().find(|p| p.1.value >= ENOUGH * best).map(|p| p.0);
+        let largest = line.last().map_or(0.0, |p| p.0);
+        if let (Some(alpha), Some(first)) =
+            (alpha.as_f64(), first.filter(|n| *n < ENOUGH * largest))
+        {
+            out.push((alpha, first));
+        }
+    }
+    out.sort_by(|a, b| a.0.total_cmp(&b.0));
+    out
+}
+
+/// The cusp: mixes between memory alone and arithmetic alone need more work-items than either, and
+/// most at some alpha (Volkov 2016, section 4.5). Nothing where no alpha between the outermost ones
+/// needs more than both.
+fn cusp(walk: &Walk<'_>) -> Option<Finding> {
+    let needed = needed(walk);
+    let (first, last) = (needed.first()?.1, needed.last()?.1);
+    let top = *needed.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.total_cmp(&a.0)))?;
+    if top.1 <= first || top.1 <= last {
+        return None;
+    }
+    let exact = |value| Estimate::symmetric(value, 0.0);
+    Some(Finding {
+        name: format!("sweep/{}/cusp", walk.case),
+        text: format!(
+            "{}: the cusp: {} additions for each access need most work-items on a unit, {}; the fewest and the most additions need {first} and {last}",
+            walk.case, top.0, top.1
+        ),
+        figures: vec![
+            Figure::new("alpha", "additions", exact(top.0)),
+            Figure::new("occupancy", "items/unit", exact(top.1)),
+        ],
+        confidence: None,
+        method: "smallest occupancy with 90 % of the best throughput at each alpha",
+    })
+}
+
 /// Where the most telling figure of each sweep is best, and the period of one over all numbers of
 /// work-groups.
 pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
@@ -143,6 +198,7 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
             confidence: None,
             method: if less { "smallest mean" } else { "largest mean" },
         });
+        out.extend(cusp(&walk));
         if walk.axes != [Axis::Blocks] {
             continue;
         }
@@ -161,4 +217,81 @@ pub(crate) fn conclude(results: &Results) -> Vec<Finding> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Coordinate, Place};
+    use super::*;
+    use clscope_models::latency::Workload;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    /// A grid of the basic model (Volkov 2016, table 4.1).
+    fn grid(of: Workload, alphas: &[usize]) -> Vec<CaseResult> {
+        let point = |alpha: usize, warps: usize| {
+            let value = 1000.0 * of.throughput(warps as f64, alpha as f64);
+            let at = |axis, value: usize| Coordinate { axis, value: json!(value) };
+            let throughput = Figure::new("throughput", "Gop/s", Estimate::symmetric(value, 0.0));
+            CaseResult {
+                id: format!("{alpha} {warps}"),
+                suite: "latency",
+                parameters: BTreeMap::new(),
+                swept: Some(Place {
+                    case: "latency/stream/ilp1/filled32".to_owned(),
+                    at: vec![at(Axis::Alpha, alpha), at(Axis::Occupancy, 32 * warps)],
+                }),
+                status: Status::Measured,
+                reason: None,
+                build_log: None,
+                timing: None,
+                figures: vec![throughput],
+                notes: Vec::new(),
+                counted: None,
+            }
+        };
+        let warps = (1..=64).collect::<Vec<_>>();
+        alphas.iter().flat_map(|&a| warps.iter().map(move |&w| point(a, w))).collect()
+    }
+
+    fn walk(points: &[CaseResult]) -> Walk<'_> {
+        Walk {
+            case: "latency/stream/ilp1/filled32",
+            axes: vec![Axis::Alpha, Axis::Occupancy],
+            points: points.iter().collect(),
+        }
+    }
+
+    const MAXWELL: Workload = Workload {
+        memory_latency: 368.0,
+        add_latency: 6.0,
+        memory_throughput: 0.0814,
+        add_throughput: 4.0,
+        issue_throughput: 4.0,
+    };
+
+    /// Maxwell needs most warps where memory and issue are busy at once: at 48.25 additions, 53.4
+    /// warps (Volkov 2016, section 4.5); 90 % of the throughput needs 90 % of them.
+    #[test]
+    fn the_cusp_is_where_most_warps_are_needed() {
+        let points = grid(MAXWELL, &[0, 8, 32, 48, 64, 256, 2048]);
+        let found = cusp(&walk(&points)).unwrap();
+        assert_eq!(found.figure("alpha"), Some(48.0), "{}", found.text);
+        assert_eq!(
+            found.figure("occupancy"),
+            Some(32.0 * (0.9f64 * 53.4).ceil()),
+            "{}",
+            found.text
+        );
+    }
+
+    #[test]
+    fn without_a_maximum_between_there_is_no_cusp() {
+        assert!(cusp(&walk(&grid(MAXWELL, &[0, 8, 32]))).is_none(), "it only rises");
+        assert!(cusp(&walk(&grid(MAXWELL, &[256, 2048]))).is_none(), "it only falls");
+        assert!(cusp(&walk(&[])).is_none());
+        let late = Workload { memory_latency: 3680.0, ..MAXWELL };
+        let points = grid(late, &[0, 48, 2048]);
+        assert!(needed(&walk(&points)).iter().all(|p| p.0 > 48.0), "more than was swept is needed");
+    }
 }
