@@ -249,6 +249,37 @@ fn a_timeline_may_show_a_part() {
     );
 }
 
+/// An application that waits for its launches one after the other, with three in flight: the arrow of
+/// the n-th wait comes from the n-th launch.
+#[test]
+fn a_wait_for_an_event_is_led_to_by_its_command() {
+    let Some(processor) = processor() else { return };
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let run = stage.app(Mode::Record, "t", "times_itself 40 0 3");
+        run.env("CLSCOPE_DEVICE_TIMING", "event").run().success();
+        stage.clscope(["export", "perfetto", "t.clscope", "-o", "t.pftrace"]).run().success();
+        let waits = "select s.ts ts from slice s where s.name = 'clWaitForEvents' order by s.ts";
+        let arrows = "select h.ts ts, extract_arg(g.arg_set_id, 'command') command from flow f join gpu_slice g on f.slice_out = g.id join slice h on f.slice_in = h.id where h.name = 'clWaitForEvents' order by h.ts";
+        let answers = ask(&processor, &stage.join("t.pftrace"), &[WARNINGS, waits, arrows, SPANS]);
+        assert!(answers[0].is_empty(), "imported with warnings: {:?}", answers[0]);
+        let recorded = Recorded::read(&[&stage.trace("t")]);
+        let process = main_process(&recorded);
+        let launches: Vec<i64> =
+            process.commands.iter().filter(|c| c.kernel.is_some()).map(|c| c.id as i64).collect();
+        let waits: Vec<i64> = answers[1].iter().map(|w| number(&w["ts"])).collect();
+        assert_eq!((launches.len(), waits.len()), (40, 40));
+        for arrow in &answers[2] {
+            let nth = waits.iter().position(|ts| *ts == number(&arrow["ts"])).unwrap();
+            assert_eq!(number(&arrow["command"]), launches[nth], "{nth}: {:?}", answers[2]);
+        }
+        // Where something else told of a command before its wait, there is no arrow.
+        assert!(answers[2].len() > 10, "{:?}", answers[2]);
+        let timed = process.commands.iter().filter(|c| c.raw().is_some()).count();
+        assert_eq!(answers[3].len(), timed, "every command is found again");
+    }
+}
+
 /// Joules and watts come along: of each launch as arguments, of sensors as counters.
 #[test]
 fn joules_are_found_again() {

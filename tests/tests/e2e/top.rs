@@ -144,6 +144,27 @@ fn what_cannot_be_shown_is_said_with_the_next_step() {
     assert!(said(&["--once", "--interval", "0"]).contains("0.1 to 3600"));
 }
 
+/// Joules of kernels are those of the report, also with another floor.
+#[test]
+fn joules_are_the_reports() {
+    let stage = Stage::new(Runtime::Pocl);
+    crate::energy::emulated(&stage);
+    for floor in ["auto", "12"] {
+        let shown = top(&stage, &["t.clscope", "--floor", floor]);
+        let report = stage.clscope(["report", "t.clscope", "--format", "json", "--floor", floor]);
+        let report: Value = serde_json::from_str(&report.run().success().stdout).unwrap();
+        let classes = &report["energy"]["devices"][0]["classes"];
+        let kernels = shown["kernels"].as_array().unwrap();
+        assert!(kernels.iter().any(|k| k["watts"]["value"].is_f64()), "{shown}");
+        for kernel in kernels {
+            let class = named(classes, "name", &kernel["name"]);
+            for field in ["joules", "joules_per_launch", "watts"] {
+                assert_eq!(kernel[field], class[field], "--floor {floor}: {kernel}");
+            }
+        }
+    }
+}
+
 /// A terminal of its own for a command, and keys.
 fn typed(stage: &Stage, size: &str, steps: &[&str], command: &[&str]) -> Run {
     let script = root().join("tests/fixtures/top_keys.py");
@@ -194,12 +215,27 @@ fn keys_act_and_the_terminal_is_given_back() {
             "type ?",
             "type w",
             "see wrote t.html",
+            "type w",
+            "see wrote t-2.html",
+            "type n",
+            "see vector_add",
+            "type c",
+            "see vector_add",
+            "type e",
+            "see vector_add",
+            "type t",
+            "type  ",
+            "see FROZEN",
+            "type  ",
+            "see vector_add",
             "type q",
         ];
         let finished = typed(&stage, "80x24", &steps, &[&pid, "--interval", "0.2"]).run().success();
         assert!(finished.stdout.contains(r"\x1b[?1049l"), "it leaves the other screen");
-        let page = std::fs::read_to_string(stage.join("t.html")).unwrap();
-        assert!(page.contains("vector_add"));
+        for page in ["t.html", "t-2.html"] {
+            let page = std::fs::read_to_string(stage.join(page)).unwrap();
+            assert!(page.contains("vector_add"));
+        }
         assert!(app.end().success(), "the application goes on");
     }
 }

@@ -2,7 +2,9 @@
 //! their readers expect.
 
 use crate::perfetto::face_detection;
-use clscope_tests::{Mode, Runtime, Stage};
+use clscope_testing::Limited;
+use clscope_tests::artifacts::root;
+use clscope_tests::{Mode, Runtime, Stage, skip};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -21,6 +23,77 @@ fn folded(stage: &Stage, trace: &str, weight: &str) -> BTreeMap<String, u64> {
         *out.entry(frame.to_owned()).or_default() += weight.parse::<u64>().unwrap();
     }
     out
+}
+
+/// The fields of a protobuf message: number, and a number or bytes.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, Result<u64, &[u8]>)> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let length = bytes.iter().position(|b| b & 0x80 == 0).unwrap() + 1;
+        let (own, rest) = bytes.split_at(length);
+        *bytes = rest;
+        own.iter().rev().fold(0, |n, b| n << 7 | u64::from(b & 0x7f))
+    }
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let value = match tag & 7 {
+            0 => Ok(varint(&mut bytes)),
+            2 => {
+                let length = varint(&mut bytes) as usize;
+                let (own, rest) = bytes.split_at(length);
+                bytes = rest;
+                Err(own)
+            }
+            kind => panic!("a field of kind {kind}"),
+        };
+        out.push((tag >> 3, value));
+    }
+    out
+}
+
+/// A profile of pprof (github.com/google/pprof, profile.proto) holds the report's time, launches and
+/// bytes, by the innermost function of each stack.
+#[track_caller]
+fn assert_pprof(bytes: &[u8], report: &Value) {
+    let profile = fields(bytes);
+    let of = |number: u64| profile.iter().filter(move |f| f.0 == number).map(|f| f.1);
+    let number_of = |message: &[u8], number: u64| {
+        fields(message).iter().find(|f| f.0 == number).map(|f| f.1.unwrap())
+    };
+    let strings: Vec<&str> = of(6).map(|s| std::str::from_utf8(s.unwrap_err()).unwrap()).collect();
+    assert_eq!(strings[0], "");
+    let units: Vec<&str> =
+        of(1).map(|t| strings[number_of(t.unwrap_err(), 2).unwrap() as usize]).collect();
+    assert_eq!(units, ["nanoseconds", "microjoules", "count", "bytes"]);
+    let names: BTreeMap<u64, &str> = of(5)
+        .map(|f| f.unwrap_err())
+        .map(|f| (number_of(f, 1).unwrap(), strings[number_of(f, 2).unwrap() as usize]))
+        .collect();
+    let functions: BTreeMap<u64, u64> = of(4)
+        .map(|l| l.unwrap_err())
+        .map(|l| {
+            let line = fields(l).into_iter().find(|f| f.0 == 4).unwrap().1.unwrap_err();
+            (number_of(l, 1).unwrap(), number_of(line, 1).unwrap())
+        })
+        .collect();
+    let mut sums: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    for sample in of(2) {
+        let parts = fields(sample.unwrap_err());
+        let all = |number| parts.iter().filter(move |f| f.0 == number).map(|f| f.1.unwrap());
+        let innermost = names[&functions[&all(1).next().unwrap()]];
+        let sum = sums.entry(innermost).or_default();
+        assert_eq!(all(2).count(), 4);
+        sum.iter_mut().zip(all(2)).for_each(|(sum, value)| *sum += value);
+    }
+    for kernel in report["kernels"].as_array().unwrap() {
+        let sum = sums[kernel["name"].as_str().unwrap()];
+        let want = [&kernel["time_ns"]["total"], &kernel["count"]].map(|n| n.as_u64().unwrap());
+        assert_eq!([sum[0], sum[2]], want, "{kernel}");
+    }
+    for transfer in report["transfers"].as_array().unwrap() {
+        let sum = sums[transfer["name"].as_str().unwrap()];
+        assert_eq!(Some(sum[3]), transfer["bytes"].as_u64(), "{transfer}");
+    }
 }
 
 #[test]
@@ -61,8 +134,11 @@ fn stacks_of_a_face_detection_hold_the_reports_figures() {
     assert_eq!(found, times);
     assert_eq!(profile["endValue"].as_u64(), Some(times.values().sum()));
     stage.clscope(["export", "pprof", "t.clscope"]).run().success();
-    let head = std::fs::read(stage.join("t.pb.gz")).unwrap();
-    assert_eq!(head[..2], [0x1f, 0x8b], "compressed");
+    let packed = std::fs::read(stage.join("t.pb.gz")).unwrap();
+    assert_eq!(packed[..2], [0x1f, 0x8b], "compressed");
+    let mut gzip = std::process::Command::new("gzip");
+    let unpacked = gzip.arg("-dc").arg(stage.join("t.pb.gz")).ended();
+    assert_pprof(&unpacked.stdout, &report);
     let none = stage.clscope(["export", "folded", "t.clscope", "--weight", "energy"]).run();
     assert!(!none.status.success() && none.stderr.contains("no joules"), "{}", none.stderr);
 }
@@ -273,6 +349,63 @@ fn the_page_of_a_face_detection_holds_the_reports_figures() {
     let refused =
         stage.clscope(["report", "t.clscope", "--format", "html", "--max-size", "3"]).run();
     assert!(!refused.status.success() && refused.stderr.contains("1MiB"), "{}", refused.stderr);
+}
+
+/// The script of a page in Node, on elements that keep what is drawn: each span of the trace is there
+/// with its length, and a click says what the trace says.
+#[test]
+fn the_timeline_of_a_page_draws_the_trace() {
+    if !clscope_testing::installed("node") {
+        return skip("node is not installed: it runs the page's script", true);
+    }
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "linked 5").run().success();
+    let run = |name: &str| -> Value {
+        let page = [name, ".html"].concat();
+        let arguments = ["report", name, "--format", "html", "-o", &page];
+        stage.clscope(arguments).run().success();
+        let mut node = std::process::Command::new("node");
+        let node = node.arg(root().join("tests/browser/page.mjs")).arg(stage.join(&page)).ended();
+        assert!(node.status.success(), "{}", String::from_utf8_lossy(&node.stderr));
+        serde_json::from_slice(&node.stdout).unwrap()
+    };
+    let drawn = run("t");
+    assert_eq!((&drawn["drawn"], &drawn["told"]), (&true.into(), &"".into()), "{drawn}");
+    let report = report(&stage, "t.clscope");
+    let lanes = drawn["facts"]["lanes"].as_array().unwrap();
+    let spans = |device: bool| -> u64 {
+        let of = lanes.iter().filter(|l| l["device"] == device);
+        of.map(|l| l["spans"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(Some(spans(true)), report["totals"]["timed"].as_u64());
+    for kernel in report["kernels"].as_array().unwrap() {
+        let classes = drawn["facts"]["classes"].as_array().unwrap();
+        assert!(classes.contains(&kernel["name"]), "{classes:?}");
+    }
+    let texts = drawn["texts"].as_array().unwrap();
+    assert!(
+        texts.contains(&"devices busy".into()) && texts.iter().any(|t| t == "0 ns"),
+        "{texts:?}"
+    );
+    assert!(drawn["boxes"].as_u64().unwrap() > 10, "{drawn}");
+    let said = drawn["said"].as_array().unwrap();
+    let says = |part: &str| said.iter().any(|s| s.as_str().unwrap().contains(part));
+    assert!(says("after its call began") && says("clock bound ±") && says("begin "), "{said:?}");
+    assert!(!says(" J at "), "no sensor, no joules: {said:?}");
+    // With a sensor a command says its joules, and the kernel's watts are the report's.
+    crate::energy::emulated(&stage);
+    let drawn = run("t");
+    let energy = self::report(&stage, "t.clscope");
+    let classes = energy["energy"]["devices"][0]["classes"].as_array().unwrap();
+    let known: Vec<f64> = classes.iter().filter_map(|c| c["watts"]["value"].as_f64()).collect();
+    let watts = drawn["facts"]["watts"].as_array().unwrap();
+    let watts: Vec<f64> = watts.iter().filter_map(Value::as_f64).collect();
+    assert!(!watts.is_empty(), "{drawn}");
+    for w in &watts {
+        assert!(known.iter().any(|k| (k / w - 1.0).abs() < 1e-12), "{w} is none of {known:?}");
+    }
+    let said = drawn["said"].as_array().unwrap();
+    assert!(said.iter().any(|s| s.as_str().unwrap().contains(" J at ")), "{said:?}");
 }
 
 /// Asks the server of `clscope view`, as a browser does.

@@ -150,6 +150,19 @@ fn names_reach_no_terminal_as_anything_but_text() {
         &["dump", "t.clscope", "--format", "json"],
         &["export", "chrome", "t.clscope", "-o", "-"],
         &["export", "chrome", "t.clscope", "-o", "t.json"],
+        &["diff", "t.clscope", "t.clscope"],
+        &["diff", "t.clscope", "t.clscope", "--format", "markdown"],
+        &["diff", "t.clscope", "t.clscope", "--format", "html"],
+        &["diff", "t.clscope", "t.clscope", "--format", "junit"],
+        &["diff", "t.clscope", "t.clscope", "--format", "json"],
+        &["diff", "t.clscope", "t.clscope", "--fail-on", "time:+5%,energy:+5%"],
+        &["top", "t.clscope", "--once"],
+        &["top", "t.clscope", "--once", "--format", "json"],
+        &["export", "folded", "t.clscope", "-o", "t.folded"],
+        &["export", "speedscope", "t.clscope", "-o", "s.json"],
+        &["export", "pprof", "t.clscope", "-o", "t.pb.gz"],
+        &["export", "perfetto", "t.clscope", "-o", "t.pftrace"],
+        &["report", "t.clscope", "--format", "html", "-o", "r.html"],
         &["merge", "t.clscope", "-o", "m"],
         &["ctl", "t.clscope", "status"],
         &["report", "no\u{1b}[2Jne"],
@@ -165,6 +178,15 @@ fn names_reach_no_terminal_as_anything_but_text() {
         text.contains("\\u{1b}[2J\\u{9b}31m\\u{7f}\\u{202e}"),
         "shown by their numbers: {text}"
     );
+    // People's files hold no control characters; those of viewers hold the name, as it is.
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    harmless("t.folded", &read("t.folded"));
+    harmless("r.html", &read("r.html"));
+    let speedscope: serde_json::Value = serde_json::from_slice(&read("s.json")).unwrap();
+    let frames = speedscope["shared"]["frames"].as_array().unwrap();
+    assert!(frames.iter().any(|f| f["name"] == HOSTILE), "{frames:?}");
+    let is_in = |bytes: &[u8]| bytes.windows(HOSTILE.len()).any(|w| w == HOSTILE.as_bytes());
+    assert!(is_in(&read("t.pftrace")), "a timeline of Perfetto has it whole");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! ask for it beside the screen and seldom ([`pause_after`]). Refuses to attribute anything itself.
 
 use crate::document::Document;
+use clscope_profile::energy::attribute;
 use clscope_profile::error::{OpenError, ReadingsError};
 use clscope_profile::interval::Interval;
 use clscope_profile::profile::{Options, Profile};
@@ -49,13 +50,13 @@ pub fn pause_after(took: Duration) -> Duration {
 }
 
 impl Joules {
-    /// Reads the whole trace.
+    /// Reads the whole trace. `energy`: as the report is to attribute joules.
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn of(trace: &Path) -> Result<Self, JoulesError> {
+    pub fn of(trace: &Path, energy: attribute::Options) -> Result<Self, JoulesError> {
         let profile = Profile::open(&[PathBuf::from(trace)])?;
-        let view = profile.view(Options::default());
+        let view = profile.view(Options { energy, ..Options::default() });
         let energy = view.energy()?;
         let mut out = Self { absent: energy.absent.clone(), ..Self::default() };
         for device in &energy.devices {

@@ -4,6 +4,7 @@
 
 use clscope_live::document::Document;
 use clscope_live::joules::{Joules, pause_after};
+use clscope_profile::energy::attribute;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
@@ -16,14 +17,14 @@ pub struct Asked {
 
 impl Asked {
     /// Begins to ask. The thread ends with this value, or with the process.
-    pub fn of(trace: &Path) -> std::io::Result<Self> {
+    pub fn of(trace: &Path, energy: attribute::Options) -> std::io::Result<Self> {
         let (give, answers) = sync_channel(1);
         let trace = trace.to_owned();
         std::thread::Builder::new().name("clscope-joules".to_owned()).spawn(move || {
             loop {
                 let begin = Instant::now();
                 // What cannot be read shows on the screen as files that cannot be read.
-                if let Ok(joules) = Joules::of(&trace)
+                if let Ok(joules) = Joules::of(&trace, energy.clone())
                     && give.send((joules, begin)).is_err()
                 {
                     return;

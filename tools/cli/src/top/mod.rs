@@ -10,6 +10,7 @@ mod screen;
 pub mod state;
 mod target;
 
+use crate::args::EnergyArgs;
 use anyhow::{Result, bail};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -75,6 +76,8 @@ pub struct Args {
     /// Where the trace of an application that is started here goes [default: APP-top-PID.clscope]
     #[arg(short, long, value_name = "NAME", requires = "app")]
     output: Option<OsString>,
+    #[command(flatten)]
+    energy: EnergyArgs,
     /// The application and its arguments, recorded with the options that `clscope record` has by
     /// default
     #[arg(last = true, value_name = "APP")]

@@ -30,7 +30,7 @@ pub fn once(target: &mut Target, args: &Args) -> Result<()> {
     }
     if !document.meters.is_empty() {
         let begin = Instant::now();
-        Joules::of(&target.path)?.enter(&mut document, Duration::ZERO);
+        Joules::of(&target.path, args.energy.options())?.enter(&mut document, Duration::ZERO);
         let age = document.joules_age_ns.map(|_| begin.elapsed().as_nanos() as u64);
         document.joules_age_ns = age;
     }

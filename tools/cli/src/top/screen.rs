@@ -12,6 +12,7 @@ use clscope_capture::control::ControlCommand;
 use clscope_capture::system::interrupt_flag;
 use clscope_live::document::Document;
 use clscope_live::follow::Follower;
+use clscope_profile::energy::attribute;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::ffi::OsString;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How soon a signal and a page that was written are noticed.
 const LOOK: Duration = Duration::from_millis(200);
+/// Pages of one trace.
+const NAMES: u32 = 1_000;
 
 /// Draws until the person leaves.
 ///
@@ -37,6 +40,21 @@ pub fn show(target: &mut Target, args: &Args) -> Result<()> {
     result
 }
 
+/// The first of TRACE.html, TRACE-2.html, ... that is nothing yet in a directory: a page that was
+/// written stays.
+fn free_name(trace: &Path, directory: &Path) -> Option<OsString> {
+    let stem = trace.file_stem().unwrap_or_default();
+    (1..=NAMES).find_map(|n| {
+        let mut name = stem.to_owned();
+        match n {
+            1 => name.push(".html"),
+            n => name.push(format!("-{n}.html")),
+        }
+        // Also a link that leads nowhere is something.
+        directory.join(&name).symlink_metadata().is_err().then_some(name)
+    })
+}
+
 fn look() -> Look {
     // https://no-color.org: set to anything but nothing.
     let colour = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
@@ -50,6 +68,8 @@ fn look() -> Look {
 
 struct Screen {
     interval: Duration,
+    /// How joules are attributed.
+    energy: attribute::Options,
     choices: Choices,
     history: History,
     /// The newest document, and the one shown, which differ on a frozen screen.
@@ -66,6 +86,7 @@ impl Screen {
     fn new(args: &Args) -> Self {
         Self {
             interval: args.interval,
+            energy: args.energy.options(),
             choices: Choices::new(args.sort),
             history: History::default(),
             newest: None,
@@ -114,7 +135,9 @@ impl Screen {
     fn read(&mut self, follower: &mut Follower, target: &Target) -> Result<()> {
         let mut document = follower.poll(&|stem| target.state(stem))?;
         if self.asked.is_none() && !document.meters.is_empty() {
-            self.asked = Some(Asked::of(&target.path).context("cannot start a thread")?);
+            self.asked = Some(
+                Asked::of(&target.path, self.energy.clone()).context("cannot start a thread")?,
+            );
         }
         if let Some(asked) = &mut self.asked {
             asked.enter(&mut document);
@@ -195,8 +218,10 @@ impl Screen {
         if self.writing.is_some() {
             return;
         }
-        let mut name = OsString::from(trace.file_stem().unwrap_or_default());
-        name.push(".html");
+        let Some(name) = free_name(trace, Path::new("")) else {
+            self.message = format!("{NAMES} pages of this trace are here: move some away");
+            return;
+        };
         let started = crate::own_path().and_then(|own| {
             let mut report = Command::new(own);
             report.arg("report").arg(trace).args(["--format", "html", "-o"]).arg(&name);
@@ -231,5 +256,21 @@ impl Screen {
             };
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_there_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let free = || free_name(Path::new("runs/t.clscope"), place.path()).unwrap();
+        assert_eq!(free(), "t.html");
+        std::fs::write(place.path().join("t.html"), "mine").unwrap();
+        assert_eq!(free(), "t-2.html");
+        std::os::unix::fs::symlink("nowhere", place.path().join("t-2.html")).unwrap();
+        assert_eq!(free(), "t-3.html");
     }
 }

@@ -300,3 +300,65 @@ pub fn rows(document: &Document, view: View, filter: &str) -> Rows {
 fn measured(of: Interval) -> Interval {
     Interval { estimated: false, ..of }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clscope_live::follow::Follower;
+
+    fn press(choices: &mut Choices, key: char) -> Action {
+        choices.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE))
+    }
+
+    /// Three kernels that each order puts in another place; the joules of one are not known.
+    fn document() -> Document {
+        let samples =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/samples/v1.2");
+        let mut out = Follower::open(&samples, Vec::new()).unwrap().poll(&|_| "ended").unwrap();
+        let kernel = out.kernels[0].clone();
+        let row = |name: &str, ns: f64, launches, joules: Option<f64>| {
+            let of = |x: f64| Interval { value: x, low: x, high: x, estimated: false };
+            clscope_live::document::Kernel {
+                name: name.to_owned(),
+                total_ns: Some(of(ns)),
+                launches,
+                joules: joules.map(of),
+                ..kernel.clone()
+            }
+        };
+        out.kernels = vec![
+            row("b", 3.0, 10, None),
+            row("c", 1.0, 30, Some(5.0)),
+            row("a", 2.0, 20, Some(9.0)),
+        ];
+        out
+    }
+
+    #[test]
+    fn keys_choose_the_order_and_unknown_joules_come_last() {
+        let mut choices = Choices::new(Sort::Name);
+        for (key, order) in [('t', "bac"), ('e', "acb"), ('c', "cab"), ('n', "abc")] {
+            assert_eq!(press(&mut choices, key), Action::Nothing);
+            let mut document = document();
+            sorted(&mut document, choices.sort);
+            let names: String = document.kernels.iter().map(|k| k.name.as_str()).collect();
+            assert_eq!(names, order, "{key}");
+        }
+    }
+
+    #[test]
+    fn space_freezes_and_joules_that_are_not_known_are_a_dash() {
+        let mut choices = Choices::new(Sort::Time);
+        press(&mut choices, ' ');
+        assert!(choices.frozen);
+        press(&mut choices, ' ');
+        assert!(!choices.frozen);
+        // Inside a filter it is a letter.
+        press(&mut choices, '/');
+        press(&mut choices, ' ');
+        assert!(!choices.frozen && choices.filter == " ");
+        let table = rows(&document(), View::Kernels, "b");
+        let at = table.titles.iter().position(|t| *t == "J/launch").unwrap();
+        assert_eq!((table.rows.len(), table.rows[0][at].as_str()), (1, "-"));
+    }
+}

@@ -14,6 +14,7 @@ mod counters;
 mod numbers;
 mod packets;
 mod tracks;
+mod waits;
 
 use crate::Summary;
 use crate::arguments::{self, Argument, Sink};
@@ -29,9 +30,10 @@ use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
 use packets::{Annotations, Names, Packets};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use tracks::TrackTree;
+use waits::Waiting;
 
 /// Which host calls are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,6 +113,7 @@ impl Document<'_, '_> {
                 end: at(self.options.to, i64::MAX),
             },
             last: HashMap::new(),
+            waiting: HashMap::new(),
             summary: Summary::default(),
         };
         pen.clocks()?;
@@ -120,8 +123,9 @@ impl Document<'_, '_> {
         let mut missing = vec![Missing::default(); self.trace.processes.len()];
         for event in events.by_ref() {
             missing::observe(&mut missing, &event);
-            pen.event(&event)?;
+            pen.event(event)?;
         }
+        pen.end_waits()?;
         let mut summary = std::mem::take(&mut pen.summary);
         summary.issues = self.trace.issues_after(events.tally(), Some(self.alignment));
         summary.issues.extend(missing::issues(self.trace, &missing));
@@ -137,6 +141,8 @@ struct Pen<'t, 'a, W> {
     window: Span,
     /// The newest command of each queue: what a clFinish of it waits for.
     last: HashMap<(u32, u32), u64>,
+    /// The last clWaitForEvents of each thread, by process and thread.
+    waiting: HashMap<(u32, u32), Waiting<'a>>,
     summary: Summary,
 }
 
@@ -292,14 +298,14 @@ impl<W: Write> Pen<'_, '_, W> {
         Ok(uuid)
     }
 
-    fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+    fn draw(&mut self, event: &Event<'_>) -> io::Result<()> {
         self.of_process(match event {
             Event::Call(call) => call.process,
             Event::Command(command) => command.process,
             Event::InCall { process, .. } | Event::Mark { process, .. } => *process,
         });
         match event {
-            Event::Call(call) => self.call(call),
+            Event::Call(call) => self.call(call, &BTreeSet::new()),
             Event::Command(command) => self.command(command),
             Event::InCall { process, thread, function, begin } => {
                 if !self.shows(Span { begin: *begin, end: HostNs(i64::MAX) }) {
@@ -356,7 +362,8 @@ impl<W: Write> Pen<'_, '_, W> {
         })
     }
 
-    fn call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    /// A host call; `awaited`: commands that a clWaitForEvents waited for.
+    fn call(&mut self, call: &Call<'_>, awaited: &BTreeSet<u64>) -> io::Result<()> {
         let document = self.document;
         let definitions = &document.trace.process(call.process).definitions;
         let function = definitions.function(call.function);
@@ -406,12 +413,13 @@ impl<W: Write> Pen<'_, '_, W> {
             arguments::of_run(call, to);
             arguments::of_result(call, to);
             let submitted = call.command().map(|id| event_id(call.process, id.0));
-            let waited = waited.map(|id| event_id(call.process, id));
+            let waited: Vec<u64> =
+                waited.iter().chain(awaited).map(|id| event_id(call.process, *id)).collect();
             if document.options.plain {
                 if let Some(id) = submitted {
                     to.event.fixed(EVENT_FLOWS, id);
                 }
-            } else if submitted.or(waited).is_some() {
+            } else if submitted.is_some() || !waited.is_empty() {
                 to.event.nested(EVENT_CORRELATION, |m| {
                     submitted.iter().for_each(|id| m.uint(CORRELATION_SUBMITTED, *id));
                     waited.iter().for_each(|id| m.uint(CORRELATION_WAITED, *id));
