@@ -178,15 +178,8 @@ fn names_reach_no_terminal_as_anything_but_text() {
         text.contains("\\u{1b}[2J\\u{9b}31m\\u{7f}\\u{202e}"),
         "shown by their numbers: {text}"
     );
-    // People's files hold no control characters; those of viewers hold the name, as it is.
-    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
-    harmless("t.folded", &read("t.folded"));
-    harmless("r.html", &read("r.html"));
-    let speedscope: serde_json::Value = serde_json::from_slice(&read("s.json")).unwrap();
-    let frames = speedscope["shared"]["frames"].as_array().unwrap();
-    assert!(frames.iter().any(|f| f["name"] == HOSTILE), "{frames:?}");
-    let is_in = |bytes: &[u8]| bytes.windows(HOSTILE.len()).any(|w| w == HOSTILE.as_bytes());
-    assert!(is_in(&read("t.pftrace")), "a timeline of Perfetto has it whole");
+    // What a script for flame graphs reads is lines of text, too.
+    harmless("t.folded", &fs::read(dir.path().join("t.folded")).unwrap());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Stack, Weight};
+use clscope_io::text::is_printable;
 use std::io::{Result, Write};
 
 /// A frame without what the format gives a meaning: the separator, and the end of a line.
@@ -9,7 +10,8 @@ fn escaped(name: &str) -> String {
     name.chars()
         .map(|c| match c {
             ';' => ',',
-            c if c.is_control() => ' ',
+            // Also what turns the direction of a line, or ends it for some readers.
+            c if !is_printable(c) => ' ',
             c => c,
         })
         .collect()
