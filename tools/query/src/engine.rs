@@ -177,10 +177,7 @@ mod tests {
     #[test]
     fn a_script_ends_with_the_query_alone() {
         let text = script("CREATE VIEW a;\n", " SELECT 1 -- one ; ", &Form::Json);
-        assert!(
-            text.contains("COPY (SELECT 1 -- one \n) TO '/dev/stdout' (FORMAT json"),
-            "{text}"
-        );
+        assert!(text.contains("COPY (SELECT 1 -- one \n) TO '/dev/stdout' (FORMAT json"), "{text}");
         let null = "it's".to_owned();
         assert!(script("", "SELECT 1;", &Form::Csv { null }).contains("NULLSTR 'it''s'"));
     }
