@@ -60,8 +60,9 @@ for check in "$@"; do
     fuzz)
         # Not the release profile: overflows of integers are to be seen.
         ran "build" cargo build --config profile.dev.opt-level=1 -p clscope-cli -p clscope-bench
-        # A failure names seed and input, and keeps the input.
-        for kind in "fuzz --command" "fuzz-command --clscope"; do
+        # A failure names seed and input, and keeps the input. Overflow checks and little optimisation take several times
+        # the time of a release.
+        for kind in "fuzz --command" "fuzz-command --patience 60 --clscope"; do
             # shellcheck disable=SC2086
             ran "$kind" "$target/debug/clscope-bench" $kind "$target/debug/clscope" --keep "$target" \
                 --seconds "${SECONDS_OF_FUZZ:-60}" --seed "${SEED:-$(date +%s)}"

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How soon a signal and a page that was written are noticed.
 const LOOK: Duration = Duration::from_millis(200);
+/// Shortest time in which keys are waited for.
+const BLINK: Duration = Duration::from_millis(1);
 /// Pages of one trace.
 const NAMES: u32 = 1_000;
 
@@ -120,7 +122,8 @@ impl Screen {
             if std::mem::take(&mut self.changed) {
                 self.draw(terminal, target)?;
             }
-            let wait = next.saturating_duration_since(Instant::now()).min(LOOK);
+            // Not at once: without time to wait keys are not looked for.
+            let wait = next.saturating_duration_since(Instant::now()).clamp(BLINK, LOOK);
             if event::poll(wait).context("cannot read keys")?
                 && self.take(event::read().context("cannot read keys")?, target) == Action::Leave
             {
