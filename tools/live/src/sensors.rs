@@ -23,19 +23,23 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Joules since the first reading, of a series of energy.
+    /// Joules since the first reading, of a series of energy; `None` where it never moved: machines
+    /// have counters that count nothing.
     pub fn joules(&self) -> Option<f64> {
         let energy = self.series.quantity == Quantity::Energy;
         let (first, last) = (self.first?, self.last?);
-        (energy && last.0 > first.0).then(|| last.1.saturating_sub(first.1) as f64 * 1e-6)
+        let joules = last.1.saturating_sub(first.1) as f64 * 1e-6;
+        (energy && last.0 > first.0 && joules > 0.0).then_some(joules)
     }
 
-    /// Watts: the mean since the last look that saw an older reading, or the newest reading.
+    /// Watts: the mean since the last look that saw an older reading, or the newest reading; `None`
+    /// of energy that never moved.
     pub fn watts(&self) -> Option<f64> {
         let last = self.last?;
         match self.series.quantity {
             Quantity::Power => Some(last.1 as f64 * 1e-6),
             _ => {
+                self.joules()?;
                 let before = self.before?;
                 let ns = last.0.checked_sub(before.0).filter(|ns| *ns > 0)?;
                 Some(last.1.saturating_sub(before.1) as f64 * 1e3 / ns as f64)
@@ -97,5 +101,23 @@ impl Sensors {
             }
         }
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_never_moved_is_not_known() {
+        let series = Series { quantity: Quantity::Energy, ..Series::default() };
+        let meter = |last| Meter {
+            series: series.clone(),
+            first: Some((0, 5_000_000)),
+            before: Some((1_000_000_000, 5_000_000)),
+            last: Some((2_000_000_000, last)),
+        };
+        assert_eq!((meter(5_000_000).joules(), meter(5_000_000).watts()), (None, None));
+        assert_eq!((meter(9_000_000).joules(), meter(9_000_000).watts()), (Some(4.0), Some(4.0)));
     }
 }

@@ -7,6 +7,7 @@ use clscope_analysis::testing::{CommandSpec, HostModel, ProcessBuilder, function
 use clscope_live::document::Document;
 use clscope_live::follow::Follower;
 use clscope_live::joules::Joules;
+use clscope_profile::energy::attribute;
 use clscope_trace::file::{BlockHeader, HEADER_LEN};
 use clscope_trace::record::{CommandKind, DropReason, flag};
 use clscope_trace::stream::{Block, Blocks};
@@ -269,7 +270,9 @@ fn without_sensors_there_are_no_joules_and_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     write(&recorded(5, false, HostModel::default()), folder.path());
     let mut document = Follower::open(folder.path(), Vec::new()).unwrap().poll(&running).unwrap();
-    Joules::of(folder.path()).unwrap().enter(&mut document, Duration::from_secs(1));
+    Joules::of(folder.path(), attribute::Options::default())
+        .unwrap()
+        .enter(&mut document, Duration::from_secs(1));
     assert!(document.joules_absent.is_some() && document.joules_age_ns.is_none());
     assert!(document.kernels.iter().all(|k| k.joules.is_none()));
 }
