@@ -389,6 +389,13 @@ fn what_cannot_be_asked_is_told_and_names_are_escaped() {
     assert!(!text.contains('\u{1b}') && text.trim_end().ends_with('-'), "{text:?}");
     let csv = ask(&[hostile, "t.clscope", "--format", "csv"]).success().stdout;
     assert!(!csv.contains('\u{1b}') && csv.contains("'=1+1,"), "{csv:?}");
+    // What lies in the working directory is no part of the engine.
+    std::fs::write(stage.join("duckdb.py"), "open('was_run', 'w')\n").unwrap();
+    ask(&["SELECT 1", "t.clscope"]).success();
+    assert!(!stage.join("was_run").exists());
+    // Names of folders are no patterns.
+    stage.clscope(["export", "parquet", "t.clscope", "-o", "run[1]"]).run().success();
+    ask(&["SELECT count(*) FROM commands", "run[1]"]).success();
     // Tables that were written for a question are gone after it, and of an empty one nothing is said.
     let empty = ask(&["SELECT * FROM sites", "t.clscope"]).success().stdout;
     assert_eq!(empty.lines().count(), 1, "{empty}");

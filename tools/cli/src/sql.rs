@@ -5,6 +5,7 @@
 use crate::output::{self, count, say};
 use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
+use clscope_capture::system::interrupt_flag;
 use clscope_export::parquet::{Document, is_folder};
 use clscope_export::power;
 use clscope_io::text::cell;
@@ -13,7 +14,8 @@ use clscope_profile::profile::{Options, Profile};
 use clscope_query::{Engine, Form, RECIPES, engine::Answer, views};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Most bytes of a query from stdin.
 const QUERY: u64 = 1 << 20;
@@ -84,7 +86,16 @@ pub fn run(args: &Args) -> Result<()> {
         Shown::Json => Form::Json,
         Shown::Text | Shown::Csv => Form::Csv { null: null.clone() },
     };
+    let interrupted = interrupt_flag().context("cannot take note of signals")?;
     let answer = engine.ask(&views(tables.folder()), &query, &form)?;
+    let end = answer.ender();
+    // It ends with this process.
+    std::thread::spawn(move || {
+        while !interrupted.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        end();
+    });
     let shown = match args.format {
         Shown::Text => text(answer, &null, args.limit),
         Shown::Csv => csv_of(answer, &null),
@@ -95,6 +106,9 @@ pub fn run(args: &Args) -> Result<()> {
         let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
         io.is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
     };
+    if interrupted.load(Ordering::Relaxed) {
+        bail!("interrupted: there is no whole answer");
+    }
     shown.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
 }
 
@@ -110,8 +124,11 @@ fn question(args: &Args) -> Result<(String, &[PathBuf])> {
     };
     if query.as_os_str() == "-" {
         let mut text = String::new();
-        let read = std::io::stdin().lock().take(QUERY).read_to_string(&mut text);
+        let read = std::io::stdin().lock().take(QUERY + 1).read_to_string(&mut text);
         read.context("cannot read the query from stdin")?;
+        if text.len() as u64 > QUERY {
+            bail!("the query on stdin has more than {QUERY} bytes");
+        }
         return Ok((text, sources));
     }
     let query = query.to_str().context("the query is not in UTF-8")?;

@@ -17,7 +17,8 @@ pub const RUN_TO_RUN: f64 = 0.0075;
 pub const FLOOR: f64 = 0.02;
 /// Chance of any false alarm among the changes that are judged together.
 const ALPHA: f64 = 0.05;
-/// Widest interval, from half to double: runs so few, or so unlike each other, tell no ends.
+/// Widest interval that holds no change at all, from half to double: runs so few, or so unlike each
+/// other, tell no ends.
 const WIDEST: f64 = std::f64::consts::LN_2;
 
 /// A figure of one run.
@@ -94,7 +95,8 @@ pub fn change(base: &[Sample], new: &[Sample], judged: usize) -> Option<Change> 
     // Welch and Satterthwaite.
     let freedom = variance.powi(2) / (va.powi(2) / da + vb.powi(2) / db);
     let half = student(1.0 - ALPHA / 2.0 / judged.max(1) as f64, freedom) * variance.sqrt();
-    let half = if half > WIDEST { f64::INFINITY } else { half };
+    // A change beyond all doubt stays one.
+    let half = if half > WIDEST && half >= (b - a).abs() { f64::INFINITY } else { half };
     let ratio = |log: f64| log.exp_m1();
     if half.is_infinite() {
         let value = ratio(b - a);
@@ -121,6 +123,15 @@ mod tests {
     use super::*;
     use clscope_analysis::quantile::normal;
     use clscope_testing::Random;
+
+    #[test]
+    fn few_runs_that_differ_do_not_hide_a_tenfold_change() {
+        let runs = |values: [f64; 2]| values.map(|value| Sample { value, error: 0.0 });
+        let worse = change(&runs([1.0, 1.02]), &runs([10.0, 10.2]), 200).unwrap();
+        assert!(worse.low.is_finite() && worse.verdict() == Verdict::More, "{worse:?}");
+        let unlike = change(&runs([1.0, 1.5]), &runs([1.2, 0.9]), 200).unwrap();
+        assert!(unlike.high.is_infinite() && unlike.verdict() == Verdict::Unclear, "{unlike:?}");
+    }
 
     /// A run: each kernel's mean of `launches` durations, whose true mean differs from run to run.
     fn run(random: &mut Random, slower: f64, between: f64) -> Vec<Sample> {

@@ -326,8 +326,11 @@ fn resolve(results: &mut Results, pending: &[Pending], power: &Power) {
         let throttled =
             span.and_then(|s| power.reasons(s)).unwrap_or(0) & clscope_nvml::reasons::THROTTLED;
         case.notes.extend(clscope_nvml::reasons::words(throttled));
-        // Operations of a cycle, where the clock was watched while they ran.
-        if let (Some(clock), Some(rate)) = (case.figure("clock"), case.figure("rate")) {
+        // Operations of a cycle, at the clock of the same launches: of those in the window of power
+        // where there is one.
+        let watched = steady_rate(case, &p.windows);
+        let rate = watched.as_ref().or_else(|| case.figure("rate"));
+        if let (Some(clock), Some(rate)) = (case.figure("clock"), rate) {
             let unit = if rate.unit == "GFLOP/s" { "FLOP/cycle" } else { "op/cycle" };
             let per_cycle = rate.estimate.over(clock.estimate).times(1e3);
             case.figures.push(Figure::new("rate_per_cycle", unit, per_cycle));

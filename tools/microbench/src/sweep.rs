@@ -268,6 +268,18 @@ pub struct Coordinate {
     pub value: Json,
 }
 
+/// What two axes choose both, if they do: the second would undo the first.
+fn both_choose(a: Axis, b: Axis) -> Option<&'static str> {
+    let are = |x, y| (a, b) == (x, y) || (b, a) == (x, y);
+    if are(Axis::Blocks, Axis::Cores) || are(Axis::Blocks, Axis::Size) {
+        Some("the number of work-groups")
+    } else if are(Axis::Tpb, Axis::Occupancy) {
+        Some("the work-items of a group")
+    } else {
+        None
+    }
+}
+
 /// The cases of a sweep of `case`, in the order of the axes; the last one runs fastest.
 ///
 /// # Errors
@@ -280,6 +292,16 @@ pub fn grid(
 ) -> Result<Vec<Case>, SweepError> {
     if along.is_empty() || along.len() > 2 || along.len() == 2 && along[0].axis == along[1].axis {
         let why = "one axis, or two that differ, are swept at a time".to_owned();
+        return Err(SweepError::Shape(why));
+    }
+    if let [first, second] = along
+        && let Some(what) = both_choose(first.axis, second.axis)
+    {
+        let why = format!(
+            "{} and {} both choose {what}: sweep one at a time",
+            first.axis.name(),
+            second.axis.name()
+        );
         return Err(SweepError::Shape(why));
     }
     let swept = case.swept.as_deref();

@@ -52,7 +52,7 @@ impl Transfers {
     /// where none was timed.
     #[must_use]
     pub fn ns(&self) -> Option<f64> {
-        let timed: u64 = self.sizes.values().map(|s| s.timed).sum();
+        let timed = self.sizes.values().map(|s| s.timed).fold(0, u64::saturating_add);
         let per_size = |s: &Sized| {
             if s.timed > 0 { s.ns / s.timed as f64 * s.count as f64 } else { 0.0 }
         };
@@ -295,7 +295,7 @@ impl Texts {
 
 fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
     let counted: Vec<&&KernelMix> = rows.iter().filter(|r| r.counted > 0).collect();
-    let launches: u64 = counted.iter().map(|r| r.launches.max(r.counted)).sum();
+    let launches = counted.iter().map(|r| r.launches.max(r.counted)).fold(0, u64::saturating_add);
     if counted.is_empty() {
         let why: Vec<&str> =
             rows.iter().flat_map(|r| &r.refused).map(String::as_str).take(1).collect();
@@ -307,7 +307,8 @@ fn count(kernel: &mut Kernel, rows: &[&KernelMix], texts: &mut Texts) {
             let n = row.launches.max(row.counted) as f64;
             mix.add(&scaled(&row.mix, n / row.counted as f64 / launches as f64));
             let buffers = row.arguments.iter().filter(|a| a.kind == "buffer" || a.kind == "image");
-            let bytes: Option<u64> = buffers.map(|a| a.size).sum();
+            let bytes = (buffers.map(|a| a.size))
+                .try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)));
             footprint = footprint.zip(bytes).map(|(f, b)| f + b as f64 * n / launches as f64);
             let blocks = texts.blocks(&row.code);
             let times = n / row.counted as f64 / launches as f64;

@@ -2,16 +2,20 @@
 //! extensions are not fetched. Refuses to write: the query must be one that gives rows.
 
 use crate::views::quoted;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Most bytes of the engine's messages that are kept.
 const MESSAGES: u64 = 1 << 16;
 
-/// Runs a script that comes as an argument.
-const PYTHON: &str = "import sys, duckdb\nduckdb.connect().execute(sys.argv[1])";
+/// Runs a script that comes on stdin. The working directory is not where modules are looked for: it
+/// may be anyone's.
+const PYTHON: &str = "import sys\nsys.path[:] = [p for p in sys.path if p]\nimport duckdb\nduckdb.connect().execute(sys.stdin.read())";
+/// Whether it could.
+const IMPORT: &str = "import sys\nsys.path[:] = [p for p in sys.path if p]\nimport duckdb";
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +85,7 @@ impl Engine {
         if works("duckdb", &["--version"]) {
             return Ok(Self::Program("duckdb".into()));
         }
-        match works("python3", &["-c", "import duckdb"]) {
+        match works("python3", &["-c", IMPORT]) {
             true => Ok(Self::Python("python3".into())),
             false => Err(QueryError::NoEngine),
         }
@@ -94,16 +98,20 @@ impl Engine {
     pub fn ask(&self, views: &str, query: &str, form: &Form) -> Result<Answer, QueryError> {
         let script = script(views, query, form);
         let (path, arguments) = match self {
-            Self::Program(path) => (path, ["-init", "/dev/null", "-bail", "-c", &script].to_vec()),
-            Self::Python(path) => (path, ["-c", PYTHON, &script].to_vec()),
+            Self::Program(path) => (path, &["-init", "/dev/null", "-bail"][..]),
+            Self::Python(path) => (path, &["-c", PYTHON][..]),
         };
         let mut child = Command::new(path)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| QueryError::NotRun { path: path.clone(), error })?;
+        if let Some(mut pipe) = child.stdin.take() {
+            // An engine that ended before it had read all says why.
+            let _ = pipe.write_all(script.as_bytes());
+        }
         let messages = child.stderr.take().map(|pipe| {
             std::thread::spawn(move || {
                 let (mut kept, mut pipe) = (Vec::new(), pipe);
@@ -114,8 +122,12 @@ impl Engine {
             })
         });
         let rows = child.stdout.take();
-        Ok(Answer { child, rows, messages })
+        Ok(Answer { child: Arc::new(Mutex::new(child)), rows, messages })
     }
+}
+
+fn held(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn script(views: &str, query: &str, form: &Form) -> String {
@@ -133,12 +145,31 @@ fn script(views: &str, query: &str, form: &Form) -> String {
 /// An answer under way.
 #[derive(Debug)]
 pub struct Answer {
-    child: Child,
+    child: Arc<Mutex<Child>>,
     rows: Option<ChildStdout>,
     messages: Option<JoinHandle<String>>,
 }
 
+impl Drop for Answer {
+    /// An engine whose answer nobody waits for ends.
+    fn drop(&mut self) {
+        self.ender()();
+        let _ = held(&self.child).wait();
+    }
+}
+
 impl Answer {
+    /// What ends the engine, from another thread too, if it has not ended.
+    pub fn ender(&self) -> impl Fn() + Send + use<> {
+        let child = self.child.clone();
+        move || {
+            let mut child = held(&child);
+            if matches!(child.try_wait(), Ok(None)) {
+                let _ = child.kill();
+            }
+        }
+    }
+
     /// What the engine writes.
     pub fn rows(&mut self) -> impl Read + '_ {
         let none: Box<dyn Read> = Box::new(std::io::empty());
@@ -151,7 +182,7 @@ impl Answer {
     /// What the engine refused.
     pub fn finish(mut self) -> Result<(), QueryError> {
         drop(self.rows.take());
-        let status = self.child.wait()?;
+        let status = held(&self.child).wait()?;
         let said = self.messages.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         if status.success() {
             return Ok(());

@@ -17,16 +17,28 @@ pub fn views(folder: &Path) -> String {
             } else {
                 ""
             };
-            let glob = files.join("**").join("*.parquet");
+            let glob = format!("{}/**/*.parquet", literal(&files.to_string_lossy()));
             writeln!(
                 out,
                 "CREATE VIEW {} AS SELECT * FROM read_parquet({}, union_by_name = true{by});",
                 table.name,
-                quoted(&glob.to_string_lossy()),
+                quoted(&glob),
             )
         } else {
             writeln!(out, "CREATE VIEW {} AS SELECT {} WHERE false;", table.name, empty(table))
         };
+    }
+    out
+}
+
+/// A path in a pattern that means itself.
+fn literal(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        match c {
+            '[' | '*' | '?' => out.extend(['[', c, ']']),
+            c => out.push(c),
+        }
     }
     out
 }
@@ -62,13 +74,16 @@ mod tests {
     #[test]
     fn each_table_has_a_view_and_names_are_quoted() {
         let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("it's");
+        let inner = folder.path().join("it's[1]");
         std::fs::create_dir_all(inner.join("commands")).unwrap();
         let all = views(&inner);
         for table in &TABLES {
             assert!(all.contains(&format!("CREATE VIEW {} AS", table.name)), "{}", table.name);
         }
-        assert!(all.contains("it''s/commands/**/*.parquet', union_by_name = true, hive"), "{all}");
+        assert!(
+            all.contains("it''s[[]1]/commands/**/*.parquet', union_by_name = true, hive"),
+            "{all}"
+        );
         assert!(all.contains("NULL::BIGINT AS \"rank\" WHERE false"), "{all}");
     }
 }

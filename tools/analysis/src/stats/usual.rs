@@ -49,7 +49,11 @@ impl Usual {
             .map(|(w, beyond)| {
                 let root = commands(w).sqrt();
                 let place = |launch| places.get(&key(launch)).copied().unwrap_or(columns - 1);
-                let of_kinds = w.counts.iter().map(|(launch, n)| (place(*launch), n / root));
+                let mut of_kinds = vec![0.0; columns];
+                for (launch, n) in &w.counts {
+                    of_kinds[place(*launch)] += n / root;
+                }
+                let of_kinds = of_kinds.into_iter().enumerate().filter(|(_, n)| *n > 0.0);
                 (of_kinds.collect(), beyond / root)
             })
             .collect();

@@ -202,7 +202,8 @@ impl Windows {
     /// The recorder ran commands of its own at this place of the queue, or beside it: the time until
     /// the next moment that is known is not the application's alone.
     pub fn interrupted(&mut self) {
-        if !self.unordered {
+        // Once is as often as many times.
+        if !self.unordered && !matches!(self.waiting.back(), Some(Item::Beside)) {
             self.waiting.push_back(Item::Beside);
             self.pass();
         }

@@ -37,11 +37,13 @@ impl Direction {
     #[must_use]
     pub fn of(unit: &str, name: &str) -> Self {
         match unit {
+            // What a device did is neither good nor bad.
+            _ if name.starts_with("counter/") => Self::Neither,
             "ns" | "us" | "ms" | "s" | "cycles" | "pJ" | "nJ" | "uJ" | "mJ" | "J" => {
                 Self::LowerIsBetter
             }
             "%" if name.starts_with("share_of_peak") => Self::HigherIsBetter,
-            rate if rate.contains("/s") || rate == "op/cycle/unit" => Self::HigherIsBetter,
+            rate if rate.contains("/s") || rate.contains("/cycle") => Self::HigherIsBetter,
             _ => Self::Neither,
         }
     }

@@ -135,12 +135,12 @@ pub fn flames(page: &mut Html, stacks: &[Stack]) {
         let mut depth = 0;
         for stack in stacks {
             let Some(w) = stack.weight(weight).filter(|w| *w > 0) else { continue };
-            root.weight += w;
+            root.weight = root.weight.saturating_add(w);
             depth = depth.max(stack.frames.len());
             let mut node = &mut root;
             for frame in &stack.frames {
                 node = node.inside.entry(frame.name.clone()).or_default();
-                node.weight += w;
+                node.weight = node.weight.saturating_add(w);
             }
         }
         if root.weight == 0 {

@@ -232,7 +232,8 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         n => format!("first begin to last end of {n} processes"),
     };
     figure("Recorded", &wall.map_or("nothing".into(), time), wall, &processes);
-    let busy: Option<u64> = report.devices.iter().map(|d| d.busy_ns).sum();
+    let busy = (report.devices.iter())
+        .try_fold(0u64, |sum, device| Some(sum.saturating_add(device.busy_ns?)));
     let used = report.devices.iter().filter(|d| d.extent_ns > 0).count();
     match (busy, wall) {
         (Some(busy), Some(wall)) if used > 0 => {

@@ -247,14 +247,15 @@ impl Timeline {
                 // What runs at once counts once.
                 let (mut at, end) = (begin.max(covered) as f64, end as f64);
                 covered = covered.max(end as i64);
-                while at < end {
-                    let bin = ((at / width).max(0.0) as usize).min(bins - 1);
+                // Rounding may put the end of a stretch before it: the next one follows all the same.
+                let first = ((at / width).max(0.0) as usize).min(bins - 1);
+                for (bin, part) in of.iter_mut().enumerate().skip(first) {
                     let to = if bin + 1 == bins { end } else { end.min((bin + 1) as f64 * width) };
-                    of[bin] += (to - at).max(0.0) / width;
-                    if to <= at {
+                    *part += (to - at).max(0.0) / width;
+                    at = at.max(to);
+                    if at >= end {
                         break;
                     }
-                    at = to;
                 }
             }
             // Clock bounds may put an end beyond the last stretch.
@@ -318,6 +319,21 @@ pub fn bounds(view: &View<'_>) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_over_all_stretches_fills_them() {
+        // Lengths at which the ends of stretches are no whole numbers.
+        for length in (1u64..400).map(|i| i * 7_919_113 + 1) {
+            let one =
+                One { begin: 0, length, class: 0, enqueued: 0, from: 0, joined: 1, watts: 0.0 };
+            let (name, group) = ("q".into(), "d".into());
+            let lane = Lane { name, group, device: true, spans: 0, process: 0, thread: 0 };
+            let timeline =
+                Timeline { lanes: vec![lane], spans: vec![vec![one]], ..Timeline::default() };
+            let busy = timeline.busy_parts(length, 240)["d"].clone();
+            assert!(busy.iter().all(|b| (b - 1.0).abs() < 1e-6), "{length}: {busy:?}");
+        }
+    }
 
     #[test]
     fn joined_spans_are_counted_and_keep_their_extent() {

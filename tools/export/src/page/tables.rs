@@ -108,7 +108,7 @@ pub fn findings(page: &mut Html, report: &Report) {
             say(page, "", &text, "functions");
         }
     }
-    let idle: u64 = report.devices.iter().filter_map(|d| d.idle_ns).sum();
+    let idle = (report.devices.iter().filter_map(|d| d.idle_ns)).fold(0, u64::saturating_add);
     if let Some(cause) = report.idle.first().filter(|_| wall > 0.0 && idle as f64 > 0.2 * wall) {
         let text = format!(
             "Devices were idle for {} between commands; most of it before the next command: {} ({}).",

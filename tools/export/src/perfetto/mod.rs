@@ -393,7 +393,7 @@ impl<W: Write> Pen<'_, '_, W> {
         if !wanted || !self.shows(call.span) {
             return Ok(());
         }
-        self.summary.calls += call.count();
+        self.summary.calls = self.summary.calls.saturating_add(call.count());
         let track = self.thread(call.process, call.thread.0)?;
         let name = definitions.function_name(call.function);
         let group = function.map_or("host", |f| f.group.as_str());

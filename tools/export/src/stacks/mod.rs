@@ -136,7 +136,7 @@ pub fn stacks_of(view: &View<'_>, by_site: bool) -> Result<Vec<Stack>, ReadingsE
             sums.0 += times.duration() as f64;
         }
         sums.1 += 1;
-        sums.2 += record.bytes;
+        sums.2 = sums.2.saturating_add(record.bytes);
     }
     let mut stacks = Vec::with_capacity(found.len());
     let mut classes: BTreeMap<(u32, u32, (String, bool)), Class> = BTreeMap::new();

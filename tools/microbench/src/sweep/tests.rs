@@ -111,3 +111,13 @@ fn the_guides_sweeps_exist() {
     }
     assert!(seen > 5, "{seen} sweeps in the guide");
 }
+
+#[test]
+fn axes_that_choose_the_same_are_not_swept_together() {
+    for (a, b) in
+        [(Axis::Cores, Axis::Blocks), (Axis::Blocks, Axis::Size), (Axis::Tpb, Axis::Occupancy)]
+    {
+        assert!(both_choose(a, b).is_some() && both_choose(b, a).is_some());
+    }
+    assert!(both_choose(Axis::Blocks, Axis::Width).is_none());
+}
