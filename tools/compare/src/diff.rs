@@ -333,7 +333,7 @@ impl Diff {
             self.row(("kernel", key, Metric::Energy), (&a, &b), exists, verdict);
             let launches = |side: &[Run]| {
                 let n = side.iter().filter_map(|r| Some(r.report.kernels[find(r)?].count as f64));
-                n.sum::<f64>() / side.len() as f64
+                n.sum::<f64>() / side.len() as f64 + 0.0
             };
             self.count("kernel", key, Metric::Count, launches(base), launches(new));
         }
@@ -357,7 +357,7 @@ impl Diff {
                 (base.iter().map(time).collect(), new.iter().map(time).collect());
             let bytes = |side: &[Run]| {
                 let n = side.iter().filter_map(|r| Some(r.report.transfers[find(r)?].bytes as f64));
-                n.sum::<f64>() / side.len() as f64
+                n.sum::<f64>() / side.len() as f64 + 0.0
             };
             let (before, after) = (bytes(base), bytes(new));
             let verdict = if before == after {

@@ -120,11 +120,14 @@ pub fn ratio(base: &[f64], new: &[f64], judged: usize) -> Option<Change> {
             .map(|value| Sample { value, error: 0.0 })
             .collect()
     };
+    let value = stats::median(new)? / stats::median(base)? - 1.0;
     let (base, new) = (blocks(base), blocks(new));
     if base.len() < 3 || new.len() < 3 {
         return None;
     }
-    change(&base, &new, judged)
+    // Of the medians that stand beside it; blocks tell how far they may be off.
+    let by_blocks = change(&base, &new, judged)?;
+    Some(Change { value, low: by_blocks.low.min(value), high: by_blocks.high.max(value) })
 }
 
 #[cfg(test)]

@@ -188,13 +188,11 @@ fn ratio(out: &mut Page, of: &Changed) {
         _ => "unclear: there is too much noise; more launches with --repeat",
     };
     let percent = |x: f64| format!("{:+.1} %", x * 100.0);
-    put!(
-        out,
-        "    against the captured version {} (95%: {} to {}): {verdict}",
-        percent(change.value),
-        percent(change.low),
-        percent(change.high)
-    );
+    let interval = match change.low.is_finite() && change.high.is_finite() {
+        true => format!("95%: {} to {}", percent(change.low), percent(change.high)),
+        false => "the launches differ too much for an interval".to_owned(),
+    };
+    put!(out, "    against the captured version {} ({interval}): {verdict}", percent(change.value),);
 }
 
 /// Sizes by time, the captured one marked, and the best.

@@ -85,7 +85,7 @@ pub fn write(stacks: &[Stack], by: Weight, name: &str, out: impl Write) -> serde
             name,
             unit,
             start_value: 0,
-            end_value: weights.iter().sum(),
+            end_value: weights.iter().copied().fold(0, u64::saturating_add),
             samples,
             weights,
         });
