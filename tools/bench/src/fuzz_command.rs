@@ -35,6 +35,10 @@ pub struct Args {
     /// is the aim of a release build
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub patience: u64,
+    /// Count sums that overflow and go on: in a build with overflow checks they end the command, in a
+    /// release they wrap
+    #[arg(long)]
+    pub count_overflows: bool,
 }
 
 /// Longest run by the wall clock: one that waits for something takes no processor time.
@@ -97,6 +101,11 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Whether a check of arithmetic ended it.
+    fn overflowed(&self) -> bool {
+        self.status.code() == Some(101) && self.said.contains("with overflow")
+    }
+
     /// What is wrong with it, if anything is.
     fn fault(&self, patience: Duration) -> Option<String> {
         if self.hung {
@@ -231,7 +240,7 @@ pub fn run(args: &Args) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let end = Instant::now() + Duration::from_secs(args.course.seconds);
     let numbers = args.input.map_or(1..=u64::MAX, |number| number..=number);
-    let (mut inputs, mut runs) = (0u64, 0u64);
+    let (mut inputs, mut runs, mut overflows) = (0u64, 0u64, 0u64);
     let (mut slowest, mut largest) = (Duration::ZERO, 0u64);
     for number in numbers {
         if args.input.is_none() && Instant::now() >= end {
@@ -269,6 +278,10 @@ pub fn run(args: &Args) -> Result<()> {
             let ran = limited(command)?;
             runs += 1;
             (slowest, largest) = (slowest.max(ran.took), largest.max(ran.memory));
+            if args.count_overflows && ran.overflowed() {
+                overflows += 1;
+                continue;
+            }
             if let Some(fault) = ran.fault(Duration::from_secs(args.patience)) {
                 let kept = args
                     .course
@@ -294,8 +307,12 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     println!(
-        "{inputs} directories in {runs} runs of the command from seed {}: no crash; slowest {:.2} s, most memory {} MB",
+        "{inputs} directories in {runs} runs of the command from seed {}: no crash{}; slowest {:.2} s, most memory {} MB",
         args.course.seed,
+        match overflows {
+            0 => String::new(),
+            n => format!(" but {n} sums that overflowed"),
+        },
         slowest.as_secs_f64(),
         largest >> 20
     );
@@ -325,6 +342,8 @@ mod tests {
         ] {
             assert_eq!(shell(script).fault(PATIENCE).as_deref(), fault, "{script}");
         }
+        let overflow = shell("echo 'attempt to add with overflow' >&2; exit 101");
+        assert!(overflow.overflowed() && !shell("exit 101").overflowed());
         let slow = Ran { took: PATIENCE * 2, ..shell("exit 0") };
         assert!(slow.fault(PATIENCE).is_some());
         let hung = Ran { hung: true, ..shell("exit 0") };

@@ -113,7 +113,8 @@ pub fn separate(spans: &mut Vec<Span>, owners: &mut Vec<u32>) -> Option<Shared> 
         return None;
     }
     let (before, processes) = overlap(spans, owners);
-    let busy: i64 = spans.iter().map(|s| s.end.0 - s.start.0).sum();
+    let busy: i64 =
+        spans.iter().map(|s| s.end.0.saturating_sub(s.start.0)).fold(0, i64::saturating_add);
     if before <= WORTH_SAYING * busy as f64 * 1e-9 {
         return None;
     }
