@@ -121,7 +121,7 @@ pub struct ProgramFile {
     pub language: String,
     /// Its size.
     pub bytes: u64,
-    /// Hash of its bytes ([`hash`](crate::read::hash)).
+    /// Hash of its bytes ([`hash`](fn@clscope_trace::hash)).
     pub hash: String,
 }
 

@@ -29,8 +29,8 @@
 //!   end excludes it.
 //! * On other devices, where chance alone knows the total to 3 %, launches are alike, and gaps that
 //!   vary by a microsecond or two are no launches: of the excess only windows count that stand out
-//!   of what [usually](super::usual) passes, unless another class is to
-//!   [blame](super::blame).
+//!   of what usually passes, unless another class is to
+//!   blame (modules `usual` and `blame`).
 //!   The estimate is that of chance. Launches that are timed may last a little longer than those
 //!   that are not, and paces speak of the latter: the interval holds what paces say, as far as
 //!   timing can change a launch.
