@@ -94,6 +94,28 @@ pub fn write_whole<T>(target: &Path, write: impl FnOnce(&mut Whole) -> Result<T>
     Ok(result)
 }
 
+/// Writes a text, or a JSON document, to a file or else to stdout. `what` names it in errors.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_to(
+    target: Option<&Path>,
+    is_json: bool,
+    what: &str,
+    write: impl Fn(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let stdout = |out: &mut dyn Write| {
+        write(out)
+            .and_then(|()| Ok(out.flush()?))
+            .with_context(|| format!("could not write {what}"))
+    };
+    match target {
+        Some(path) => write_whole(path, |out| write(out).and_then(|()| Ok(out.flush()?))),
+        None if is_json => stdout(&mut json()),
+        None => stdout(&mut screen()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,7 @@ use crate::output::{self, count, say};
 use crate::report::table::Table;
 use anyhow::{Context, Result, bail};
 use clscope_capture::system::interrupt_flag;
-use clscope_export::parquet::{Document, is_folder};
-use clscope_export::power;
+use clscope_export::parquet::is_folder;
 use clscope_io::text::cell;
 use clscope_profile::names::Form as NamesForm;
 use clscope_profile::profile::{Options, Profile};
@@ -160,18 +159,9 @@ impl Tables {
             form: NamesForm::Recorded,
             ..Options::default()
         });
-        let (energy, counters) = (view.energy()?, view.counters()?.cloned());
-        let power = power::Power::new(view.readings()?, energy).with_counters(counters);
-        let document = Document {
-            view: &view,
-            power: &power,
-            by: view.energy_grouping(),
-            sources: &profile.files().names(),
-            tables: &[],
-        };
+        crate::changed::tell(&view);
         let own = tempfile::tempdir().context("cannot make a folder for the tables")?;
-        document
-            .write(own.path())
+        crate::export::parquet::write(&view, &profile.files().names(), &[], own.path())?
             .context("cannot write the tables; TMPDIR names another place")?;
         Ok(Self::Own(own))
     }

@@ -225,33 +225,8 @@ pub fn occupancy(of: Limits, lanes: u64, local: u64, resources: Resources) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::{FERMI, G80, GT200, KEPLER, MAXWELL, near};
     use proptest::prelude::*;
-
-    /// Volkov 2016, table 4.1.
-    const fn gpu(
-        memory_latency: f64,
-        mem: f64,
-        add_latency: f64,
-        add: f64,
-        issue: f64,
-    ) -> Workload {
-        Workload {
-            memory_latency,
-            add_latency,
-            memory_throughput: mem,
-            add_throughput: add,
-            issue_throughput: issue,
-        }
-    }
-    const G80: Workload = gpu(444.0, 0.0268, 20.0, 0.25, 0.5);
-    const GT200: Workload = gpu(434.0, 0.0277, 24.0, 0.25, 0.5);
-    const FERMI: Workload = gpu(513.0, 0.0599, 18.0, 1.0, 1.0);
-    const KEPLER: Workload = gpu(301.0, 0.1338, 9.0, 4.0, 4.0);
-    const MAXWELL: Workload = gpu(368.0, 0.0814, 6.0, 4.0, 4.0);
-
-    fn near(a: f64, b: f64, within: f64) -> bool {
-        (a - b).abs() <= within
-    }
 
     #[test]
     fn warps_needed_as_in_chapter_4() {

@@ -27,6 +27,8 @@ pub mod energy;
 pub mod explain;
 pub mod facts;
 pub mod figure;
+#[cfg(test)]
+mod golden;
 pub mod hockney;
 pub mod idle;
 pub mod kernel;

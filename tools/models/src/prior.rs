@@ -232,30 +232,11 @@ pub fn worst(of: &Inputs, grid: &[Point]) -> Vec<Worst> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::{FERMI, G80, GT200, KEPLER, MAXWELL, near};
     use proptest::prelude::*;
-
-    /// Table 4.1.
-    const fn gpu(memory: f64, access: f64, latency: f64, add: f64, issue: f64) -> Workload {
-        Workload {
-            memory_latency: memory,
-            add_latency: latency,
-            memory_throughput: access,
-            add_throughput: add,
-            issue_throughput: issue,
-        }
-    }
-    const G80: Workload = gpu(444.0, 0.0268, 20.0, 0.25, 0.5);
-    const GT200: Workload = gpu(434.0, 0.0277, 24.0, 0.25, 0.5);
-    const FERMI: Workload = gpu(513.0, 0.0599, 18.0, 1.0, 1.0);
-    const KEPLER: Workload = gpu(301.0, 0.1338, 9.0, 4.0, 4.0);
-    const MAXWELL: Workload = gpu(368.0, 0.0814, 6.0, 4.0, 4.0);
 
     fn inputs(workload: Workload, schedulers: f64) -> Inputs {
         Inputs { workload, contention: None, pins: workload.memory_throughput, schedulers }
-    }
-
-    fn near(a: f64, b: f64, within: f64) -> bool {
-        (a - b).abs() <= within
     }
 
     /// Table 4.3, and the estimates with the term that it lacks (74 warps on Kepler).

@@ -498,7 +498,6 @@ impl Queue<'_> {
         let stands_out = |more: f64, u: &Unit| {
             if more > STANDS_OUT * noise * (u.expected / middle).sqrt() { more } else { 0.0 }
         };
-        // Long launches make gaps beside them look long: little is taken for usual.
         if let Some(beyond) = Beyond::of(units, fill).filter(|_| !self.preempted) {
             // As far as the queue was known to be busy.
             let time = |u: &Unit<'_>| if u.is_full() { u.available } else { u.full };
@@ -513,6 +512,7 @@ impl Queue<'_> {
             let others = if alike { 0.0 } else { others.max(0.0) };
             return (most + others, most + others, Some(gap));
         }
+        // Long launches make gaps beside them look long: little is taken for usual.
         let (typical, of_full) = if alike {
             let sum = of_full(gap, &stands_out);
             (sum, sum)

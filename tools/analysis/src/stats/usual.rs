@@ -4,6 +4,7 @@
 
 use super::windows::{Launch, Window, key};
 use crate::ids::IdMap;
+use crate::quantile::median;
 use nalgebra::{DMatrix, DVector};
 
 /// Most classes and geometries that are told apart; others have one time together.
@@ -57,11 +58,11 @@ impl Usual {
                 (of_kinds.collect(), beyond / root)
             })
             .collect();
-        let all = median(windows.iter().map(|(w, beyond)| beyond / commands(w)).collect())?;
+        let all = median(windows.iter().map(|(w, beyond)| beyond / commands(w)))?;
         let mut times = DVector::from_element(columns, all);
         for _ in 0..ROUNDS {
             let off: Vec<f64> = rows.iter().map(|row| residual(row, &times)).collect();
-            let noise = 1.4826 * median(off.iter().map(|r| r.abs()).collect())?;
+            let noise = 1.4826 * median(off.iter().map(|r| r.abs()))?;
             let weight = |r: f64| (HUBER * noise / r.abs().max(f64::MIN_POSITIVE)).min(1.0);
             let mut matrix = DMatrix::<f64>::zeros(columns, columns);
             let mut right = DVector::<f64>::zeros(columns);
@@ -99,11 +100,6 @@ pub fn commands(window: &Window) -> f64 {
 
 fn residual((of_kinds, beyond): &(Vec<(usize, f64)>, f64), times: &DVector<f64>) -> f64 {
     beyond - of_kinds.iter().map(|(i, a)| a * times[*i]).sum::<f64>()
-}
-
-fn median(mut of: Vec<f64>) -> Option<f64> {
-    of.sort_by(f64::total_cmp);
-    of.get(of.len() / 2).copied()
 }
 
 #[cfg(test)]

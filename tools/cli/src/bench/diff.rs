@@ -110,15 +110,10 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
                 out.write_all(b"\n")?;
             }
         }
-        Ok(out.flush()?)
+        Ok(())
     };
-    match &args.output {
-        Some(path) => output::write_whole(path, |out| write(out))?,
-        None if args.format == Format::Json => {
-            write(&mut output::json()).context("could not write the differences")?;
-        }
-        None => write(&mut output::screen()).context("could not write the differences")?,
-    }
+    let is_json = args.format == Format::Json;
+    output::write_to(args.output.as_deref(), is_json, "the differences", write)?;
     let broken = diff.broken().count();
     if broken > 0 {
         say(format_args!(

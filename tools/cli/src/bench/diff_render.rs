@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::output::number;
-use crate::diff::render::{change_of, markdown_cell};
+use crate::diff::render::{aligned, change_of, markdown_cell};
 use clscope_compare::bench::{Diff, Direction, Origin, Row};
 use clscope_compare::verdict::Verdict;
 use clscope_io::text::line;
@@ -138,19 +138,7 @@ pub fn table(diff: &Diff, most: usize) -> String {
     }
     let rows: Vec<[String; 6]> =
         rows.into_iter().map(|r| cells(r).map(|text| line(&text).into_owned())).collect();
-    let wide = |i: usize| rows.iter().map(|c| c[i].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(wide);
-    for [base, new, unit, change, name, verdict] in &rows {
-        let _ = writeln!(
-            out,
-            "  {base:>w0$}  {new:>w1$} {unit:w2$}  {change:>w3$}  {name:w4$}  {verdict}",
-            w0 = widths[0],
-            w1 = widths[1],
-            w2 = widths[2],
-            w3 = widths[3],
-            w4 = widths[4].min(60),
-        );
-    }
+    aligned(&mut out, &rows, [true, true, false, true, false]);
     if left > 0 {
         let _ = writeln!(out, "  and {left} more: --limit 0 shows all");
     }

@@ -6,7 +6,7 @@
 pub mod render;
 
 use crate::output::{self, say};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clscope_compare::diff::{Diff, Limit, Metric};
 use clscope_compare::run::Run;
 use clscope_profile::names::Names;
@@ -130,15 +130,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 out.write_all(b"\n")?;
             }
         }
-        Ok(out.flush()?)
+        Ok(())
     };
-    match &args.output {
-        Some(path) => output::write_whole(path, |out| write(out))?,
-        None if args.format == Format::Json => {
-            write(&mut output::json()).context("could not write the differences")?;
-        }
-        None => write(&mut output::screen()).context("could not write the differences")?,
-    }
+    let is_json = args.format == Format::Json;
+    output::write_to(args.output.as_deref(), is_json, "the differences", write)?;
     if !diff.comparable && !args.fail_on.is_empty() {
         let what: Vec<&str> = diff.differences.iter().map(|d| d.what.as_str()).collect();
         bail!(

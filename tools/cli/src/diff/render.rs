@@ -152,24 +152,38 @@ pub fn table(diff: &Diff, most: usize) -> String {
                 [base, new, change(r), metric(r).to_owned(), name, verdict]
             })
             .collect();
-        let wide = |i: usize| cells.iter().map(|c| c[i].chars().count()).max().unwrap_or(0);
-        let widths: [usize; 6] = std::array::from_fn(wide);
-        for [base, new, change, metric, name, verdict] in &cells {
-            let _ = writeln!(
-                out,
-                "  {base:>w0$}  {new:>w1$}  {change:>w2$}  {metric:w3$}  {name:w4$}  {verdict}",
-                w0 = widths[0],
-                w1 = widths[1],
-                w2 = widths[2],
-                w3 = widths[3],
-                w4 = widths[4].min(60),
-            );
-        }
+        aligned(&mut out, &cells, [true, true, true, false, false]);
         if left > 0 {
             let _ = writeln!(out, "  and {left} more rows: --limit 0 shows all");
         }
     }
     out
+}
+
+/// Longest name that others are aligned to, in characters.
+const WIDEST_NAME: usize = 60;
+
+/// Rows of cells in columns, two spaces apart. `right` says of all columns but the last whether they are
+/// aligned to the right; the last one is not padded.
+pub fn aligned<const N: usize, const M: usize>(
+    out: &mut String,
+    rows: &[[String; N]],
+    right: [bool; M],
+) {
+    let wide = |i: usize| rows.iter().filter_map(|c| c.get(i)).map(|c| c.chars().count()).max();
+    let widths: [usize; M] = std::array::from_fn(|i| {
+        let wide = wide(i).unwrap_or(0);
+        if right[i] { wide } else { wide.min(WIDEST_NAME) }
+    });
+    for row in rows {
+        for (i, cell) in row.iter().enumerate() {
+            let _ = match (widths.get(i), right.get(i)) {
+                (Some(wide), Some(true)) => write!(out, "  {cell:>wide$}"),
+                (Some(wide), Some(false)) => write!(out, "  {cell:wide$}"),
+                _ => writeln!(out, "  {cell}"),
+            };
+        }
+    }
 }
 
 /// Text in a cell of a Markdown table: no markup of an application's making.

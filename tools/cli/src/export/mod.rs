@@ -2,7 +2,7 @@
 //! Refuses to know any format: each has its own module of the library.
 #![forbid(unsafe_code)]
 
-mod parquet;
+pub mod parquet;
 mod stacks;
 
 use crate::output::{self, say};

@@ -5,10 +5,10 @@
 use crate::output::{count, say};
 use anyhow::{Context, Result, bail};
 use clscope_export::parquet::{Document, schema};
-use clscope_export::power;
+use clscope_export::{ExportError, Summary, power};
 use clscope_profile::names::Form;
-use clscope_profile::profile::{self, Profile};
-use std::path::PathBuf;
+use clscope_profile::profile::{self, Profile, View};
+use std::path::{Path, PathBuf};
 
 /// Options of `clscope export parquet`.
 #[derive(Debug, clap::Args)]
@@ -50,18 +50,9 @@ pub fn run(args: &Args) -> Result<()> {
     let form = if args.common.names.full_names { Form::Full } else { Form::Recorded };
     let view = profile.view(profile::Options { form, ..args.common.profile_options() });
     crate::changed::tell(&view);
-    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
-    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
-    let document = Document {
-        view: &view,
-        power: &power,
-        by: view.energy_grouping(),
-        sources: &files.names(),
-        tables: &args.tables,
-    };
     let shown = target.display();
-    let summary =
-        document.write(&target).with_context(|| format!("cannot write the tables to {shown}"))?;
+    let summary = write(&view, &files.names(), &args.tables, &target)?
+        .with_context(|| format!("cannot write the tables to {shown}"))?;
     super::warn(&summary);
     say(format_args!(
         "{} and {} in {shown}; read them with DuckDB: SELECT * FROM '{shown}/commands/**/*.parquet'",
@@ -69,4 +60,18 @@ pub fn run(args: &Args) -> Result<()> {
         count(summary.calls, "record of calls", "records of calls"),
     ));
     Ok(())
+}
+
+/// Writes tables of a view, all where none is named, to a folder. The outer error is of what they are
+/// made from, the inner one of writing.
+pub fn write(
+    view: &View<'_>,
+    sources: &[String],
+    tables: &[String],
+    target: &Path,
+) -> Result<Result<Summary, ExportError>> {
+    let (energy, counters) = (view.energy()?, view.counters()?.cloned());
+    let power = power::Power::new(view.readings()?, energy).with_counters(counters);
+    let by = view.energy_grouping();
+    Ok(Document { view, power: &power, by, sources, tables }.write(target))
 }
