@@ -24,11 +24,11 @@ impl Doorbell {
         }
     }
 
-    /// There is something to do, as the caller has announced before, in the memory order of
-    /// [`Announced`].
+    /// There is something to do, as the caller has announced before, by a sequentially consistent change
+    /// of a word that the sleeper then loads as strictly.
     #[inline(always)]
-    pub fn ring(&self, announced: Announced) {
-        announced.before();
+    pub fn ring(&self) {
+        strictly();
         if self.state.load(Ordering::SeqCst) == ASLEEP {
             self.wake();
         }
@@ -97,53 +97,29 @@ impl Doorbell {
     }
 }
 
-/// How what there is to do was announced before the bell is rung.
-#[derive(Debug, Clone, Copy)]
-pub enum Announced {
-    /// Under a lock that the sleeper takes as well when it looks.
-    Locked,
-    /// By a sequentially consistent change of a word that the sleeper then loads as strictly.
-    SequentiallyConsistent,
-}
-
-impl Announced {
-    #[inline(always)]
-    fn before(self) {
-        if matches!(self, Self::SequentiallyConsistent) {
-            strictly();
-        }
-    }
-}
-
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests {
     use super::*;
-    use crate::os::sync::{AtomicU64, Mutex};
+    use crate::os::slots::Slots;
+    use crate::os::sync::AtomicU64;
     use loom::sync::Arc;
     use loom::thread;
 
-    /// The writer's way: work lies under a lock.
+    /// The writer's way: work lies in places without a lock.
     #[test]
-    fn work_under_a_lock_is_never_slept_over() {
+    fn work_in_a_place_is_never_slept_over() {
         loom::model(|| {
-            let shared = Arc::new((Doorbell::new(), Mutex::new(0u32)));
+            let shared = Arc::new((Doorbell::new(), Slots::<u32, 1>::new()));
             let sleeper = {
                 let shared = Arc::clone(&shared);
                 thread::spawn(move || {
-                    let mut done = 0;
-                    while done < 2 {
-                        let taken = std::mem::take(&mut *shared.1.lock());
-                        done += taken;
-                        if taken == 0 {
-                            shared.0.sleep(|| *shared.1.lock() == 0);
-                        }
+                    while shared.1.take(0).is_none() {
+                        shared.0.sleep(|| shared.1.is_empty());
                     }
                 })
             };
-            for _ in 0..2 {
-                *shared.1.lock() += 1;
-                shared.0.ring(Announced::Locked);
-            }
+            assert!(shared.1.put(Box::new(1)).is_ok());
+            shared.0.ring();
             // loom finds the deadlock where a ring was lost.
             sleeper.join().unwrap();
         });
@@ -163,7 +139,7 @@ mod loom_tests {
                 })
             };
             shared.1.fetch_add(1, Ordering::SeqCst);
-            shared.0.ring(Announced::SequentiallyConsistent);
+            shared.0.ring();
             sleeper.join().unwrap();
         });
     }

@@ -2,9 +2,11 @@
 //! descriptor numbers, so that the application's own numbering stays as it is without us.
 
 use super::kept::{Folder, Kept};
-use super::{Recording, meta, ring};
+use super::regions::LARGEST;
+use super::{Recording, meta};
 use crate::abi::functions;
-use crate::os::lock::Mutex;
+use crate::os::plain_write;
+use crate::os::robust::Robust;
 use crate::os::undisturbed::undisturbed;
 use crate::recording::diag;
 use crate::settings::config;
@@ -14,9 +16,10 @@ use clscope_trace::defs::{self, Argument, Def, Function, Small};
 use clscope_trace::file::{BLOCK_HEADER_LEN, BlockHeader, HEADER_LEN, RING_FIRST, control};
 use clscope_trace::{Clock, FileHeader, FileKind, VERSION, checksum};
 use memmap2::{MmapOptions, MmapRaw};
+use std::cell::Cell;
 use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,8 +46,8 @@ pub struct Files {
     pub rings_survive: bool,
     defs: Kept,
     /// Where the next definition goes. Held while it is written: only the last definition of a
-    /// killed process may be torn.
-    defs_end: Mutex<u64>,
+    /// killed process may be torn, and one that a handler's jump tore is overwritten by the next.
+    defs_end: Robust<u64>,
     defs_failed: AtomicBool,
     ring: Option<Kept>,
     /// The first page of the ring file, or of anonymous memory.
@@ -153,7 +156,7 @@ impl Files {
             first_anchor: first_anchor.clone(),
             rings_survive: ring.is_some(),
             defs,
-            defs_end: Mutex::new(0),
+            defs_end: Robust::new(0),
             defs_failed: AtomicBool::new(false),
             ring,
             control: control.map_err(|e| format!("no memory for the control page: {e}"))?,
@@ -201,12 +204,20 @@ impl Files {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        undisturbed(|| {
-            let mut end = self.defs_end.lock();
-            self.defs.write_at(bytes, *end)?;
-            *end += bytes.len() as u64;
-            Ok(())
-        })
+        // A handler that runs in the middle of this has nothing to define: its calls are not recorded.
+        let Some(mut end) = self.defs_end.lock() else { return Ok(()) };
+        let next = *end + bytes.len() as u64;
+        match self.defs.number(next) {
+            Some(file) => plain_write::write_at(file, bytes, *end),
+            None => undisturbed(|| self.defs.write_at(bytes, *end)),
+        }?;
+        *end = next;
+        Ok(())
+    }
+
+    /// Gives back what the calling thread was in the middle of: its frames have been left.
+    pub fn let_go(&self) {
+        self.defs_end.let_go();
     }
 
     /// Appends a definition.
@@ -334,23 +345,33 @@ const RESERVE: u64 = 1 << 20;
 impl Segment {
     /// Reserves space for what is about to be written in `from..to`, and some more. The file's
     /// length stays as it is.
-    fn reserve(&self, file: &File, from: u64, to: u64) {
+    fn reserve(&self, file: RawFd, from: u64, to: u64) {
         let reserved = self.reserved.load(Ordering::Relaxed);
-        if to <= reserved || to - from < ring::LARGEST as u64 / 2 {
+        if to <= reserved || to - from < LARGEST as u64 / 2 {
             return;
         }
         let (begin, end) = (from.max(reserved), (to + RESERVE).min(self.limit.max(to)));
-        // SAFETY: a valid descriptor.
-        let refused = unsafe {
-            libc::fallocate(
-                file.as_raw_fd(),
-                libc::FALLOC_FL_KEEP_SIZE,
-                begin as libc::off_t,
-                (end - begin) as libc::off_t,
-            ) != 0
-        };
+        let done = plain_write::reserve(file, begin, end - begin);
         // What a nearly full disk refuses may still take the block itself.
-        self.reserved.fetch_max(if refused { u64::MAX } else { end }, Ordering::Relaxed);
+        self.reserved.fetch_max(if done { end } else { u64::MAX }, Ordering::Relaxed);
+    }
+
+    /// Writes a block to its place. Signals' handlers may run meanwhile, and leave: writing it again is
+    /// writing the same.
+    fn write(&self, framed: &[u8], at: u64) -> io::Result<()> {
+        let end = at + framed.len() as u64;
+        match self.kept.number(end + RESERVE) {
+            Some(file) => {
+                self.reserve(file, at, end);
+                plain_write::write_at(file, framed, at)
+            }
+            None => undisturbed(|| {
+                self.kept.with(|file| {
+                    self.reserve(file.as_raw_fd(), at, end);
+                    file.write_all_at(framed, at)
+                })
+            }),
+        }
     }
 }
 
@@ -373,7 +394,7 @@ impl Segments {
             Some(bytes) => Self {
                 current: None,
                 number: 0,
-                limit: (bytes / 8).max(ring::LARGEST as u64),
+                limit: (bytes / 8).max(LARGEST as u64),
                 keep: Some(7),
             },
         }
@@ -382,15 +403,21 @@ impl Segments {
     /// Makes the first, while that may be done: the application may give up its rights, or its
     /// descriptors, before there is a block to write. What fails here is tried again, and said, then.
     pub fn begin(&mut self, files: &Files) {
-        let _ = undisturbed(|| self.current(files, 0));
+        let _ = self.current(files, 0);
     }
 
     /// The segment to write `bytes` to.
     fn current(&mut self, files: &Files, bytes: u64) -> io::Result<Arc<Segment>> {
+        if let Some(segment) = &self.current
+            && segment.end.load(Ordering::Relaxed) + bytes <= self.limit
+        {
+            return Ok(Arc::clone(segment));
+        }
+        undisturbed(|| self.next(files))
+    }
+
+    fn next(&mut self, files: &Files) -> io::Result<Arc<Segment>> {
         let number = match &self.current {
-            Some(segment) if segment.end.load(Ordering::Relaxed) + bytes <= self.limit => {
-                return Ok(Arc::clone(segment));
-            }
             Some(_) => self.number + 1,
             None => self.number,
         };
@@ -427,6 +454,44 @@ impl Segments {
     }
 }
 
+/// Where a thread's block is to lie, from before it is written until the next begins: one that was left
+/// in the middle by a handler's jump is written to the same place again.
+#[derive(Default)]
+pub struct Place {
+    /// Whether the rest says something. Set last, and taken back first.
+    known: AtomicBool,
+    /// Kept by a count of its own: by the frame that was left, if there is one.
+    segment: Cell<*const Segment>,
+    at: Cell<u64>,
+    length: Cell<u64>,
+    sequence: Cell<u32>,
+}
+
+impl Place {
+    /// The place of this block, if it has been in the middle of being written.
+    fn of(&self, sequence: u32, length: u64) -> Option<(&Segment, u64)> {
+        let same = self.known.load(Ordering::Acquire)
+            && self.sequence.get() == sequence
+            && self.length.get() == length;
+        // SAFETY: the frame that made it known has been left without dropping its count, or this thread
+        // would have forgotten the place.
+        same.then(|| (unsafe { &*self.segment.get() }, self.at.get()))
+    }
+
+    fn keep(&self, segment: &Arc<Segment>, at: u64, length: u64, sequence: u32) {
+        self.known.store(false, Ordering::Release);
+        self.segment.set(Arc::as_ptr(segment));
+        self.at.set(at);
+        self.length.set(length);
+        self.sequence.set(sequence);
+        self.known.store(true, Ordering::Release);
+    }
+
+    fn forget(&self) {
+        self.known.store(false, Ordering::Release);
+    }
+}
+
 /// Writes a block whose payload lies behind `BLOCK_HEADER_LEN` free bytes in `framed`: one
 /// `pwrite`.
 pub fn write_block(
@@ -435,6 +500,7 @@ pub fn write_block(
     thread: u32,
     sequence: u32,
     base: u64,
+    place: &Place,
 ) -> io::Result<()> {
     let (head, payload) = framed.split_at_mut(BLOCK_HEADER_LEN);
     let header = BlockHeader {
@@ -446,10 +512,19 @@ pub fn write_block(
     };
     head.copy_from_slice(&header.encode());
     let length = framed.len() as u64;
-    let segment = recording.segment.lock().current(&recording.files, length)?;
+    if let Some((segment, at)) = place.of(sequence, length) {
+        let written = segment.write(framed, at);
+        place.forget();
+        return written;
+    }
+    let segment = match recording.segment.lock() {
+        Some(mut segments) => segments.current(&recording.files, length)?,
+        // Not while this very thread makes one: a handler's calls are not recorded.
+        None => return Err(io::ErrorKind::WouldBlock.into()),
+    };
     let at = segment.end.fetch_add(length, Ordering::Relaxed);
-    segment.kept.with(|file| {
-        segment.reserve(file, at, at + length);
-        file.write_all_at(framed, at)
-    })
+    place.keep(&segment, at, length, sequence);
+    let written = segment.write(framed, at);
+    place.forget();
+    written
 }

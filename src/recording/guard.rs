@@ -104,11 +104,16 @@ fn left_behind(t: &Thread, site: Site, at: u32) -> bool {
     if !frames::left(t.frame.get(), at, same_way) {
         return false;
     }
-    if t.writing.get() {
-        recording::ring::mend(t);
+    if let Some(recording) = recording::current() {
+        recording.let_go();
     }
-    t.writing.set(false);
-    protect((), || recording::ring::left(t));
+    protect((), || {
+        if t.writing.get() {
+            recording::ring::mend(t);
+        }
+        t.writing.set(false);
+        recording::ring::left(t);
+    });
     // SAFETY: the thread's header, see `enter`.
     unsafe { cell(t.header.get(), ring::CALL) }.store(0, Ordering::Relaxed);
     t.depth.set(if t.ring.get().is_null() { FRESH } else { 0 });

@@ -8,19 +8,23 @@
 use super::files::access;
 use crate::os::descriptors::{descriptors_to_spare, raised};
 use crate::os::lock::Mutex;
+use crate::os::plain_write;
 use clscope_io::output::{Access, closed, own_directory};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// A descriptor that may be taken away.
 struct Held {
     file: Mutex<Option<ManuallyDrop<File>>>,
+    /// Of the file that is kept, -1 of none: for those who take no lock.
+    number: AtomicI32,
     identity: (u64, u64),
 }
 
@@ -28,7 +32,8 @@ impl Held {
     fn new(file: File) -> io::Result<Self> {
         let facts = file.metadata()?;
         let kept = descriptors_to_spare().then(|| ManuallyDrop::new(raised(file)));
-        Ok(Self { identity: (facts.dev(), facts.ino()), file: Mutex::new(kept) })
+        let number = AtomicI32::new(kept.as_ref().map_or(-1, |file| file.as_raw_fd()));
+        Ok(Self { identity: (facts.dev(), facts.ino()), file: Mutex::new(kept), number })
     }
 
     fn is(&self, file: &File) -> bool {
@@ -54,7 +59,19 @@ impl Held {
             return job(&file);
         }
         // The old number is somebody else's now: it must not be closed.
-        job(kept.insert(ManuallyDrop::new(raised(file))))
+        let file = kept.insert(ManuallyDrop::new(raised(file)));
+        self.number.store(file.as_raw_fd(), Ordering::Release);
+        job(file)
+    }
+
+    /// Its descriptor, if one is kept and is still the file's. Takes no lock.
+    fn number(&self) -> Option<RawFd> {
+        let number = self.number.load(Ordering::Acquire);
+        // SAFETY: an all-zero stat is valid and writable.
+        let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: as above; any number may be asked for.
+        let known = number >= 0 && unsafe { libc::fstat(number, &mut facts) } == 0;
+        (known && (facts.st_dev, facts.st_ino) == self.identity).then_some(number)
     }
 
     /// Closes the descriptor, if it is still the file's.
@@ -265,6 +282,13 @@ impl Kept {
     /// Those of `job`, and why the file cannot be opened again.
     pub fn with<R>(&self, job: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
         self.held.with(|| self.folder.file(&self.name, 0), job)
+    }
+
+    /// Its descriptor for what takes no lock and may be left in the middle, with room for `end` bytes in
+    /// the file. `None` where there is none at the moment, or the process may not write as much:
+    /// [`with`](Self::with) finds out why.
+    pub fn number(&self, end: u64) -> Option<RawFd> {
+        plain_write::fits(end).then(|| self.held.number()).flatten()
     }
 
     /// Writes all of `bytes` at `offset`. The caller is

@@ -14,6 +14,7 @@ mod kept;
 pub mod meta;
 pub mod programs;
 mod protocol;
+mod regions;
 pub mod ring;
 mod runs;
 pub mod state;
@@ -22,7 +23,7 @@ pub mod writer;
 
 use crate::os::current::Current;
 use crate::os::fork_safe;
-use crate::os::lock::Mutex;
+use crate::os::robust::Robust;
 use crate::settings::config::Config;
 use clscope_trace::Clock;
 use clscope_trace::defs::{Anchor, Def};
@@ -33,9 +34,9 @@ pub struct Recording {
     pub pid: u32,
     pub clock: Clock,
     pub files: files::Files,
-    rings: Mutex<ring::Rings>,
+    regions: regions::Regions,
     pub writer: writer::Writer,
-    segment: Mutex<files::Segments>,
+    segment: Robust<files::Segments>,
     next_thread: AtomicU32,
 }
 
@@ -76,9 +77,9 @@ impl Recording {
         let made = CURRENT.keep(Self {
             pid: std::process::id(),
             clock,
-            rings: Mutex::new(ring::Rings::new()),
+            regions: regions::Regions::new(),
             writer: writer::Writer::new(),
-            segment: Mutex::new(segments),
+            segment: Robust::new(segments),
             next_thread: AtomicU32::new(0),
             files,
         });
@@ -86,6 +87,15 @@ impl Recording {
         NEXT_ANCHOR.store(0, Ordering::Relaxed);
         anchor();
         Ok(made)
+    }
+
+    /// Gives back what the calling thread was in the middle of: its frames have been left by a signal's
+    /// handler.
+    pub fn let_go(&self) {
+        self.files.let_go();
+        self.segment.let_go();
+        // It may have been reading the clocks, for all of them.
+        let _ = NEXT_ANCHOR.compare_exchange(u64::MAX, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether it is of another process: of the parent of a child that has not begun yet.

@@ -90,6 +90,16 @@ unsafe fn grow_run(run: *mut u64, counted: u64, state: [u64; 2]) {
     word(Run::COUNT).store(counted + 1, Ordering::Release);
 }
 
+/// Number of the thread that has the ring.
+///
+/// # Safety
+/// As [`cell`]; a ring that a thread has.
+pub unsafe fn owner(header: *mut u8) -> u32 {
+    // SAFETY: the caller's promise. The upper half counts what failed.
+    let word = unsafe { cell(header, ring::THREAD) }.load(Ordering::Relaxed);
+    (word as u32).wrapping_sub(1)
+}
+
 /// A block up to this sequence number is in a segment.
 ///
 /// # Safety
@@ -97,6 +107,16 @@ unsafe fn grow_run(run: *mut u64, counted: u64, state: [u64; 2]) {
 pub unsafe fn drained(header: *mut u8, sequence: u64) {
     // SAFETY: the caller's promise.
     unsafe { cell(header, ring::DRAINED) }.store(sequence + 1, Ordering::Release);
+}
+
+/// Gives the block that the calling thread fills, and in which nothing is published yet, another base.
+///
+/// # Safety
+/// As [`cell`]; the calling thread's own ring.
+pub unsafe fn rebase(header: *mut u8, base: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { cell(header, ring::BASE) }.store(base, Ordering::Relaxed);
+    overwriting();
 }
 
 /// Begins the next block in the same memory. Gives its position.

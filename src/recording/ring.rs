@@ -7,58 +7,29 @@
 
 use super::guard::{Thread, publish};
 use super::protocol::{self, Beginning, cell};
-use super::writer::Full;
+use super::regions::{LARGEST, Region, SIZES};
 use super::{Recording, current, diag, files, now};
 use crate::os::undisturbed::undisturbed;
 use clscope_trace::defs;
-use clscope_trace::file::{BLOCK_HEADER_LEN, RING_FIRST, RING_HEADER_LEN, ring};
+use clscope_trace::file::{BLOCK_HEADER_LEN, RING_HEADER_LEN, ring};
 use clscope_trace::record::{self, DropReason, Record};
-use memmap2::MmapRaw;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
-
-/// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
-const SIZES: [usize; 3] = [4096, 64 * 1024, 256 * 1024];
-/// Largest ring.
-pub const LARGEST: usize = 256 * 1024;
 
 /// Takes the header stores of threads that have no ring yet.
 pub static SCRATCH: [AtomicU64; RING_HEADER_LEN / 8] =
     [const { AtomicU64::new(0) }; RING_HEADER_LEN / 8];
 
-/// A region of the ring file.
-pub struct Region {
-    map: MmapRaw,
-    size: usize,
-}
-
-impl Region {
-    fn header(&self) -> *mut u8 {
-        self.map.as_mut_ptr()
-    }
-}
-
-/// All regions of a process.
-pub struct Rings {
-    end: u64,
-    free: Vec<Region>,
-}
-
-impl Rings {
-    /// None yet.
-    pub fn new() -> Self {
-        Self { end: RING_FIRST as u64, free: Vec::new() }
-    }
-}
-
 /// A thread's ring.
 pub struct Owned {
     recording: &'static Recording,
-    region: Region,
+    region: Box<Region>,
     thread: u32,
     /// How many of the records that the header counts as dropped were in blocks that could not be
     /// written.
     failed: u64,
+    /// Of the block that is being written.
+    place: files::Place,
 }
 
 impl Owned {
@@ -351,30 +322,32 @@ fn recovered(t: &Thread, recording: &'static Recording) -> bool {
     true
 }
 
-/// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one.
+/// Makes room for at least one record: takes a ring, drains it, or goes over to a larger one. What
+/// happens over and over, with rings that are as large as they get, holds no signal back and no lock:
+/// a handler may leave it by `siglongjmp`, and [`mend`] goes on from there.
 #[cold]
 #[inline(never)]
 fn make_room(t: &Thread, time: u64) -> bool {
-    undisturbed(|| room_made(t, time))
-}
-
-fn room_made(t: &Thread, time: u64) -> bool {
     let Some(recording) = current() else { return false };
     let owned = t.ring.get();
     if owned.is_null() {
-        return recovered(t, recording) || acquire(t, recording, SIZES[0], None, time);
+        return undisturbed(|| {
+            recovered(t, recording) || acquire(t, recording, SIZES[0], None, time)
+        });
     }
     // SAFETY: set by `acquire` to a leaked box that only this thread uses.
     let owned = unsafe { &mut *owned };
-    if owned.region.size == LARGEST && hand_over(t, recording, owned) {
-        tell_drops(t);
-        super::maybe_anchor(time);
-        return true;
-    }
-    drain(t, owned, time);
-    if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size) {
-        // Staying small is no failure: a small ring works, only dearer.
-        let _ = acquire(t, recording, size, Some(owned.thread), time);
+    if let Some(size) = SIZES.iter().copied().find(|s| *s > owned.region.size()) {
+        undisturbed(|| {
+            drain(t, owned, time);
+            // Staying small is no failure: a small ring works, only dearer.
+            let _ = acquire(t, recording, size, Some(owned.thread), time);
+            if size == LARGEST {
+                recording.writer.start(recording);
+            }
+        });
+    } else if !hand_over(t, recording, owned) {
+        drain(t, owned, time);
     }
     // In the ring that is filled from here on: what a drained ring still holds is given up with it.
     tell_drops(t);
@@ -391,8 +364,7 @@ fn acquire(
     keep: Option<u32>,
     time: u64,
 ) -> bool {
-    let region = region(recording, size);
-    let region = match region {
+    let region = match recording.regions.take(recording, size) {
         Ok(region) => region,
         Err(error) => {
             if keep.is_none() {
@@ -418,7 +390,8 @@ fn acquire(
     // SAFETY: a leaked box that only this thread uses, or NULL.
     let failed = unsafe { old.as_ref() }.map_or(0, |o| o.failed);
     begin_region(t, &region, thread, sequence, time);
-    let owned = Box::new(Owned { recording, region, thread, failed });
+    let place = files::Place::default();
+    let owned = Box::new(Owned { recording, region, thread, failed, place });
     owned.tell_failed();
     t.ring.set(Box::into_raw(owned));
     on_exit(t.ring.get());
@@ -426,22 +399,9 @@ fn acquire(
         name_thread(recording, thread);
     } else {
         // SAFETY: made by an earlier `acquire`, not referenced any more.
-        give_back(recording, unsafe { Box::from_raw(old) }.region);
+        recording.regions.give_back(unsafe { Box::from_raw(old) }.region);
     }
     true
-}
-
-/// A region of this size that no thread uses.
-fn region(recording: &Recording, size: usize) -> std::io::Result<Region> {
-    let mut rings = recording.rings.lock();
-    // The one that was given back last is the likeliest in the caches.
-    if let Some(at) = rings.free.iter().rposition(|r| r.size == size) {
-        return Ok(rings.free.swap_remove(at));
-    }
-    let offset = rings.end;
-    let map = recording.files.map_region(offset, size)?;
-    rings.end += size as u64;
-    Ok(Region { map, size })
 }
 
 /// Makes a region the one that the thread fills, with what the header before said of its call and
@@ -457,7 +417,7 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
             cell(before, ring::CALL).load(Ordering::Relaxed)
         };
         let call_begin = cell(before, ring::CALL_BEGIN).load(Ordering::Relaxed);
-        let size = region.size;
+        let size = region.size();
         protocol::begin(
             header,
             &Beginning { thread, sequence, base: time, size, call, call_begin },
@@ -476,46 +436,51 @@ fn begin_region(t: &Thread, region: &Region, thread: u32, sequence: u64, time: u
     // SAFETY: the header is RING_HEADER_LEN bytes long and the region ends at its size.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
-        t.limit.set(header.add(region.size).cast());
+        t.limit.set(header.add(region.size()).cast());
     }
 }
 
 /// Leaves a full ring to the writer and goes on in another region. Not without being sure to have
-/// one.
+/// one. A handler's jump in the middle leaves the thread with one of the two; the full one stays in the
+/// ring file, where readers find it.
 fn hand_over(t: &Thread, recording: &'static Recording, owned: &mut Owned) -> bool {
-    if !recording.writer.takes(recording) {
+    if !recording.writer.takes() {
         return false;
     }
-    let Ok(next) = region(recording, LARGEST) else { return false };
+    let Some(next) = recording.regions.ready() else { return false };
     // SAFETY: the thread's header.
-    let position = unsafe { protocol::position(owned.header()) };
-    let (sequence, used) = protocol::parts(position);
+    let (sequence, _) = protocol::parts(unsafe { protocol::position(owned.header()) });
     begin_region(t, &next, owned.thread, sequence + 1, t.last.get());
     let region = std::mem::replace(&mut owned.region, next);
     owned.tell_failed();
     // SAFETY: the header of the region before. The call in progress is in the new one.
     unsafe { cell(region.header(), ring::CALL) }.store(0, Ordering::Relaxed);
-    recording.writer.take(Full { region, thread: owned.thread, sequence: sequence as u32, used });
+    recording.writer.take(recording, region);
     true
 }
 
 /// Writes a full ring, which no thread fills any more, to the trace.
-pub fn write_full(recording: &Recording, full: &Full) -> bool {
-    let header = full.region.header();
+pub fn write_full(recording: &Recording, full: &Region) -> bool {
+    let header = full.header();
+    // SAFETY: the region's header.
+    let (position, base, thread) = unsafe {
+        let base = cell(header, ring::BASE).load(Ordering::Relaxed);
+        (protocol::position(header), base, protocol::owner(header))
+    };
+    let (sequence, used) = protocol::parts(position);
     // SAFETY: as in `drain`; the thread that filled the region left it to us.
     let framed = unsafe {
         std::slice::from_raw_parts_mut(
             header.add(RING_HEADER_LEN - BLOCK_HEADER_LEN),
-            BLOCK_HEADER_LEN + full.used,
+            BLOCK_HEADER_LEN + used,
         )
     };
-    // SAFETY: the region's header.
-    let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
-    if files::write_block(recording, framed, full.thread, full.sequence, base).is_err() {
+    let place = files::Place::default();
+    if files::write_block(recording, framed, thread, sequence as u32, base, &place).is_err() {
         return false;
     }
     // SAFETY: the region's header.
-    unsafe { protocol::drained(header, u64::from(full.sequence)) };
+    unsafe { protocol::drained(header, sequence) };
     true
 }
 
@@ -550,7 +515,9 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
         };
         // SAFETY: the thread's header.
         let base = unsafe { cell(header, ring::BASE) }.load(Ordering::Relaxed);
-        match files::write_block(owned.recording, framed, owned.thread, sequence as u32, base) {
+        let (recording, thread) = (owned.recording, owned.thread);
+        let sequence32 = sequence as u32;
+        match files::write_block(recording, framed, thread, sequence32, base, &owned.place) {
             Ok(()) => {
                 // SAFETY: the thread's header.
                 unsafe { protocol::drained(header, sequence) };
@@ -573,7 +540,12 @@ fn drain(t: &Thread, owned: &mut Owned, time: u64) {
     // SAFETY: the thread's header and the first word behind it.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN).cast());
-        protocol::next_block(header, position, base);
+        if used == 0 {
+            // No block has this number yet: readers would miss one.
+            protocol::rebase(header, base);
+        } else {
+            protocol::next_block(header, position, base);
+        }
     }
     t.key.set(0);
 }
@@ -617,8 +589,8 @@ fn tell_drops(t: &Thread) {
 /// Makes the thread's view of its ring agree with the header again, after a record was left half
 /// written: what is published stays, and what follows begins a block with a time of its own.
 pub fn mend(t: &Thread) {
-    // SAFETY: set by `acquire` to a leaked box that only this thread uses; what was left held no
-    // reference to it, since no signal comes through while a ring is drained.
+    // SAFETY: set by `acquire` to a leaked box that only this thread uses; frames that were left do not
+    // come back to their references.
     let Some(owned) = (unsafe { t.ring.get().as_mut() }) else { return };
     agree(t, owned);
 }
@@ -631,19 +603,12 @@ fn agree(t: &Thread, owned: &mut Owned) {
     // SAFETY: what is used lies behind the header, in the region.
     unsafe {
         t.cursor.set(header.add(RING_HEADER_LEN + used).cast());
-        t.limit.set(header.add(owned.region.size).cast());
+        t.limit.set(header.add(owned.region.size()).cast());
     }
     t.header.set(header);
     let now = now();
     t.last.set(now);
-    undisturbed(|| drain(t, owned, now));
-}
-
-/// Marks a region free for the next thread.
-pub fn give_back(recording: &Recording, region: Region) {
-    // SAFETY: the region's header; its thread has left it.
-    unsafe { protocol::free(region.header()) };
-    recording.rings.lock().free.push(region);
+    drain(t, owned, now);
 }
 
 /// Leaves the thread without a ring: in a forked child, where the ring is the parent's.
@@ -691,6 +656,9 @@ fn on_exit(ring: *mut Owned) {
 unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
     let t = super::guard::thread();
     let last = || {
+        if let Some(recording) = current() {
+            recording.let_go();
+        }
         let owned = t.ring.get();
         if owned.is_null() || current().is_none_or(Recording::is_anothers) {
             return;
@@ -708,7 +676,7 @@ unsafe extern "C" fn thread_ends(_: *mut libc::c_void) {
         let clean = unsafe { cell(owned.header(), ring::DROPPED) }.load(Ordering::Relaxed) == 0;
         forget(t);
         if clean {
-            give_back(owned.recording, owned.region);
+            owned.recording.regions.give_back(owned.region);
         } else {
             std::mem::forget(owned);
         }

@@ -2,7 +2,7 @@
 //! waits for copying, for the allocation of pages or for the file system. The thread that filled a
 //! ring goes on in another region of the ring file, and this one frees the full region once its
 //! block is in a segment. Until then the region stays as it is: whatever kills the process, a
-//! reader finds the records there. It is started by the first large ring that is full.
+//! reader finds the records there. It is started with the first large ring.
 //!
 //! Nothing depends on it, and no thread waits for it. Where it cannot be had (one processor, no
 //! thread, rings that do not outlive the process), where [`MOST`] regions wait for it, and once it
@@ -10,35 +10,30 @@
 #![forbid(unsafe_code)]
 
 use super::Recording;
-use super::ring::{self, Region};
-use crate::os::doorbell::{Announced, Doorbell};
-use crate::os::lock::Mutex;
+use super::regions::Region;
+use super::ring;
+use crate::os::doorbell::Doorbell;
+use crate::os::slots::Slots;
 use crate::os::threads;
+use crate::os::undisturbed::undisturbed;
 use crate::recording::guard;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Regions that may wait to be written. Few: a region that lay about is out of the caches, and a
 /// writer that is behind has no processor, so that threads which write by themselves lose nothing.
 const MOST: u32 = 3;
 
+/// Places for them: threads that are told at once that there is room need one each.
+const PLACES: usize = 16;
+
 const UNSTARTED: u32 = 0;
 const RUNNING: u32 = 1;
 const OFF: u32 = 2;
 
-/// A ring that is full.
-pub struct Full {
-    pub region: Region,
-    pub thread: u32,
-    pub sequence: u32,
-    /// Bytes of records.
-    pub used: usize,
-}
-
 /// The thread and what waits for it.
 pub struct Writer {
     state: AtomicU32,
-    full: Mutex<VecDeque<Full>>,
+    full: Slots<Region, PLACES>,
     /// Regions handed over and not free again.
     waiting: AtomicU32,
     bell: Doorbell,
@@ -52,7 +47,7 @@ impl Writer {
     pub fn new() -> Self {
         Self {
             state: AtomicU32::new(UNSTARTED),
-            full: Mutex::new(VecDeque::new()),
+            full: Slots::new(),
             waiting: AtomicU32::new(0),
             bell: Doorbell::new(),
             writing: AtomicBool::new(false),
@@ -60,64 +55,64 @@ impl Writer {
         }
     }
 
-    /// Whether a full ring would be taken now. The first that asks starts the thread.
-    pub fn takes(&'static self, recording: &'static Recording) -> bool {
-        let running = match self.state.load(Ordering::Relaxed) {
-            RUNNING => true,
-            UNSTARTED => self.start(recording),
-            _ => false,
-        };
-        running && self.waiting.load(Ordering::Relaxed) < MOST
+    /// Whether a full ring would be taken now.
+    pub fn takes(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == RUNNING && self.waiting.load(Ordering::Relaxed) < MOST
     }
 
-    #[cold]
-    fn start(&'static self, recording: &'static Recording) -> bool {
+    /// Starts the thread, unless it has been. The caller is
+    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    pub fn start(&'static self, recording: &'static Recording) {
         // The thread inherits the processors of the one that starts it: it must not compete with it
         // for a single one.
-        if !recording.files.rings_survive || threads::processors() < 2 {
-            return false;
-        }
-        if self
-            .state
-            .compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
-            .is_err()
+        if self.state.load(Ordering::Relaxed) != UNSTARTED
+            || !recording.files.rings_survive
+            || threads::processors() < 2
+            || self
+                .state
+                .compare_exchange(UNSTARTED, RUNNING, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
         {
-            return self.state.load(Ordering::Relaxed) == RUNNING;
+            return;
         }
-        let started = threads::spawn("clscope-writer", move || self.run(recording));
-        if started.is_err() {
+        if threads::spawn("clscope-writer", move || self.run(recording)).is_err() {
             self.state.store(OFF, Ordering::Relaxed);
         }
-        started.is_ok()
     }
 
     /// Hands a full ring over.
-    pub fn take(&self, full: Full) {
+    pub fn take(&self, recording: &'static Recording, full: Box<Region>) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.full.lock().push_back(full);
-        self.bell.ring(Announced::Locked);
+        match self.full.put(full) {
+            Ok(()) => self.bell.ring(),
+            Err(full) => undisturbed(|| self.write(recording, full)),
+        }
     }
 
     fn run(&self, recording: &'static Recording) {
+        // What threads go on in while theirs are written.
+        guard::protect((), || recording.regions.prepare(recording, MOST));
+        let mut turn = 0;
         loop {
             self.writing.store(true, Ordering::SeqCst);
             if self.stopped.load(Ordering::SeqCst) || self.state.load(Ordering::Relaxed) == OFF {
                 self.writing.store(false, Ordering::SeqCst);
                 return;
             }
-            let next = self.full.lock().pop_front();
-            if let Some(full) = next {
+            // In turn, so that none waits for ever.
+            turn += 1;
+            if let Some(full) = self.full.take(turn) {
                 guard::protect((), || self.write(recording, full));
                 continue;
             }
             self.writing.store(false, Ordering::SeqCst);
-            self.bell.sleep(|| self.full.lock().is_empty() && !self.stopped.load(Ordering::SeqCst));
+            self.bell.sleep(|| self.full.is_empty() && !self.stopped.load(Ordering::SeqCst));
         }
     }
 
-    fn write(&self, recording: &'static Recording, full: Full) {
+    fn write(&self, recording: &'static Recording, full: Box<Region>) {
         if ring::write_full(recording, &full) {
-            ring::give_back(recording, full.region);
+            recording.regions.give_back(full);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         } else {
             // What was handed over stays in the ring file, where readers find it. The threads' own

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{current, look_if_left_alone, queues_of};
-use crate::os::doorbell::{Announced, Doorbell};
+use crate::os::doorbell::Doorbell;
 use crate::os::threads;
 use crate::recording::guard;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ impl Reaper {
     #[inline]
     pub fn wake(&'static self) {
         if self.started.load(Ordering::Relaxed) {
-            self.bell.ring(Announced::SequentiallyConsistent);
+            self.bell.ring();
         } else {
             self.start();
         }

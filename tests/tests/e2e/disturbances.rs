@@ -135,6 +135,36 @@ fn calls_after_one_that_was_left_by_siglongjmp_are_recorded() {
     }
 }
 
+/// What is held back in one thread goes to another, whose stack no handler may leave by siglongjmp. So a
+/// thread that records call after call holds nothing back, and a handler may leave the recorder itself.
+#[test]
+fn signals_stay_with_their_thread_and_may_leave_the_recorder() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        for line in ["alarms mask 300", "alarms jump 100"] {
+            let bare = stage.app(Mode::Bare, "bare", line).run().success();
+            for mode in Mode::RECORDING {
+                let (with, recorded) = stage.record(mode, line);
+                assert_eq!(with.seen(), bare.seen(), "{mode:?} {line}: {}", with.stderr);
+                let process = recorded.only();
+                let made: usize = with
+                    .stderr
+                    .lines()
+                    .find_map(|l| l.strip_prefix("calls "))
+                    .map_or(0, |n| n.trim().parse().expect("a number"));
+                let jumps = if line.contains("jump") { 100 } else { 0 };
+                let count = process.count("clCreateSubBuffer");
+                // A call that was left may have been recorded just before.
+                assert!((made..=made + jumps).contains(&count), "{mode:?} {line}: {count} {made}");
+                assert!(process.dropped <= jumps as u64, "{mode:?} {line}: {}", process.dropped);
+                let trace = stage.trace("t").display().to_string();
+                let told = stage.clscope(["report", &trace]).run().success().stderr;
+                assert!(!told.contains("missing"), "{mode:?} {line}: {told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_written_through_links_nor_into_anothers_directory() {
     for runtime in Runtime::real() {

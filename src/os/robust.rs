@@ -1,0 +1,155 @@
+//! A robust lock: a signal's handler that leaves by `siglongjmp` leaves it taken, and its thread gives it
+//! back as soon as it finds that the frame which held it is gone. So signals need not be held back, which
+//! would send those of the process to other threads. For values that are whole between any two
+//! instructions of those who change them.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Set beside the owner where others wait.
+const AWAITED: u32 = 1 << 31;
+
+/// A value that one thread at a time has.
+pub struct Robust<T> {
+    /// The owner's number, 0 while it is free. Also the futex.
+    owner: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through the guard only, which one thread at a time has.
+unsafe impl<T: Send> Sync for Robust<T> {}
+
+/// The value, as long as the calling thread has it.
+pub struct Guard<'a, T>(&'a Robust<T>);
+
+impl<T> Robust<T> {
+    /// Free.
+    pub fn new(value: T) -> Self {
+        Self { owner: AtomicU32::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until no other thread has it. `None` where the calling thread has it itself: a signal's
+    /// handler asks that interrupted it. Makes no call that is a cancellation point.
+    pub fn lock(&self) -> Option<Guard<'_, T>> {
+        let me = number();
+        let mut mine = me;
+        loop {
+            let found = self.owner.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed);
+            let Err(found) = found else { return Some(Guard(self)) };
+            if found & !AWAITED == me {
+                return None;
+            }
+            let awaited = found | AWAITED;
+            if found == awaited
+                || self
+                    .owner
+                    .compare_exchange(found, awaited, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
+                self.wait(awaited);
+                // Others may wait as well: whoever frees it next must look.
+                mine = me | AWAITED;
+            }
+        }
+    }
+
+    /// Gives it back where the calling thread has it: the frame that took it has been left.
+    pub fn let_go(&self) {
+        if self.owner.load(Ordering::Relaxed) & !AWAITED == number() {
+            self.free();
+        }
+    }
+
+    fn free(&self) {
+        if self.owner.swap(0, Ordering::Release) & AWAITED != 0 {
+            self.wake();
+        }
+    }
+
+    fn wait(&self, seen: u32) {
+        // SAFETY: a live futex word; returns at once if it does not say the same any more.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.owner.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                seen,
+                std::ptr::null::<libc::timespec>(),
+            );
+        }
+    }
+
+    fn wake(&self) {
+        // SAFETY: a live futex word.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.owner.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            )
+        };
+    }
+}
+
+/// The calling thread's number, as the kernel has it: below 2^22.
+fn number() -> u32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: this thread has it.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread has it, and the guard is borrowed alone.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_has_the_value() {
+        let sum = Robust::new(0u64);
+        let add = || (0..10_000).for_each(|_| *sum.lock().expect("not ours") += 1);
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(add))));
+        assert_eq!(*sum.lock().expect("free"), 40_000);
+    }
+
+    #[test]
+    fn its_own_thread_is_told_and_gives_back_what_it_left() {
+        let value = Robust::new(1);
+        let left = value.lock();
+        assert!(left.is_some() && value.lock().is_none(), "a handler's call");
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| value.lock().map(|v| *v));
+            while value.owner.load(Ordering::Relaxed) & AWAITED == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::scope(|s| drop(s.spawn(|| value.let_go())));
+            assert!(!waiter.is_finished(), "what another has is not given back");
+            // As a handler's jump does.
+            std::mem::forget(left);
+            value.let_go();
+            assert_eq!(waiter.join().expect("no panic"), Some(1));
+        });
+        value.let_go();
+        assert!(value.lock().is_some());
+    }
+}

@@ -1,0 +1,108 @@
+//! Regions of the ring file: made once, and used by one thread after the other.
+
+use super::{Recording, protocol};
+use crate::os::lock::Mutex;
+use crate::os::slots::Slots;
+use crate::os::undisturbed::undisturbed;
+use clscope_trace::file::RING_FIRST;
+use memmap2::MmapRaw;
+use std::io;
+
+/// Sizes a ring grows through, in bytes. The last is a block of 16,376 plain records.
+pub const SIZES: [usize; 3] = [4096, 64 * 1024, LARGEST];
+/// Largest ring.
+pub const LARGEST: usize = 256 * 1024;
+
+/// Regions of the largest size that lie ready, at most, besides those that a lock is needed for.
+const READY: usize = 16;
+
+/// A region of the ring file.
+pub struct Region {
+    map: MmapRaw,
+    size: usize,
+}
+
+impl Region {
+    /// Its header, at its beginning.
+    pub fn header(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// Bytes of header and records.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// All regions of a process.
+pub struct Regions {
+    /// Large ones that no thread uses, for those with a full ring.
+    ready: Slots<Region, READY>,
+    rest: Mutex<Rest>,
+}
+
+struct Rest {
+    end: u64,
+    // Boxed as threads have them.
+    #[expect(clippy::vec_box, reason = "taken and given back as they are")]
+    free: Vec<Box<Region>>,
+}
+
+impl Regions {
+    /// None yet.
+    pub fn new() -> Self {
+        let rest = Rest { end: RING_FIRST as u64, free: Vec::new() };
+        Self { ready: Slots::new(), rest: Mutex::new(rest) }
+    }
+
+    /// A large region that no thread uses, if one lies ready. Takes no lock.
+    pub fn ready(&self) -> Option<Box<Region>> {
+        self.ready.take(0)
+    }
+
+    /// Makes large regions until so many more lie ready, as long as there is room for them.
+    pub fn prepare(&self, recording: &Recording, more: u32) {
+        for _ in 0..more {
+            let Ok(region) = self.made(recording, LARGEST) else { return };
+            self.give_back(region);
+        }
+    }
+
+    /// A region of this size that no thread uses.
+    ///
+    /// # Errors
+    /// Why no other can be made.
+    pub fn take(&self, recording: &Recording, size: usize) -> io::Result<Box<Region>> {
+        if size == LARGEST
+            && let Some(ready) = self.ready()
+        {
+            return Ok(ready);
+        }
+        let free = undisturbed(|| {
+            let mut rest = self.rest.lock();
+            // The one that was given back last is the likeliest in the caches.
+            let at = rest.free.iter().rposition(|r| r.size == size)?;
+            Some(rest.free.swap_remove(at))
+        });
+        free.map_or_else(|| self.made(recording, size), Ok)
+    }
+
+    fn made(&self, recording: &Recording, size: usize) -> io::Result<Box<Region>> {
+        undisturbed(|| {
+            let mut rest = self.rest.lock();
+            let map = recording.files.map_region(rest.end, size)?;
+            rest.end += size as u64;
+            Ok(Box::new(Region { map, size }))
+        })
+    }
+
+    /// Marks a region free for the next thread.
+    pub fn give_back(&self, region: Box<Region>) {
+        // SAFETY: the region's header; its thread has left it.
+        unsafe { protocol::free(region.header()) };
+        let kept = if region.size == LARGEST { self.ready.put(region) } else { Err(region) };
+        if let Err(region) = kept {
+            undisturbed(|| self.rest.lock().free.push(region));
+        }
+    }
+}
