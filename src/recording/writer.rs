@@ -61,7 +61,7 @@ impl Writer {
     }
 
     /// Starts the thread, unless it has been. The caller is
-    /// [`undisturbed`](crate::os::undisturbed::undisturbed).
+    /// [`undisturbed`].
     pub fn start(&'static self, recording: &'static Recording) {
         // The thread inherits the processors of the one that starts it: it must not compete with it
         // for a single one.
