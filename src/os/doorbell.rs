@@ -55,30 +55,13 @@ impl Doorbell {
 
     #[cfg(not(all(test, feature = "loom")))]
     fn call(&self) {
-        // SAFETY: a live futex word.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.state.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            )
-        };
+        super::futex::wake_one(&self.state);
     }
 
     /// May return early.
     #[cfg(not(all(test, feature = "loom")))]
     fn doze(&self) {
-        // SAFETY: a live futex word; returns at once if it does not say asleep any more.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.state.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                ASLEEP,
-                std::ptr::null::<libc::timespec>(),
-            );
-        }
+        super::futex::wait(&self.state, ASLEEP, None);
     }
 
     /// A futex looks at its word and puts the thread to sleep in one step: as under a lock.

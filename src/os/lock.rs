@@ -1,61 +1,82 @@
 //! The lock of what belongs to one incarnation of the process, behind a
-//! [`Current`](super::current::Current) or a reference that a child does not have. All of it is in its
-//! own words: a lock that parks its threads in a table of the whole process can be left taken there by a
-//! fork, and then hangs a child that never saw this one. What outlives a fork is behind
-//! [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
+//! [`Current`](super::current::Current) or a reference that a child does not have: parking_lot's, over a
+//! raw lock that is all in its own word. parking_lot's own parks its threads in a table of the whole
+//! process, which a fork can leave taken, and then hangs a child that never saw the lock. What outlives a
+//! fork is behind [`ForkSafe`](super::fork_safe::ForkSafe), made of this.
 
-use super::threads;
-use super::undisturbed::uncancelled;
-use std::sync::{PoisonError, TryLockError};
-use std::time::Duration;
-
-pub use std::sync::MutexGuard;
-
-/// Between two tries of one who does not wait for ever.
-const PAUSE: Duration = Duration::from_micros(100);
+use super::futex;
+use parking_lot::lock_api::{self, GuardSend, RawMutex, RawMutexTimed};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A value that one thread at a time has. A panic while it is held leaves it as it is: panics are
 /// caught before they reach the application, and count as a fault of ours alone.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(std::sync::Mutex<T>);
+pub type Mutex<T> = lock_api::Mutex<Futex, T>;
+/// The value, as long as a thread has it.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, Futex, T>;
 
-impl<T> Mutex<T> {
-    /// With this value.
-    pub const fn new(value: T) -> Self {
-        Self(std::sync::Mutex::new(value))
-    }
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and perhaps waited for.
+const AWAITED: u32 = 2;
 
-    /// Waits until no other thread has it.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A lock in one word that the kernel knows. Makes no call that is a cancellation point. As in "Futexes
+/// are tricky", U. Drepper, 2011, section 6.
+pub struct Futex(AtomicU32);
 
-    /// If no thread has it.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// Waits for about so long.
-    pub fn try_lock_for(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
-        let mut tries = patience.as_micros() / PAUSE.as_micros();
-        loop {
-            let locked = self.try_lock();
-            if locked.is_some() || tries == 0 {
-                return locked;
+impl Futex {
+    /// Waits until it is free, or until then. Whether it is the caller's now.
+    fn wait(&self, until: Option<Instant>) -> bool {
+        while self.0.swap(AWAITED, Ordering::Acquire) != FREE {
+            let left = until.map(|until| until.saturating_duration_since(clock()));
+            if left == Some(Duration::ZERO) {
+                return false;
             }
-            tries -= 1;
-            // A pause is a cancellation point.
-            uncancelled(|| threads::pause(PAUSE.subsec_micros()));
+            futex::wait(&self.0, AWAITED, left);
+        }
+        true
+    }
+}
+
+/// The clock of those who wait.
+#[expect(clippy::disallowed_methods, reason = "for patience, not for a measurement")]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+// SAFETY: one thread at a time changes the word from FREE, and only who has done so makes it FREE.
+unsafe impl RawMutex for Futex {
+    const INIT: Self = Self(AtomicU32::new(FREE));
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait(None);
         }
     }
 
-    /// The value, which nobody else can have any more.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self) {
+        if self.0.swap(FREE, Ordering::Release) == AWAITED {
+            futex::wake_one(&self.0);
+        }
+    }
+}
+
+// SAFETY: as above; who gave up has changed nothing but that others may be looked for in vain.
+unsafe impl RawMutexTimed for Futex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, patience: Duration) -> bool {
+        self.try_lock() || self.wait(Some(clock() + patience))
+    }
+
+    fn try_lock_until(&self, until: Instant) -> bool {
+        self.try_lock() || self.wait(Some(until))
     }
 }
 
@@ -72,11 +93,23 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_some_time_gets_what_is_freed_meanwhile() {
+        static VALUE: Mutex<u64> = Mutex::new(1);
+        let held = VALUE.lock();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| VALUE.try_lock_for(Duration::from_secs(60)).map(|v| *v));
+            std::thread::sleep(Duration::from_millis(5));
+            drop(held);
+            assert_eq!(waiter.join().expect("no panic"), Some(1));
+        });
+    }
+
+    #[test]
     fn what_another_has_is_waited_for_no_longer_than_asked() {
         let value = Mutex::new(1);
         let held = value.lock();
         assert!(value.try_lock().is_none());
-        assert!(value.try_lock_for(PAUSE * 3).is_none());
+        assert!(value.try_lock_for(Duration::from_micros(300)).is_none());
         drop(held);
         assert_eq!(value.try_lock_for(Duration::ZERO).map(|v| *v), Some(1));
         assert_eq!(value.into_inner(), 1);
@@ -85,11 +118,11 @@ mod tests {
     #[test]
     fn a_panic_of_the_holder_leaves_it_free() {
         let value = Mutex::new(1);
-        let panicked = std::panic::catch_unwind(|| {
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut held = value.lock();
             *held = 2;
             panic!("while it is held");
-        });
+        }));
         assert!(panicked.is_err());
         assert_eq!(value.try_lock().map(|v| *v), Some(2));
         assert_eq!(*value.lock(), 2);

@@ -5,6 +5,7 @@ pub mod current;
 pub mod descriptors;
 pub mod doorbell;
 pub mod fork_safe;
+mod futex;
 pub mod lock;
 pub mod memory;
 pub mod objects;

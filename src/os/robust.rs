@@ -3,6 +3,7 @@
 //! would send those of the process to other threads. For values that are whole between any two
 //! instructions of those who change them.
 
+use super::futex;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +48,7 @@ impl<T> Robust<T> {
                     .compare_exchange(found, awaited, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
-                self.wait(awaited);
+                futex::wait(&self.owner, awaited, None);
                 // Others may wait as well: whoever frees it next must look.
                 mine = me | AWAITED;
             }
@@ -63,33 +64,8 @@ impl<T> Robust<T> {
 
     fn free(&self) {
         if self.owner.swap(0, Ordering::Release) & AWAITED != 0 {
-            self.wake();
+            futex::wake_one(&self.owner);
         }
-    }
-
-    fn wait(&self, seen: u32) {
-        // SAFETY: a live futex word; returns at once if it does not say the same any more.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.owner.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                seen,
-                std::ptr::null::<libc::timespec>(),
-            );
-        }
-    }
-
-    fn wake(&self) {
-        // SAFETY: a live futex word.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.owner.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            )
-        };
     }
 }
 
