@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::parameters;
+use clap::ValueEnum as _;
 use clscope_capture::counters::choice::{self, Wanted};
 use clscope_capture::sources;
 use clscope_models::device::Device;
@@ -11,6 +12,7 @@ use clscope_profile::energy::attribute::KnownFloor;
 use clscope_profile::energy::{activity, attribute};
 use clscope_profile::names::Form;
 use clscope_sensors::gpu_power::Choice;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -108,6 +110,59 @@ impl EnergyArgs {
             with: self.with.clone(),
             floors: self.floor.floors(),
         }
+    }
+
+    /// The options that give these again, for another command of clscope.
+    pub fn arguments(&self) -> Vec<OsString> {
+        // All, so that a new one is not forgotten.
+        let Self {
+            gpu_power,
+            energy_by,
+            iteration_kernel,
+            flop,
+            energy_window,
+            energy_sensor,
+            readings,
+            with,
+            floor,
+        } = self;
+        let mut out = Vec::new();
+        // In one word with its name: a value may begin with a dash.
+        let mut option = |name: &str, value: &OsStr| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            out.push(word);
+        };
+        if let Some(choice) = gpu_power {
+            option("gpu-power", choice.name().as_ref());
+        }
+        if let Some(by) = energy_by.and_then(|by| by.to_possible_value()) {
+            option("energy-by", by.get_name().as_ref());
+        }
+        if let Some(kernel) = iteration_kernel {
+            option("iteration-kernel", kernel.as_ref());
+        }
+        for (kernel, count) in flop {
+            option("flop", format!("{kernel}={count}").as_ref());
+        }
+        if let Some((from, to)) = energy_window {
+            option("energy-window", format!("{from}..{to}").as_ref());
+        }
+        if let Some(name) = energy_sensor {
+            option("energy-sensor", name.as_ref());
+        }
+        readings.iter().for_each(|path| option("readings", path.as_os_str()));
+        with.iter().for_each(|path| option("with", path.as_os_str()));
+        match floor {
+            FloorArg::Auto => {}
+            FloorArg::Run => option("floor", "run".as_ref()),
+            // Watts of the user's own, of no device; else the file that they are from.
+            FloorArg::Known(known) if known.device.is_none() => {
+                option("floor", known.watts.to_string().as_ref());
+            }
+            FloorArg::Known(known) => option("floor", known.source.as_ref()),
+        }
+        out
     }
 }
 
@@ -303,6 +358,37 @@ fn parse_period(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_energy_can_be_given_again() {
+        #[derive(Debug, clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            energy: EnergyArgs,
+        }
+        use clap::Parser as _;
+        let of = |words: Vec<OsString>| {
+            Command::try_parse_from(std::iter::once("c".into()).chain(words)).unwrap().energy
+        };
+        let all = [
+            "--gpu-power=pkg-pp0-dram",
+            "--energy-by=ndrange",
+            "--iteration-kernel=-odd name",
+            "--flop=a=2100000000",
+            "--flop=b=0.5",
+            "--energy-window=10.25..15",
+            "--energy-sensor=package 0",
+            "--readings=r.clt",
+            "--with=one.clscope",
+            "--with=two.clscope",
+            "--floor=31.5",
+        ];
+        let given = of(all.iter().map(OsString::from).collect());
+        assert_eq!(given.arguments(), all);
+        assert_eq!(format!("{:?}", of(given.arguments())), format!("{given:?}"));
+        assert_eq!(of(vec!["--floor=run".into()]).arguments(), ["--floor=run"]);
+        assert!(of(Vec::new()).arguments().is_empty());
+    }
 
     #[test]
     fn periods_are_checked() {

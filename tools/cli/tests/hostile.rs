@@ -9,6 +9,7 @@ use clscope_trace::file::{FileHeader, FileKind};
 use clscope_trace::sensors::{self, Event, Finding, Quantity, Reading, Readings, Record, Series};
 use clscope_trace::{Clock, VERSION};
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -179,7 +180,23 @@ fn names_reach_no_terminal_as_anything_but_text() {
         "shown by their numbers: {text}"
     );
     // What a script for flame graphs reads is lines of text, too.
-    harmless("t.folded", &fs::read(dir.path().join("t.folded")).unwrap());
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    harmless("t.folded", &read("t.folded"));
+    harmless("r.html", &read("r.html"));
+    // Viewers show the names of these as they are, `go tool pprof -top` on a terminal.
+    let name = r"\u{200f}\r\nFORGED\tline\u{2028}\u{0}end";
+    let speedscope = String::from_utf8(read("s.json")).unwrap();
+    harmless("s.json", speedscope.as_bytes());
+    assert!(speedscope.contains(&name.replace('\\', r"\\")), "{speedscope}");
+    let mut pprof = Vec::new();
+    flate2::read::GzDecoder::new(&read("t.pb.gz")[..]).read_to_end(&mut pprof).unwrap();
+    for (file, bytes) in [("t.pb.gz", pprof), ("t.pftrace", read("t.pftrace"))] {
+        let found = |text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+        assert!(found(name), "{file}: the name is shown");
+        for hidden in ["\u{200f}", "\u{2028}", "\u{2066}", "\u{202e}", "\u{9b}31m", "\x1b[2J"] {
+            assert!(!found(hidden), "{file}: {hidden:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Owns the wire format of protocol buffers, as far as writing needs it: varints, 64-bit words,
 //! nested messages (protobuf.dev, "Encoding"). Refuses to know any message: field numbers are the
-//! caller's.
+//! caller's; and to write a character without a glyph, since readers print names on terminals.
 #![forbid(unsafe_code)]
+
+use clscope_io::text::line;
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
@@ -59,9 +61,9 @@ impl Message {
         self.bytes.extend_from_slice(value);
     }
 
-    /// A string.
+    /// A string, on one line.
     pub fn text(&mut self, field: u32, value: &str) {
-        self.bytes(field, value.as_bytes());
+        self.bytes(field, line(value).as_bytes());
     }
 
     /// A nested message.
@@ -120,6 +122,9 @@ mod tests {
         m.clear();
         m.text(2, "testing");
         assert_eq!(m.as_slice(), b"\x12\x07testing");
+        m.clear();
+        m.text(2, "\u{1b}ä\u{200f}\n");
+        assert_eq!(m.as_slice(), "\x12\x12\\u{1b}ä\\u{200f}\\n".as_bytes());
         m.clear();
         m.nested(3, |m| m.uint(1, 150));
         assert_eq!(m.as_slice(), [0x1a, 0x03, 0x08, 0x96, 0x01]);

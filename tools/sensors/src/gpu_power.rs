@@ -198,6 +198,17 @@ impl fmt::Display for Formula {
     }
 }
 
+impl Choice {
+    /// The word that gives it again.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fixed(formula) => formula.name(),
+        }
+    }
+}
+
 impl FromStr for Choice {
     type Err = UnknownFormula;
 

@@ -35,7 +35,7 @@ pub use commands::{Bias, CommandSums};
 use estimate::{Estimate, Sampled};
 use sketch::Distribution;
 use std::collections::{BTreeMap, VecDeque};
-pub use sums::{CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
+pub use sums::{BusyUnknown, CallSums, DeviceSums, NamedWait, QueueSums, WaitSums, WaitedFor};
 use unproven::Unproven;
 use windows::{Launch, Timed, What, Windows};
 
@@ -542,6 +542,31 @@ impl Stats {
             .filter(|(p, q, sums)| (*p, *q) == (process, queue) && sums.covered() > 0);
         ours.map(|(.., sums)| sums.total())
             .try_fold(Estimate::exact(0.0), |sum, total| Some(sum.plus(total?)))
+    }
+
+    /// Time in which a device of a process ran its commands, estimated where some were left out by
+    /// sampling: the time of its only queue that had commands, whose commands run one by one.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn device_time(
+        &self,
+        trace: &Trace<'_>,
+        process: ProcessIndex,
+        device: u32,
+    ) -> Result<Estimate, BusyUnknown> {
+        let d = &trace.process(process).definitions;
+        let mut used = self
+            .queues
+            .range((process, 0)..=(process, u32::MAX))
+            .filter(|((_, q), sums)| sums.count > 0 && d.clock_device(*q) == Some(device));
+        let (Some(((_, queue), _)), None) = (used.next(), used.next()) else {
+            return Err(BusyUnknown::SeveralQueues);
+        };
+        if d.queues.get(queue).is_none_or(|q| q.is_out_of_order()) {
+            return Err(BusyUnknown::OutOfOrder);
+        }
+        self.queue_time(process, *queue).ok_or(BusyUnknown::NothingTimed)
     }
 
     /// Kernel launches: all, those timed, and those left out by chance.

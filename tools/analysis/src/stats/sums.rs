@@ -47,6 +47,20 @@ pub struct DeviceSums {
     pub left_out: u64,
 }
 
+/// Why the busy time of a device is not known of which launches were left out by sampling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BusyUnknown {
+    /// More than one queue, or none that is known.
+    #[error("several queues, and not all commands were timed")]
+    SeveralQueues,
+    /// One queue, whose commands may overlap.
+    #[error("an out-of-order queue, and not all commands were timed")]
+    OutOfOrder,
+    /// Commands of some kind without any time.
+    #[error("of a kind of command not one was timed")]
+    NothingTimed,
+}
+
 /// What the host spent its time waiting in, and for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WaitSums {

@@ -277,6 +277,17 @@ fn estimates_are_marked_and_bias_is_stated_beside_the_figures() {
         (&serde_json::Value::Null, &serde_json::Value::Null)
     );
     assert!(json["idle"].as_array().unwrap().is_empty(), "gaps between samples are no idleness");
+    assert!(json["idle_absent"][0].as_str().unwrap().contains("Test Device are not known"));
+    // The only queue's commands ran one by one: its device was busy for as long as they took.
+    let device = &json["devices"][0];
+    let busy = &device["busy_estimate_ns"];
+    let (low, high) = (busy["low"].as_f64().unwrap(), busy["high"].as_f64().unwrap());
+    let truth = (truth + 30 * 3_000) as f64;
+    assert!(low < truth && truth < high && high < 1.1 * low, "{low} {truth} {high}");
+    assert_eq!(
+        (&device["busy_ns"], &device["busy_absent"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
     let sampling = serde_json::json!({ "launches": 2030, "timed": 111, "left_out": 1919, "budget_percent": 2.0, "on_cpu_device": false });
     assert_eq!(json["sampling"], sampling);
     assert!(!text.contains("few of them decide") && matmul["estimate"]["doubtful"] == false);
@@ -309,6 +320,11 @@ fn samples_of_a_cpu_are_warned_of() {
         report.kernels[0].estimate.as_ref().is_some_and(|e| e.doubtful),
         "out of order, nothing bounds what was left out"
     );
+    let device = &report.devices[0];
+    assert!(device.busy_ns.is_none() && device.busy_estimate_ns.is_none(), "{device:?}");
+    assert!(device.busy_absent.as_ref().is_some_and(|why| why.contains("out-of-order")));
+    let shown_text = text::render(&report, &shown(Format::Table));
+    assert!(shown_text.contains("busy time is not known: an out-of-order queue"), "{shown_text}");
     assert!(text::render(&report, &shown(Format::Table)).contains("few of them decide"));
 }
 

@@ -129,7 +129,20 @@ fn heading(report: &Report, width: usize) -> Page {
                 percent((extent > 0).then(|| busy as f64 / extent as f64)),
                 time(extent as f64)
             ),
-            None => format!("in use for {}", time(extent as f64)),
+            None => {
+                let wall = report.duration_ns.map(|ns| ns as f64).filter(|ns| *ns > 0.0);
+                match (&device.busy_estimate_ns, wall) {
+                    (Some(busy), Some(wall)) => format!(
+                        "busy ~{}{}, ~{} of the {} recorded",
+                        time(busy.value),
+                        busy.relative()
+                            .map_or_else(String::new, |r| format!(" +-{}", percent(Some(r)))),
+                        percent(Some((busy.value / wall).min(1.0))),
+                        time(wall),
+                    ),
+                    _ => format!("in use for {}", time(extent as f64)),
+                }
+            }
         };
         let process = report.processes.iter().find(|p| p.label == device.process);
         // The same device has a line for each process that used it.
@@ -138,6 +151,9 @@ fn heading(report: &Report, width: usize) -> Page {
             .map_or_else(String::new, |p| format!(", pid {}", p.pid));
         line(&mut out, "device", &format!("{} ({}{pid}): {busy}", device.name, device.driver));
         let bound = &device.clock_bound_ns;
+        if let Some(why) = &device.busy_absent {
+            line(&mut out, "", &format!("busy time is not known: {why}"));
+        }
         let timing = process.map_or("", |p| p.device_timing.as_str());
         let steps = if device.clock_steps > 0 {
             format!(", {}", count(device.clock_steps, "step", "steps"))
@@ -515,15 +531,22 @@ fn queues(report: &Report, shown: &Shown, out: &mut Page) {
 
 fn idle(report: &Report, shown: &Shown, out: &mut Page) {
     let total: u64 = report.idle.iter().map(|i| i.ns).sum();
-    if total == 0 {
+    if total == 0 && report.idle_absent.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nWhy devices were idle between commands: {}", time(total as f64));
-    let mut table = Table::new(&["share", "idle", "before the next command began"]);
-    for i in report.idle.iter().take(8) {
-        table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
+    if total == 0 {
+        out.push_str("\nWhy devices were idle between commands\n");
+    } else {
+        let _ = writeln!(out, "\nWhy devices were idle between commands: {}", time(total as f64));
+        let mut table = Table::new(&["share", "idle", "before the next command began"]);
+        for i in report.idle.iter().take(8) {
+            table.row(vec![percent(i.share), time(i.ns as f64), i.cause.clone()]);
+        }
+        out.push_str(&table.render(shown.width));
     }
-    out.push_str(&table.render(shown.width));
+    for why in &report.idle_absent {
+        let _ = writeln!(out, "  {why}");
+    }
 }
 
 /// The most entries of what one function waited for.

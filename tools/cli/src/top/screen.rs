@@ -7,12 +7,12 @@ use super::draw::{Look, Picture, draw};
 use super::joules::Asked;
 use super::state::{Action, Choices, History, sorted};
 use super::target::Target;
+use crate::args::EnergyArgs;
 use anyhow::{Context, Result};
 use clscope_capture::control::ControlCommand;
 use clscope_capture::system::interrupt_flag;
 use clscope_live::document::Document;
 use clscope_live::follow::Follower;
-use clscope_profile::energy::attribute;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::ffi::OsString;
@@ -71,7 +71,7 @@ fn look() -> Look {
 struct Screen {
     interval: Duration,
     /// How joules are attributed.
-    energy: attribute::Options,
+    energy: EnergyArgs,
     choices: Choices,
     history: History,
     /// The newest document, and the one shown, which differ on a frozen screen.
@@ -88,7 +88,7 @@ impl Screen {
     fn new(args: &Args) -> Self {
         Self {
             interval: args.interval,
-            energy: args.energy.options(),
+            energy: args.energy.clone(),
             choices: Choices::new(args.sort),
             history: History::default(),
             newest: None,
@@ -139,7 +139,7 @@ impl Screen {
         let mut document = follower.poll(&|stem| target.state(stem))?;
         if self.asked.is_none() && !document.meters.is_empty() {
             self.asked = Some(
-                Asked::of(&target.path, self.energy.clone()).context("cannot start a thread")?,
+                Asked::of(&target.path, self.energy.options()).context("cannot start a thread")?,
             );
         }
         if let Some(asked) = &mut self.asked {
@@ -228,6 +228,7 @@ impl Screen {
         let started = crate::own_path().and_then(|own| {
             let mut report = Command::new(own);
             report.arg("report").arg(trace).args(["--format", "html", "-o"]).arg(&name);
+            report.args(self.energy.arguments());
             report.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             report.spawn().context("cannot start `clscope report`")
         });

@@ -1,7 +1,8 @@
 //! Owns the making of HTML: markup comes from this program's own literals alone, everything else is
-//! escaped. Refuses to write a control character.
+//! escaped. Refuses to write a character without a glyph: those are shown as in all other outputs.
 #![forbid(unsafe_code)]
 
+use clscope_io::text::line;
 use std::fmt::Display;
 
 /// Most characters of a name: longer ones are cut, and whole in the document's JSON.
@@ -22,19 +23,14 @@ impl Html {
 
     /// Text, in an element or in an attribute between double quotes.
     pub fn put(&mut self, text: impl Display) -> &mut Self {
-        for c in text.to_string().chars() {
+        // What turns the direction of a line, or moves a cursor, by its number.
+        for c in line(&text.to_string()).chars() {
             match c {
                 '&' => self.text.push_str("&amp;"),
                 '<' => self.text.push_str("&lt;"),
                 '>' => self.text.push_str("&gt;"),
                 '"' => self.text.push_str("&quot;"),
                 '\'' => self.text.push_str("&#39;"),
-                // Also what turns the direction of what follows.
-                c if c.is_control()
-                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-                {
-                    self.text.push('\u{fffd}');
-                }
                 c => self.text.push(c),
             }
         }
@@ -69,11 +65,11 @@ impl Html {
     }
 }
 
-/// A name, cut where it is very long.
+/// A name on one line, cut where it is very long.
 pub fn cut(name: &str) -> String {
     match name.char_indices().nth(NAME) {
-        Some((at, _)) => format!("{}… ({} bytes)", &name[..at], name.len()),
-        None => name.to_owned(),
+        Some((at, _)) => format!("{}… ({} bytes)", line(&name[..at]), name.len()),
+        None => line(name).into_owned(),
     }
 }
 
@@ -128,17 +124,25 @@ mod tests {
     #[test]
     fn nothing_of_a_name_is_markup() {
         let mut html = Html::default();
-        html.raw("<p title=\"").put("\"onload='x'").raw("\">").name("</script>\u{1b}[0m&\u{202e}");
+        html.raw("<p title=\"").put("\"onload='x'").raw("\">").name("</script>\u{1b}[0m&\u{200f}");
         assert_eq!(
             html.finish(),
-            "<p title=\"&quot;onload=&#39;x&#39;\">&lt;/script&gt;\u{fffd}[0m&amp;\u{fffd}"
+            "<p title=\"&quot;onload=&#39;x&#39;\">&lt;/script&gt;\\u{1b}[0m&amp;\\u{200f}"
         );
+        for c in
+            ['\n', '\u{9b}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{202e}', '\u{2066}', '\u{feff}']
+        {
+            let mut html = Html::default();
+            html.put(format_args!("a{c}b"));
+            assert!(html.finish().chars().all(|c| c.is_ascii_graphic()), "{c:?}");
+        }
     }
 
     #[test]
     fn long_names_are_cut_between_characters() {
         let name = "ä".repeat(1 << 19);
         assert!(cut(&name).chars().count() < 200 && cut(&name).ends_with("(1048576 bytes)"));
+        assert_eq!(cut("a\u{2066}b\r"), "a\\u{2066}b\\r");
         assert_eq!(
             (time(1234.0), joules(0.0), bytes(5e6)),
             ("1.23 µs".into(), "0 J".into(), "5.00 MB".into())

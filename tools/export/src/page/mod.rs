@@ -16,9 +16,12 @@ mod tables;
 
 use crate::power::Power;
 use crate::{ExportError, stacks};
+use clscope_analysis::stats::estimate::Estimate;
+use clscope_io::text::is_printable;
 use clscope_models::explain::Explained;
 use clscope_profile::profile::View;
 use clscope_profile::report::Report;
+use clscope_profile::report::data::Device;
 use html::{Html, bytes, joules, time};
 use serde::Serialize;
 use spans::Timeline;
@@ -161,15 +164,19 @@ pub fn write(
     Ok(())
 }
 
-/// JSON inside a script element: no text in it may end the element, or begin a comment.
+/// JSON inside a script element: no text in it may end the element, or begin a comment. What has no
+/// glyph is written by its number, too.
 fn script_text(page: &mut Html, json: &str) {
-    let told = |c: char| matches!(c, '<' | '>' | '&' | '\'' | '\u{7f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let told = |c: char| matches!(c, '<' | '>' | '&' | '\'') || !is_printable(c);
     let mut rest = json;
-    while let Some(c) = rest.chars().find(|c| told(*c)) {
-        let at = rest.find(c).unwrap_or(0);
-        page.verbatim(&rest[..at]);
-        page.verbatim(&format!("\\u{:04x}", u32::from(c)));
-        rest = &rest[at + c.len_utf8()..];
+    while let Some(at) = rest.find(told) {
+        let (before, from) = rest.split_at(at);
+        page.verbatim(before);
+        let mut after = from.chars();
+        for unit in after.next().map(|c| c.encode_utf16(&mut [0; 2]).to_vec()).unwrap_or_default() {
+            page.verbatim(&format!("\\u{unit:04x}"));
+        }
+        rest = after.as_str();
     }
     page.verbatim(rest);
 }
@@ -232,24 +239,7 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
         n => format!("first begin to last end of {n} processes"),
     };
     figure("Recorded", &wall.map_or("nothing".into(), time), wall, &processes);
-    let busy = (report.devices.iter())
-        .try_fold(0u64, |sum, device| Some(sum.saturating_add(device.busy_ns?)));
-    let used = report.devices.iter().filter(|d| d.extent_ns > 0).count();
-    match (busy, wall) {
-        (Some(busy), Some(wall)) if used > 0 => {
-            let share = busy as f64 / wall / used as f64;
-            let more = format!(
-                "{} of {used} device{}",
-                time(busy as f64),
-                if used == 1 { "" } else { "s" }
-            );
-            figure("Device busy", &format!("{:.1} %", 100.0 * share), Some(busy as f64), &more);
-        }
-        (None, _) => {
-            figure("Device busy", "not known", None, "only a part of the launches was timed")
-        }
-        _ => figure("Device busy", "nothing ran", None, "no command has a device time"),
-    }
+    busy(figure, report, wall);
     let measured: Vec<_> = report.energy.iter().flat_map(|e| &e.devices).collect();
     if measured.is_empty() {
         let why = report.energy.as_ref().and_then(|e| e.absent.clone());
@@ -281,6 +271,46 @@ fn each_figure(figure: &mut Figure<'_>, report: &Report) {
     let (warnings, errors) = (of("warning") + of("error"), report.totals.errors);
     let more = format!("{errors} API call{} failed", if errors == 1 { "" } else { "s" });
     figure("Warnings", &warnings.to_string(), Some(warnings as f64), &more);
+}
+
+/// Time in which devices ran commands, estimated where sampling left some out.
+fn busy(figure: &mut Figure<'_>, report: &Report, wall: Option<f64>) {
+    let used: Vec<_> = report.devices.iter().filter(|d| d.extent_ns > 0).collect();
+    let of_device = |device: &Device| match (device.busy_ns, &device.busy_estimate_ns) {
+        (Some(ns), _) => Some(Estimate::exact(ns as f64)),
+        (None, Some(e)) => Some(Estimate { value: e.value, low: e.low, high: e.high }),
+        (None, None) => None,
+    };
+    let sum = (used.iter())
+        .try_fold(Estimate::exact(0.0), |sum, device| Some(sum.plus(of_device(device)?)));
+    match (sum, wall) {
+        _ if used.is_empty() => {
+            figure("Device busy", "nothing ran", None, "no command has a device time");
+        }
+        (Some(busy), Some(wall)) if wall > 0.0 => {
+            let share = (busy.value / wall / used.len() as f64).min(1.0);
+            let of = format!("of {} device{}", used.len(), if used.len() == 1 { "" } else { "s" });
+            let estimated = used.iter().any(|d| d.busy_ns.is_none());
+            let (mark, more) = match estimated {
+                false => ("", format!("{} {of}", time(busy.value))),
+                true => (
+                    "~",
+                    format!(
+                        "~{}, {} to {}, {of}: not all launches were timed",
+                        time(busy.value),
+                        time(busy.low),
+                        time(busy.high)
+                    ),
+                ),
+            };
+            let shown = format!("{mark}{:.1} %", 100.0 * share);
+            figure("Device busy", &shown, Some(busy.value), &more);
+        }
+        _ => {
+            let why = used.iter().find_map(|d| d.busy_absent.as_deref());
+            figure("Device busy", "not known", None, why.unwrap_or("the trace has no duration"));
+        }
+    }
 }
 
 /// The timeline: a picture for all, and what the script draws on.
@@ -381,10 +411,12 @@ mod tests {
     #[test]
     fn no_text_ends_a_script() {
         let mut page = Html::default();
-        script_text(&mut page, r#"{"n":"</script><!--'&x"}"#);
+        let name = "</script><!--'&x\u{200f}\u{2028}\u{2066}\u{7f}\u{e0001}ä😀";
+        script_text(&mut page, &serde_json::json!({ "n": name }).to_string());
         let text = page.finish();
         assert!(!text.contains(['<', '>', '&', '\'']), "{text}");
+        assert!(text.chars().all(is_printable), "{text:?}");
         let back: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(back["n"], "</script><!--'&x");
+        assert_eq!(back["n"], name);
     }
 }

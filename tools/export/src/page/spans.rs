@@ -8,12 +8,13 @@ use crate::arguments::command_name;
 use crate::lanes::Lanes;
 use crate::layout;
 use crate::power::Power;
+use clscope_analysis::Trace;
 use clscope_analysis::event::{Event, Outcome};
-use clscope_analysis::time::Span;
-use clscope_profile::energy::activity::class_name;
+use clscope_analysis::time::{ProcessIndex, Span};
+use clscope_profile::energy::activity::{self, class_name};
 use clscope_profile::profile::View;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
 /// One span.
@@ -92,6 +93,7 @@ impl Timeline {
         let by = view.energy_grouping();
         let variant = by.variant();
         let mut out = Self::default();
+        let groups = groups(trace);
         let mut classes: HashMap<(bool, String, Option<u64>), u32> = HashMap::new();
         let mut functions: HashMap<(u32, u16), u32> = HashMap::new();
         let mut commands: HashMap<What, u32> = HashMap::new();
@@ -161,12 +163,14 @@ impl Timeline {
                     let number = queues.entry((command.process.0, queue)).or_default().place(span);
                     let key = (true, command.process.0, queue, number);
                     let lane = lanes.entry(key).or_insert_with(|| {
-                        let device = definitions.queues.get(&queue).map_or(0, |q| q.device);
+                        let device = definitions.clock_device(queue).unwrap_or(0);
                         let name = match number {
                             0 => format!("queue {queue}"),
                             n => format!("queue {queue} lane {}", n + 1),
                         };
-                        let group = definitions.device_name(device).into_owned();
+                        let known = groups.get(&(command.process.0, device)).cloned();
+                        let group =
+                            known.unwrap_or_else(|| definitions.device_name(device).into_owned());
                         let (process, thread) = (command.process.0, queue);
                         (Lane { name, group, device: true, spans: 0, process, thread }, Vec::new())
                     });
@@ -309,6 +313,37 @@ impl Timeline {
         let spans = self.spans.iter().flatten();
         (self.spans.iter().map(Vec::len).sum(), spans.map(|s| s.joined).sum())
     }
+}
+
+/// What each device of a process is called: its name, with its host where there are several, and with
+/// its number where another device of the host has the same.
+fn groups(trace: &Trace<'_>) -> HashMap<(u32, u32), String> {
+    let (devices, of) = activity::devices(trace);
+    let name = |(process, id): &(u32, u32)| {
+        trace.process(ProcessIndex(*process)).definitions.device_name(*id)
+    };
+    // A host's processors are one device, and may be called differently by different runtimes.
+    let mut named: BTreeMap<(usize, String), BTreeSet<usize>> = BTreeMap::new();
+    for (key, at) in &of {
+        let Some(device) = devices.get(*at) else { continue };
+        named.entry((device.host, name(key).into_owned())).or_default().insert(*at);
+    }
+    let hosts = &trace.timeline.hosts;
+    let label = |key: &(u32, u32), at: usize| {
+        let device = devices.get(at)?;
+        let mut label = name(key).into_owned();
+        let twins = named.get(&(device.host, label.clone()))?;
+        if let Some(host) = hosts.get(device.host).filter(|_| hosts.len() > 1) {
+            label.push_str(&format!(" on {}", host.name));
+        }
+        if twins.len() > 1 {
+            let nth = twins.iter().position(|twin| *twin == at)? + 1;
+            let pci = device.pci.as_ref().map_or(String::new(), |pci| format!(", {pci}"));
+            label.push_str(&format!(" ({nth} of {}{pci})", twins.len()));
+        }
+        Some(label)
+    };
+    of.iter().filter_map(|(key, at)| Some((*key, label(key, *at)?))).collect()
 }
 
 /// First begin to last end of anything, as the report counts it.

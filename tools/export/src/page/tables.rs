@@ -57,7 +57,7 @@ pub(super) fn count(n: f64) -> String {
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push('\u{202f}');
+            out.push(' ');
         }
         out.push(c);
     }
@@ -392,9 +392,12 @@ fn function(page: &mut Html, f: &Function) {
 /// Idle causes, transfers, queues, waits and API calls.
 pub fn rest(page: &mut Html, report: &Report) {
     page.raw("<section id=\"idle\"><h2>Why devices were idle</h2>\n");
-    if report.idle.is_empty() {
+    for why in &report.idle_absent {
+        page.raw("<p>").put(why).raw(".</p>");
+    }
+    if report.idle.is_empty() && report.idle_absent.is_empty() {
         page.raw("<p>No gap between commands is known.</p>");
-    } else {
+    } else if !report.idle.is_empty() {
         let columns = ["Before the next command", "Share#", "Time#"];
         table(page, &columns, &report.idle, |page, idle| {
             page.raw("<td class=\"name\">").name(&idle.cause).raw("</td>");
@@ -433,7 +436,10 @@ pub fn rest(page: &mut Html, report: &Report) {
             .raw(if q.out_of_order { ", out of order" } else { "" })
             .raw("</small></td>");
         figure(page, Some(q.commands as f64), count);
-        figure(page, q.busy_ns.map(|x| x as f64), time);
+        match &q.busy_estimate_ns {
+            Some(estimate) => interval(page, Some(estimate), time),
+            None => figure(page, q.busy_ns.map(|x| x as f64), time),
+        }
         figure(page, q.idle_ns.map(|x| x as f64), time);
         for s in [&q.gaps_ns, &q.queue_wait_ns, &q.submit_wait_ns, &q.execution_ns, &q.notice_ns] {
             figure(page, s.median, time);

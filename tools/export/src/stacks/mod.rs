@@ -17,6 +17,7 @@ use crate::arguments::command_name;
 use crate::layout;
 use clscope_analysis::event::{Event, Outcome};
 use clscope_analysis::time::ProcessIndex;
+use clscope_io::text::line;
 use clscope_profile::energy::activity::class_name;
 use clscope_profile::energy::result::DeviceEnergy;
 use clscope_profile::error::ReadingsError;
@@ -81,13 +82,15 @@ pub struct Frame {
 }
 
 impl Frame {
-    fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), ..Self::default() }
+    /// Readers show it on terminals and pages: on one line, and what has no glyph by its number.
+    fn new(name: impl AsRef<str>) -> Self {
+        Self { name: line(name.as_ref()).into_owned(), ..Self::default() }
     }
 
     fn of(place: &Place) -> Self {
-        let name = place.function.as_ref().unwrap_or(&place.text).clone();
-        Self { name, file: place.file.clone(), line: place.line }
+        let name = place.function.as_ref().unwrap_or(&place.text);
+        let file = place.file.as_ref().map(|file| line(file).into_owned());
+        Self { file, line: place.line, ..Self::new(name) }
     }
 }
 

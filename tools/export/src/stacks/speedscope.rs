@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Frame, Stack, Weight};
+use clscope_io::text::line;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
@@ -45,7 +46,8 @@ struct Profile {
     weights: Vec<u64>,
 }
 
-/// Writes stacks, with `by` shown first: each weight that any stack has is a profile.
+/// Writes stacks, with `by` shown first: each weight that any stack has is a profile. `name`: of the
+/// whole, shown on one line.
 ///
 /// # Errors
 /// If `out` cannot be written.
@@ -93,7 +95,7 @@ pub fn write(stacks: &[Stack], by: Weight, name: &str, out: impl Write) -> serde
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: format!("clscope@{}", env!("CARGO_PKG_VERSION")),
-        name,
+        name: &line(name),
         active_profile_index: active,
         shared: Shared { frames },
         profiles,

@@ -60,6 +60,8 @@ pub struct Report {
     pub waits: Vec<Wait>,
     /// Why devices were idle between commands.
     pub idle: Vec<Idle>,
+    /// Devices that are not among them, with the reason.
+    pub idle_absent: Vec<String>,
     /// Joules, where the caller attributed them.
     pub energy: Option<crate::energy::result::Energy>,
     /// Places that commands were enqueued from, where rows are by them.
@@ -103,6 +105,10 @@ pub struct Device {
     pub driver: String,
     /// Null where sampling left launches out: what the device did between timed ones is not known.
     pub busy_ns: Option<u64>,
+    /// Where launches were left out: the estimated time of all commands of its only queue.
+    pub busy_estimate_ns: Option<Interval>,
+    /// Why there is neither.
+    pub busy_absent: Option<String>,
     pub idle_ns: Option<u64>,
     /// First begin to last end of its timed commands.
     pub extent_ns: u64,

@@ -11,6 +11,7 @@ use crate::energy::activity::Grouping;
 use crate::interval::Interval;
 use clscope_analysis::Trace;
 use clscope_analysis::align::{Alignment, Queued};
+use clscope_analysis::input::Definitions;
 use clscope_analysis::stats::estimate::{Basis, Estimate, Sampled};
 use clscope_analysis::stats::sketch::{Distribution, RELATIVE_ERROR};
 use clscope_analysis::stats::{CommandSums, NamedWait, SPAN_BIAS, Stats};
@@ -99,16 +100,19 @@ impl Report {
     ) -> Self {
         let kernels = stats
             .kernels_by(trace, |process, kernel, variant| by.name(trace, process, kernel, variant));
-        // Names of CPU devices whose launches were left out.
+        // Names of devices whose launches were left out, and of CPUs among them.
         let sampled_devices = stats
             .devices
             .iter()
             .filter(|(_, sums)| sums.left_out > 0)
             .map(|((p, id), _)| (&trace.process(*p).definitions, *id));
-        let of_cpus =
-            sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu()));
-        let preempted: BTreeSet<String> =
-            of_cpus.map(|(d, id)| d.device_name(id).into_owned()).collect();
+        let named = |of: &mut dyn Iterator<Item = (&Definitions, u32)>| {
+            of.map(|(d, id)| d.device_name(id).into_owned()).collect::<BTreeSet<String>>()
+        };
+        let sampled = named(&mut sampled_devices.clone());
+        let preempted = named(
+            &mut sampled_devices.filter(|(d, id)| d.devices.get(id).is_some_and(|d| d.is_cpu())),
+        );
         let kernel_ns = kernels.values().map(|k| k.time.total()).sum();
         let (kernel_total, kernel_others) = totals(kernels.values());
         let transfers = stats.transfers();
@@ -180,6 +184,11 @@ impl Report {
                         alignment.devices.iter().find(|a| (a.process, a.device) == (*process, *id));
                     let drift = aligned.and_then(|a| a.drift());
                     let complete = sums.left_out == 0;
+                    let (estimate, absent) = match stats.device_time(trace, *process, *id) {
+                        _ if complete => (None, None),
+                        Ok(estimate) => (Some(estimate.into()), None),
+                        Err(why) => (None, Some(why.to_string())),
+                    };
                     let extent = sums.busy.extent().map_or(0, |e| e.duration());
                     let bias = d
                         .calibrations
@@ -192,6 +201,8 @@ impl Report {
                         name: d.device_name(*id).into_owned(),
                         driver: d.devices.get(id).map(|d| d.driver.clone()).unwrap_or_default(),
                         busy_ns: complete.then(|| sums.busy.busy()),
+                        busy_estimate_ns: estimate,
+                        busy_absent: absent,
                         idle_ns: complete.then(|| extent - sums.busy.busy()),
                         extent_ns: extent,
                         span_bias_ns: bias.map(|b| Interval::around(b.value, b.uncertainty)),
@@ -328,6 +339,14 @@ impl Report {
                     cause,
                     ns,
                     share: share(u128::from(ns), u128::from(idle_ns)),
+                })
+                .collect(),
+            idle_absent: sampled
+                .iter()
+                .map(|name| {
+                    format!(
+                        "gaps between commands of {name} are not known: between timed ones ran others that sampling left out (`record --device-timing event` times all)"
+                    )
                 })
                 .collect(),
             energy: None,
