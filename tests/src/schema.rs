@@ -30,6 +30,7 @@ pub fn breaches(text: &str) -> Vec<String> {
             Some("clscope-roofline") => "tools/models/roofline.schema.json",
             Some("clscope-what-if") => "tools/models/what-if.schema.json",
             Some("clscope-bench-diff") => "tools/compare/bench-diff.schema.json",
+            Some("clscope-bench-reproduced") => "tools/microbench/reproduced.schema.json",
             Some("clscope-bench") => "tools/microbench/bench.schema.json",
             _ => panic!("there is no committed schema {name}"),
         },

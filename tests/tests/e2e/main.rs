@@ -34,6 +34,7 @@ mod programs;
 mod real_apps;
 mod repetitions;
 mod replace;
+mod reproduce;
 mod sampling;
 mod snapshots;
 mod stat;

@@ -12,6 +12,7 @@
 //! | [`suite`] | the suites: variants, references, conclusions |
 //! | [`run`] | a whole run |
 //! | [`sweep`] | any case along the axes that it has |
+//! | [`reproduce`] | the experiments of the reference documents, and their numbers |
 //! | [`model`], [`idle`] | the parameters of a device; what it draws while nothing runs |
 //! | [`check`] | what the parameters predict of further kernels, against their measured times |
 //! | [`power`], [`peak`] | the device's sensors; its arithmetic peak |
@@ -31,6 +32,7 @@ pub mod model;
 pub mod peak;
 pub mod plot;
 pub mod power;
+pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod settings;

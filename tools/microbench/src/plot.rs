@@ -5,6 +5,8 @@
 mod draw;
 mod page;
 
+use crate::cl::DeviceFacts;
+use crate::reproduce::{self, Report};
 use crate::results::{CaseResult, Results, Status};
 use crate::sweep;
 use draw::{Axes, Line, Point, Scale, bars, lines, short};
@@ -309,6 +311,43 @@ pub fn plots(results: &Results) -> Result<Vec<Plot>, PlotError> {
     }
     plots.extend(sweeps(results, &subtitle)?);
     Ok(plots)
+}
+
+/// The curves of an experiment with the axes of its document; nothing where there are none.
+///
+/// # Errors
+/// Where the drawing library fails.
+pub fn reproduced(report: &Report, device: &DeviceFacts) -> Result<Option<Plot>, PlotError> {
+    let drawn: Vec<Line> = report
+        .curves
+        .iter()
+        .map(|curve| {
+            let point =
+                |p: &reproduce::Point| Point { x: p.x, y: p.y.value, low: p.y.low, high: p.y.high };
+            let points = curve.points.iter().map(point).collect();
+            Line { name: curve.name.clone(), points, bare: false }
+        })
+        .collect();
+    let xs = || drawn.iter().flat_map(|l| &l.points).map(|p| p.x);
+    let (Some(x), Some(y), Some(first)) = (report.x, &report.y, xs().reduce(f64::min)) else {
+        return Ok(None);
+    };
+    // Wide ranges read better by factors; 0 has no place there.
+    let wide = first > 0.0 && xs().fold(first, f64::max) / first >= 128.0;
+    // What is behind a point would be taken for the ending of a file.
+    let name = report.name.replace('/', "-").replace('.', "_");
+    let title = format!("{}: {}", report.name, report.shows);
+    let axes = Axes {
+        name: &name,
+        title: &title,
+        subtitle: &format!("{}, driver {}", device.name, device.driver),
+        x,
+        y,
+        scale: (if wide { Scale::Log(2.0) } else { Scale::Linear }, Scale::Linear),
+        marks: Vec::new(),
+    };
+    let svg = lines(&axes, &drawn)?;
+    Ok(Some(Plot { name: name.clone(), title: title.clone(), svg }))
 }
 
 /// A plot for each sweep and figure: along the axis of numbers, a line for each value of the other.

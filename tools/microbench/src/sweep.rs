@@ -5,10 +5,10 @@
 
 mod walk;
 
-pub(crate) use walk::conclude;
 pub use walk::{Walk, shown, value_at, walks};
+pub(crate) use walk::{conclude, needed};
 
-use crate::cl::{DeviceFacts, DeviceKind};
+use crate::cl::DeviceFacts;
 use crate::job::Scalar;
 use crate::settings::Settings;
 use crate::suite::{Case, Swept};
@@ -223,10 +223,8 @@ pub fn usual(axis: Axis, device: &DeviceFacts, settings: &Settings, of: &dyn Swe
         Axis::Width => vec![1, 2, 4, 8, 16],
         Axis::Alpha => vec![0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
         Axis::Occupancy => {
-            let lane =
-                device.nv_warp.unwrap_or(if device.kind == DeviceKind::Cpu { 1 } else { 32 });
             // Beyond what one group may have, several share a unit.
-            powers((lane as usize).max(1), 2 * device.max_group.max(1))
+            powers(crate::suite::lanes(device), 2 * device.max_group.max(1))
         }
         Axis::Size => {
             let most = device.largest_buffer.min(device.global_bytes / 8).max(1 << 16);

@@ -3,6 +3,7 @@
 
 use clscope_microbench::cl::{DeviceFacts, DeviceKind};
 use clscope_microbench::plot::{page, plots};
+use clscope_microbench::reproduce::{self, On, Report, Reported};
 use clscope_microbench::results::{
     CaseResult, Figure, Finding, Results, SCHEMA, Status, Timing, write_csv,
 };
@@ -122,6 +123,26 @@ fn the_committed_schema_is_that_of_the_types_and_results_keep_to_it() {
     assert!(breaches.is_empty(), "{breaches:#?}");
     results["cases"][0].as_object_mut().expect("an object").remove("status");
     assert!(!schema::breaches(&path, &results).is_empty(), "the status is missed");
+}
+
+#[test]
+fn the_committed_schema_of_experiments_is_that_of_the_types_and_they_keep_to_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reproduced.schema.json");
+    schema::committed_type::<Reported>(&path, reproduce::SCHEMA);
+    let part = example();
+    let experiments: Vec<Report> = reproduce::all().map(|e| Report::of(e, &[&part])).collect();
+    let of = Reported {
+        schema: reproduce::SCHEMA,
+        version: "0",
+        device: On::of(&part.device),
+        experiments,
+        interrupted: false,
+    };
+    let mut of = serde_json::to_value(of).expect("serialises");
+    let breaches = schema::breaches(&path, &of);
+    assert!(breaches.is_empty(), "{breaches:#?}");
+    of["experiments"][0].as_object_mut().expect("an object").remove("state");
+    assert!(!schema::breaches(&path, &of).is_empty(), "the state is missed");
 }
 
 #[test]

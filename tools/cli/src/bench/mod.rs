@@ -12,6 +12,7 @@ mod no_png;
 mod output;
 #[cfg(feature = "png")]
 mod png;
+mod reproduce;
 mod walks;
 #[cfg(not(feature = "png"))]
 use no_png as png;
@@ -41,6 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
   clscope bench flop power --device 1         two suites on the second device of --list-devices
   clscope bench flop --choose 'fma*vect4'     the cases whose name holds this
   clscope bench flop/private/float/fma/scalar --sweep blocks,width     one case along two axes
+  clscope bench --reproduce 000/fig4.4        an experiment of a reference document, its numbers beside ours
   clscope bench model                         what this device can do at most, for explain and roofline
   clscope bench model --show                  what is kept of it
   clscope bench idle                          watts and clocks after work, and how long they last
@@ -78,6 +80,14 @@ pub struct Args {
     /// blocks=1..=64,width=1,4; else those of --blocks and --tpb, or the usual ones of the device
     #[arg(long, value_name = "AXIS[,AXIS]")]
     sweep: Option<Axes>,
+    /// Measure an experiment of the reference documents again and put their numbers beside ours: its
+    /// name, such as 000/fig4.4, or `all`; `list` names them. --sweep AXIS=VALUES and --iterations
+    /// replace the values of experiments that have them
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["suites", "choose", "list", "list_devices", "dump_kernel", "quiet", "full", "peak", "counters"])]
+    reproduce: Option<String>,
+    /// Seconds for all experiments together; what does not end in time is named
+    #[arg(long, value_name = "SECONDS", requires = "reproduce", value_parser = seconds)]
+    budget: Option<f64>,
     /// Turns of a kernel's loop [default: as many as last a few milliseconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
@@ -234,6 +244,27 @@ fn several(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What the options say of launches, windows and checks.
+fn settings(args: &Args) -> Settings {
+    Settings {
+        full: args.full,
+        blocks: args.blocks.clone().map(|s| s.0).unwrap_or_default(),
+        tpb: args.tpb.clone().map(|s| s.0).unwrap_or_default(),
+        enable_fma: args.enable_fma,
+        iterations: args.iterations,
+        warm_up: args.warm_up.map(|n| n as usize),
+        window_ns: args.window.map(|s| (s * 1e9) as u64),
+        opt_disable: args.opt_disable,
+        power: args.power,
+        repeat: args.repeat.max(1),
+        power_smoothing: args.power_smoothing,
+        validate: args.validate,
+        counters: args.counters,
+        cache: if args.build { None } else { crate::parameters::cache("bench") },
+        ..Settings::default()
+    }
+}
+
 /// Runs the subcommand. The exit code is a failure where the device computed wrong results or
 /// OpenCL failed.
 ///
@@ -246,6 +277,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.dump_kernel {
         output::kernels()?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(name) = &args.reproduce {
+        return reproduce::run(args, name);
     }
     let by_itself = |s: &String| s == "model" || s == "idle";
     if args.sweep.is_some() && args.suites.iter().any(by_itself) {
@@ -283,23 +317,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let device = choose_device(&all, args.device.as_deref())?;
-    let settings = Settings {
-        full: args.full,
-        blocks: args.blocks.clone().map(|s| s.0).unwrap_or_default(),
-        tpb: args.tpb.clone().map(|s| s.0).unwrap_or_default(),
-        enable_fma: args.enable_fma,
-        iterations: args.iterations,
-        warm_up: args.warm_up.map(|n| n as usize),
-        window_ns: args.window.map(|s| (s * 1e9) as u64),
-        opt_disable: args.opt_disable,
-        power: args.power,
-        repeat: args.repeat.max(1),
-        power_smoothing: args.power_smoothing,
-        validate: args.validate,
-        counters: args.counters,
-        cache: if args.build { None } else { crate::parameters::cache("bench") },
-        ..Settings::default()
-    };
+    let settings = settings(args);
     let choice = Choice {
         suites,
         cases: {

@@ -6,7 +6,7 @@ use super::walks;
 use crate::output::{screen, write_whole};
 use anyhow::{Context, Result};
 use clscope_microbench::cl::{Device, DeviceFacts};
-use clscope_microbench::plot::{page, plots};
+use clscope_microbench::plot::{Plot, page, plots};
 use clscope_microbench::results::{CaseResult, Figure, Results, Status, write_csv};
 use clscope_microbench::source::Source;
 use clscope_microbench::suite::{Case, SUITES, Suite};
@@ -232,13 +232,20 @@ pub fn json(results: &Results) -> Result<()> {
 /// # Errors
 /// Where a file cannot be written or a plot cannot be drawn.
 pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
+    write_with(results, &plots(results)?, directory, png)
+}
+
+/// The same with these plots.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with(results: &Results, plots: &[Plot], directory: &Path, png: bool) -> Result<()> {
     write_whole(&directory.join("results.json"), |out| {
         Ok(serde_json::to_writer_pretty(out, results)?)
     })?;
     write_whole(&directory.join("results.csv"), |out| Ok(write_csv(results, out)?))?;
-    let plots = plots(results)?;
     let renderer = png.then(Renderer::new).transpose()?;
-    for plot in &plots {
+    for plot in plots {
         if let Some(renderer) = &renderer {
             let pixels = renderer
                 .png(&plot.svg)
@@ -252,6 +259,6 @@ pub fn write(results: &Results, directory: &Path, png: bool) -> Result<()> {
         })?;
     }
     write_whole(&directory.join("index.html"), |out| {
-        Ok(out.write_all(page(results, &plots).as_bytes())?)
+        Ok(out.write_all(page(results, plots).as_bytes())?)
     })
 }

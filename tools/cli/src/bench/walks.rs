@@ -37,7 +37,11 @@ fn cell(point: Option<&CaseResult>, figure: &str) -> String {
     }
 }
 
-fn aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
+/// Rows with their columns to the right of each other.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let wide = |c: usize| {
         rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0)

@@ -26,8 +26,9 @@ fn escaped(text: &str) -> String {
 /// The subjects in order: the suites, and the sweeps that the user asked for. A finding's name begins
 /// with its subject.
 fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let documents = ("reproduce", "numbers of the reference documents beside ours");
     let sweeps = ("sweep", "cases along the axes that were asked for");
-    std::iter::once(sweeps).chain(SUITES.iter().map(|s| (s.name, s.about)))
+    [documents, sweeps].into_iter().chain(SUITES.iter().map(|s| (s.name, s.about)))
 }
 
 /// One page that needs nothing beside it: contents, findings, plots, and every figure as a table.

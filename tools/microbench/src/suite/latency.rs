@@ -341,8 +341,7 @@ fn run(bench: &mut Bench<'_>, variant: Variant) -> Result<Gave, CaseError> {
 }
 
 fn levels(device: &DeviceFacts, settings: &Settings) -> Vec<Level> {
-    let lane =
-        device.nv_warp.unwrap_or(if device.kind == DeviceKind::Cpu { 1 } else { 32 }) as usize;
+    let lane = super::lanes(device);
     let multiples: &[usize] = if settings.full {
         &[1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32]
     } else {

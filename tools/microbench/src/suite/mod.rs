@@ -180,6 +180,13 @@ pub fn default_group(device: &DeviceFacts, settings: &Settings) -> usize {
     wanted.min(device.max_group)
 }
 
+/// Work-items that a device runs in step: NVIDIA's warp; of other GPUs 32 are assumed, of CPUs one.
+#[must_use]
+pub fn lanes(device: &DeviceFacts) -> usize {
+    let usual = if device.kind == DeviceKind::Cpu { 1 } else { 32 };
+    device.nv_warp.unwrap_or(usual).max(1) as usize
+}
+
 /// Whether a case is a floor: nothing runs in it, and dynamic energy stands on its power.
 #[must_use]
 pub fn is_floor(id: &str) -> bool {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cl::DeviceKind;
 use crate::suite::SUITES;
 
 fn device() -> DeviceFacts {

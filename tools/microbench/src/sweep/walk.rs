@@ -117,7 +117,7 @@ const ENOUGH: f64 = 0.9;
 /// For each alpha, the smallest occupancy whose throughput is [`ENOUGH`] of the best at that alpha, in
 /// work-items of a unit (Volkov 2016, figure 4.6). An alpha whose throughput may still grow in
 /// proportion at the largest occupancy of the sweep may need more, and is left out.
-fn needed(walk: &Walk<'_>) -> Vec<(f64, f64)> {
+pub(crate) fn needed(walk: &Walk<'_>) -> Vec<(f64, f64)> {
     let (alphas, occupancies) = match walk.axes.as_slice() {
         [Axis::Alpha, Axis::Occupancy] => (0, 1),
         [Axis::Occupancy, Axis::Alpha] => (1, 0),

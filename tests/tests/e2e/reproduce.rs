@@ -1,0 +1,134 @@
+//! `clscope bench --reproduce` on real runtimes at small sizes: what is measured, drawn and put beside
+//! the documents' numbers; what ends early, fails or has no experiment. Refuses to judge times.
+
+use clscope_tests::{Finished, Runtime, Stage, schema};
+use serde_json::Value;
+
+/// The command, with binaries of kernels in the test's own folder.
+fn clscope(stage: &Stage, line: &str) -> Finished {
+    let line = format!("bench --no-sensors --repeat 3 --reproduce {line}");
+    stage.clscope(line.split_whitespace()).env("XDG_CACHE_HOME", stage.join("cache")).run()
+}
+
+fn document(text: &str) -> Value {
+    let broken = schema::breaches(text);
+    assert!(broken.is_empty(), "{broken:#?}");
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn file(stage: &Stage, path: &str) -> String {
+    std::fs::read_to_string(stage.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+#[test]
+fn an_experiment_has_the_documents_axes_and_numbers() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let small = "--sweep blocks=1,2,width=1,4 --iterations 8";
+        let run = clscope(&stage, &format!("000/fig4.7a {small} -o out")).success();
+        for word in ["over work-items", "width 4", "199.96", "HD Graphics 620", "here: "] {
+            assert!(run.stdout.contains(word), "{word}: {}", run.stdout);
+        }
+        let of = document(&file(&stage, "out/reproduced.json"));
+        let experiment = &of["experiments"][0];
+        assert!(experiment["state"] == "measured", "{experiment}");
+        let curves = experiment["curves"].as_array().unwrap();
+        assert_eq!(curves.len(), 4, "two widths in two precisions: {curves:?}");
+        // Twice the groups are twice the work-items.
+        let x = |n: usize| curves[0]["points"][n]["x"].as_f64().unwrap();
+        assert!(x(0) >= 1.0 && x(1) == 2.0 * x(0), "{curves:?}");
+        let best = |case: &str| {
+            let ours = curves.iter().filter(|c| c["name"].as_str().unwrap().contains(case));
+            let points = ours.flat_map(|c| c["points"].as_array().unwrap());
+            points.map(|p| p["y"]["value"].as_f64().unwrap()).fold(0.0, f64::max)
+        };
+        for (n, case, printed) in [(0, "/float/", 199.96), (1, "/double/", 49.98)] {
+            let number = &experiment["numbers"][n];
+            assert_eq!(number["printed"][0]["value"], printed);
+            assert_eq!(number["here"]["value"], best(case), "{number}");
+        }
+        // The files of any run of `bench`, with the numbers as findings and the plot of the document.
+        let results = document(&file(&stage, "out/results.json"));
+        let told = |f: &&Value| f["name"].as_str().unwrap().starts_with("reproduce/000/fig4.7a/");
+        assert_eq!(results["findings"].as_array().unwrap().iter().filter(told).count(), 2);
+        let page = file(&stage, "out/index.html");
+        assert!(page.contains("199.96") || page.contains("200.0 GFLOP/s (HD Graphics 620)"));
+        assert!(file(&stage, "out/000-fig4_7a.svg").contains("work-items"));
+    }
+}
+
+#[test]
+fn other_kinds_of_experiments_run_on_processors() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let state = |line: &str| {
+            let run = clscope(&stage, &format!("{line} --json")).success();
+            document(&run.stdout)["experiments"][0].clone()
+        };
+        // A sweep of one axis with a quotient of two of its points.
+        let of = state("002/fig12.3 --sweep blocks=1,64");
+        assert_eq!(of["state"], "measured");
+        assert!(of["numbers"][0]["here"]["value"].as_f64().unwrap() > 0.0, "{of}");
+        // A suite as it is; without a clock there are no cycles, and the reason is told.
+        let of = state("001/tab6.7");
+        assert!(of["numbers"][0]["here"].is_null() && !of["curves"][0]["points"][0].is_null());
+        assert!(of["numbers"][0]["reason"].as_str().unwrap().contains("no clock"), "{of}");
+        // Without a sensor there is no power.
+        let of = state("004/fig6.4a --sweep cores=1,2");
+        assert_eq!(of["state"], "not_available", "{of}");
+        assert!(of["reason"].as_str().unwrap().contains("no power was read"), "{of}");
+    }
+}
+
+#[test]
+fn all_experiments_keep_to_a_budget_and_go_on_after_a_failure() {
+    let stage = Stage::new(Runtime::Pocl);
+    let of = |line: &str| {
+        let run = clscope(&stage, line);
+        (document(&file(&stage, "out/reproduced.json")), run)
+    };
+    // Nothing can be measured in a millisecond, and everything is named all the same.
+    let (none, run) = of("all --budget 0.001 -o out");
+    let run = run.success();
+    let experiments = none["experiments"].as_array().unwrap();
+    let states: Vec<&str> = experiments.iter().filter_map(|e| e["state"].as_str()).collect();
+    assert!(states.len() > 60 && states.len() == experiments.len());
+    assert!(states.iter().all(|s| ["cut_short", "not_reproducible"].contains(s)), "{states:?}");
+    assert!(run.stdout.contains("cut short: 000/") && run.stdout.contains("not reproducible: "));
+    // No vector has three elements: what needs vectors fails, the rest goes on.
+    let (some, run) = of("all --budget 10 --iterations 2 --sweep width=3 -o out");
+    assert!(!run.status.success());
+    assert!(run.stderr.contains("experiments failed: ") && run.stderr.contains("000/fig4.4"));
+    let state = |name: &str| {
+        let mut all = some["experiments"].as_array().unwrap().iter();
+        all.find(|e| e["name"] == name).unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(state("000/fig4.4"), "failed");
+    assert!(["measured", "cut_short"].contains(&state("000/fig4.3").as_str()));
+    assert!(stage.join("out/000-fig4.3/index.html").exists(), "its own directory");
+}
+
+#[test]
+fn what_has_no_experiment_is_refused_with_the_nearest_names() {
+    let stage = Stage::new(Runtime::Pocl);
+    for (line, said) in [
+        ("000/fig44", "the nearest are 000/fig4.4"),
+        ("nonsense", "`clscope bench --reproduce list` names all"),
+        ("000/fig4.10", "000/fig4.10 cannot be reproduced: compares OpenCL's event times"),
+        ("000/fig4.4 --full", "cannot be used with"),
+        ("000/fig4.4 --sweep width=3", "experiments failed: 000/fig4.4"),
+        ("list --json", "the list of experiments is text"),
+    ] {
+        let refused = clscope(&stage, line);
+        assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    let listed = clscope(&stage, "list").success().stdout;
+    for word in [
+        "000/fig4.7a  GFLOP/s over work-items",
+        "clscope bench flop/private/double/add/scalar --sweep blocks,width=1,2,4,8,16",
+        "not reproducible: needs a clock inside kernels",
+        "the document has a picture alone",
+    ] {
+        assert!(listed.contains(word), "{word}: {listed}");
+    }
+}

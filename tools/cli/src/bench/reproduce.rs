@@ -1,0 +1,249 @@
+//! `clscope bench --reproduce`: runs experiments of the reference documents one by one, within a budget,
+//! and goes on after a failure. Owns their order, what is shared between them, and the files; refuses
+//! to know what they measure: that is `clscope_microbench::reproduce`.
+
+use super::{Args, Progress, choose_device, output, png, settings};
+use crate::output::{json, say, write_whole};
+use anyhow::{Context, Result, bail};
+use clscope_microbench::cl::{Device, OpenCl, list as devices};
+use clscope_microbench::plot;
+use clscope_microbench::reproduce::{self, Experiment, On, Part, Report, Reported, SCHEMA, State};
+use clscope_microbench::results::{CaseResult, Results};
+use clscope_microbench::run::{self, Choice, Watch};
+use clscope_microbench::sweep::Along;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+mod render;
+
+/// Seconds for `all` where the user names none.
+const BUDGET: f64 = 1200.0;
+/// An experiment may take so many times its even share of the time that is left.
+const SHARE: f64 = 2.0;
+
+/// The experiments of a name.
+///
+/// # Errors
+/// Where there is none: with those whose names are nearest.
+fn named(name: &str) -> Result<Vec<&'static Experiment>> {
+    if name == "all" {
+        return Ok(reproduce::all().collect());
+    }
+    if let Some(found) = reproduce::find(name) {
+        return Ok(vec![found]);
+    }
+    let mut near: Vec<(f64, &str)> = reproduce::all()
+        .map(|e| (strsim::jaro_winkler(name, e.name), e.name))
+        .filter(|(like, _)| *like > 0.6)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let near: Vec<&str> = near.into_iter().take(4).map(|n| n.1).collect();
+    let hint = if near.is_empty() {
+        String::new()
+    } else {
+        format!("; the nearest are {}", near.join(", "))
+    };
+    bail!("no experiment is called {name}{hint}; `clscope bench --reproduce list` names all")
+}
+
+/// A watch that ends a run at a moment, too.
+struct Until<'a> {
+    inner: &'a mut Progress,
+    end: Option<Instant>,
+}
+
+impl Watch for Until<'_> {
+    fn begin(&mut self, id: &str, done: usize, total: usize) {
+        self.inner.begin(id, done, total);
+    }
+    fn end(&mut self, result: &CaseResult) {
+        self.inner.end(result);
+    }
+    fn stop(&self) -> bool {
+        self.inner.stop() || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// What runs.
+struct Bench<'a> {
+    args: &'a Args,
+    device: &'a Device,
+    asked: &'a [Along],
+    /// Parts that ended, and what they gave: experiments share them.
+    known: Vec<(Part, Results)>,
+}
+
+impl Bench<'_> {
+    /// Measures the parts of an experiment that are not known yet; gives the index of each in
+    /// `known`.
+    fn measure(&mut self, of: &Experiment, watch: &mut Until<'_>) -> Result<Vec<usize>> {
+        let mut out = Vec::new();
+        for part in of.parts() {
+            if let Some(known) = self.known.iter().position(|(p, _)| p == part) {
+                out.push(known);
+                continue;
+            }
+            let settings = reproduce::settings(part, &settings(self.args));
+            let chosen = reproduce::cases(part, self.device, &settings, self.asked)?;
+            let choice = Choice {
+                suites: chosen.iter().map(|(suite, _)| suite.name.to_owned()).collect(),
+                cases: part.cases.iter().map(|c| (*c).to_owned()).collect(),
+                no_sensors: self.args.no_sensors,
+                peak: None,
+            };
+            let results = run::run_cases(self.device, &settings, &choice, &chosen, watch)
+                .context("cannot use the device")?;
+            let whole = !results.interrupted;
+            self.known.push((*part, results));
+            out.push(self.known.len() - 1);
+            if !whole {
+                break;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Forgets what was ended early: another experiment may have time for it.
+    fn forget(&mut self) {
+        self.known.retain(|(_, results)| !results.interrupted);
+    }
+}
+
+/// Where the files of an experiment are.
+fn folder(directory: &Path, name: &str, alone: bool) -> std::path::PathBuf {
+    if alone { directory.to_owned() } else { directory.join(name.replace('/', "-")) }
+}
+
+fn files(report: &Report, parts: &[&Results], directory: &Path, png: bool) -> Result<()> {
+    let Some(results) = reproduce::together(report, parts) else { return Ok(()) };
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    let plots: Vec<plot::Plot> = plot::reproduced(report, &results.device)?.into_iter().collect();
+    output::write_with(&results, &plots, directory, png)
+}
+
+fn write_reported(of: &Reported, directory: &Path) -> Result<()> {
+    write_whole(&directory.join("reproduced.json"), |out| {
+        Ok(serde_json::to_writer_pretty(out, of)?)
+    })
+}
+
+/// Runs the option.
+///
+/// # Errors
+/// Where no experiment has the name, no device can be opened, or a file cannot be written. An experiment
+/// that fails is named in the end, and the exit code tells it.
+pub fn run(args: &Args, name: &str) -> Result<ExitCode> {
+    if name == "list" {
+        if args.json {
+            bail!("the list of experiments is text: --json is for what was measured");
+        }
+        render::list()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let experiments = named(name)?;
+    if args.png {
+        png::Renderer::new()?;
+    }
+    let alone = experiments.len() == 1;
+    let opencl = OpenCl::open(args.opencl.as_deref())?;
+    let all =
+        devices(&opencl).context("cannot list OpenCL devices; `clscope doctor` looks closer")?;
+    let device = choose_device(&all, args.device.as_deref())?;
+    if let Some(directory) = &args.output {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+    }
+    let mut progress = Progress::new()?;
+    let begin = Instant::now();
+    let budget = args.budget.or((!alone).then_some(BUDGET));
+    let end = budget.map(|s| begin + Duration::from_secs_f64(s));
+    say(format_args!("measuring {} ({})", device.facts.name, device.facts.platform));
+    let asked = args.sweep.as_ref().map(|a| a.0.as_slice()).unwrap_or_default();
+    let mut bench = Bench { args, device, asked, known: Vec::new() };
+    let mut out = Reported {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION"),
+        device: On::of(&device.facts),
+        experiments: Vec::new(),
+        interrupted: false,
+    };
+    for (number, of) in experiments.iter().copied().enumerate() {
+        if progress.stop() {
+            out.interrupted = true;
+            break;
+        }
+        let now = Instant::now();
+        let report = if let reproduce::How::Cannot(why) = of.how {
+            Report::without(of, State::NotReproducible, why.to_owned())
+        } else if end.is_some_and(|end| now >= end) {
+            let why =
+                "the budget was spent before it began: name it alone, or give a larger --budget";
+            Report::without(of, State::CutShort, why.to_owned())
+        } else {
+            let share = end.map(|end| {
+                let left = experiments[number..].iter().filter(|e| !e.parts().is_empty()).count();
+                let even = (end - now).mul_f64((SHARE / left.max(1) as f64).min(1.0));
+                now + even
+            });
+            progress.bar.set_message(of.name);
+            let mut watch = Until { inner: &mut progress, end: share };
+            match bench.measure(of, &mut watch) {
+                Ok(parts) => {
+                    let parts: Vec<&Results> = parts.iter().map(|n| &bench.known[*n].1).collect();
+                    let seconds = Some(now.elapsed().as_secs_f64());
+                    let report = Report { seconds, ..Report::of(of, &parts) };
+                    if let Some(directory) = &args.output {
+                        files(&report, &parts, &folder(directory, of.name, alone), args.png)?;
+                    }
+                    report
+                }
+                Err(why) => Report::without(of, State::Failed, format!("{why:#}")),
+            }
+        };
+        bench.forget();
+        if !args.json {
+            progress.bar.suspend(|| render::report(&report, &out.device))?;
+        }
+        out.experiments.push(report);
+        out.interrupted |= progress.stop();
+        if let Some(directory) = &args.output {
+            write_reported(&out, directory)?;
+        }
+    }
+    progress.bar.finish_and_clear();
+    if args.json {
+        let mut to = json();
+        serde_json::to_writer_pretty(&mut to, &out).context("cannot write the results")?;
+        writeln!(to)?;
+        to.flush()?;
+    } else if !alone {
+        render::summary(&out, begin.elapsed())?;
+    }
+    if let Some(directory) = &args.output {
+        say(format_args!("results are in {}", directory.display()));
+    }
+    if out.interrupted {
+        return Ok(ExitCode::from(130));
+    }
+    let of_state = |state| {
+        out.experiments.iter().filter(|e| e.state == state).map(|e| e.name).collect::<Vec<&str>>()
+    };
+    let failed = of_state(State::Failed);
+    if !failed.is_empty() {
+        bail!(
+            "{} of {} experiments failed: {}",
+            failed.len(),
+            out.experiments.len(),
+            failed.join(", ")
+        );
+    }
+    if let ([only], true) = (out.experiments.as_slice(), alone)
+        && only.state == State::NotReproducible
+    {
+        bail!("{} cannot be reproduced: {}", only.name, only.reason.as_deref().unwrap_or_default());
+    }
+    Ok(ExitCode::SUCCESS)
+}

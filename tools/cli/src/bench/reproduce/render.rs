@@ -1,0 +1,146 @@
+//! Experiments of the documents for people: the list, curves as sparklines, numbers side by side.
+
+use super::super::output::number;
+use super::super::walks::{aligned, sparkline};
+use crate::output::screen;
+use anyhow::Result;
+use clscope_microbench::reproduce::{self, DOCUMENTS, How, Number, On, Report, Reported, State};
+use std::io::Write;
+use std::time::Duration;
+
+/// All experiments: name, what it shows, the commands behind it or why there are none.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn list() -> Result<()> {
+    let mut out = screen();
+    for document in &DOCUMENTS {
+        writeln!(out, "{}: {}", document.key, document.title)?;
+        for e in reproduce::all().filter(|e| e.document() == document) {
+            writeln!(out, "  {}  {} (section {})", e.name, e.shows, e.section)?;
+            match e.how {
+                How::Cannot(why) => writeln!(out, "      not reproducible: {why}")?,
+                How::Measure { parts, .. } => {
+                    for part in parts {
+                        writeln!(out, "      {}", part.command())?;
+                    }
+                }
+            }
+            if e.rows.is_empty() && !e.parts().is_empty() {
+                writeln!(out, "      the document has a picture alone, without numbers")?;
+            }
+        }
+    }
+    writeln!(
+        out,
+        "U: compute units of the device. Measured again by `clscope bench --reproduce NAME`."
+    )?;
+    Ok(out.flush()?)
+}
+
+/// A number of a document as it is printed there; quotients of two with four digits.
+fn as_printed(x: f64) -> String {
+    let text = x.to_string();
+    if text.len() <= 8 { text } else { number(x) }
+}
+
+/// A place on the horizontal axis.
+fn place(x: f64) -> String {
+    if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { number(x) }
+}
+
+fn here(of: &Number) -> String {
+    match (&of.here, &of.reason) {
+        (Some(e), _) if e.half().is_finite() && e.half() > 0.0 => {
+            format!("{} ±{}", number(e.value), number(e.half()))
+        }
+        (Some(e), _) => number(e.value),
+        (None, reason) => format!("none: {}", reason.as_deref().unwrap_or("not measured")),
+    }
+}
+
+/// One experiment.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn report(of: &Report, on: &On) -> Result<()> {
+    let mut out = screen();
+    writeln!(out, "\n{}: {}", of.name, of.shows)?;
+    writeln!(out, "  {}, section {}", of.document, of.section)?;
+    for command in &of.commands {
+        writeln!(out, "  {command}")?;
+    }
+    if of.state != State::Measured {
+        writeln!(out, "  {}: {}", of.state.words(), of.reason.as_deref().unwrap_or("no reason"))?;
+    }
+    if let (Some(x), Some(y), false) = (of.x, &of.y, of.curves.is_empty()) {
+        writeln!(out, "  {y}, over {x}")?;
+        let mut rows = Vec::new();
+        for curve in &of.curves {
+            let values: Vec<f64> = curve.points.iter().map(|p| p.y.value).collect();
+            let (Some(first), Some(last)) = (curve.points.first(), curve.points.last()) else {
+                continue;
+            };
+            let best = curve.points.iter().max_by(|a, b| a.y.value.total_cmp(&b.y.value));
+            let best = best.unwrap_or(last);
+            rows.push(vec![
+                curve.name.clone(),
+                format!("{} at {}", number(first.y.value), place(first.x)),
+                format!("{} at {}", number(last.y.value), place(last.x)),
+                format!("largest {} at {}", number(best.y.value), place(best.x)),
+                sparkline(&values),
+            ]);
+        }
+        aligned(&mut out, &rows)?;
+    }
+    if of.numbers.is_empty() {
+        if of.state == State::Measured {
+            writeln!(out, "  the document has a picture alone, without numbers")?;
+        }
+    } else {
+        let devices = of.numbers.first().map(|n| n.printed.iter().map(|p| p.device.to_owned()));
+        let head = ["the document".to_owned(), "unit".to_owned()].into_iter();
+        let mut rows: Vec<Vec<String>> = vec![
+            head.chain(devices.into_iter().flatten())
+                .chain([format!("here: {}", on.name)])
+                .collect(),
+        ];
+        for of in &of.numbers {
+            let printed =
+                of.printed.iter().map(|p| p.value.map_or_else(|| "-".to_owned(), as_printed));
+            let begin = [of.what.to_owned(), of.unit.to_owned()].into_iter();
+            rows.push(begin.chain(printed).chain([here(of)]).collect());
+        }
+        aligned(&mut out, &rows)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// How many experiments came to what.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn summary(of: &Reported, took: Duration) -> Result<()> {
+    let mut out = screen();
+    writeln!(
+        out,
+        "\n{} in {:.0} s on {}:",
+        "experiments of the documents",
+        took.as_secs_f64(),
+        of.device.name
+    )?;
+    for state in [
+        State::Measured,
+        State::NotAvailable,
+        State::CutShort,
+        State::Failed,
+        State::NotReproducible,
+    ] {
+        let names: Vec<&str> =
+            of.experiments.iter().filter(|e| e.state == state).map(|e| e.name).collect();
+        if !names.is_empty() {
+            writeln!(out, "  {} {}: {}", names.len(), state.words(), names.join(", "))?;
+        }
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,286 @@
+//! The Gen9.5 thesis (Duarte 2018) and its paper: arithmetic, bandwidth, power and efficiency over
+//! work-groups and SIMD widths.
+#![forbid(unsafe_code)]
+
+use super::{Draw, Experiment, How, Ours, Part, Per, Pick, Row, Span, X, any, row, sweep, watched};
+use crate::job::Scalar;
+use crate::sweep::Axis;
+
+const GEN: &[&str] = &["HD Graphics 620"];
+const WIDTHS: Span = Span::Numbers(&[1, 2, 4, 8, 16]);
+const OVER_GROUPS: &[(Axis, Span)] = &[(Axis::Blocks, Span::Usual), (Axis::Width, WIDTHS)];
+const OVER_ROUNDS: &[(Axis, Span)] = &[(Axis::Blocks, Span::Rounds), (Axis::Width, WIDTHS)];
+const ONE_WIDTH: &[(Axis, Span)] =
+    &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1]))];
+const BOTH: Span = Span::Types(&[Scalar::Float, Scalar::Double]);
+const AT_WIDTHS: &[(Axis, Span)] = &[(Axis::Width, WIDTHS), (Axis::Precision, BOTH)];
+
+const FLOAT_ADD: Part = sweep(&["flop/private/float/add/scalar"], OVER_GROUPS);
+const FLOAT_MAD: Part = sweep(&["flop/private/float/mad/scalar"], OVER_GROUPS);
+const DOUBLE_ADD: Part = sweep(&["flop/private/double/add/scalar"], OVER_GROUPS);
+const DOUBLE_MAD: Part = sweep(&["flop/private/double/mad/scalar"], OVER_GROUPS);
+const COPY: Part = sweep(&["memory/copy_loop/scalar/x3"], OVER_GROUPS);
+const POWER_FLOAT: Part = watched(&["power/float/mad/scalar"], OVER_ROUNDS);
+const POWER_DOUBLE: Part = watched(&["power/double/mad/scalar"], OVER_ROUNDS);
+const POWER_WIDTHS: Part = watched(&["power/float/mad/scalar"], AT_WIDTHS);
+const ADD_FLOAT: Part = watched(&["power/float/add/scalar"], ONE_WIDTH);
+const ADD_DOUBLE: Part = watched(&["power/double/add/scalar"], ONE_WIDTH);
+
+const fn over_groups(y: &'static str) -> Draw {
+    Draw::Curves { x: X::Axis(0), label: "work-groups", y }
+}
+
+const fn over_items(y: &'static str) -> Draw {
+    Draw::Curves { x: X::Items, label: "work-items", y }
+}
+
+const fn over_widths(y: &'static str) -> Draw {
+    Draw::Curves { x: X::Axis(0), label: "elements of a vector", y }
+}
+
+const fn most(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    of: Pick,
+) -> Row {
+    row(what, unit, printed, Ours::Most(of))
+}
+
+const fn rate(case: &'static str) -> Pick {
+    Pick { figure: "rate", case, at: &[] }
+}
+
+const PEAK_MAD: Row =
+    most("largest, mad, single precision", "GFLOP/s", &[Some(399.02)], rate("/float/mad/"));
+const PEAK_MAD_DOUBLE: Row =
+    most("largest, mad, double precision", "GFLOP/s", &[Some(99.99)], rate("/double/mad/"));
+const PEAK_ADD: Row =
+    most("largest, add, single precision", "GFLOP/s", &[Some(199.96)], rate("/float/add/"));
+const PEAK_ADD_DOUBLE: Row =
+    most("largest, add, double precision", "GFLOP/s", &[Some(49.98)], rate("/double/add/"));
+const BANDWIDTH: Row = most(
+    "largest, vect4",
+    "GB/s",
+    &[Some(191.99)],
+    Pick { figure: "bandwidth", case: "", at: &[(Axis::Width, "4")] },
+);
+const EFFICIENCY: Row = most("largest", "GFLOP/s/W", &[Some(35.0)], any("efficiency"));
+
+const fn per_unit(what: &'static str, printed: &'static [Option<f64>], case: &'static str) -> Row {
+    Row {
+        per: Per::Unit,
+        ..most(what, "FLOP/cycle/unit", printed, Pick { figure: "rate_per_cycle", case, at: &[] })
+    }
+}
+
+/// The three clocks of an Intel GPU.
+const CLOCKS: How = How::Cannot(
+    "compares OpenCL's event times with two clock registers of an Intel GPU: `clscope record --counters oa` on one of them, and `clscope doctor` for its clocks",
+);
+
+const fn measured(parts: &'static [Part], draw: Draw) -> How {
+    How::Measure { parts, draw }
+}
+
+const fn experiment(
+    name: &'static str,
+    section: &'static str,
+    shows: &'static str,
+    how: How,
+    rows: &'static [Row],
+) -> Experiment {
+    Experiment { name, section, shows, how, devices: GEN, rows }
+}
+
+/// The thesis.
+pub(super) const THESIS: &[Experiment] = &[
+    experiment(
+        "000/tab3.1",
+        "3.2",
+        "options of the thesis's tool",
+        How::Cannot("a list of options and no measurement: `clscope bench --help` has ours"),
+        &[],
+    ),
+    experiment(
+        "000/fig4.3",
+        "4.2",
+        "GFLOP/s over work-groups of 32 work-items (from another work)",
+        measured(
+            &[sweep(
+                &["flop/private/float/mad/scalar"],
+                &[(Axis::Blocks, Span::Usual), (Axis::Tpb, Span::Numbers(&[32]))],
+            )],
+            over_groups("rate"),
+        ),
+        &[],
+    ),
+    experiment(
+        "000/sec4.2-1024",
+        "4.2",
+        "GFLOP/s over work-groups with 1024 turns: no saw-tooth yet",
+        measured(
+            &[Part {
+                iterations: Some(1024 / 64),
+                ..sweep(&["flop/private/float/mad/scalar"], &[(Axis::Blocks, Span::Usual)])
+            }],
+            over_groups("rate"),
+        ),
+        &[],
+    ),
+    experiment(
+        "000/sec4.2-8192",
+        "4.2",
+        "GFLOP/s over work-groups with 8192 turns: the saw-tooth",
+        measured(
+            &[Part {
+                iterations: Some(8192 / 64),
+                ..sweep(&["flop/private/float/mad/scalar"], &[(Axis::Blocks, Span::Usual)])
+            }],
+            over_groups("rate"),
+        ),
+        &[],
+    ),
+    experiment(
+        "000/fig4.4",
+        "4.2",
+        "GFLOP/s over work-groups for five widths, mad, single precision",
+        measured(&[FLOAT_MAD], over_groups("rate")),
+        &[PEAK_MAD],
+    ),
+    experiment(
+        "000/fig4.6",
+        "4.2",
+        "GFLOP/s over work-groups for five widths, power kernels",
+        measured(&[POWER_FLOAT], over_groups("rate")),
+        &[],
+    ),
+    experiment(
+        "000/fig4.7a",
+        "4.2",
+        "GFLOP/s over work-items for five widths, add, both precisions",
+        measured(&[FLOAT_ADD, DOUBLE_ADD], over_items("rate")),
+        &[PEAK_ADD, PEAK_ADD_DOUBLE],
+    ),
+    experiment(
+        "000/fig4.7b",
+        "4.2",
+        "GFLOP/s over work-items for five widths, mad, both precisions",
+        measured(&[FLOAT_MAD, DOUBLE_MAD], over_items("rate")),
+        &[PEAK_MAD, PEAK_MAD_DOUBLE],
+    ),
+    experiment(
+        "000/fig4.8",
+        "4.2",
+        "FLOP per cycle over work-items, add and mad, both precisions",
+        measured(&[POWER_FLOAT, POWER_DOUBLE, ADD_FLOAT, ADD_DOUBLE], over_items("rate_per_cycle")),
+        &[
+            per_unit("add, single precision, of a unit (there: EU)", &[Some(7.9)], "/float/add/"),
+            per_unit("mad, single precision, of a unit (there: EU)", &[Some(15.9)], "/float/mad/"),
+        ],
+    ),
+    experiment(
+        "000/fig4.9",
+        "4.3",
+        "GB/s over work-groups for five widths",
+        measured(&[COPY], over_groups("bandwidth")),
+        &[BANDWIDTH],
+    ),
+    experiment("000/fig4.10", "4.4", "three clocks over threads", CLOCKS, &[]),
+    experiment(
+        "000/fig4.11",
+        "4.4",
+        "watts over work-groups for five widths, mad, single precision",
+        measured(&[POWER_FLOAT], over_groups("power")),
+        &[most("average there, largest here", "W", &[Some(11.45)], any("power"))],
+    ),
+    experiment(
+        "000/fig4.12",
+        "4.4",
+        "watts over work-groups for five widths, mad, double precision",
+        measured(&[POWER_DOUBLE], over_groups("power")),
+        &[most("average there, largest here", "W", &[Some(11.72)], any("power"))],
+    ),
+    experiment(
+        "000/fig4.13",
+        "4.4",
+        "watts by width, mad, single precision (and double: figure 4.14)",
+        measured(&[POWER_WIDTHS], over_widths("power")),
+        &[],
+    ),
+    experiment(
+        "000/fig4.14",
+        "4.4",
+        "watts by width, mad, double precision (and single: figure 4.13)",
+        measured(&[POWER_WIDTHS], over_widths("power")),
+        &[],
+    ),
+    experiment(
+        "000/fig4.15",
+        "4.5",
+        "GFLOP/s/W over work-groups for five widths, mad, single precision",
+        measured(&[POWER_FLOAT], over_groups("efficiency")),
+        &[EFFICIENCY],
+    ),
+    experiment(
+        "000/fig4.16",
+        "4.5",
+        "GFLOP/s/W over work-groups for five widths, mad, double precision",
+        measured(&[POWER_DOUBLE], over_groups("efficiency")),
+        &[],
+    ),
+    experiment(
+        "000/fig4.17",
+        "4.5",
+        "GFLOP/s/W by width, mad, both precisions",
+        measured(&[POWER_WIDTHS], over_widths("efficiency")),
+        &[EFFICIENCY],
+    ),
+];
+
+/// The paper.
+pub(super) const PAPER: &[Experiment] = &[
+    experiment(
+        "003/fig5",
+        "VI",
+        "GFLOP/s over work-groups for five widths, private memory",
+        measured(&[FLOAT_MAD], over_groups("rate")),
+        &[],
+    ),
+    experiment(
+        "003/fig8",
+        "VI",
+        "GB/s over work-groups for five widths",
+        measured(&[COPY], over_groups("bandwidth")),
+        &[],
+    ),
+    experiment("003/fig9", "VI", "three clocks over threads", CLOCKS, &[]),
+    experiment(
+        "003/fig10",
+        "VI",
+        "watts by width, single precision",
+        measured(&[POWER_WIDTHS], over_widths("power")),
+        &[],
+    ),
+    experiment(
+        "003/fig12",
+        "VI",
+        "GFLOP/s/W by width",
+        measured(&[POWER_WIDTHS], over_widths("efficiency")),
+        &[EFFICIENCY],
+    ),
+    experiment(
+        "003/fig13",
+        "VI",
+        "GFLOP/s/W over work-groups for five widths, single precision",
+        measured(&[POWER_FLOAT], over_groups("efficiency")),
+        &[EFFICIENCY],
+    ),
+    experiment(
+        "003/fig14",
+        "VI",
+        "GFLOP/s/W over work-groups for five widths, double precision",
+        measured(&[POWER_DOUBLE], over_groups("efficiency")),
+        &[],
+    ),
+];

@@ -1,0 +1,263 @@
+//! The Mali T-624 (Matsentidou 2020): groups, batches, pairs, registers, stores and loads, sharing.
+#![forbid(unsafe_code)]
+
+use super::{Draw, Experiment, How, Ours, Part, Pick, Row, Span, X, any, of, row, sweep, watched};
+use crate::sweep::Axis;
+
+const MALI: &[&str] = &["Mali T-624"];
+const STEPS: &str = "structure/groups/1";
+/// Every number of groups up to past 64.
+const TO_65: Span = Span::Numbers(&[
+    1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 34, 36, 37, 38, 39, 40, 42, 44, 46, 48, 50, 52, 56, 60, 63,
+    64, 65,
+]);
+const TO_320: Span =
+    Span::Numbers(&[1, 16, 32, 63, 64, 65, 96, 128, 129, 160, 192, 193, 224, 256, 257, 288, 320]);
+
+const TIME: &str = "time_per_statement";
+
+const fn over(label: &'static str) -> Draw {
+    Draw::Curves { x: X::Axis(0), label, y: TIME }
+}
+
+const fn over_parameter(label: &'static str) -> Draw {
+    Draw::Curves { x: X::Parameter("at"), label, y: TIME }
+}
+
+const fn measured(parts: &'static [Part], draw: Draw) -> How {
+    How::Measure { parts, draw }
+}
+
+const fn mali(
+    name: &'static str,
+    section: &'static str,
+    shows: &'static str,
+    how: How,
+    rows: &'static [Row],
+) -> Experiment {
+    Experiment { name, section, shows, how, devices: MALI, rows }
+}
+
+const fn cannot(
+    name: &'static str,
+    section: &'static str,
+    shows: &'static str,
+    why: &'static str,
+) -> Experiment {
+    mali(name, section, shows, How::Cannot(why), &[])
+}
+
+const fn at(figure: &'static str, at: &'static [(Axis, &'static str)]) -> Pick {
+    Pick { figure, case: "", at }
+}
+
+/// A time over one at fewer groups; printed are both.
+const fn slower(what: &'static str, printed: &'static [Option<f64>], many: Pick, few: Pick) -> Row {
+    row(what, "", printed, Ours::Ratio(many, few))
+}
+
+/// All.
+pub(super) const ALL: &[Experiment] = &[
+    mali(
+        "002/fig7.2",
+        "7.1",
+        "watts over work-groups, sizes 1 and 64",
+        measured(
+            &[watched(
+                &[STEPS],
+                &[(Axis::Blocks, Span::Rounds), (Axis::Tpb, Span::Numbers(&[1, 64]))],
+            )],
+            Draw::Curves { x: X::Axis(0), label: "work-groups", y: "power" },
+        ),
+        &[],
+    ),
+    mali(
+        "002/fig7.3",
+        "7.1",
+        "time over work-groups of 1 and of 2 work-items",
+        measured(
+            &[sweep(&[STEPS], &[(Axis::Blocks, TO_65), (Axis::Tpb, Span::Numbers(&[1, 2]))])],
+            over("work-groups"),
+        ),
+        &[],
+    ),
+    mali(
+        "002/fig7.4",
+        "7.2",
+        "time over work-groups of one work-item: the depth of the pipeline",
+        measured(&[sweep(&[STEPS], &[(Axis::Blocks, TO_65)])], over("work-groups")),
+        &[
+            row(
+                "groups that take the time of one (in steps of the sweep)",
+                "groups",
+                &[Some(38.0)],
+                Ours::Level(any(TIME)),
+            ),
+            slower(
+                "time of 39 / of 38 (111.43 / 108.57 ms)",
+                &[Some(111.43 / 108.57)],
+                at(TIME, &[(Axis::Blocks, "39")]),
+                at(TIME, &[(Axis::Blocks, "38")]),
+            ),
+            slower(
+                "time of 50 / of 38 (142.86 / 108.57 ms)",
+                &[Some(142.86 / 108.57)],
+                at(TIME, &[(Axis::Blocks, "50")]),
+                at(TIME, &[(Axis::Blocks, "38")]),
+            ),
+        ],
+    ),
+    mali(
+        "002/fig8.1",
+        "8.1",
+        "time over work-groups of one work-item: cores",
+        measured(&[sweep(&[STEPS], &[(Axis::Blocks, TO_320)])], over("work-groups")),
+        &[],
+    ),
+    mali(
+        "002/fig8.3",
+        "8.2",
+        "time over work-groups for sizes that are powers of two: batches",
+        measured(
+            &[sweep(&[STEPS], &[(Axis::Blocks, TO_320), (Axis::Tpb, Span::Usual)])],
+            over("work-groups"),
+        ),
+        &[],
+    ),
+    cannot(
+        "002/fig9.1",
+        "9.1",
+        "fusion of a comparison and an AND",
+        "no case counts turns by two conditions",
+    ),
+    mali(
+        "002/fig9.3",
+        "9.2",
+        "fusion of products and sums: dependent pairs against independent ones",
+        measured(
+            &[sweep(&["structure/fused_float", "structure/split_float"], &[])],
+            over_parameter("pairs in flight"),
+        ),
+        &[],
+    ),
+    cannot(
+        "002/fig10.1",
+        "10.1",
+        "time of 2 to 6 dependent products and sums",
+        "no case has chains of such lengths; `002/fig10.2` has independent pairs",
+    ),
+    mali(
+        "002/fig10.2",
+        "10.1",
+        "independent products and sums: what one VLIW word holds (and figure 10.5)",
+        measured(&[sweep(&["structure/fused_int"], &[])], over_parameter("pairs in flight")),
+        &[
+            // The times of a statement, times the statements.
+            Row {
+                times: 2.0,
+                ..slower(
+                    "time of 2 pairs / of 1 (190.002 / 190.002 ms)",
+                    &[Some(190.002 / 190.002)],
+                    of("/int2", TIME),
+                    of("/int1", TIME),
+                )
+            },
+            Row {
+                times: 4.0,
+                ..slower(
+                    "time of 4 pairs / of 1 (316.67 / 190.002 ms)",
+                    &[Some(316.67 / 190.002)],
+                    of("/int4", TIME),
+                    of("/int1", TIME),
+                )
+            },
+        ],
+    ),
+    mali(
+        "002/fig10.7",
+        "10.2",
+        "three independent pairs over the width of vectors",
+        measured(
+            &[sweep(&["structure/fused_int/int3"], &[(Axis::Width, Span::Usual)])],
+            over("elements of a vector"),
+        ),
+        &[],
+    ),
+    mali(
+        "002/fig11.2",
+        "11.1",
+        "time over live variables: the register file",
+        measured(&[sweep(&["structure/registers"], &[])], over_parameter("live words")),
+        &[row(
+            "first that is spilled",
+            "words",
+            &[Some(17.0)],
+            Ours::Found("structure/registers/spill", "at"),
+        )],
+    ),
+    cannot(
+        "002/fig11.4",
+        "11.2",
+        "time over live vectors",
+        "the case of live variables has words alone",
+    ),
+    mali(
+        "002/fig12.3",
+        "12.1",
+        "time of stores over work-groups of one work-item",
+        measured(&[sweep(&["structure/store/1"], &[(Axis::Blocks, TO_65)])], over("work-groups")),
+        &[slower(
+            "time of 64 groups / of 1 (192 / 154 cycles)",
+            &[Some(192.0 / 154.0)],
+            at(TIME, &[(Axis::Blocks, "64")]),
+            at(TIME, &[(Axis::Blocks, "1")]),
+        )],
+    ),
+    mali(
+        "002/fig12.6",
+        "12.2",
+        "time of loads over work-groups of one work-item",
+        measured(&[sweep(&["structure/load/1"], &[(Axis::Blocks, TO_65)])], over("work-groups")),
+        &[slower(
+            "time of 64 groups / of 1 (384 / 280 cycles)",
+            &[Some(384.0 / 280.0)],
+            at(TIME, &[(Axis::Blocks, "64")]),
+            at(TIME, &[(Axis::Blocks, "1")]),
+        )],
+    ),
+    mali(
+        "002/fig12.7",
+        "12.3",
+        "adding to one word and to words of their own, in one group and between groups",
+        measured(&[sweep(&["structure/sharing"], &[])], Draw::Numbers),
+        &[row(
+            "shared by a group / far apart (identical there)",
+            "",
+            &[None],
+            Ours::Found("structure/sharing/shared_in_group", "ratio"),
+        )],
+    ),
+    mali(
+        "002/fig12.9",
+        "12.4",
+        "races and false sharing over the groups that take part",
+        measured(
+            &[sweep(
+                &[
+                    "structure/sharing/shared_word",
+                    "structure/sharing/same_line_between_groups",
+                    "structure/sharing/apart",
+                ],
+                &[(Axis::Cores, Span::Usual)],
+            )],
+            over("groups that work"),
+        ),
+        &[],
+    ),
+    cannot(
+        "002/fig13.1",
+        "13.1",
+        "the model of the Mali's time",
+        "a formula and no measurement: `clscope explain` has its idea, waves of groups, for any device",
+    ),
+];

@@ -1,0 +1,389 @@
+//! The experiments of the reference documents, each under the name of its figure or table: what is
+//! measured for it, how it is drawn, and the numbers that the document prints. Owns the table;
+//! refuses to invent a number: where a document has a picture alone, its experiment has none.
+//!
+//! Names are `DOCUMENT/figN`, `DOCUMENT/tabN` or `DOCUMENT/secN`. Numbers are typed from the
+//! documents; one that is a quotient of two printed numbers names both.
+#![forbid(unsafe_code)]
+
+mod duarte;
+mod matsentidou;
+mod measure;
+mod piispanen;
+mod report;
+mod volkov;
+
+pub use measure::{cases, settings};
+pub use report::{Curve, Number, On, Point, Printed, Report, Reported, SCHEMA, State, together};
+
+use crate::job::Scalar;
+use crate::sweep::Axis;
+
+/// A reference document.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Document {
+    /// What its experiments' names begin with.
+    pub key: &'static str,
+    /// Author, year and title.
+    pub title: &'static str,
+}
+
+/// The values of an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Span {
+    /// The usual ones of the device.
+    Usual,
+    /// These, as far as the device and the case take them.
+    Numbers(&'static [usize]),
+    /// These types.
+    Types(&'static [Scalar]),
+    /// Work-groups at both sides of the rounds of the compute units: few, for what takes a second
+    /// at each.
+    Rounds,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Cases: with axes the ids of cases, without parts of ids, as `--choose` takes them.
+    pub cases: &'static [&'static str],
+    /// Axes; none: the cases as they are.
+    pub along: &'static [(Axis, Span)],
+    /// Power is watched in each.
+    pub power: bool,
+    /// Turns of the kernels' loop, where the document says how many.
+    pub iterations: Option<u32>,
+}
+
+/// What stands along the horizontal axis of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum X {
+    /// The axis of the sweep of this number.
+    Axis(usize),
+    /// All work-items of the launch.
+    Items,
+    /// A figure.
+    Figure(&'static str),
+    /// A parameter of cases that are not swept.
+    Parameter(&'static str),
+}
+
+/// How an experiment is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Draw {
+    /// Curves of a figure, one for each value of the other axis and each case.
+    Curves {
+        /// Horizontally.
+        x: X,
+        /// What that is called.
+        label: &'static str,
+        /// Vertically.
+        y: &'static str,
+    },
+    /// Work-items of a unit that give 90 % of the best throughput, over additions for each access.
+    Needed,
+    /// Numbers alone.
+    Numbers,
+}
+
+/// Where a number of ours comes from: among the points of a part, those of a case at these values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pick {
+    /// The figure.
+    pub figure: &'static str,
+    /// A part of the case's id.
+    pub case: &'static str,
+    /// Values of axes, as `--sweep` takes them.
+    pub at: &'static [(Axis, &'static str)],
+}
+
+/// What of ours is put beside a document's number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ours {
+    /// The largest.
+    Most(Pick),
+    /// The smallest.
+    Least(Pick),
+    /// The largest of one over the largest of the other.
+    Ratio(Pick, Pick),
+    /// The largest value of the first axis up to which the figure stays within 5 % of its first.
+    Level(Pick),
+    /// A figure of a finding.
+    Found(&'static str, &'static str),
+    /// A figure of a finding over one of another.
+    FoundRatio([&'static str; 2], [&'static str; 2]),
+    /// The same, less one of another.
+    FoundDifference([&'static str; 2], [&'static str; 2]),
+    /// A figure at the last point of the first curve, less that at its first.
+    Span(&'static str),
+    /// Nothing, because of this.
+    Nothing(&'static str),
+}
+
+/// What a number of ours is divided by before it is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Per {
+    /// Nothing: it is of the device.
+    Device,
+    /// Compute units.
+    Unit,
+    /// Work-items of a warp.
+    Warp,
+    /// Schedulers of a compute unit.
+    Scheduler,
+    /// Both.
+    WarpOfScheduler,
+}
+
+/// A number of a document beside ours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// What it is.
+    pub what: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What the document prints, a number for each of the experiment's devices.
+    pub printed: &'static [Option<f64>],
+    /// Ours.
+    pub ours: Ours,
+    /// Ours in the document's unit: times this,
+    pub times: f64,
+    /// and divided by this.
+    pub per: Per,
+}
+
+/// How an experiment is made again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum How {
+    /// By measuring.
+    Measure {
+        /// What.
+        parts: &'static [Part],
+        /// How it is drawn.
+        draw: Draw,
+    },
+    /// Not: what is missing, and what comes near it.
+    Cannot(&'static str),
+}
+
+/// A figure or table of a document.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Experiment {
+    /// Its name.
+    pub name: &'static str,
+    /// The section that has it.
+    pub section: &'static str,
+    /// What it shows.
+    pub shows: &'static str,
+    /// How it is made again.
+    pub how: How,
+    /// The document's devices.
+    pub devices: &'static [&'static str],
+    /// The numbers that the document prints.
+    pub rows: &'static [Row],
+}
+
+/// The documents.
+pub const DOCUMENTS: [Document; 5] = [
+    Document {
+        key: "000",
+        title: "Duarte 2018, Performance Analysis of Intel Gen9.5 Integrated GPU Architecture (thesis)",
+    },
+    Document { key: "001", title: "Volkov 2016, Understanding Latency Hiding on GPUs" },
+    Document {
+        key: "002",
+        title: "Matsentidou, Arm Mali T-624 GPU performance characterization and modeling",
+    },
+    Document { key: "003", title: "Duarte, the paper of the Gen9.5 thesis" },
+    Document {
+        key: "004",
+        title: "Piispanen 2014, Simulating timing and energy consumption of accelerated processing",
+    },
+];
+
+/// All experiments, in the order of the documents.
+pub fn all() -> impl Iterator<Item = &'static Experiment> {
+    [duarte::THESIS, volkov::ALL, matsentidou::ALL, duarte::PAPER, piispanen::ALL]
+        .into_iter()
+        .flatten()
+}
+
+/// The experiment of a name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    all().find(|e| e.name == name)
+}
+
+impl Experiment {
+    /// Its document.
+    #[must_use]
+    pub fn document(&self) -> &'static Document {
+        let key = self.name.split('/').next().unwrap_or_default();
+        // Every name begins with a key: a test holds that.
+        DOCUMENTS.iter().find(|d| d.key == key).unwrap_or(&DOCUMENTS[0])
+    }
+
+    /// What is measured; nothing where it cannot be made again.
+    #[must_use]
+    pub fn parts(&self) -> &'static [Part] {
+        match self.how {
+            How::Measure { parts, .. } => parts,
+            How::Cannot(_) => &[],
+        }
+    }
+}
+
+impl Part {
+    /// The command that measures it by itself.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut out = "clscope bench".to_owned();
+        if self.along.is_empty() {
+            let mut suites: Vec<&str> =
+                self.cases.iter().filter_map(|c| c.split('/').next()).collect();
+            suites.dedup();
+            out += &format!(" {}", suites.join(" "));
+            for case in self.cases {
+                out += &format!(" --choose {case}");
+            }
+        } else {
+            out += &format!(" {} --sweep ", self.cases.join(" "));
+            let axes: Vec<String> = self
+                .along
+                .iter()
+                .map(|(axis, span)| {
+                    let values = match span {
+                        Span::Usual => return axis.name().to_owned(),
+                        Span::Rounds => vec![
+                            "U/2".to_owned(),
+                            "U".to_owned(),
+                            "U+1".to_owned(),
+                            "..4U".to_owned(),
+                        ],
+                        Span::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
+                        Span::Types(types) => types.iter().map(|t| t.name().to_owned()).collect(),
+                    };
+                    format!("{}={}", axis.name(), values.join(","))
+                })
+                .collect();
+            out += &axes.join(",");
+        }
+        if let Some(turns) = self.iterations {
+            out += &format!(" --iterations {turns}");
+        }
+        if self.power {
+            out += " --power";
+        }
+        out
+    }
+}
+
+/// A part of one case along axes.
+const fn sweep(cases: &'static [&'static str], along: &'static [(Axis, Span)]) -> Part {
+    Part { cases, along, power: false, iterations: None }
+}
+
+/// The same with power watched.
+const fn watched(cases: &'static [&'static str], along: &'static [(Axis, Span)]) -> Part {
+    Part { power: true, ..sweep(cases, along) }
+}
+
+/// A figure anywhere in an experiment.
+const fn any(figure: &'static str) -> Pick {
+    Pick { figure, case: "", at: &[] }
+}
+
+/// A figure of a case.
+const fn of(case: &'static str, figure: &'static str) -> Pick {
+    Pick { figure, case, at: &[] }
+}
+
+/// A row in the unit that ours has, too.
+const fn row(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    ours: Ours,
+) -> Row {
+    Row { what, unit, printed, ours, times: 1.0, per: Per::Device }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use crate::suite::SUITES;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_number_has_its_device() {
+        let mut seen = BTreeSet::new();
+        for e in all() {
+            assert!(seen.insert(e.name), "{} is there twice", e.name);
+            assert!(e.name.starts_with(&format!("{}/", e.document().key)), "{}", e.name);
+            assert!(!e.section.is_empty() && !e.shows.is_empty(), "{}", e.name);
+            for row in e.rows {
+                assert_eq!(row.printed.len(), e.devices.len(), "{}: {}", e.name, row.what);
+                assert!(row.printed.iter().flatten().all(|x| x.is_finite()), "{}", e.name);
+            }
+            match e.how {
+                How::Cannot(why) => assert!(!why.is_empty(), "{}", e.name),
+                How::Measure { parts, .. } => {
+                    assert!(!parts.is_empty(), "{}", e.name);
+                    assert!(parts.iter().all(|p| !p.cases.is_empty() && p.along.len() <= 2));
+                    // Points of equal ids would be one.
+                    for (n, a) in parts.iter().enumerate() {
+                        let same = |b: &Part| {
+                            b.cases == a.cases
+                                && b.along.iter().map(|x| x.0).eq(a.along.iter().map(|x| x.0))
+                        };
+                        assert!(!parts[..n].iter().any(same), "{}: {}", e.name, a.command());
+                    }
+                }
+            }
+        }
+        assert!(DOCUMENTS.iter().all(|d| all().any(|e| e.document() == d)));
+    }
+
+    /// A case that is renamed, or loses an axis, would leave an experiment without points.
+    #[test]
+    fn every_part_has_its_cases_and_axes() {
+        let device = report::tests::device();
+        let cases = |full| {
+            let settings = Settings { full, ..Settings::default() };
+            SUITES.iter().flat_map(|s| (s.cases)(&device, &settings)).collect::<Vec<_>>()
+        };
+        let (quick, full) = (cases(false), cases(true));
+        for (e, part) in all().flat_map(|e| e.parts().iter().map(move |p| (e, p))) {
+            for name in part.cases {
+                if part.along.is_empty() {
+                    assert!(quick.iter().any(|c| c.id.contains(name)), "{}: {name}", e.name);
+                    continue;
+                }
+                let case = full.iter().find(|c| c.id == *name);
+                let case = case.unwrap_or_else(|| panic!("{}: no case {name}", e.name));
+                let axes = case.swept.as_ref().map(|s| s.axes()).unwrap_or_default();
+                for (axis, _) in part.along {
+                    assert!(axes.contains(axis), "{}: {name} has no {}", e.name, axis.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_those_of_the_command_line() {
+        let part = watched(
+            &["power/float/mad/scalar"],
+            &[(Axis::Blocks, Span::Rounds), (Axis::Width, Span::Numbers(&[1, 4]))],
+        );
+        assert_eq!(
+            part.command(),
+            "clscope bench power/float/mad/scalar --sweep blocks=U/2,U,U+1,..4U,width=1,4 --power"
+        );
+        let plain = sweep(&["latency/add/ilp1", "latency/stream/ilp1"], &[]);
+        assert_eq!(
+            plain.command(),
+            "clscope bench latency --choose latency/add/ilp1 --choose latency/stream/ilp1"
+        );
+    }
+}

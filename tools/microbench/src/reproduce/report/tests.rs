@@ -1,0 +1,178 @@
+use super::*;
+use crate::cl::DeviceKind;
+use crate::reproduce::{find, row};
+use crate::results::{Figure, Finding, Timing};
+use crate::stats::summarise;
+use crate::sweep::{Axis, Coordinate, Place as At};
+use serde_json::json;
+
+/// A small GPU of nobody's.
+pub(in crate::reproduce) fn device() -> DeviceFacts {
+    DeviceFacts {
+        name: "a device".to_owned(),
+        vendor: String::new(),
+        platform: "a platform".to_owned(),
+        version: String::new(),
+        driver: "1".to_owned(),
+        kind: DeviceKind::Gpu,
+        compute_units: 4,
+        max_clock_mhz: None,
+        max_group: 256,
+        global_bytes: 0,
+        largest_buffer: 0,
+        local_bytes: 0,
+        cache_bytes: 0,
+        has_half: false,
+        has_double: false,
+        has_fma: false,
+        preferred_float_width: 1,
+        shares_host_memory: false,
+        pci: None,
+        nv_capability: None,
+        nv_warp: None,
+        intel_units: None,
+        extensions: String::new(),
+    }
+}
+
+fn point(blocks: usize, width: usize, figure: &str, value: f64) -> CaseResult {
+    let at = |axis, n: usize| Coordinate { axis, value: json!(n) };
+    CaseResult {
+        id: format!("flop/float/mad@{blocks},{width}"),
+        suite: "flop",
+        parameters: BTreeMap::new(),
+        swept: Some(At {
+            case: "flop/float/mad".to_owned(),
+            at: vec![at(Axis::Blocks, blocks), at(Axis::Width, width)],
+        }),
+        status: Status::Measured,
+        reason: None,
+        build_log: None,
+        timing: Some(Timing {
+            groups: blocks,
+            group_size: 32,
+            trips: 1,
+            time_ns: summarise(&[1.0, 2.0]).unwrap(),
+            warm_up: 0,
+            private_bytes: None,
+            verified: "",
+        }),
+        figures: vec![Figure::new(figure, "GFLOP/s", Estimate::symmetric(value, 0.5))],
+        notes: Vec::new(),
+        counted: None,
+    }
+}
+
+fn results(cases: Vec<CaseResult>) -> Results {
+    Results {
+        schema: crate::results::SCHEMA,
+        version: "0",
+        device: device(),
+        settings: BTreeMap::new(),
+        cases,
+        findings: vec![Finding {
+            name: "latency/add".to_owned(),
+            text: String::new(),
+            figures: vec![Figure::new("latency_cycles", "cycles", Estimate::symmetric(4.0, 0.1))],
+            confidence: None,
+            method: "",
+        }],
+        power_source: "none here".to_owned(),
+        interrupted: false,
+    }
+}
+
+const RATE: Pick = Pick { figure: "rate", case: "", at: &[] };
+const WIDE: Pick = Pick { figure: "rate", case: "/mad", at: &[(Axis::Width, "4")] };
+
+fn ours(of: Ours, per: Per, times: f64) -> Result<f64, String> {
+    let mut cases = Vec::new();
+    for (blocks, rate) in [(1, 10.0), (2, 10.2), (3, 20.0)] {
+        cases.push(point(blocks, 1, "rate", rate));
+        cases.push(point(blocks, 4, "rate", 3.0 * rate));
+    }
+    let of = Row { per, times, ..row("", "", &[], of) };
+    let results = results(cases);
+    Seen { results: &[&results] }.ours(&of).map(|e| e.value)
+}
+
+#[test]
+fn numbers_of_ours_by_table() {
+    const FOUND: [&str; 2] = ["latency/add", "latency_cycles"];
+    const ONE: Pick = Pick { at: &[(Axis::Width, "1")], ..RATE };
+    for (of, per, times, want) in [
+        (Ours::Most(RATE), Per::Device, 1.0, 60.0),
+        (Ours::Least(RATE), Per::Device, 1.0, 10.0),
+        (Ours::Most(ONE), Per::Unit, 1.0, 5.0),
+        (Ours::Most(WIDE), Per::Warp, 32e-3, 0.06),
+        (Ours::Ratio(WIDE, ONE), Per::Device, 1.0, 3.0),
+        (Ours::Level(RATE), Per::Device, 1.0, 2.0),
+        (Ours::Span("rate"), Per::Device, 1.0, 10.0),
+        (Ours::Found(FOUND[0], FOUND[1]), Per::Device, 2.0, 8.0),
+        (Ours::FoundRatio(FOUND, FOUND), Per::Device, 1.0, 1.0),
+        (Ours::FoundDifference(FOUND, FOUND), Per::Device, 1.0, 0.0),
+    ] {
+        let got = ours(of, per, times).unwrap();
+        assert!((got - want).abs() < 1e-12, "{of:?}: {got}");
+    }
+}
+
+#[test]
+fn what_is_not_there_has_its_reason() {
+    let none = Pick { at: &[(Axis::Width, "16")], ..RATE };
+    for (of, per, why) in [
+        (Ours::Most(none), Per::Device, "no such point"),
+        (
+            Ours::Most(Pick { figure: "power", ..RATE }),
+            Per::Device,
+            "no power was read; sensor: none here",
+        ),
+        (Ours::Found("latency/add", "peak_per_cycle"), Per::Device, "no clock was read"),
+        (Ours::Most(RATE), Per::Scheduler, "schedulers"),
+        (Ours::Nothing("a data sheet"), Per::Device, "a data sheet"),
+    ] {
+        let got = ours(of, per, 1.0).unwrap_err();
+        assert!(got.contains(why), "{got}");
+    }
+}
+
+#[test]
+fn curves_have_the_axes_of_the_document() {
+    let cases = || [1, 16, 2].map(|w| [3, 1].map(|b| point(b, w, "rate", (b * w) as f64))).concat();
+    let part = results(cases());
+    let of = find("000/fig4.7b").unwrap();
+    let report = Report::of(of, &[&part]);
+    assert_eq!((report.state, report.x), (State::Measured, Some("work-items")));
+    assert_eq!(report.y.as_deref(), Some("rate, GFLOP/s"));
+    let names: Vec<&str> = report.curves.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["width 1", "width 2", "width 16"], "as numbers rise");
+    let xs: Vec<f64> = report.curves[2].points.iter().map(|p| p.x).collect();
+    assert_eq!(xs, [32.0, 96.0], "items of one and of three groups of 32");
+    // The document's device and number stand beside ours.
+    let number = &report.numbers[0];
+    assert_eq!(number.printed, [Printed { device: "HD Graphics 620", value: Some(399.02) }]);
+    assert!(number.here.is_none() && number.reason.is_some(), "no case is called /float/mad/");
+    let all = together(&report, &[&part, &part]).unwrap();
+    assert_eq!(all.cases.len(), 6, "each point once");
+    let told = all.findings.iter().find(|f| f.name == "reproduce/000/fig4.7b/1").unwrap();
+    assert!(told.text.contains("399.0 GFLOP/s (HD Graphics 620)"), "{}", told.text);
+}
+
+#[test]
+fn states_follow_from_the_cases() {
+    let of = find("000/fig4.4").unwrap();
+    let state = |status, interrupted| {
+        let mut case = point(1, 1, "rate", 1.0);
+        if status != Status::Measured {
+            case.figures.clear();
+            case.reason = Some("why not".to_owned());
+        }
+        case.status = status;
+        let report = Report::of(of, &[&Results { interrupted, ..results(vec![case]) }]);
+        (report.state, report.reason.unwrap_or_default())
+    };
+    assert_eq!(state(Status::Measured, false).0, State::Measured);
+    assert_eq!(state(Status::Measured, true).0, State::CutShort);
+    assert_eq!(state(Status::NotAvailable, false), (State::NotAvailable, "why not".to_owned()));
+    assert_eq!(state(Status::Wrong, false), (State::Failed, "1 of 1 cases: why not".to_owned()));
+}

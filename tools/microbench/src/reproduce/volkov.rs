@@ -1,0 +1,450 @@
+//! Understanding Latency Hiding on GPUs (Volkov 2016): latencies, throughputs, occupancies that are
+//! needed, the cusp.
+#![forbid(unsafe_code)]
+
+use super::{Draw, Experiment, How, Ours, Part, Per, Row, Span, X, any, row, sweep};
+use crate::sweep::Axis;
+
+const FIVE: &[&str] =
+    &["8800GTX (G80)", "GTX280 (GT200)", "GTX480 (Fermi)", "GTX680 (Kepler)", "GTX980 (Maxwell)"];
+const MAXWELL: &[&str] = &["GTX980 (Maxwell)"];
+
+const OCCUPANCY: &[(Axis, Span)] = &[(Axis::Occupancy, Span::Usual)];
+const STREAM: &str = "latency/stream/ilp1/filled32";
+/// The suite's own levels of occupancy, which its findings come from.
+const ADD_AND_STREAM: Part = sweep(&["latency/add/", "latency/stream/ilp"], &[]);
+const RANDOM: Part = sweep(&["latency/random/ilp"], &[]);
+const SIX: Part = sweep(
+    &[
+        "latency/add/",
+        "latency/special/",
+        "latency/local/",
+        "latency/local2/",
+        "latency/stream/ilp",
+        "latency/random/ilp",
+    ],
+    &[],
+);
+const STREAMS: Part = sweep(&[STREAM], OCCUPANCY);
+/// Additions for each access, and work-items on a unit: the grid of chapters 4 and 7.
+const GRID: Part = sweep(
+    &[STREAM],
+    &[
+        (
+            Axis::Alpha,
+            Span::Numbers(&[
+                0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512,
+            ]),
+        ),
+        (
+            Axis::Occupancy,
+            Span::Numbers(&[
+                32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048,
+            ]),
+        ),
+    ],
+);
+
+const OVER_OCCUPANCY: Draw = Draw::Curves {
+    x: X::Figure("items_per_unit"),
+    label: "work-items on a compute unit",
+    y: "throughput",
+};
+
+const fn measured(parts: &'static [Part], draw: Draw) -> How {
+    How::Measure { parts, draw }
+}
+
+const fn found(
+    what: &'static str,
+    unit: &'static str,
+    printed: &'static [Option<f64>],
+    finding: &'static str,
+    figure: &'static str,
+) -> Row {
+    row(what, unit, printed, Ours::Found(finding, figure))
+}
+
+const fn five(
+    name: &'static str,
+    section: &'static str,
+    shows: &'static str,
+    how: How,
+    rows: &'static [Row],
+) -> Experiment {
+    Experiment { name, section, shows, how, devices: FIVE, rows }
+}
+
+const fn cannot(
+    name: &'static str,
+    section: &'static str,
+    shows: &'static str,
+    why: &'static str,
+) -> Experiment {
+    Experiment { name, section, shows, how: How::Cannot(why), devices: &[], rows: &[] }
+}
+
+const fn latency(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    finding: &'static str,
+) -> Row {
+    found(what, "cycles", printed, finding, "latency_cycles")
+}
+
+/// Instructions of a warp, a cycle and unit.
+const fn ipc(what: &'static str, printed: &'static [Option<f64>], finding: &'static str) -> Row {
+    Row { per: Per::Warp, ..found(what, "IPC/unit", printed, finding, "peak_per_cycle") }
+}
+
+/// Operations of work-items, a cycle and scheduler.
+const fn ops(what: &'static str, printed: &'static [Option<f64>], finding: &'static str) -> Row {
+    Row {
+        per: Per::Scheduler,
+        ..found(what, "op/cycle/scheduler", printed, finding, "peak_per_cycle")
+    }
+}
+
+const fn warps(
+    what: &'static str,
+    printed: &'static [Option<f64>],
+    finding: &'static str,
+    figure: &'static str,
+) -> Row {
+    Row { per: Per::WarpOfScheduler, ..found(what, "warps/scheduler", printed, finding, figure) }
+}
+
+const fn needed(what: &'static str, printed: &'static [Option<f64>], finding: &'static str) -> Row {
+    warps(what, printed, finding, "concurrency_needed")
+}
+
+/// Five numbers that are all printed.
+const fn all(of: [f64; 5]) -> [Option<f64>; 5] {
+    [Some(of[0]), Some(of[1]), Some(of[2]), Some(of[3]), Some(of[4])]
+}
+
+const STREAM_LATENCY: [Option<f64>; 5] = all([444.0, 434.0, 513.0, 301.0, 368.0]);
+const ADD_LATENCY: [Option<f64>; 5] = all([20.0, 24.0, 18.0, 9.0, 6.0]);
+const PEAKS: Row = Row {
+    times: 4.0,
+    ..found(
+        "largest, of 4 bytes each",
+        "GB/s",
+        &all([74.0, 138.0, 161.0, 154.0, 211.0]),
+        "latency/stream",
+        "peak",
+    )
+};
+const SWEPT_PEAK: Row = Row {
+    times: 4.0,
+    ..row(
+        "largest, of 4 bytes each",
+        "GB/s",
+        &all([74.0, 138.0, 161.0, 154.0, 211.0]),
+        Ours::Most(any("throughput")),
+    )
+};
+
+/// All.
+pub(super) const ALL: &[Experiment] = &[
+    Experiment {
+        name: "001/tab3.1",
+        section: "3.1",
+        shows: "latency, peak throughput and concurrency needed of additions and accesses",
+        how: measured(&[ADD_AND_STREAM], OVER_OCCUPANCY),
+        devices: MAXWELL,
+        rows: &[
+            latency("addition, latency", &[Some(6.0)], "latency/add"),
+            latency("memory access, latency", &[Some(368.0)], "latency/stream"),
+            ipc("addition, peak", &[Some(4.0)], "latency/add"),
+            ipc("memory access, peak", &[Some(0.081)], "latency/stream"),
+            Row {
+                per: Per::Warp,
+                ..found(
+                    "addition, latency x peak",
+                    "warps/unit",
+                    &[Some(24.0)],
+                    "latency/add",
+                    "linear_concurrency",
+                )
+            },
+            Row {
+                per: Per::Warp,
+                ..found(
+                    "memory access, latency x peak",
+                    "warps/unit",
+                    &[Some(30.0)],
+                    "latency/stream",
+                    "linear_concurrency",
+                )
+            },
+        ],
+    },
+    cannot(
+        "001/fig3.6",
+        "3.8",
+        "model of the vector addition against experiment",
+        "no case adds vectors at a set occupancy: `clscope explain` models the kernels of a trace",
+    ),
+    cannot(
+        "001/fig3.7",
+        "3.10",
+        "permutation over occupancy (and figure 3.8)",
+        "no case permutes an array; `001/fig4.3` has scattered reads over occupancy",
+    ),
+    cannot(
+        "001/fig3.9",
+        "3.10",
+        "absolute values of a vector over occupancy (and figure 3.10)",
+        "no case has this kernel",
+    ),
+    cannot("001/fig3.11", "3.10", "Black-Scholes over occupancy", "no case has this kernel"),
+    five(
+        "001/tab4.1",
+        "4.1",
+        "the model's parameters",
+        measured(&[ADD_AND_STREAM], OVER_OCCUPANCY),
+        &[
+            latency("memory latency", &STREAM_LATENCY, "latency/stream"),
+            ipc(
+                "memory throughput",
+                &all([0.0268, 0.0277, 0.0599, 0.1338, 0.0814]),
+                "latency/stream",
+            ),
+            latency("latency of additions", &ADD_LATENCY, "latency/add"),
+            ipc("throughput of additions", &all([0.25, 0.25, 1.0, 4.0, 4.0]), "latency/add"),
+            row(
+                "throughput of issue",
+                "IPC/unit",
+                &all([0.5, 0.5, 1.0, 4.0, 4.0]),
+                Ours::Nothing("taken from the vendor's documents"),
+            ),
+        ],
+    ),
+    cannot("001/tab4.2", "4.1", "the model's solutions", "formulas and no measurement"),
+    Experiment {
+        name: "001/fig4.1",
+        section: "4.2",
+        shows: "throughput over occupancy, additions alone and accesses alone",
+        how: measured(&[sweep(&["latency/add/ilp1/filled32", STREAM], OCCUPANCY)], OVER_OCCUPANCY),
+        devices: MAXWELL,
+        rows: &[],
+    },
+    five(
+        "001/fig4.2",
+        "4.3",
+        "occupancies that hide the latencies of additions and of memory",
+        measured(&[ADD_AND_STREAM], OVER_OCCUPANCY),
+        &[row(
+            "needed for memory (90 %) / for additions",
+            "",
+            &all([4.0, 2.7, 2.3, 1.6, 1.7]),
+            Ours::FoundRatio(
+                ["latency/stream", "concurrency_needed"],
+                ["latency/add", "concurrency_needed"],
+            ),
+        )],
+    ),
+    Experiment {
+        name: "001/fig4.3",
+        section: "4.3",
+        shows: "throughput over occupancy of scattered accesses (the half with a stride of 2 has no case)",
+        how: measured(&[RANDOM], OVER_OCCUPANCY),
+        devices: MAXWELL,
+        rows: &[
+            latency("random, latency", &[Some(534.0)], "latency/random"),
+            ipc("random, peak", &[Some(0.0029)], "latency/random"),
+            Row {
+                per: Per::Warp,
+                ..found(
+                    "random, needed for 90 %",
+                    "warps/unit",
+                    &[Some(3.0)],
+                    "latency/random",
+                    "concurrency_needed",
+                )
+            },
+        ],
+    },
+    cannot(
+        "001/fig4.4",
+        "4.4",
+        "memory against arithmetic throughput of a vendor's GPUs by year",
+        "data sheets and no measurement",
+    ),
+    five(
+        "001/fig4.6",
+        "4.5",
+        "the cusp: occupancy needed over additions for each access",
+        measured(&[GRID], Draw::Needed),
+        &[],
+    ),
+    cannot(
+        "001/fig5.1",
+        "5.4",
+        "occupancy over time (and figures 5.2, 5.4)",
+        "needs a clock inside kernels (cl_khr_kernel_clock), which runtimes do not have yet",
+    ),
+    Experiment {
+        name: "001/fig5.3",
+        section: "5.6",
+        shows: "throughput over the size of groups",
+        how: measured(
+            &[sweep(&["latency/special/ilp1/filled32"], &[(Axis::Tpb, Span::Usual)])],
+            Draw::Curves { x: X::Axis(0), label: "work-items of a group", y: "throughput" },
+        ),
+        devices: FIVE,
+        rows: &[],
+    },
+    five(
+        "001/fig5.5",
+        "5.10",
+        "throughput of streaming accesses over occupancy",
+        measured(&[STREAMS], OVER_OCCUPANCY),
+        &[SWEPT_PEAK],
+    ),
+    five(
+        "001/tab6.1",
+        "6.1",
+        "peak throughputs",
+        measured(&[SIX], OVER_OCCUPANCY),
+        &[
+            ops("additions", &all([8.0, 8.0, 16.0, 32.0, 32.0]), "latency/add"),
+            ops("reciprocal square roots", &all([2.0, 2.0, 2.0, 8.0, 8.0]), "latency/special"),
+            ops("local memory", &all([6.0, 8.0, 8.0, 8.0, 8.0]), "latency/local"),
+            ops(
+                "local memory, two-way conflicts",
+                &all([3.0, 4.0, 4.0, 4.0, 4.0]),
+                "latency/local2",
+            ),
+            ops("streaming accesses", &all([0.86, 0.89, 0.97, 1.07, 0.65]), "latency/stream"),
+            ops("random accesses", &all([0.027, 0.016, 0.029, 0.034, 0.023]), "latency/random"),
+        ],
+    ),
+    five(
+        "001/tab6.2",
+        "6.1",
+        "register dependency latencies",
+        measured(&[SIX], OVER_OCCUPANCY),
+        &[
+            latency("addition", &ADD_LATENCY, "latency/add"),
+            latency(
+                "reciprocal square root",
+                &all([32.0, 34.0, 22.0, 9.0, 13.0]),
+                "latency/special",
+            ),
+            latency("local memory", &all([38.0, 40.0, 26.0, 24.0, 24.0]), "latency/local"),
+            latency(
+                "local memory, two-way conflicts",
+                &all([54.0, 56.0, 58.0, 56.0, 26.0]),
+                "latency/local2",
+            ),
+            latency("streaming access", &STREAM_LATENCY, "latency/stream"),
+            latency("random access", &all([644.0, 662.0, 1571.0, 1213.0, 534.0]), "latency/random"),
+        ],
+    ),
+    five(
+        "001/tab6.3",
+        "6.1",
+        "concurrency needed (here: for 95 % of the peak, memory 90 %)",
+        measured(&[SIX], OVER_OCCUPANCY),
+        &[
+            needed("additions", &all([5.0, 6.0, 9.0, 9.0, 6.0]), "latency/add"),
+            needed("reciprocal square roots", &all([2.0, 3.0, 1.5, 3.0, 4.0]), "latency/special"),
+            needed("local memory", &all([9.0, 11.0, 6.5, 6.0, 8.0]), "latency/local"),
+            needed(
+                "local memory, two-way conflicts",
+                &all([6.0, 8.0, 7.5, 7.0, 3.75]),
+                "latency/local2",
+            ),
+            needed("streaming accesses", &all([20.0, 16.0, 21.0, 14.0, 10.0]), "latency/stream"),
+            // Of the first two the document says less than 1.
+            needed(
+                "random accesses",
+                &[None, None, Some(2.0), Some(1.75), Some(0.75)],
+                "latency/random",
+            ),
+        ],
+    ),
+    five(
+        "001/fig6.1",
+        "6.1",
+        "throughput of local memory over occupancy",
+        measured(&[sweep(&["latency/local/ilp1/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
+        &[],
+    ),
+    five(
+        "001/fig6.2",
+        "6.3",
+        "streaming accesses over occupancy, one and two chains an item",
+        measured(&[sweep(&[STREAM, "latency/stream/ilp2/filled32"], OCCUPANCY)], OVER_OCCUPANCY),
+        &[SWEPT_PEAK],
+    ),
+    five(
+        "001/tab6.4",
+        "6.3",
+        "occupancy that hides memory latency",
+        measured(&[ADD_AND_STREAM], OVER_OCCUPANCY),
+        &[
+            PEAKS,
+            warps(
+                "latency x peak",
+                &all([12.0, 12.0, 15.5, 10.0, 7.5]),
+                "latency/stream",
+                "linear_concurrency",
+            ),
+            needed("for 90 %", &all([20.0, 16.0, 21.0, 14.0, 10.0]), "latency/stream"),
+            row(
+                "for 95 %",
+                "warps/scheduler",
+                &all([24.0, 18.0, 25.0, 16.0, 11.5]),
+                Ours::Nothing("the suite looks for 90 % of memory's peak alone"),
+            ),
+        ],
+    ),
+    five(
+        "001/fig6.3",
+        "6.4",
+        "latency of memory over its throughput",
+        measured(
+            &[STREAMS],
+            Draw::Curves { x: X::Figure("throughput"), label: "Gop/s", y: "latency" },
+        ),
+        &[],
+    ),
+    cannot(
+        "001/fig6.5",
+        "6.6",
+        "latencies of single accesses (and table 6.6)",
+        "needs a clock inside kernels (cl_khr_kernel_clock), which runtimes do not have yet",
+    ),
+    five(
+        "001/fig6.6",
+        "6.7",
+        "throughput of random accesses over the size of the array",
+        measured(
+            &[sweep(&["latency/random/ilp1/filled32"], &[(Axis::Size, Span::Usual)])],
+            Draw::Curves { x: X::Axis(0), label: "bytes", y: "throughput" },
+        ),
+        &[],
+    ),
+    five(
+        "001/tab6.7",
+        "6.7",
+        "cycles that a further transaction of a scattered access takes",
+        measured(&[sweep(&["latency/stream/ilp1", "latency/random/ilp1"], &[])], OVER_OCCUPANCY),
+        &[Row {
+            // 32 transactions against 4, as the document counts for Kepler and Maxwell.
+            times: 1.0 / 28.0,
+            ..row(
+                "(random - streaming latency) / transactions",
+                "cycles",
+                &all([6.7, 7.6, 34.0, 33.0, 5.9]),
+                Ours::FoundDifference(
+                    ["latency/random", "latency_cycles"],
+                    ["latency/stream", "latency_cycles"],
+                ),
+            )
+        }],
+    ),
+];
