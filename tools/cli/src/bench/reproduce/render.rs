@@ -124,8 +124,7 @@ pub fn summary(of: &Reported, took: Duration) -> Result<()> {
     let mut out = screen();
     writeln!(
         out,
-        "\n{} in {:.0} s on {}:",
-        "experiments of the documents",
+        "\nexperiments of the documents in {:.0} s on {}:",
         took.as_secs_f64(),
         of.device.name
     )?;
