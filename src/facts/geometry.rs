@@ -155,7 +155,8 @@ impl Geometry {
     }
 }
 
-static ONE: usize = 1;
+/// The size of clEnqueueTask.
+pub static ONE: usize = 1;
 
 #[cold]
 fn interned(key: &Key) -> u32 {

@@ -1,6 +1,7 @@
 //! What is known of the application's objects: ids, names and properties, and NDRanges.
 
 pub mod arguments;
+pub mod compiled;
 pub mod contexts;
 pub mod geometry;
 pub mod info;

@@ -1,7 +1,7 @@
 //! What programs are made of: what the application made them from, and what the runtime hands out of
 //! them. Refuses to keep any of it.
 
-use super::info;
+use super::{compiled, info};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P};
 use crate::os::fork_safe::ForkSafe;
@@ -20,6 +20,7 @@ static ORIGINS: ForkSafe<HashMap<usize, &'static str>> = ForkSafe::new();
 pub fn made(program: H, origin: &'static str) {
     if !program.is_null() {
         ORIGINS.with(|known| known.insert(program as usize, origin));
+        compiled::forget(program);
     }
 }
 

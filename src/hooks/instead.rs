@@ -12,6 +12,7 @@ use crate::abi::entry::{H, P, Returned};
 use crate::abi::functions::id;
 use crate::abi::signatures as f;
 use crate::facts::arguments::{self, Memory, Shared};
+use crate::facts::geometry::ONE;
 use crate::facts::{objects, programs};
 use crate::features::capture::{self, Launch};
 use crate::features::{beside, device_time, mix, replace, replay};
@@ -278,7 +279,15 @@ stand_ins! {
             run: &|q, e| unsafe { real(q, kernel, dimensions, offset, global, local, 0, null(), e) },
             live: &live,
         });
-    clEnqueueTask(kernel: H, count: u32, list: *const H) by task |queue, real| None::<Command<'_>>;
+    clEnqueueTask(kernel: H, count: u32, list: *const H)
+        by task |queue, real| Some(Command {
+            queue,
+            waits: (count, list),
+            what: What::Launch { kernel, dimensions: 1, sizes: [null(), &raw const ONE, &raw const ONE] },
+            // SAFETY: as above.
+            run: &|q, e| unsafe { real(q, kernel, 0, null(), e) },
+            live: &live,
+        });
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
         |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.

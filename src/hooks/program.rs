@@ -4,13 +4,13 @@ use super::{define, outermost_unrecorded, passed};
 use crate::abi::constants as cl;
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
-use crate::facts::info;
-use crate::facts::objects;
+use crate::facts::{compiled, info, objects};
 use crate::hooks::callbacks;
 use crate::recording;
 use crate::recording::guard::{self, Entered};
-use crate::recording::programs;
+use crate::recording::{programs, state};
 use crate::runtime::functions as api;
+use crate::settings::config;
 use clscope_trace::defs;
 use std::ffi::CStr;
 
@@ -286,19 +286,27 @@ fn built(site: Site, program: H, options: P, result: i32) {
             }
         }
     }
-    let options = if options.is_null() {
-        String::new()
-    } else {
-        // SAFETY: the runtime has read the options as a C string.
-        unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned()
-    };
     define(defs::Build {
         program: objects::id(program),
         function: site.function,
-        options,
+        options: text_of(options),
         result,
         log,
     });
+}
+
+/// The options of a build that the runtime has read.
+fn text_of(options: P) -> String {
+    if options.is_null() {
+        return String::new();
+    }
+    // SAFETY: the runtime has read the options as a C string.
+    unsafe { CStr::from_ptr(options.cast()) }.to_string_lossy().into_owned()
+}
+
+/// Whether what programs are compiled from is followed: in runs that capture launches.
+fn followed() -> bool {
+    !config::get().captures.is_empty() && state::running()
 }
 
 /// Error codes for which options or program may not have been readable.
@@ -362,6 +370,15 @@ pub unsafe fn clCompileProgram(
     } else {
         callbacks::untouched(pfn_notify, user_data)
     };
+    let unit = followed().then(|| {
+        let lost = Err("reading its texts failed".to_owned());
+        // SAFETY: the application's own arguments, live during its call.
+        guard::unseen(|| {
+            guard::protect(lost, || unsafe {
+                compiled::read(site.slot, program, num_headers, headers, header_names)
+            })
+        })
+    });
     // SAFETY: the application's call with its callback wrapped.
     let call = || unsafe {
         real(
@@ -378,6 +395,16 @@ pub unsafe fn clCompileProgram(
     };
     let (entered, code) = passed(site, call);
     let end = recording::now();
+    if let Some(mut unit) = unit.filter(|_| code == 0) {
+        guard::unseen(|| {
+            guard::protect((), || {
+                if let Ok(unit) = &mut unit {
+                    unit.options = text_of(options);
+                }
+                compiled::compiled(program, unit);
+            });
+        });
+    }
     if let Some(entered) = entered {
         if readable(code) {
             guard::unseen(|| guard::protect((), || built(site, program, options, code)));
@@ -432,6 +459,16 @@ pub unsafe fn clLinkProgram(
     let (entered, program) = passed(site, call);
     // SAFETY: errcode_ret is NULL or was written.
     let code = unsafe { program.code(errcode_ret) };
+    if code == 0 && followed() {
+        let from = match programs.is_null() {
+            true => &[],
+            // SAFETY: the call succeeded: there are as many programs.
+            false => unsafe { std::slice::from_raw_parts(programs, num_programs as usize) },
+        };
+        guard::unseen(|| {
+            guard::protect((), || compiled::linked(program, from, &text_of(options)));
+        });
+    }
     let words = [objects::word(context), u64::from(num_devices), u64::from(num_programs)];
     let recorded = entered.is_some();
     made(site, entered, program, code, context, "link", Vec::new, &words);

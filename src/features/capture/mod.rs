@@ -141,13 +141,17 @@ fn begun(
     let mut capture = room(bytes)?;
     let mut files = Vec::new();
     for form in &program.forms {
-        let hash = capture.write(form.file, &form.bytes)?;
-        files.push(json!({
+        let hash = capture.write(&form.file, &form.bytes)?;
+        let mut file = json!({
             "file": form.file,
             "language": form.language,
             "bytes": form.bytes.len(),
             "hash": hash,
-        }));
+        });
+        if let Some(name) = &form.include {
+            set(&mut file, "include", name.as_str());
+        }
+        files.push(file);
     }
     let mut about = Vec::new();
     for (id, memory) in reach.memories.iter().enumerate() {

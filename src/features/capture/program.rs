@@ -4,19 +4,27 @@
 use crate::abi::constants as cl;
 use crate::abi::entry::H;
 use crate::facts::arguments::ask;
-use crate::facts::info;
 use crate::facts::programs::{binary, build_text, origin};
+use crate::facts::{compiled, info};
 use crate::runtime::functions as api;
 use clscope_mix::spirv;
 
 /// Most bytes of one form of a program.
 const MOST: usize = 64 << 20;
 
-/// A form of a program: its file, its language as `launch.json` names it, its bytes.
+/// A form of a program: its file, its language as `launch.json` names it, its bytes. A header has
+/// the name by which the source includes it.
 pub struct Form {
-    pub file: &'static str,
+    pub file: String,
     pub language: &'static str,
     pub bytes: Vec<u8>,
+    pub include: Option<String>,
+}
+
+impl Form {
+    fn new(file: &str, language: &'static str, bytes: Vec<u8>) -> Self {
+        Self { file: file.to_owned(), language, bytes, include: None }
+    }
 }
 
 /// A program.
@@ -50,26 +58,35 @@ impl Program {
             source.pop();
         }
         let is_text = !source.is_empty() && !source.contains(&0);
-        // A linked program's text is in the programs that it was linked of.
-        if is_text && origin != Some("linked") {
-            forms.push(Form { file: "program.cl", language: "opencl-c", bytes: source });
+        let mut options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
+        // A linked program's text is in the programs that it was linked from.
+        let unit = (origin == Some("linked")).then(|| compiled::unit(program));
+        match &unit {
+            None if is_text => forms.push(Form::new("program.cl", "opencl-c", source)),
+            Some(Ok(unit)) => {
+                options.clone_from(&unit.options);
+                forms.push(Form::new("program.cl", "opencl-c", unit.source.clone()));
+                forms.extend(unit.headers.iter().enumerate().map(|(index, header)| Form {
+                    include: Some(header.name.clone()),
+                    // The name is the application's: it is no file's.
+                    ..Form::new(&format!("header-{index}.h"), "opencl-c", header.text.clone())
+                }));
+            }
+            _ => {}
         }
         let il = info::bytes_up_to(about, program, cl::CL_PROGRAM_IL, MOST).unwrap_or_default();
         if spirv::is_spirv(&il) {
-            forms.push(Form { file: "program.spv", language: "spirv", bytes: il });
+            forms.push(Form::new("program.spv", "spirv", il));
         }
         match binary(slot, program, device, MOST) {
-            Ok(bytes) => forms.push(Form { file: "program.bin", language: "binary", bytes }),
+            Ok(bytes) => forms.push(Form::new("program.bin", "binary", bytes)),
             Err(why) => missing = Some(format!("no binary: {why}")),
         }
         match (origin, forms.iter().any(|form| form.language != "binary")) {
             (_, true) => {}
             (Some("linked"), _) => {
-                missing = Some(
-                    "no source: the program was linked of others, whose texts are in the trace's \
-                     folder programs"
-                        .to_owned(),
-                );
+                let why = unit.and_then(Result::err).unwrap_or_default();
+                missing = Some(format!("no source: {why}"));
             }
             (Some("source" | "il"), _) => {
                 missing = Some("the runtime does not hand out its text".to_owned());
@@ -86,7 +103,6 @@ impl Program {
             Some("spirv") => "il",
             _ => "binary",
         });
-        let options = build_text(slot, program, device, cl::CL_PROGRAM_BUILD_OPTIONS);
         Ok(Self { origin, options, forms, missing })
     }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The cases of the fixture that can be captured: name, kernel, number of the captured launch.
-const CASES: [(&str, &str, u64); 10] = [
+const CASES: [(&str, &str, u64); 12] = [
     ("buffers", "mixed", 2),
     ("parts", "overlap", 2),
     ("picture", "picture", 2),
@@ -22,10 +22,12 @@ const CASES: [(&str, &str, u64); 10] = [
     ("queues", "late", 2),
     ("gate", "gated", 2),
     ("linked", "linked", 2),
+    ("headers", "headers", 2),
+    ("task", "single", 2),
 ];
 
 /// The fixture at work, and the folder in which it keeps what it knows.
-fn app(
+pub(super) fn app(
     stage: &Stage,
     mode: Mode,
     trace: &str,
@@ -43,14 +45,14 @@ fn app(
 }
 
 /// Files of a folder by name.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     entries.map(|e| e.unwrap().path()).map(|p| (name(&p), std::fs::read(&p).unwrap())).collect()
 }
 
 /// Names in a trace's folder of captures.
-fn folders(trace: &Path) -> Vec<String> {
+pub(super) fn folders(trace: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(trace.join("captures")) else { return Vec::new() };
     let mut out: Vec<String> =
         entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -59,7 +61,7 @@ fn folders(trace: &Path) -> Vec<String> {
 }
 
 /// What `launch.json` says, which keeps to its schema.
-fn document(folder: &Path) -> Value {
+pub(super) fn document(folder: &Path) -> Value {
     let text = std::fs::read(folder.join("launch.json")).unwrap();
     let document = serde_json::from_slice(&text).unwrap();
     let schema = artifacts::root().join("tools/launch/launch.schema.json");
@@ -214,7 +216,7 @@ fn what_a_capture_says_is_what_the_application_did() {
     let linked = captured("linked", "linked");
     assert_eq!(linked["program"]["origin"], "linked");
     assert_eq!(linked["program"]["files"][0]["language"], "binary");
-    assert!(linked["program"]["missing"].as_str().unwrap().contains("linked of others"));
+    assert!(linked["program"]["missing"].as_str().unwrap().contains("linked from 2 others"));
 }
 
 /// What was captured gives alone what it gave in the application, on the same device.

@@ -4,6 +4,7 @@
 mod balance;
 mod bench;
 mod call_sites;
+mod captured_kinds;
 mod captures;
 mod check;
 mod conform;

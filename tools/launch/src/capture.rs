@@ -90,9 +90,6 @@ pub struct Device {
     /// `cpu`, `gpu`, `accelerator` or another type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its number on its platform.
-    #[serde(default)]
-    pub index: Option<u64>,
 }
 
 /// A program.
@@ -114,15 +111,30 @@ pub struct Program {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramFile {
-    /// Its name in the folder. Headers of clCompileProgram are in `headers/`, each under the name that
-    /// the source includes.
+    /// Its name in the folder.
     pub file: String,
+    /// Of a header of clCompileProgram the name by which the source includes it; null: it is the
+    /// program.
+    #[serde(default)]
+    pub include: Option<String>,
     /// `opencl-c`, `spirv` or `binary`.
     pub language: String,
     /// Its size.
     pub bytes: u64,
     /// Hash of its bytes ([`hash`](fn@clscope_trace::hash)).
     pub hash: String,
+}
+
+impl Program {
+    /// The program itself, in every form that is known.
+    pub fn own_files(&self) -> impl Iterator<Item = &ProgramFile> {
+        self.files.iter().filter(|file| file.include.is_none())
+    }
+
+    /// Headers: the name by which the source includes each, and its file.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &ProgramFile)> {
+        self.files.iter().filter_map(|file| Some((file.include.as_deref()?, file)))
+    }
 }
 
 /// A command queue.

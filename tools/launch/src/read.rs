@@ -192,7 +192,7 @@ fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, CaptureError> {
 }
 
 /// The parts of a file's name, none of which leads out of the folder.
-fn inside(name: &str) -> Result<Vec<&std::ffi::OsStr>, String> {
+pub(crate) fn inside(name: &str) -> Result<Vec<&std::ffi::OsStr>, String> {
     let refused = || format!("the file name {name} leads out of the folder");
     let parts = Path::new(name).components().map(|part| match part {
         Component::Normal(part) => Ok(part),
@@ -311,6 +311,9 @@ fn checked(of: &Launch) -> Result<(), String> {
         }
         given_is_sound(of, &argument.given)
             .map_err(|why| format!("argument {}: {why}", argument.index))?;
+    }
+    if of.program.files.len() > MOST_ITEMS {
+        return Err(format!("its program has more than {MOST_ITEMS} files"));
     }
     for file in &of.program.files {
         inside(&file.file)?;

@@ -364,6 +364,12 @@ fn damaged_and_hostile_captures_are_refused() {
     );
     check(&|m| memory(m, "kind", "pipe".into()), &["is a pipe"]);
     check(&|m| memory(m, "kind", "image".into()), &["has no format"]);
+    // Images of several levels or samples.
+    for field in ["mips", "samples"] {
+        let mut made = turn(&stage.join(&format!("turn.{field}")));
+        made.launch["memories"][0]["image"][field] = 2.into();
+        refused(&stage, &[&made.write()], &["mip levels or several samples"]);
+    }
     std::fs::write(stage.join("saxpy.1/launch.json"), "{").unwrap();
     refused(&stage, &["saxpy.1"], &["cannot be understood"]);
 }

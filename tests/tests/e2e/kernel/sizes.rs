@@ -79,3 +79,28 @@ fn local_memory_and_required_sizes_are_kept_to() {
     required.buffer("uint*", &[0; 256], Some(&words(&[1; 64])));
     refused(&stage, &[&required.write(), "--tune", "local"], &["it requires groups of 8x1x1"]);
 }
+
+/// Other sizes make another version: what fewer work-items leave undone is a difference, and groups of
+/// the runtime's choice give the same.
+#[test]
+fn other_sizes_are_judged_against_the_captured_ones() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime);
+        let capture = saxpy(&stage.join("saxpy.1")).write();
+        let (found, code) = document(&stage, &capture, &["--global", "512"]);
+        let changed = &found["changed"]["version"];
+        assert_eq!((code, &changed["global"]), (3, &json!([512])));
+        assert_eq!(changed["results"]["verdict"], "differs");
+        let memory = &changed["results"]["memories"][0];
+        assert_eq!(
+            (&memory["differing"], &memory["first"][0]["element"]),
+            (&512.into(), &512.into())
+        );
+        let (found, code) = document(&stage, &capture, &["--local", "null"]);
+        let changed = &found["changed"]["version"];
+        assert_eq!((code, &changed["local"]), (0, &Value::Null));
+        assert_eq!(changed["results"]["verdict"], "same");
+        refused(&stage, &[&capture, "--global", "0"], &["--global"]);
+        refused(&stage, &[&capture, "--global", "32x32"], &["--global has 2 sizes"]);
+    }
+}

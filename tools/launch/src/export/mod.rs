@@ -6,11 +6,14 @@ mod c;
 mod python;
 
 use crate::capture::{Given, Launch, Memory, MemoryKind, ProgramFile};
-use crate::read::{Capture, CaptureError};
+use crate::read::{Capture, CaptureError, inside};
 use crate::stage::Form;
 use clscope_io::output::{Access, create_dir, create_new};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// Folder with the headers that the program includes.
+const HEADERS: &str = "headers";
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +66,7 @@ impl Parts<'_> {
     /// Build options, as the program gives them.
     fn options(&self) -> String {
         let own = &self.launch.program.options;
-        if self.has_headers { format!("{own} -I headers") } else { own.clone() }
+        if self.has_headers { format!("{own} -I {HEADERS}") } else { own.clone() }
     }
 }
 
@@ -125,15 +128,14 @@ pub fn export(
     folder: &Path,
 ) -> Result<Vec<PathBuf>, ExportError> {
     let launch = &capture.launch;
-    let is_header = |file: &&ProgramFile| file.file.starts_with("headers/");
     let forms = [
         (Form::Source, "opencl-c", "program.cl"),
         (Form::Il, "spirv", "program.spv"),
         (Form::Binary, "binary", "program.bin"),
     ];
-    let own = || launch.program.files.iter().filter(|file| !is_header(file));
     let found = forms.iter().find_map(|(form, language, name)| {
-        own().find(|file| file.language == *language).map(|file| (*form, *name, file))
+        let mut own = launch.program.own_files();
+        own.find(|file| file.language == *language).map(|file| (*form, *name, file))
     });
     let Some((form, program, file)) = found else {
         return Err(ExportError::Unsupported {
@@ -142,7 +144,17 @@ pub fn export(
             next: "record the application again",
         });
     };
-    let headers: Vec<&ProgramFile> = launch.program.files.iter().filter(is_header).collect();
+    let headers: Vec<(&str, &ProgramFile)> = match form {
+        Form::Source => launch.program.headers().collect(),
+        _ => Vec::new(),
+    };
+    if let Some((name, _)) = headers.iter().find(|(name, _)| inside(name).is_err()) {
+        return Err(ExportError::Unsupported {
+            what: format!("the program includes a header as {}", clscope_io::text::line(name)),
+            language: "any language",
+            next: "copy the text into the source by hand",
+        });
+    }
     let parts =
         Parts { launch, form, program, bytes: file.bytes, has_headers: !headers.is_empty() };
     let texts = match language {
@@ -164,9 +176,10 @@ pub fn export(
     let text = capture.program(file)?;
     make(folder)?;
     put(program, &text)?;
-    for header in headers {
-        // Checked to have plain parts alone when the capture was opened.
-        let path = folder.join(&header.file);
+    for (name, header) in headers {
+        // Checked above to have plain parts alone.
+        let name = format!("{HEADERS}/{name}");
+        let path = folder.join(&name);
         for above in path
             .ancestors()
             .skip(1)
@@ -179,7 +192,7 @@ pub fn export(
                 make(above)?;
             }
         }
-        put(&header.file, &capture.program(header)?)?;
+        put(&name, &capture.program(header)?)?;
     }
     for memory in &launch.memories {
         put(&before(memory), &capture.before(memory)?)?;

@@ -3,7 +3,7 @@
 
 mod places;
 
-use crate::capture::{self, Given, Launch, Memory, MemoryKind, ProgramFile};
+use crate::capture::{self, Given, Launch, Memory, MemoryKind};
 use crate::element::bytes_of_hex;
 use crate::read::{Capture, CaptureError};
 use clscope_opencl::{Argument, Buffer, ClError, Device, Event, Kernel, Limits, Program, Range};
@@ -357,9 +357,7 @@ impl<'c> Stage<'c> {
         let launch = &self.capture.launch;
         let options = recipe.options.clone().unwrap_or_else(|| launch.program.options.clone());
         let (name, form, program) = match &recipe.source {
-            Some((name, text)) => {
-                (name.clone(), Form::Source, self.session.build(name, text, &options)?)
-            }
+            Some((name, text)) => (name.clone(), Form::Source, self.built(name, text, &options)?),
             None => self.captured_program(recipe.form, &options)?,
         };
         let kernel = self.session.kernel(&program, &launch.kernel)?;
@@ -389,10 +387,7 @@ impl<'c> Stage<'c> {
         options: &str,
     ) -> Result<(String, Form, Program), StageError> {
         let of = &self.capture.launch.program;
-        let is_header = |file: &&ProgramFile| file.file.starts_with("headers/");
-        let find = |form: Form| {
-            of.files.iter().find(|file| file.language == form.language() && !is_header(file))
-        };
+        let find = |form: Form| of.own_files().find(|file| file.language == form.language());
         let forms: Vec<Form> = form.map_or_else(|| Form::ALL.to_vec(), |form| vec![form]);
         let takes_il = !self.limits.languages.is_empty();
         let usable = |form: &Form| *form != Form::Il || takes_il;
@@ -414,28 +409,23 @@ impl<'c> Stage<'c> {
         let bytes = self.capture.program(file)?;
         let name = file.file.clone();
         let program = match form {
-            Form::Source => {
-                let headers = of.files.iter().filter(is_header);
-                let headers = headers
-                    .map(|header| {
-                        let included = header.file.trim_start_matches("headers/").to_owned();
-                        Ok((included, text_of(&self.capture.program(header)?)))
-                    })
-                    .collect::<Result<Vec<_>, CaptureError>>()?;
-                match headers.as_slice() {
-                    [] => self.session.build(&name, &text_of(&bytes), options)?,
-                    _ => self.session.build_with_headers(
-                        &name,
-                        &text_of(&bytes),
-                        &headers,
-                        options,
-                    )?,
-                }
-            }
+            Form::Source => self.built(&name, &text_of(&bytes), options)?,
             Form::Il => self.session.build_il(&name, &bytes, options)?,
             Form::Binary => self.session.load(&name, &bytes, options)?,
         };
         Ok((name, form, program))
+    }
+
+    /// Builds a source with the captured headers.
+    fn built(&self, name: &str, text: &str, options: &str) -> Result<Program, StageError> {
+        let headers = self.capture.launch.program.headers();
+        let headers = headers
+            .map(|(include, file)| Ok((include.to_owned(), text_of(&self.capture.program(file)?))))
+            .collect::<Result<Vec<_>, CaptureError>>()?;
+        Ok(match headers.as_slice() {
+            [] => self.session.build(name, text, options)?,
+            headers => self.session.build_with_headers(name, text, headers, options)?,
+        })
     }
 
     /// Sets all arguments.
