@@ -2,7 +2,7 @@
 //! tasks, several threads; and what is refused: pipes, built-in kernels.
 
 use super::captures::{app, document, folders};
-use clscope_tests::{Mode, Recorded, Runtime, Stage, artifacts, skip};
+use clscope_tests::{Mode, Recorded, Runtime, Stage};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn a_program_compiled_with_headers_and_linked_runs_alone_from_its_source() {
         let program = folder.join("reproduce");
         assert!(program.is_file(), "{}", made.stdout);
         let ran = stage.runtime.select(clscope_tests::Run::new(&program, &folder)).run().success();
-        assert!(ran.stdout.contains("same"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("results: as captured"), "{}", ran.stdout);
     }
 }
 
@@ -127,7 +127,6 @@ fn pipes_and_built_in_kernels_are_refused_with_the_reason() {
         let stage = Stage::new(runtime.clone());
         let bare = app(&stage, Mode::Bare, "bare", case, None).0.run().success();
         if bare.stdout.starts_with("skipped") {
-            skip(&format!("{runtime:?} has nothing of the kind {case}"), true);
             return false;
         }
         let (run, _) = app(&stage, Mode::Preload, "t", case, Some(kernel));
@@ -144,8 +143,7 @@ fn pipes_and_built_in_kernels_are_refused_with_the_reason() {
     assert!(refused(&Runtime::FakeLoader, "builtin", "fake_built_in", "built-in kernel"));
     for runtime in Runtime::real() {
         let intel = matches!(runtime, Runtime::Intel(_));
+        // PoCL has no pipes.
         assert_eq!(refused(&runtime, "pipe", "piped", "argument 0 is a pipe"), intel);
     }
-    // The files of the fixtures are there: the test has looked at something.
-    assert!(artifacts().fixture("captured").is_file());
 }

@@ -9,7 +9,7 @@ use clscope_microbench::power::{Power, Sensors, Window};
 use clscope_microbench::stats::Estimate;
 use clscope_profile::interval::Interval;
 
-/// The first window; each further one is twice as long.
+/// The first window; each further one is at least twice as long.
 const FIRST_NS: u64 = 1_500_000_000;
 /// The longest window.
 const LONGEST_NS: u64 = 24_000_000_000;
@@ -42,7 +42,8 @@ pub struct Watched {
     pub drawn: Vec<Result<Drawn, String>>,
 }
 
-/// Meters subjects. `counters` asks for the device's performance counters, too.
+/// Meters subjects. `counters` asks for the device's performance counters, too. `begins` is told how
+/// long metering takes at most, in nanoseconds, before it begins.
 ///
 /// # Errors
 /// What the runtime returned.
@@ -51,10 +52,11 @@ pub fn watch(
     subjects: &[Subject<'_>],
     times_ns: &[f64],
     counters: bool,
-    stop: &dyn Fn() -> bool,
+    (begins, stop): (&dyn Fn(u64), &dyn Fn() -> bool),
 ) -> Result<Watched, StageError> {
     let facts = stage.session.facts().clone();
     let mut length = FIRST_NS;
+    let mut told = false;
     loop {
         let sensors = match Sensors::start(counters) {
             Ok(sensors) => sensors,
@@ -66,6 +68,10 @@ pub fn watch(
         if !sensors.may_meter(facts.kind) {
             let power = sensors.finish(&facts);
             return Ok(nothing(missing(&power), subjects.len()));
+        }
+        if !std::mem::replace(&mut told, true) {
+            let windows = subjects.iter().map(|s| if s.restored.is_empty() { 1 } else { 2 });
+            begins(longest(windows.sum()));
         }
         let idle = quiet(length / 2, stop);
         let mut windows = Vec::new();
@@ -84,14 +90,36 @@ pub fn watch(
             .iter()
             .map(|(busy, restoring)| drawn(&power, *busy, *restoring, floor))
             .collect();
-        let good = |d: &Result<Drawn, String>| {
-            d.as_ref().is_ok_and(|d| d.joules.relative().is_some_and(|share| share <= GOOD))
-        };
-        if drawn.iter().all(good) || length >= LONGEST_NS || stop() || !power.has_sensor() {
-            return Ok(Watched { sensor: power.source().ok().map(str::to_owned), drawn });
+        let shares = drawn.iter().map(|d| d.as_ref().ok().and_then(|d| d.joules.relative()));
+        let next = further(length, shares);
+        match next {
+            Some(next) if !stop() && power.has_sensor() => length = next,
+            _ => return Ok(Watched { sensor: power.source().ok().map(str::to_owned), drawn }),
         }
-        length *= 2;
     }
+}
+
+/// The window that follows one of `length`, by the half-widths of what it gave, relative to the
+/// values; none where it was long enough, or the longest. What is expected to suffice is taken at
+/// once: half-widths of means shrink with the square root of the window.
+fn further(length: u64, shares: impl Iterator<Item = Option<f64>>) -> Option<u64> {
+    // What is not known is as far away as can be.
+    let known = |share: Option<f64>| share.filter(|s| !s.is_nan()).unwrap_or(f64::INFINITY);
+    let worst = shares.map(known).fold(0.0, f64::max);
+    if worst <= GOOD || length >= LONGEST_NS {
+        return None;
+    }
+    let wanted = length as f64 * (worst / GOOD).powi(2);
+    Some((wanted as u64).clamp(2 * length, LONGEST_NS.max(2 * length)))
+}
+
+/// How long metering takes at most, in nanoseconds, with so many windows in each turn: each turn lasts
+/// twice as long as the one before, and begins with half a window without work.
+fn longest(windows: u64) -> u64 {
+    let lengths = std::iter::successors(Some(FIRST_NS), |length| {
+        (*length < LONGEST_NS).then_some(2 * length)
+    });
+    lengths.map(|length| length / 2 + windows * length).sum()
 }
 
 /// Why there are no joules of a device.
@@ -209,6 +237,28 @@ mod tests {
         // Independent errors add in squares: 2 mJ of the launch, 1 mJ of restoring.
         let half = per_launch(busy, Some(aside), None).half();
         assert!((half - 0.002f64.hypot(0.001)).abs() < 1e-12, "{half}");
+    }
+
+    #[test]
+    fn windows_grow_to_what_is_expected_to_suffice_and_end() {
+        let next = |length, shares: &[f64]| further(length, shares.iter().map(|s| Some(*s)));
+        assert_eq!(next(FIRST_NS, &[0.01, 0.03]), None);
+        // Twice as far away: four times as long, and the worst one counts.
+        assert_eq!(next(FIRST_NS, &[0.06, 0.01]), Some(4 * FIRST_NS));
+        // A little too far: twice as long, since that is an estimate, too.
+        assert_eq!(next(FIRST_NS, &[0.031]), Some(2 * FIRST_NS));
+        // No more than the longest.
+        assert_eq!(next(FIRST_NS, &[0.9]), Some(LONGEST_NS));
+        assert_eq!(further(FIRST_NS, [None].into_iter()), Some(LONGEST_NS));
+        assert_eq!(next(LONGEST_NS, &[0.9]), None);
+        // Whatever comes, it takes no longer than was said.
+        for share in [0.031, 0.05, 0.1, f64::NAN, f64::INFINITY] {
+            let windows = |length: &u64| next(*length, &[share]);
+            let all = std::iter::successors(Some(FIRST_NS), windows);
+            let took: u64 = all.map(|length| length / 2 + 2 * length).sum();
+            assert!(took <= longest(2), "{share}: {took}");
+        }
+        assert_eq!(longest(1), 69_750_000_000);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::tune;
 use clscope_compare::verdict;
 use clscope_opencl::{Device, DeviceFacts, Range};
 use clscope_profile::mixes::document::Kernel;
+use clscope_profile::opencl_c;
 
 /// Greatest difference in ULPs that is tolerated where nothing else is said: the loosest bound that
 /// the specification of OpenCL C gives a function of single precision (`pow`; section "Relative error
@@ -142,11 +143,27 @@ pub(crate) fn computed(
     Ok(Computed { first, again, changed, is_fixed })
 }
 
-/// Types of the memories' elements: what the user says, else what captured arguments, the kernel and
-/// image formats say; bytes where arguments of one memory have several types.
-pub(crate) fn elements(
+/// What the arguments of the captured kernel point to, by its text. Where a runtime keeps no types of
+/// arguments (`-cl-kernel-arg-info`), this is all that tells.
+fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
+    let launch = &capture.launch;
+    let own = launch.program.own_files().find(|file| file.language == "opencl-c");
+    let Some(file) = own.filter(|_| launch.arguments.iter().any(|a| a.type_name.is_none())) else {
+        return Ok(Vec::new());
+    };
+    let text = String::from_utf8(capture.program(file)?).unwrap_or_default();
+    let found = opencl_c::pointed(&text, &launch.program.options, &launch.kernel);
+    // Another number of arguments: it is not the text of this kernel.
+    Ok(found.filter(|all| all.len() == launch.arguments.len()).unwrap_or_default())
+}
+
+/// Types of the memories' elements: what the user says, else what captured arguments, the kernel,
+/// the captured source (`pointed`) and image formats say; bytes where arguments of one memory have
+/// several types.
+fn elements(
     launch: &Launch,
     built: &Built,
+    pointed: &[Option<String>],
     types: &[(u32, Element)],
 ) -> Result<Vec<Element>, RunError> {
     let is_memory = |index: u32| {
@@ -177,8 +194,9 @@ pub(crate) fn elements(
         }
         let mut known: Vec<Element> = arguments()
             .filter_map(|a| {
-                let name = a.type_name.clone().or_else(|| built.kernel.argument(a.index).type_name);
-                Element::of(&name?)
+                let told = || built.kernel.argument(a.index).type_name;
+                let shown = || pointed.get(a.index as usize).cloned().flatten();
+                Element::of(&a.type_name.clone().or_else(told).or_else(shown)?)
             })
             .collect();
         known.dedup();
@@ -188,6 +206,25 @@ pub(crate) fn elements(
         }
     };
     Ok(launch.memories.iter().map(of).collect())
+}
+
+/// Of results that differ: memories that were compared byte by byte since the type of their elements
+/// is not known.
+fn untyped(launch: &Launch, results: &Results, out: &mut Vec<String>) {
+    let differing = results.memories.iter().filter(|m| m.differing > 0);
+    for of in differing.filter(|m| m.element == Element::Byte.name()) {
+        let is_image = launch.memory(of.memory).is_some_and(|memory| memory.image.is_some());
+        let Some(argument) = launch.arguments_of(of.memory).next().filter(|_| !is_image) else {
+            continue;
+        };
+        let note = format!(
+            "the type of what argument {0} points to is not known, so bytes were compared and no ULPs counted; --as {0}=float says what it is",
+            argument.index
+        );
+        if !out.contains(&note) {
+            out.push(note);
+        }
+    }
 }
 
 /// Memories to restore before each launch of a version that is timed: none where a run from its own
@@ -296,7 +333,8 @@ pub(crate) fn notes(stage: &Stage<'_>, facts: &DeviceFacts) -> Vec<String> {
     out
 }
 
-/// Runs a capture on a device; `stop` is asked between launches.
+/// Runs a capture on a device; `stop` is asked between launches, several times a second. `metering` is
+/// told when joules begin to be measured, and for how many nanoseconds at most.
 ///
 /// # Errors
 /// [`RunError`].
@@ -304,12 +342,13 @@ pub fn run(
     device: &Device,
     capture: &Capture,
     wanted: &Wanted,
+    metering: &dyn Fn(u64),
     stop: &dyn Fn() -> bool,
 ) -> Result<Document, RunError> {
     let launch = &capture.launch;
     let mut stage = Stage::new(device, capture)?;
     let base = stage.build(&wanted.base)?;
-    let kinds = elements(launch, &base, &wanted.types)?;
+    let kinds = elements(launch, &base, &pointed(capture)?, &wanted.types)?;
     let changed = wanted.changed.as_ref().map(|recipe| stage.build(recipe)).transpose()?;
     let computed_base = computed(&stage, &base, &base.range)?;
     let captured = stage.after()?;
@@ -318,13 +357,15 @@ pub fn run(
     let results = judge(launch, &kinds, with, runs, wanted.tolerance);
     let is_written: Vec<bool> = captured.iter().map(Option::is_some).collect();
     drop(captured);
+    let mut notes = notes(&stage, &device.facts);
+    untyped(launch, &results, &mut notes);
     let mut document = Document {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         capture: Captured::of(&capture.folder, launch),
         device: device.facts.clone(),
         is_same_device: is_of(launch, &device.facts),
-        notes: notes(&stage, &device.facts),
+        notes,
         base: version(&base, results),
         changed: None,
         tuned: None,
@@ -342,6 +383,7 @@ pub fn run(
         let is_repeatable = document.base.results.is_repeatable;
         let with = Expected { name: "base", contents: &expected, is_repeatable };
         let results = judge(launch, &kinds, with, runs, wanted.tolerance);
+        untyped(launch, &results, &mut document.notes);
         // What one of the two needs is done for both, so that they are alike.
         to_restore.extend(restored(&mut stage, built, &other, stop)?);
         to_restore.sort_unstable();
@@ -395,7 +437,8 @@ pub fn run(
         }
     }
     if wanted.energy {
-        let watched = energy::watch(&stage, &subjects, &times_ns, wanted.counters, stop)?;
+        let of = (metering, stop);
+        let watched = energy::watch(&stage, &subjects, &times_ns, wanted.counters, of)?;
         if stop() {
             return Err(RunError::Interrupted);
         }

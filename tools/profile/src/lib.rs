@@ -9,6 +9,7 @@
 //! | [`merge`] | several traces as one directory |
 //! | [`calibration`] | what was measured of devices and sensors before a run |
 //! | [`programs`] | texts and binaries of programs that a trace keeps |
+//! | [`opencl_c`] | what sources show without a compiler: tokens, kernels, types of parameters |
 //! | [`changes`] | what a run changed of its application on request |
 //! | [`mixes`] | what kernels executed, by class of instruction, and what they take of a device |
 //! | [`sites`] | names of the places that commands were enqueued from |
@@ -31,6 +32,7 @@ mod map;
 pub mod merge;
 pub mod mixes;
 pub mod names;
+pub mod opencl_c;
 pub mod profile;
 pub mod programs;
 mod renamed;

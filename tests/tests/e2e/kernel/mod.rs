@@ -207,6 +207,48 @@ fn differences_are_told_to_the_element_and_in_ulps() {
     refused(&stage, &[&capture, "--as", "2=float"], &["argument 2 is no memory", "0, 1"]);
 }
 
+/// Without the compiler's word the captured source tells what arguments point to, as far as it shows
+/// it; else bytes are compared, which is said.
+#[test]
+fn types_of_arguments_are_those_of_the_captured_source() {
+    for runtime in Runtime::real() {
+        let stage = Stage::new(runtime.clone());
+        let off = |name: &str, from: &str, to: &str| {
+            let mut made = saxpy(&stage.join(name)).source(&SAXPY.replace(from, to));
+            // One ULP off.
+            let mut after = std::fs::read(made.folder.join("memory-1.after")).unwrap();
+            after[40] += 1;
+            std::fs::write(made.folder.join("memory-1.after"), &after).unwrap();
+            made.launch["memories"][1]["hash_after"] = clscope_tests::captured::hash(&after).into();
+            for argument in made.launch["arguments"].as_array_mut().unwrap() {
+                argument.as_object_mut().unwrap().remove("type");
+            }
+            document(&stage, &made.write(), &[]).0
+        };
+        let typed = off("typed.1", "kernel void", "typedef float real; kernel void");
+        let results = &typed["base"]["results"];
+        assert_eq!((&results["verdict"], &results["ulps"]), (&"within".into(), &1.into()));
+        let named = "typedef float real; kernel void saxpy(global const real*x, global real * restrict y, real a)\n{";
+        let own = "kernel void saxpy(global const float *x, global float *y, float a)\n{";
+        let typed = off("named.1", own, named);
+        let results = &typed["base"]["results"];
+        // Some runtimes tell the types of what they built from source unasked, as it spells them.
+        assert_eq!(results["memories"][0]["element"], "float", "{runtime:?}");
+        let hidden =
+            "#define real float\nkernel void saxpy(global const real*x, global real *y, real a)\n{";
+        let bytes = off("macro.1", own, hidden);
+        let results = &bytes["base"]["results"];
+        if results["memories"][0]["element"] == "byte" {
+            assert_eq!((&results["verdict"], &results["ulps"]), (&"differs".into(), &Value::Null));
+            let notes = bytes["notes"].to_string();
+            assert!(notes.contains("argument 1 points to is not known"), "{notes}");
+        } else {
+            // A runtime that keeps types has seen what the macro stands for.
+            assert_eq!(results["memories"][0]["element"], "float", "{runtime:?}");
+        }
+    }
+}
+
 #[test]
 fn another_version_is_compared_with_the_captured_one() {
     for runtime in Runtime::real() {

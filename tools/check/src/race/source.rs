@@ -2,6 +2,8 @@
 //! guess: what is hidden in macros, passed to functions or copied into other pointers is not told.
 #![forbid(unsafe_code)]
 
+use clscope_profile::opencl_c::{MOST, bracketed, definitions, is_name, parameters, plain, tokens};
+
 /// What a kernel does with the memory of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -15,9 +17,6 @@ pub enum Access {
     Unknown,
 }
 
-/// Longest source that is looked at, in bytes.
-const MOST: usize = 4 << 20;
-
 /// What a kernel does with each of its parameters; `None` where the source does not show the kernel.
 #[must_use]
 pub fn accesses(source: &str, kernel: &str) -> Option<Vec<Access>> {
@@ -26,153 +25,15 @@ pub fn accesses(source: &str, kernel: &str) -> Option<Vec<Access>> {
     }
     let text = plain(source);
     let tokens = tokens(&text);
-    let at = definition(&tokens, kernel)?;
-    let (parameters, after) = bracketed(&tokens, at + 1)?;
+    let at = definitions(&tokens, kernel).next()?;
+    let (list, after) = bracketed(&tokens, at + 1)?;
     let body = match tokens.get(after) {
         Some(&"{") => bracketed(&tokens, after)?.0,
         _ => return None,
     };
-    let each = split(parameters).into_iter().filter(|p| !p.is_empty() && *p != ["void"]);
+    let each = parameters(list).into_iter();
     Some(each.map(|parameter| access(parameter, body)).collect())
 }
-
-/// The text without comments, literals and directives, each of them a blank.
-fn plain(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source.chars().peekable();
-    let mut line_begins = true;
-    while let Some(c) = rest.next() {
-        match (c, rest.peek()) {
-            ('/', Some('/')) => {
-                while rest.peek().is_some_and(|c| *c != '\n') {
-                    rest.next();
-                }
-            }
-            ('/', Some('*')) => {
-                rest.next();
-                let mut before = ' ';
-                for c in rest.by_ref() {
-                    if before == '*' && c == '/' {
-                        break;
-                    }
-                    before = c;
-                }
-                out.push(' ');
-            }
-            ('"' | '\'', _) => {
-                let mut escaped = false;
-                for inner in rest.by_ref() {
-                    if inner == '\n' || (inner == c && !escaped) {
-                        break;
-                    }
-                    escaped = inner == '\\' && !escaped;
-                }
-                out.push(' ');
-            }
-            ('#', _) if line_begins => {
-                let mut before = ' ';
-                for c in rest.by_ref() {
-                    if c == '\n' && before != '\\' {
-                        break;
-                    }
-                    before = c;
-                }
-                out.push('\n');
-            }
-            _ => {
-                line_begins = c == '\n' || (line_begins && c.is_whitespace());
-                out.push(c);
-                continue;
-            }
-        }
-    }
-    out
-}
-
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
-
-/// Words and signs.
-fn tokens(text: &str) -> Vec<&str> {
-    const SIGNS: [&str; 16] = [
-        "<<=", ">>=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++",
-        "--",
-    ];
-    let mut out = Vec::new();
-    let mut at = 0;
-    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
-        let first = rest.chars().next().unwrap_or(' ');
-        let length = if is_word(first) {
-            rest.find(|c| !is_word(c)).unwrap_or(rest.len())
-        } else {
-            SIGNS
-                .iter()
-                .find(|sign| rest.starts_with(**sign))
-                .map_or(first.len_utf8(), |sign| sign.len())
-        };
-        if !first.is_whitespace() {
-            out.extend(rest.get(..length));
-        }
-        at += length;
-    }
-    out
-}
-
-/// Where the kernel's name stands in its definition.
-fn definition(tokens: &[&str], kernel: &str) -> Option<usize> {
-    let named = |at: &usize| tokens.get(at + 1) == Some(&"(");
-    tokens.iter().enumerate().filter(|(_, t)| **t == kernel).map(|(at, _)| at).filter(named).find(
-        |at| {
-            let before = tokens.get(..*at).unwrap_or_default();
-            let begin = before.iter().rposition(|t| [";", "}"].contains(t)).map_or(0, |p| p + 1);
-            let is_kernel = before
-                .get(begin..)
-                .is_some_and(|t| t.iter().any(|t| ["kernel", "__kernel"].contains(t)));
-            // A declaration has no body.
-            is_kernel
-                && bracketed(tokens, at + 1)
-                    .is_some_and(|(_, after)| tokens.get(after) == Some(&"{"))
-        },
-    )
-}
-
-/// What stands between the bracket at `at` and the one that closes it, and where it goes on.
-fn bracketed<'t, 's>(tokens: &'t [&'s str], at: usize) -> Option<(&'t [&'s str], usize)> {
-    let mut depth = 0_usize;
-    for (i, token) in tokens.iter().enumerate().skip(at) {
-        match *token {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some((tokens.get(at + 1..i)?, i + 1));
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The parameters of a list.
-fn split<'t, 's>(list: &'t [&'s str]) -> Vec<&'t [&'s str]> {
-    let (mut out, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
-    for (i, token) in list.iter().enumerate() {
-        match *token {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" => depth -= 1,
-            "," if depth == 0 => {
-                out.extend(list.get(begin..i));
-                begin = i + 1;
-            }
-            _ => {}
-        }
-    }
-    out.extend(list.get(begin..));
-    out
-}
-
 fn access(parameter: &[&str], body: &[&str]) -> Access {
     let has = |words: &[&str]| parameter.iter().any(|t| words.contains(t));
     let is_image = parameter.iter().any(|t| t.starts_with("image") && t.ends_with("_t"));
@@ -189,7 +50,7 @@ fn access(parameter: &[&str], body: &[&str]) -> Access {
     };
     let constant = parameter.get(..star).unwrap_or_default();
     let reads_only = constant.iter().any(|t| ["const", "constant", "__constant"].contains(t));
-    let Some(name) = parameter.iter().rev().find(|t| t.starts_with(is_word)) else {
+    let Some(name) = parameter.iter().rev().find(|t| is_name(t)) else {
         return Access::Unknown;
     };
     let uses: Vec<usize> =
@@ -247,7 +108,7 @@ fn used(body: &[&str], at: usize) -> Access {
 /// Whether a sign stands behind a value, and so is an operator of two.
 fn after_value(body: &[&str], sign: usize) -> bool {
     let before = sign.checked_sub(1).and_then(|i| body.get(i)).copied().unwrap_or_default();
-    before.ends_with(is_word) && before != "return" || [")", "]"].contains(&before)
+    is_name(before) && before != "return" || [")", "]"].contains(&before)
 }
 
 /// A pointer that is an argument: of functions that store or change through it, or of others.

@@ -3,6 +3,7 @@
 //! to judge: `clscope-launch` does.
 #![forbid(unsafe_code)]
 
+mod metering;
 mod text;
 
 use crate::args::NameArgs;
@@ -21,7 +22,8 @@ use clscope_launch::stage::{Form, Recipe, StageError};
 use clscope_launch::{Capture, Wanted, run as run_capture};
 use clscope_microbench::cl::{ClError, Device, OpenCl, list as devices};
 use clscope_trace::values;
-use std::io::Write;
+use metering::Metering;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -298,7 +300,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         counters: args.counters,
     };
     let stop = system::interrupt_flag().context("cannot watch for Ctrl-C")?;
-    let document = match run_capture(device, &capture, &wanted, &|| stop.load(Ordering::Relaxed)) {
+    let metering = Metering::new(std::io::stderr().is_terminal());
+    let begins = |longest| metering.begins(longest);
+    let stopped = || {
+        metering.goes_on();
+        stop.load(Ordering::Relaxed)
+    };
+    let document = match run_capture(device, &capture, &wanted, &begins, &stopped) {
         Ok(document) => document,
         Err(RunError::Interrupted) => {
             say("interrupted: nothing was measured to its end");
