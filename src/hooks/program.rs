@@ -373,11 +373,9 @@ pub unsafe fn clCompileProgram(
     let unit = followed().then(|| {
         let lost = Err("reading its texts failed".to_owned());
         // SAFETY: the application's own arguments, live during its call.
-        guard::unseen(|| {
-            guard::protect(lost, || unsafe {
-                compiled::read(site.slot, program, num_headers, headers, header_names)
-            })
-        })
+        let read =
+            || unsafe { compiled::read(site.slot, program, num_headers, headers, header_names) };
+        guard::unseen(|| guard::protect(lost, read))
     });
     // SAFETY: the application's call with its callback wrapped.
     let call = || unsafe {
