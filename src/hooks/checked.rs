@@ -4,14 +4,17 @@
 
 use super::enqueue;
 use crate::abi::constants as cl;
-use crate::abi::entry::{H, P};
-use crate::facts::objects;
+use crate::abi::entry::{H, P, Site};
+use crate::facts::arguments::ask;
+use crate::facts::{objects, programs};
 use crate::features::call_sites;
 use crate::recording;
 use crate::recording::guard;
 use crate::recording::ring;
+use crate::runtime::functions as api;
 use crate::settings::config;
 use clscope_trace::record::{Detail, detail};
+use std::ptr::null_mut;
 
 /// CL_BUFFER_CREATE_TYPE_REGION.
 const REGION: u32 = 0x1220;
@@ -108,4 +111,99 @@ pub unsafe fn part(function: u16, made: H, kind: u32, info: P) {
     // SAFETY: a cl_buffer_region is two size_t.
     let (offset, size) = unsafe { (at.read_unaligned(), at.add(1).read_unaligned()) };
     tell(function, detail::PART, 0, [offset as u64, size as u64, 0]);
+}
+
+/// A command uses memory by its address; `bytes` 0: all of an allocation.
+pub fn memory(function: u16, address: P, bytes: usize, how: u64) {
+    if wanted() && !address.is_null() {
+        tell(function, detail::MEMORY, 0, [address as u64, bytes as u64, how]);
+    }
+}
+
+/// A command frees shared virtual memory.
+///
+/// # Safety
+/// `list` is NULL or has `count` addresses.
+pub unsafe fn frees(function: u16, count: u32, list: P, code: i32) {
+    if code != 0 || list.is_null() || !wanted() {
+        return;
+    }
+    for at in 0..count as usize {
+        // SAFETY: the runtime has read them.
+        let address = unsafe { list.cast::<P>().add(at).read_unaligned() };
+        memory(function, address, 0, detail::FREES);
+    }
+}
+
+/// Shared virtual memory was allocated, or not.
+pub fn svm_made(function: u16, address: P, bytes: usize, flags: u64) {
+    if !address.is_null() {
+        tell(function, detail::SVM_MADE, 0, [address as u64, bytes as u64, flags]);
+    }
+}
+
+/// The host freed it.
+pub fn svm_freed(function: u16, address: P) {
+    if !address.is_null() {
+        tell(function, detail::SVM_FREED, 0, [address as u64, 0, 0]);
+    }
+}
+
+/// An argument was set to an address, or refused with an error code.
+pub fn svm_argument(function: u16, kernel: H, index: u32, address: P, code: i32) {
+    if code == 0 {
+        let kernel = u64::from(objects::id(kernel)) | u64::from(index) << 32;
+        tell(function, detail::SVM_ARGUMENT, 0, [kernel, address as u64, 0]);
+    }
+}
+
+/// What a kernel reaches beside its arguments was announced, or refused with an error code.
+///
+/// # Safety
+/// Without an error `value` has `size` readable bytes.
+pub unsafe fn reaches(function: u16, kernel: H, name: u32, size: usize, value: P, code: i32) {
+    if code != 0 || name != cl::CL_KERNEL_EXEC_INFO_SVM_PTRS || value.is_null() {
+        return;
+    }
+    let index = detail::BESIDE as u32;
+    svm_argument(function, kernel, index, null_mut(), 0);
+    for at in 0..size / size_of::<P>() {
+        // SAFETY: the runtime has read them.
+        let address = unsafe { value.cast::<P>().add(at).read_unaligned() };
+        if !address.is_null() {
+            svm_argument(function, kernel, index, address, 0);
+        }
+    }
+}
+
+/// A kernel was made of a program that is no source: what the runtime says of its parameters.
+pub fn parameters(site: Site, kernel: H, id: u32) {
+    let about = api::clGetKernelInfo.own(site.slot);
+    let of = ask::<usize>(about, kernel, cl::CL_KERNEL_PROGRAM).unwrap_or(0);
+    if !wanted() || programs::origin(of as H) == Some("source") {
+        return;
+    }
+    let Some(info) = api::clGetKernelArgInfo.own(site.slot) else { return };
+    let count = ask::<u32>(about, kernel, cl::CL_KERNEL_NUM_ARGS).unwrap_or(0);
+    for index in 0..count {
+        let number = |name: u32| {
+            let mut value = 0u64;
+            // SAFETY: a live kernel, and room for the largest answer.
+            let code = unsafe {
+                info(kernel, index, name, size_of::<u64>(), (&raw mut value).cast(), null_mut())
+            };
+            (code == 0).then_some(value)
+        };
+        // Of one that is not told nothing is: there is no argument information.
+        let (Some(address), Some(access), Some(kind)) = (
+            number(cl::CL_KERNEL_ARG_ADDRESS_QUALIFIER),
+            number(cl::CL_KERNEL_ARG_ACCESS_QUALIFIER),
+            number(cl::CL_KERNEL_ARG_TYPE_QUALIFIER),
+        ) else {
+            return;
+        };
+        let which = u64::from(id) | u64::from(index) << 32;
+        let words = [which, address & 0xffff_ffff | access << 32, kind];
+        tell(site.function, detail::PARAMETER, 0, words);
+    }
 }

@@ -21,7 +21,7 @@ use crate::recording::guard;
 use crate::runtime::functions as api;
 use crate::runtime::real::Function;
 use crate::settings::config;
-use clscope_trace::record::CommandKind as K;
+use clscope_trace::record::{CommandKind as K, detail};
 use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::atomic::Ordering;
@@ -200,6 +200,9 @@ stand_ins! {
         };
     clSetKernelArgSVMPointer(kernel: H, index: u32, value: P) -> i32 |code| {
             arguments::shared(kernel, index, Shared::Svm(value as usize), code);
+            if told() {
+                checked::svm_argument(id::clSetKernelArgSVMPointer, kernel, index, value, code);
+            }
             // SAFETY: the runtime took this pointer for the application's kernel.
             replace::argument(kernel, code, &format_args!("argument {index}"), |ours| Some(unsafe { api::clSetKernelArgSVMPointer.behind(S)?(ours, index, value) }));
         };
@@ -218,11 +221,43 @@ stand_ins! {
     clSetKernelExecInfo(kernel: H, name: u32, size: usize, value: P) -> i32 |code| {
             // SAFETY: the runtime has read the list where it took it.
             unsafe { arguments::reaches(kernel, name, size, value, code) }
+            if told() {
+                // SAFETY: as above.
+                unsafe { checked::reaches(id::clSetKernelExecInfo, kernel, name, size, value, code) }
+            }
             // SAFETY: as above, for a kernel of ours.
             replace::argument(kernel, code, &"clSetKernelExecInfo", |ours| Some(unsafe { api::clSetKernelExecInfo.behind(S)?(ours, name, size, value) }));
         };
-    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H |made| arguments::svm_made(made, size, flags);
-    clSVMFree(c: H, pointer: P) -> () |done| arguments::svm_ended(pointer);
+    clSVMAlloc(c: H, flags: u64, size: usize, alignment: u32) -> H |made| {
+            arguments::svm_made(made, size, flags);
+            if told() {
+                checked::svm_made(id::clSVMAlloc, made, size, flags);
+            }
+        };
+    clSVMFree(c: H, pointer: P) -> () |done| {
+            arguments::svm_ended(pointer);
+            if told() {
+                checked::svm_freed(id::clSVMFree, pointer);
+            }
+        };
+    clEnqueueSVMMemcpy(queue: H, blocking: u32, to: P, from: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+            checked::memory(id::clEnqueueSVMMemcpy, to, size, detail::WRITES);
+            checked::memory(id::clEnqueueSVMMemcpy, from, size, 0);
+        };
+    clEnqueueSVMMemFill(queue: H, to: P, pattern: P, length: usize, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+            checked::memory(id::clEnqueueSVMMemFill, to, size, detail::WRITES);
+        };
+    clEnqueueSVMMap(queue: H, blocking: u32, flags: u64, of: P, size: usize, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+            let how = if flags & WRITING == 0 { 0 } else { detail::WRITES };
+            checked::memory(id::clEnqueueSVMMap, of, size, how);
+        };
+    clEnqueueSVMUnmap(queue: H, of: P, count: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+            checked::memory(id::clEnqueueSVMUnmap, of, 0, 0);
+        };
+    clEnqueueSVMFree(queue: H, count: u32, pointers: P, f: P, data: P, waits: u32, list: *const H, event: *mut H) -> i32 |code| if told() {
+            // SAFETY: the runtime has read the list where it took it.
+            unsafe { checked::frees(id::clEnqueueSVMFree, count, pointers, code) }
+        };
     clRetainKernel(kernel: H) -> i32 |code| replace::kernel_retained(kernel, code);
     clCreateKernel(program: H, name: P, error: *mut i32) -> H |made| {
             arguments::forget(made);
@@ -289,11 +324,11 @@ stand_ins! {
             live: &live,
         });
     clEnqueueReadBuffer(buffer: H, blocking: u32, offset: usize, size: usize, to: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueReadBuffer, offset, size, 0); checked::memory(id::clEnqueueReadBuffer, to, size, detail::WRITES); queue }, (count, list), K::ReadBuffer, size as u64, &[buffer],
             // SAFETY: as above; what is read is written again by the application's own call.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, to, 0, null(), e) });
     clEnqueueWriteBuffer(buffer: H, blocking: u32, offset: usize, size: usize, from: P, count: u32, list: *const H)
-        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
+        |queue, real| transfer({ checked::range(id::clEnqueueWriteBuffer, offset, size, 0); checked::memory(id::clEnqueueWriteBuffer, from, size, 0); queue }, (count, list), K::WriteBuffer, size as u64, &[buffer],
             // SAFETY: as above.
             &|q, e| unsafe { real(q, buffer, 0, offset, size, from, 0, null(), e) });
     clEnqueueCopyBuffer(from: H, to: H, at: usize, there: usize, size: usize, count: u32, list: *const H)
@@ -341,6 +376,9 @@ stand_ins! {
     clGetProgramBuildInfo build_info;
     }
 }
+
+/// CL_MAP_WRITE and CL_MAP_WRITE_INVALIDATE_REGION.
+const WRITING: u64 = (1 << 1) | (1 << 2);
 
 /// Whether the call that is under way is recorded in a checked run. Asked in a stand-in of any way:
 /// the recorder's own calls and inner layers' are of another depth.

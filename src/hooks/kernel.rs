@@ -1,6 +1,6 @@
 //! Kernels: those that were made get ids and names.
 
-use super::passed;
+use super::{checked, passed};
 use crate::abi::entry::{H, P, Returned, Site};
 use crate::abi::signatures as f;
 use crate::facts::kernels;
@@ -15,11 +15,21 @@ fn made(site: Site, entered: Option<Entered>, kernel: H, program: u32, code: i32
     let mut kernel_id = 0;
     if code == 0 && (entered.is_some() || super::outermost_unrecorded()) {
         guard::unseen(|| guard::protect((), || kernel_id = kernels::named(site, kernel, program)));
+        if entered.is_some() {
+            described(site, kernel, kernel_id);
+        }
     }
     if let Some(entered) = entered {
         let mut all = vec![u64::from(kernel_id)];
         all.extend_from_slice(words);
         entered.call_at(site.function, code, &all, end);
+    }
+}
+
+/// Tells checked runs of a kernel's parameters.
+fn described(site: Site, kernel: H, id: u32) {
+    if checked::wanted() {
+        guard::unseen(|| guard::protect((), || checked::parameters(site, kernel, id)));
     }
 }
 
@@ -63,7 +73,11 @@ pub unsafe fn clCreateKernelsInProgram(
             guard::protect((), || {
                 for i in 0..made as usize {
                     // SAFETY: as above.
-                    kernels::named(site, unsafe { *kernels.add(i) }, objects::id(program));
+                    let kernel = unsafe { *kernels.add(i) };
+                    let id = kernels::named(site, kernel, objects::id(program));
+                    if entered.is_some() {
+                        described(site, kernel, id);
+                    }
                 }
             });
         });

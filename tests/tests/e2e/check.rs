@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The rule that a fault of the fixture breaks; those of runtimes that check handles break another,
 /// too.
-const FAULTS: [(&str, &str); 19] = [
+const FAULTS: [(&str, &str); 23] = [
     ("never-released", "never-released"),
     ("event-never-released", "event-never-released"),
     ("event-unused", "event-unused"),
@@ -29,6 +29,10 @@ const FAULTS: [(&str, &str); 19] = [
     ("race-map", "data-race"),
     ("race-image", "data-race"),
     ("race-rectangle", "data-race"),
+    ("race-svm", "data-race"),
+    ("race-host", "data-race"),
+    ("race-binary", "data-race"),
+    ("freed-in-use", "freed-in-use"),
 ];
 
 fn document(text: &str) -> Value {

@@ -55,6 +55,11 @@ rules! {
         "a call names an object after its last release",
         "2.1 Reference Counting of the objects' sections (clRelease...)",
         "release the object after its last use, or retain it where it is shared";
+    /// Shared virtual memory was freed while a command uses it.
+    FreedInUse: "freed-in-use", Error,
+        "shared virtual memory was freed while a command that uses it may still run",
+        "5.6 Shared Virtual Memory (clSVMFree does not wait for commands)",
+        "wait for the commands before clSVMFree, or call clEnqueueSVMFree behind them";
     /// A launch without all its arguments.
     UnsetArguments: "unset-arguments", Error,
         "a kernel was launched before all its arguments were set",

@@ -114,7 +114,8 @@ pub mod flag {
     pub const READ: u8 = 128;
 }
 
-/// What a [`Detail`] tells, and its values.
+/// What a [`Detail`] tells, and its values. Readers pass over numbers that they do not know: a new one
+/// is no new version of the format.
 pub mod detail {
     /// Where in the application the call stands: the id of its
     /// [`CallSite`](crate::defs::CallSite). No values.
@@ -130,6 +131,28 @@ pub mod detail {
     pub const RANGE: u32 = 4;
     /// What part of its buffer a sub-buffer is: offset and size in bytes.
     pub const PART: u32 = 5;
+    /// Memory by its address, of the host or shared with the device, that the command uses which the
+    /// call enqueues: address; bytes, 0 for all of an allocation; [`WRITES`], [`FREES`] or 0. There
+    /// is one for each range.
+    pub const MEMORY: u32 = 6;
+    /// Of [`MEMORY`]: the command writes it.
+    pub const WRITES: u64 = 1;
+    /// Of [`MEMORY`]: the command frees it (clEnqueueSVMFree).
+    pub const FREES: u64 = 2;
+    /// Shared virtual memory was allocated: address, bytes, `cl_svm_mem_flags`.
+    pub const SVM_MADE: u32 = 7;
+    /// The host freed shared virtual memory (clSVMFree): its address.
+    pub const SVM_FREED: u32 = 8;
+    /// A kernel's argument was set to an address of shared virtual memory: `kernel id | index << 32`;
+    /// the address. With index [`BESIDE`] an address that the kernel reaches beside its arguments
+    /// (clSetKernelExecInfo); address 0 takes those of before away.
+    pub const SVM_ARGUMENT: u32 = 9;
+    /// Stands in place of an index in [`SVM_ARGUMENT`].
+    pub const BESIDE: u64 = u32::MAX as u64;
+    /// What the runtime says of a kernel's parameter: `kernel id | index << 32`;
+    /// `address qualifier | access qualifier << 32`, as CL_KERNEL_ARG_ADDRESS_GLOBAL and its like;
+    /// the type's qualifiers. Of programs without a source.
+    pub const PARAMETER: u32 = 10;
 }
 
 /// What a checked run saw inside a call. (Since 1.3.)

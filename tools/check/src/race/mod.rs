@@ -1,11 +1,13 @@
 //! Data races between commands: two of them use one memory object, one of them writes it, and
 //! nothing that the specification knows orders them ([`order`]), also where they happened to run one
-//! after the other. Sub-buffers are parts of their buffers. Memory that is shared by pointers (SVM,
-//! USM) is not looked at. Where it is not known whether a kernel writes an argument, there is no
-//! finding: [`Races::notes`] tells of it.
+//! after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual memory and the
+//! host's side of transfers are looked at by their addresses ([`shared`]). Where it is not known
+//! whether a kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
 #![forbid(unsafe_code)]
 
 pub mod order;
+mod parameters;
+mod shared;
 pub mod source;
 
 use crate::document::{Findings, Key};
@@ -13,6 +15,8 @@ use crate::rules::Rule;
 use crate::seen::Seen;
 use clscope_trace::record::{CommandKind as K, Detail, detail, flag};
 use order::{Effect, Order, Place};
+use parameters::Parameters;
+use shared::{Addresses, Object};
 use source::Access;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -83,6 +87,13 @@ impl Use {
     }
 }
 
+/// A command that uses shared virtual memory.
+struct User {
+    at: Place,
+    name: String,
+    place: Option<String>,
+}
+
 /// Uses that are alike but for their commands: kind, kernel and place.
 type Like = (K, u32, u32);
 
@@ -96,10 +107,19 @@ pub struct Races {
     memory: HashMap<u32, Memory>,
     /// Memory objects among the arguments of kernels.
     arguments: HashMap<u32, BTreeMap<u32, u32>>,
-    uses: HashMap<u32, Vec<Use>>,
+    uses: HashMap<Object, Vec<Use>>,
+    /// Memory by addresses.
+    addresses: Addresses,
+    /// What runtimes say of the parameters of kernels without a source.
+    parameters: Parameters,
+    /// The newest users of allocations of shared virtual memory, alike ones of a queue once.
+    users: HashMap<u64, HashMap<(u32, Like), User>>,
     /// What threads said of the command that they enqueue next.
     ranges: HashMap<u32, Detail>,
     parts: HashMap<u32, Detail>,
+    touched: HashMap<u32, Vec<Detail>>,
+    /// What threads are freeing.
+    freed: HashMap<u32, u64>,
     unknown: BTreeSet<String>,
     /// References of events beyond the first.
     retained: HashMap<u32, u64>,
@@ -114,8 +134,13 @@ impl Races {
             memory: HashMap::new(),
             arguments: HashMap::new(),
             uses: HashMap::new(),
+            addresses: Addresses::default(),
+            parameters: Parameters::default(),
+            users: HashMap::new(),
             ranges: HashMap::new(),
             parts: HashMap::new(),
+            touched: HashMap::new(),
+            freed: HashMap::new(),
             unknown: BTreeSet::new(),
             retained: HashMap::new(),
         }
@@ -129,7 +154,18 @@ impl Races {
                 let (kernel, index) = (first as u32, (first >> 32) as u32);
                 let object = u32::try_from(second).unwrap_or(0);
                 self.arguments.entry(kernel).or_default().insert(index, object);
+                self.addresses.other(kernel, index);
             }
+            detail::SVM_ARGUMENT => {
+                if let Some(of) = self.arguments.get_mut(&(first as u32)) {
+                    of.remove(&((first >> 32) as u32));
+                }
+                self.addresses.argument(&of);
+            }
+            detail::SVM_MADE => self.addresses.made(&of),
+            detail::SVM_FREED => drop(self.freed.insert(thread, first)),
+            detail::MEMORY => self.touched.entry(thread).or_default().push(of),
+            detail::PARAMETER => self.parameters.told(&of),
             detail::WAITED => self.order.complete(first),
             detail::RANGE => drop(self.ranges.insert(thread, of)),
             detail::PART => drop(self.parts.insert(thread, of)),
@@ -141,14 +177,21 @@ impl Races {
     pub fn call(&mut self, seen: &Seen<'_>, to: &mut Findings) {
         let range = self.ranges.remove(&seen.call.thread.0);
         let part = self.parts.remove(&seen.call.thread.0);
+        let touched = self.touched.remove(&seen.call.thread.0).unwrap_or_default();
+        let freed = self.freed.remove(&seen.call.thread.0);
         if !seen.succeeded() {
             return;
         }
         if seen.enqueued().is_some() {
-            self.enqueued(seen, range, to);
+            self.enqueued(seen, range, &touched, to);
             return;
         }
         match seen.function {
+            "clSVMFree" => {
+                if let Some(address) = freed {
+                    self.svm_freed(seen, address, to);
+                }
+            }
             "clFinish" => {
                 if let Some(queue) = seen.object("command_queue") {
                     self.order.finished(queue);
@@ -162,6 +205,8 @@ impl Races {
                     self.arguments.insert(to, same);
                     let same = self.kernels.get(&from).cloned().flatten();
                     self.kernels.insert(to, same);
+                    self.addresses.cloned(from, to);
+                    self.parameters.cloned(from, to);
                 }
             }
             // The stamps of a command can be queried when it is complete; and who is called back at
@@ -184,6 +229,22 @@ impl Races {
             function if function.starts_with("clCreate") => self.made(seen, part),
             _ => {}
         }
+    }
+
+    /// Memory was freed: no command that uses it may still run.
+    fn svm_freed(&mut self, seen: &Seen<'_>, address: u64, to: &mut Findings) {
+        let Some(svm) = self.addresses.freed(address) else { return };
+        let users = self.users.remove(&svm.number).unwrap_or_default();
+        let mut running: Vec<&User> =
+            users.values().filter(|user| !self.order.known(user.at)).collect();
+        running.sort_by_key(|user| user.at);
+        for user in running {
+            let text = format!("{} uses it, and nothing has waited for that", user.name);
+            let mut key = Key::new(Rule::FreedInUse, text).at(seen.function, seen.place);
+            key.other_place.clone_from(&user.place);
+            to.add(key, None, Some(format!("{address:#x}")));
+        }
+        self.uses.remove(&Object::Svm(svm.number));
     }
 
     fn released(&mut self, event: u32) {
@@ -218,7 +279,13 @@ impl Races {
         }
     }
 
-    fn enqueued(&mut self, seen: &Seen<'_>, range: Option<Detail>, to: &mut Findings) {
+    fn enqueued(
+        &mut self,
+        seen: &Seen<'_>,
+        range: Option<Detail>,
+        touched: &[Detail],
+        to: &mut Findings,
+    ) {
         let Some(enqueued) = seen.enqueued() else { return };
         let record = &enqueued.record;
         let queue = seen.definitions.queues.get(&record.queue);
@@ -233,8 +300,16 @@ impl Races {
         if !before.is_delayed() {
             let kernel = if record.kind.is_kernel() { record.object } else { 0 };
             let like = (record.kind, kernel, record.site);
-            for (object, range, writes) in self.accesses(seen, range) {
-                let (object, range) = self.whole(object, range);
+            let own = self.accesses(seen, range);
+            let own: Vec<_> = own
+                .into_iter()
+                .map(|(id, range, writes)| {
+                    let (id, range) = self.whole(id, range);
+                    (Object::Memory(id), range, writes)
+                })
+                .collect();
+            let by_address = self.by_address(seen, (at, like), touched);
+            for (object, range, writes) in own.into_iter().chain(by_address) {
                 // Of alike uses by an in-order queue the last one stands for all: what comes after
                 // it comes after those before it.
                 let uses = self.uses.entry(object).or_default();
@@ -247,10 +322,7 @@ impl Races {
                         continue;
                     }
                 }
-                let name = match record.kind.is_kernel() {
-                    true => format!("kernel {}", seen.definitions.kernel_name(record.object)),
-                    false => record.kind.name().to_owned(),
-                };
+                let name = name_of(seen);
                 let place = seen.place.map(str::to_owned);
                 let function = seen.function.to_owned();
                 let own = Use { at, like, range, writes, name, function, place, in_order };
@@ -266,7 +338,13 @@ impl Races {
         }
     }
 
-    fn against_earlier(&mut self, object: u32, own: Use, before: &order::Clock, to: &mut Findings) {
+    fn against_earlier(
+        &mut self,
+        object: Object,
+        own: Use,
+        before: &order::Clock,
+        to: &mut Findings,
+    ) {
         let order = &self.order;
         let uses = self.uses.entry(object).or_default();
         // What the host knows to be complete cannot race with anything any more.
@@ -285,16 +363,21 @@ impl Races {
                     false => "on two queues",
                 };
                 let text = format!(
-                    "{} {} what {} {}, {where_from}",
+                    "{} {} what {} {}, {where_from}{}",
                     earlier.name,
                     verb(earlier.writes),
                     own.name,
-                    verb(own.writes)
+                    verb(own.writes),
+                    object.kind()
                 );
                 let mut key =
                     Key::new(Rule::DataRace, text).at(&own.function, own.place.as_deref());
                 key.other_place = earlier.place.clone().or_else(|| Some(earlier.function.clone()));
-                to.add(key, None, Some(format!("memory object #{object}")));
+                let shown = match object {
+                    Object::Memory(id) => format!("memory object #{id}"),
+                    _ => format!("{:#x}", own.range.begin.max(earlier.range.begin)),
+                };
+                to.add(key, None, Some(shown));
             }
         }
         if uses.iter().any(|u| {
@@ -345,24 +428,91 @@ impl Races {
     }
 
     fn launch(&mut self, seen: &Seen<'_>, kernel: u32) -> Vec<(u32, Range, bool)> {
-        let accesses = self.kernels.get(&kernel).and_then(Option::as_ref);
         let mut out = Vec::new();
-        for (index, object) in self.arguments.get(&kernel).into_iter().flatten() {
-            let Some(memory) = self.memory.get(object) else { continue };
-            let access = accesses.and_then(|all| all.get(*index as usize)).copied();
-            let writes = match access.unwrap_or(Access::Unknown) {
-                Access::Nothing => continue,
-                Access::Reads => false,
-                _ if memory.flags & MEM_READ_ONLY != 0 => false,
-                Access::Writes => true,
-                Access::Unknown if memory.flags & MEM_WRITE_ONLY != 0 => true,
-                Access::Unknown => {
-                    let name = seen.definitions.kernel_name(kernel);
-                    self.unknown.insert(format!("argument {index} of {name}"));
+        let arguments = self.arguments.get(&kernel).cloned().unwrap_or_default();
+        for (index, object) in arguments {
+            let Some(flags) = self.memory.get(&object).map(|memory| memory.flags) else { continue };
+            if let Some(writes) = self.writes(seen, kernel, index, flags) {
+                out.push((object, Range::WHOLE, writes));
+            }
+        }
+        out
+    }
+
+    /// Whether a kernel writes what it has as an argument, in memory with such flags; none where it
+    /// does not use it, or where that is not known.
+    fn writes(&mut self, seen: &Seen<'_>, kernel: u32, index: u32, flags: u64) -> Option<bool> {
+        let shown = self.kernels.get(&kernel).and_then(Option::as_ref);
+        let shown = shown.and_then(|all| all.get(index as usize)).copied();
+        match shown.unwrap_or_else(|| self.parameters.access(kernel, index)) {
+            Access::Nothing => None,
+            Access::Reads => Some(false),
+            _ if flags & MEM_READ_ONLY != 0 => Some(false),
+            Access::Writes => Some(true),
+            Access::Unknown if flags & MEM_WRITE_ONLY != 0 => Some(true),
+            Access::Unknown => {
+                let name = seen.definitions.kernel_name(kernel);
+                self.unknown.insert(format!("argument {index} of {name}"));
+                None
+            }
+        }
+    }
+
+    /// What a command uses by addresses: what was told of it, and what its kernel was given. Of what a
+    /// kernel points to the first byte alone is known to be meant: others may use what lies behind it.
+    fn by_address(
+        &mut self,
+        seen: &Seen<'_>,
+        (at, like): (Place, Like),
+        touched: &[Detail],
+    ) -> Vec<(Object, Range, bool)> {
+        let kind = like.0;
+        let mut out = Vec::new();
+        let mut users = Vec::new();
+        for told in touched {
+            let [address, bytes, how] = told.values;
+            let svm = self.addresses.find(address);
+            let Some(svm) = svm else {
+                if matches!(kind, K::ReadBuffer | K::WriteBuffer | K::SvmMemcpy) {
+                    let range = Range::new(address, bytes);
+                    out.push((Object::Host, range, how & detail::WRITES != 0));
+                }
+                continue;
+            };
+            if !svm.is_coarse() {
+                continue;
+            }
+            users.push(svm.number);
+            let object = Object::Svm(svm.number);
+            let range = if bytes == 0 { svm.range } else { Range::new(address, bytes) };
+            match kind {
+                K::SvmUnmap => {
+                    out.extend(self.addresses.unmap(address).map(|range| (object, range, true)));
+                }
+                _ => {
+                    let writes = how & (detail::WRITES | detail::FREES) != 0;
+                    if kind == K::SvmMap && writes {
+                        self.addresses.map(address, range);
+                    }
+                    out.push((object, range, writes));
+                }
+            }
+        }
+        if kind.is_kernel() {
+            for (index, svm, address) in self.addresses.of_kernel(like.1) {
+                if !svm.is_coarse() {
                     continue;
                 }
-            };
-            out.push((*object, Range::WHOLE, writes));
+                users.push(svm.number);
+                let writes = index.and_then(|index| self.writes(seen, like.1, index, svm.flags));
+                let range = Range::new(address, 1);
+                out.extend(writes.map(|writes| (Object::Svm(svm.number), range, writes)));
+            }
+        }
+        for number in users {
+            let place = seen.place.map(str::to_owned);
+            let user = User { at, name: name_of(seen), place };
+            self.users.entry(number).or_default().insert((at.0, like), user);
         }
         out
     }
@@ -378,5 +528,16 @@ impl Races {
                 first.join(", ")
             )
         })
+    }
+}
+
+/// What a finding calls the command of a call.
+fn name_of(seen: &Seen<'_>) -> String {
+    let Some(record) = seen.enqueued().map(|enqueued| &enqueued.record) else {
+        return seen.function.to_owned();
+    };
+    match record.kind.is_kernel() {
+        true => format!("kernel {}", seen.definitions.kernel_name(record.object)),
+        false => record.kind.name().to_owned(),
     }
 }

@@ -1,0 +1,73 @@
+//! What a runtime says of the parameters of kernels whose source is not in the trace, as of programs
+//! that came as binaries. Refuses to guess: a pointer to what is not constant may be read or written.
+#![forbid(unsafe_code)]
+
+use super::source::Access;
+use clscope_trace::record::Detail;
+use std::collections::{BTreeMap, HashMap};
+
+/// CL_KERNEL_ARG_ADDRESS_CONSTANT.
+const CONSTANT: u64 = 0x119D;
+/// CL_KERNEL_ARG_ACCESS_READ_ONLY.
+const READ_ONLY: u64 = 0x11A0;
+/// CL_KERNEL_ARG_ACCESS_WRITE_ONLY.
+const WRITE_ONLY: u64 = 0x11A1;
+/// CL_KERNEL_ARG_TYPE_CONST.
+const CONST: u64 = 1;
+
+/// Parameters of kernels, by kernel id.
+#[derive(Default)]
+pub struct Parameters(HashMap<u32, BTreeMap<u32, Access>>);
+
+impl Parameters {
+    /// What a runtime says of one.
+    pub fn told(&mut self, of: &Detail) {
+        let [which, qualifiers, kind] = of.values;
+        let access = match (qualifiers & 0xffff_ffff, qualifiers >> 32) {
+            (_, READ_ONLY) | (CONSTANT, _) => Access::Reads,
+            (_, WRITE_ONLY) => Access::Writes,
+            _ if kind & CONST != 0 => Access::Reads,
+            _ => Access::Unknown,
+        };
+        self.0.entry(which as u32).or_default().insert((which >> 32) as u32, access);
+    }
+
+    /// What a kernel does with an argument.
+    pub fn access(&self, kernel: u32, index: u32) -> Access {
+        let found = self.0.get(&kernel).and_then(|all| all.get(&index));
+        found.copied().unwrap_or(Access::Unknown)
+    }
+
+    /// A kernel has the parameters of another.
+    pub fn cloned(&mut self, from: u32, to: u32) {
+        let same = self.0.get(&from).cloned().unwrap_or_default();
+        self.0.insert(to, same);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_qualifiers_say_by_table() {
+        let mut of = Parameters::default();
+        for (index, (address, access, kind), want) in [
+            (0, (0x119B, 0x11A3, 1), Access::Reads),
+            (1, (0x119B, 0x11A3, 0), Access::Unknown),
+            (2, (0x119D, 0x11A3, 0), Access::Reads),
+            (3, (0x119B, 0x11A0, 0), Access::Reads),
+            (4, (0x119B, 0x11A1, 0), Access::Writes),
+            (5, (0x119B, 0x11A2, 0), Access::Unknown),
+            // restrict and volatile.
+            (6, (0x119B, 0x11A3, 6), Access::Unknown),
+        ] {
+            let values = [7 | index << 32, address | access << 32, kind];
+            of.told(&Detail { function: 0, what: 0, site: 0, values });
+            assert_eq!(of.access(7, index as u32), want, "{index}");
+        }
+        assert_eq!((of.access(7, 9), of.access(8, 0)), (Access::Unknown, Access::Unknown));
+        of.cloned(7, 8);
+        assert_eq!(of.access(8, 4), Access::Writes);
+    }
+}
