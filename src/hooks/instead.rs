@@ -237,6 +237,7 @@ stand_ins! {
     clSVMFree(c: H, pointer: P) -> () |done| {
             arguments::svm_ended(pointer);
             if told() {
+                checked::place(id::clSVMFree);
                 checked::svm_freed(id::clSVMFree, pointer);
             }
         };

@@ -1,7 +1,7 @@
 //! Runs a capture: as captured, and beside it another version if one is asked for. Owns the order:
 //! results first, then times in turns, then joules. Refuses to print.
 
-use crate::capture::{Given, Launch};
+use crate::capture::{Argument, Given, Launch};
 use crate::document::{
     Captured, Changed, Counter, Document, Energy, Expected, Results, SCHEMA, Time, Version, judge,
 };
@@ -148,7 +148,8 @@ pub(crate) fn computed(
 fn pointed(capture: &Capture) -> Result<Vec<Option<String>>, RunError> {
     let launch = &capture.launch;
     let own = launch.program.own_files().find(|file| file.language == "opencl-c");
-    let Some(file) = own.filter(|_| launch.arguments.iter().any(|a| a.type_name.is_none())) else {
+    let is_known = |a: &Argument| a.type_name.as_deref().and_then(Element::of).is_some();
+    let Some(file) = own.filter(|_| !launch.arguments.iter().all(is_known)) else {
         return Ok(Vec::new());
     };
     let text = String::from_utf8(capture.program(file)?).unwrap_or_default();
@@ -196,7 +197,9 @@ fn elements(
             .filter_map(|a| {
                 let told = || built.kernel.argument(a.index).type_name;
                 let shown = || pointed.get(a.index as usize).cloned().flatten();
-                Element::of(&a.type_name.clone().or_else(told).or_else(shown)?)
+                // A name may be one that the source gives to a type: the source tells which.
+                let names = [a.type_name.clone(), told(), shown()];
+                names.into_iter().flatten().find_map(|name| Element::of(&name))
             })
             .collect();
         known.dedup();
