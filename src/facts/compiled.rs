@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Most bytes of texts that a process keeps.
 const MOST: usize = 64 << 20;
 /// Most headers of a program.
-const MOST_HEADERS: usize = 4096;
+const MOST_HEADERS: usize = 1024;
 
 /// A text that a source includes by a name.
 pub struct Header {
