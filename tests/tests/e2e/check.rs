@@ -64,6 +64,12 @@ fn each_seeded_fault_is_found_and_what_is_none_is_not() {
         assert_eq!((code, &clean["checked_run"]), (Some(0), &true.into()));
         for (fault, rule) in FAULTS {
             let (found, code) = checked(&stage, fault);
+            if fault == "race-binary" && matches!(runtime, Runtime::Intel(_)) {
+                // It tells nothing of the parameters of binaries: no alarm, and a note.
+                assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())));
+                assert!(found["notes"].to_string().contains("argument 0 of consume"), "{found:#}");
+                continue;
+            }
             assert_eq!(code, Some(3), "{fault} on {runtime:?}: {found:#}");
             let mut expected = BTreeSet::from([rule.to_owned()]);
             let found_rules = rules(&found);
