@@ -109,8 +109,10 @@ fn further(length: u64, shares: impl Iterator<Item = Option<f64>>) -> Option<u64
     if worst <= GOOD || length >= LONGEST_NS {
         return None;
     }
-    let wanted = length as f64 * (worst / GOOD).powi(2);
-    Some((wanted as u64).clamp(2 * length, LONGEST_NS.max(2 * length)))
+    let wanted = (length as f64 * (worst / GOOD).powi(2)) as u64;
+    let next = wanted.max(2 * length);
+    // No window is followed by one that is hardly longer.
+    Some(if next > LONGEST_NS / 2 { LONGEST_NS } else { next })
 }
 
 /// How long metering takes at most, in nanoseconds, with so many windows in each turn: each turn lasts
