@@ -24,7 +24,7 @@ if [ ! -e fetched ]; then
     "$python" -m pip download -q --no-deps --no-binary :all: reikna==0.9.0 && tar xzf reikna-0.9.0.tar.gz || exit 1
     touch fetched
 fi
-library=$(find "$out/root" -name libclFFT.so.2)
+library=$(find "$out/root/" -name libclFFT.so.2)
 oclgrind=$(echo "$out"/Oclgrind-*/tests) clfft=$(echo "$out"/clfft-*/src/examples)
 mkdir -p bin
 for program in apps/vecadd/vecadd apps/image/image runtime/{sampler,map_buffer,multqueues,kernel_scope_local_mem_usage}; do

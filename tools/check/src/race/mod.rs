@@ -1,8 +1,8 @@
 //! Data races between commands: two of them use one memory object, one of them writes it, and
 //! nothing that the specification knows orders them ([`order`]), also where they happened to run one
-//! after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual memory and the
-//! host's side of transfers are looked at by their addresses ([`shared`]). Where it is not known
-//! whether a kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
+//! after the other. Sub-buffers are parts of their buffers. Coarse-grained shared virtual memory and
+//! the host's side of transfers are looked at by their addresses. Where it is not known whether a
+//! kernel writes an argument, there is no finding: [`Races::notes`] tells of it.
 #![forbid(unsafe_code)]
 
 pub mod order;
