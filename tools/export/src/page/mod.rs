@@ -30,8 +30,8 @@ use std::io::Write;
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 /// SHA-256 of them, in base64, for the policy.
-const SCRIPT_HASH: &str = "3KU6fGq9kl/0tL8mGabjAxKlfOcedWlZ2gqN0XvwiVI=";
-const STYLE_HASH: &str = "23duO/LB1T/3m9AVq73INJf3a7LyEZTP4QdqhnxHGt8=";
+const SCRIPT_HASH: &str = "Pm5lgTzAEKquLNtGvP+u7fVPhzCRJzbKUBEGWD2vkjw=";
+const STYLE_HASH: &str = "r1VkcLqnYYGOucIVgg0xTB8yfKLjyE6adDGZgA3d6M8=";
 
 /// Rows of a table.
 pub const ROWS: usize = 300;

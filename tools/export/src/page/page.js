@@ -122,6 +122,8 @@
     const delay = i => since[i] + sinceHigh[i] * 4294967296;
     for (const series of facts.power) rows.push({ series });
     if (attributed) rows.push({ attributed: true });
+    // What is written above a curve.
+    const LABEL = 12;
     const HEIGHT = { lane: 20, title: 18, series: 48, attributed: 60 };
     const height = row => row.lane ? HEIGHT.lane : row.title !== undefined ? HEIGHT.title : row.series ? HEIGHT.series : HEIGHT.attributed;
     let view = [0, whole];
@@ -181,7 +183,7 @@
       for (const row of rows) {
         const h = height(row);
         c.fillStyle = row.title !== undefined ? soft : fg;
-        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? (facts.partial ? 'attributed (W), timed' : 'attributed (W)'), left - 10), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
+        c.fillText(fit(row.title ?? row.lane?.name ?? row.series?.name ?? (facts.partial ? 'attributed (W), timed' : 'attributed (W)'), left - (row.title !== undefined ? 8 : 16)), row.title !== undefined ? 2 : 10, y + Math.min(h, 20) / 2);
         c.save();
         c.beginPath();
         c.rect(left, y, w - left, h);
@@ -226,7 +228,7 @@
           c.beginPath();
           let last;
           for (const [at, value] of points) {
-            const py = y + h - 3 - value / top * (h - 8);
+            const py = y + h - 3 - value / top * (h - 8 - LABEL);
             if (last === undefined) c.moveTo(x(at), py);
             else { c.lineTo(x(at), last); c.lineTo(x(at), py); }
             last = py;
@@ -259,7 +261,7 @@
             c.fillStyle = colours[index];
             for (let p = 0; p < pixels; p++) {
               if (!sum[p]) continue;
-              const hh = sum[p] / top * (h - 8);
+              const hh = sum[p] / top * (h - 8 - LABEL);
               c.fillRect(left + p, y + h - 3 - stack[p] - hh, 1, hh);
               stack[p] += hh;
             }

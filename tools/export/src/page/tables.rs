@@ -72,14 +72,13 @@ fn more(page: &mut Html, all: usize) {
     }
 }
 
-/// An interval of a figure.
+/// An interval of a figure, below it: side by side they would make tables wider than the page.
 fn interval(page: &mut Html, of: Option<&Interval>, shown: impl Fn(f64) -> String) {
-    figure(page, of.map(|i| i.value), |x| match of {
-        Some(i) if i.low.is_finite() && i.high.is_finite() && i.estimated => {
-            format!("{} [{} to {}]", shown(x), shown(i.low), shown(i.high))
-        }
-        _ => shown(x),
-    });
+    let Some(i) = of.filter(|i| i.low.is_finite() && i.high.is_finite() && i.estimated) else {
+        return figure(page, of.map(|i| i.value), shown);
+    };
+    page.raw("<td class=\"n\" data-v=\"").put(i.value).raw("\">").put(shown(i.value));
+    page.raw(" <small>[").put(shown(i.low)).raw(" to ").put(shown(i.high)).raw("]</small></td>");
 }
 
 /// In plain words what stands out, with links.

@@ -1,0 +1,128 @@
+// Opens a report's page in Chromium and does what a reader does: chromium.mjs CHROMIUM PAGE [FOLDER]. Prints as JSON what was
+// drawn, opened, sorted and zoomed, what was said on the console, and what was requested; with a FOLDER also pictures. It speaks
+// the browser's own protocol over pipes. Refuses to judge.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [program, page, folder] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), 'clscope-chromium-'));
+const options = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', `--user-data-dir=${profile}`, '--remote-debugging-pipe', 'about:blank'];
+const browser = spawn(program, options, { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+const ended = new Promise(done => browser.on('exit', done));
+const waiting = new Map();
+const heard = [];
+let next = 0;
+let rest = '';
+browser.stdio[4].setEncoding('utf8').on('data', text => {
+  const parts = (rest + text).split('\0');
+  rest = parts.pop();
+  for (const part of parts) {
+    const message = JSON.parse(part);
+    const waiter = waiting.get(message.id);
+    waiting.delete(message.id);
+    if (!waiter) heard.push(message);
+    else if (message.error) waiter.fail(new Error(message.error.message));
+    else waiter.done(message.result);
+  }
+});
+ended.then(code => { for (const waiter of waiting.values()) waiter.fail(new Error(`the browser ended with ${code}`)); });
+let sessionId;
+const ask = (method, params = {}) => new Promise((done, fail) => {
+  const id = ++next;
+  waiting.set(id, { done, fail });
+  browser.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+});
+const value = async expression => {
+  const { result, exceptionDetails } = await ask('Runtime.evaluate', { expression, returnByValue: true, awaitPromise: true });
+  if (exceptionDetails) throw new Error(`${expression}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
+  return result.value;
+};
+const until = async expression => {
+  for (let i = 0; i < 6000; i++) {
+    if (await value(expression)) return true;
+    await new Promise(done => setTimeout(done, 10));
+  }
+  return false;
+};
+const address = pathToFileURL(resolve(page)).href;
+const open = async ready => {
+  await ask('Page.navigate', { url: address });
+  return until(`location.href === ${JSON.stringify(address)} && document.readyState === 'complete' && (${ready})`);
+};
+const sized = (width, height) => ask('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: width < 600 });
+const coloured = scheme => ask('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+const picture = async name => {
+  if (!folder) return;
+  const { data } = await ask('Page.captureScreenshot', { captureBeyondViewport: false });
+  writeFileSync(join(folder, `${name}.png`), Buffer.from(data, 'base64'));
+};
+
+try {
+  const { targetInfos } = await ask('Target.getTargets');
+  const { targetId } = targetInfos.find(target => target.type === 'page');
+  sessionId = (await ask('Target.attachToTarget', { targetId, flatten: true })).sessionId;
+  for (const domain of ['Page', 'Runtime', 'Network', 'Log']) await ask(`${domain}.enable`);
+  const out = {};
+  await sized(1400, 1000);
+  out.drawn = await open("document.documentElement.dataset.drawn !== undefined || document.getElementById('told').textContent.includes('could not')");
+  out.told = await value("document.getElementById('told').textContent");
+
+  // What of the lanes' picture is another one after a key.
+  const lanes = "document.getElementById('lanes')";
+  const frame = 'await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))';
+  const seen = () => value(`(async () => { ${frame}; return ${lanes}.toDataURL(); })()`);
+  const press = async key => {
+    await ask('Input.dispatchKeyEvent', { type: 'keyDown', key, text: key });
+    await ask('Input.dispatchKeyEvent', { type: 'keyUp', key });
+    return seen();
+  };
+  await value(`${lanes}.focus()`);
+  const whole = await seen();
+  const near = await press('w');
+  const aside = await press('d');
+  const back = await press('0');
+  out.zoom = { zoomed: near !== whole, moved: aside !== near, back: back === whole };
+  out.blank = await value(`(() => { const c = ${lanes}; return !new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer).some(x => x !== 0); })()`);
+
+  // A kernel's row, and the order of the rows.
+  const row = "document.querySelector('#kernels details.kernel')";
+  out.opened = await value(`(() => { const row = ${row}; if (!row) return null; const closed = row.offsetHeight; row.querySelector('summary').click(); return row.open && row.offsetHeight > closed + 20; })()`);
+  out.sorted = await value("(() => { const table = document.querySelector('#kernels table.sort'); const of = name => [...table.tHead.rows[0].cells].findIndex(c => c.textContent === name); const at = of('Median'); table.tHead.rows[0].cells[at].click(); return [...table.tBodies[0].rows].map(row => row.cells[at].dataset.v); })()");
+
+  // How far anything reaches out of the page or of its box.
+  out.wide = {};
+  for (const width of [1400, 400]) {
+    await sized(width, 1000);
+    out.wide[width] = await value(`(async () => { ${frame}; return {
+      page: document.documentElement.scrollWidth - innerWidth,
+      tables: [...document.querySelectorAll('.wide')].filter(w => w.offsetParent && w.scrollWidth > w.clientWidth + 1).map(w => w.closest('section')?.id ?? '') }; })()`);
+    for (const scheme of ['light', 'dark']) {
+      await coloured(scheme);
+      await sized(width, folder ? Math.min(8000, await value('document.documentElement.scrollHeight')) : 1000);
+      await value(`(async () => { dispatchEvent(new Event('resize')); ${frame}; })()`);
+      await picture(`${width}-${scheme}`);
+    }
+  }
+  out.requests = heard.filter(m => m.method === 'Network.requestWillBeSent').map(m => m.params.request.url).filter(url => url !== address);
+  out.errors = heard.flatMap(({ method, params }) => {
+    if (method === 'Runtime.exceptionThrown') return [params.exceptionDetails.exception?.description ?? params.exceptionDetails.text];
+    if (method === 'Runtime.consoleAPICalled') return params.args.map(a => String(a.value));
+    return method === 'Log.entryAdded' ? [params.entry.text] : [];
+  });
+
+  await ask('Emulation.setScriptExecutionDisabled', { value: true });
+  await sized(1400, 1000);
+  out.unscripted = await open('true') && await value("(() => { const shown = e => e && getComputedStyle(e).display !== 'none' && e.getBoundingClientRect().height > 10; return { overview: !!shown(document.querySelector('.unscripted svg')), flame: !!shown(document.querySelector('.flame')), canvas: !!shown(document.getElementById('timeline')), rows: document.querySelectorAll('#kernels tbody tr').length }; })()");
+  console.log(JSON.stringify(out));
+  await ask('Browser.close').catch(() => {});
+} catch (error) {
+  console.error(String(error));
+  process.exitCode = 1;
+} finally {
+  browser.kill();
+  await ended;
+  rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
+}
