@@ -115,7 +115,7 @@ try {
 
   await ask('Emulation.setScriptExecutionDisabled', { value: true });
   await sized(1400, 1000);
-  out.unscripted = await open('true') && await value("(() => { const shown = e => e && getComputedStyle(e).display !== 'none' && e.getBoundingClientRect().height > 10; return { overview: !!shown(document.querySelector('.unscripted svg')), flame: !!shown(document.querySelector('.flame')), canvas: !!shown(document.getElementById('timeline')), rows: document.querySelectorAll('#kernels tbody tr').length }; })()");
+  out.unscripted = await open('true') && await value("(() => { const shown = e => e && getComputedStyle(e).display !== 'none' && e.getBoundingClientRect().height > 10; return { overview: !!shown(document.querySelector('.unscripted svg')), flame: !!shown(document.querySelector('.flame')), canvas: !!shown(document.getElementById('timeline')), rows: document.querySelector('#kernels table.sort').tBodies[0].rows.length }; })()");
   console.log(JSON.stringify(out));
   await ask('Browser.close').catch(() => {});
 } catch (error) {

@@ -143,6 +143,11 @@ fn a_face_detection_is_found_again_in_the_trace_processor() {
     let process = main_process(&recorded);
     assert_eq!(recorded.processes.len(), 1, "{:?}", recorded.issues);
     let whole = export(&[], "t.pftrace");
+    // Chrome's JSON is several times as long.
+    stage.clscope(["export", "chrome", "t.clscope", "-o", "t.json"]).run().success();
+    let bytes = |path: PathBuf| std::fs::metadata(path).unwrap().len();
+    let (ours, json) = (bytes(whole.clone()), bytes(stage.join("t.json")));
+    assert!(ours * 10 < json * 3, "{ours} bytes, {json} as JSON");
     let answers = ask(
         &processor,
         &whole,
@@ -198,7 +203,7 @@ fn a_timeline_may_show_a_part() {
         run.args(options).run().success();
         let tracks =
             "select distinct t.name name from gpu_slice g join track t on g.track_id = t.id";
-        let plain = "select s.name name, s.dur dur, extract_arg(s.arg_set_id, 'debug.kind') kind from slice s where s.category = 'device'";
+        let plain = "select s.name name, s.dur dur, extract_arg(s.arg_set_id, 'debug.bytes') bytes from slice s where s.category = 'device'";
         let flows = "select count(*) n from flow";
         let answers = ask(
             &processor,

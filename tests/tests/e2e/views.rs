@@ -5,8 +5,9 @@ use crate::perfetto::face_detection;
 use clscope_testing::Limited;
 use clscope_tests::artifacts::root;
 use clscope_tests::{Mode, Runtime, Stage, skip};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 fn report(stage: &Stage, trace: &str) -> Value {
     let run = stage.clscope(["report", trace, "--format", "json"]).run().success();
@@ -406,6 +407,68 @@ fn the_timeline_of_a_page_draws_the_trace() {
     }
     let said = drawn["said"].as_array().unwrap();
     assert!(said.iter().any(|s| s.as_str().unwrap().contains(" J at ")), "{said:?}");
+}
+
+/// A browser to open pages in; `None` where there is none, which is said.
+fn chromium() -> Option<PathBuf> {
+    let named = std::env::var_os("CLSCOPE_TEST_CHROMIUM").map(PathBuf::from);
+    let found = named.or_else(|| clscope_testing::installed("chromium").then(|| "chromium".into()));
+    if found.is_none() {
+        skip("no Chromium: neither CLSCOPE_TEST_CHROMIUM nor `chromium` in PATH", false);
+    } else if !clscope_testing::installed("node") {
+        skip("node is not installed: it drives the browser", true);
+        return None;
+    }
+    found
+}
+
+/// What a reader does with a page, in Chromium: it loads nothing, says nothing on the console, zooms,
+/// opens, sorts, fits a screen and a phone, and can be read without scripts. Names are hostile.
+#[test]
+fn a_browser_draws_the_page_and_loads_nothing() {
+    let Some(chromium) = chromium() else { return };
+    let stage = Stage::new(Runtime::Pocl);
+    stage.app(Mode::Record, "t", "rounds 40").run().success();
+    crate::energy::emulated(&stage);
+    let title = "<img src=http://example.invalid/x>\u{202e}\u{2028}";
+    let arguments = ["report", "t.clscope", "--format", "html", "-o", "r.html", "--title", title];
+    stage.clscope(arguments).run().success();
+    let mut node = std::process::Command::new("node");
+    let script = root().join("tests/browser/chromium.mjs");
+    let run = node.arg(script).arg(chromium).arg(stage.join("r.html")).ended();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let seen: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!((&seen["drawn"], &seen["told"]), (&true.into(), &"".into()), "{seen:#}");
+    assert_eq!((&seen["requests"], &seen["errors"]), (&json!([]), &json!([])), "{seen:#}");
+    let zoom = json!({ "zoomed": true, "moved": true, "back": true });
+    assert_eq!((&seen["zoom"], &seen["blank"]), (&zoom, &false.into()), "{seen:#}");
+    assert_eq!(seen["opened"], true, "a kernel's row opens");
+    let report = report(&stage, "t.clscope");
+    let kernels = report["kernels"].as_array().unwrap();
+    let mut medians: Vec<f64> =
+        kernels.iter().map(|k| k["time_ns"]["median"].as_f64().unwrap()).collect();
+    medians.sort_by(|a, b| b.total_cmp(a));
+    let sorted: Vec<f64> = seen["sorted"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_str().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(sorted, medians, "by the exact figures");
+    // Nothing is cut at 1400 pixels; on a phone wide tables scroll by themselves, the page does not.
+    let wide = &seen["wide"];
+    assert_eq!(wide["1400"]["tables"], json!([]), "{seen:#}");
+    for width in ["1400", "400"] {
+        assert!(wide[width]["page"].as_i64().unwrap() <= 0, "{width}: {seen:#}");
+    }
+    let narrow = wide["400"]["tables"].as_array().unwrap();
+    assert!(!narrow.contains(&"idle".into()) && !narrow.contains(&"waits".into()), "{seen:#}");
+    let plain = &seen["unscripted"];
+    assert_eq!(
+        (&plain["overview"], &plain["flame"], &plain["canvas"], plain["rows"].as_u64()),
+        (&true.into(), &true.into(), &false.into(), Some(kernels.len() as u64)),
+        "{seen:#}"
+    );
 }
 
 /// Asks the server of `clscope view`, as a browser does.

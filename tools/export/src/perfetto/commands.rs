@@ -46,8 +46,7 @@ impl<W: Write> Pen<'_, '_, W> {
         let gpu = self.layout.gpu(gpu);
         let figures = (document.power, document.by);
         let process = command.process;
-        self.packet(|m, names| {
-            m.uint(PACKET_TIMESTAMP, span.begin.0.max(0) as u64);
+        self.out.at(span.begin, |m, names| {
             let compute = |m: &mut Message| m.uint(STAGE_CATEGORY, CATEGORY_COMPUTE);
             let queue = names.with(INTERNED_STAGES, &track, compute);
             let stage = match kind {

@@ -73,8 +73,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
             Some(gpu) => {
                 let gpu = pen.layout.gpu(gpu);
                 for (at, value) in points {
-                    pen.packet(|m, _| {
-                        m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+                    pen.out.aside(*at, |m, _| {
                         m.nested(PACKET_COUNTERS, |m| {
                             m.nested(COUNTERS_VALUES, |m| {
                                 m.uint(VALUE_COUNTER, id.into());
@@ -101,8 +100,7 @@ pub(super) fn write<W: Write>(pen: &mut Pen<'_, '_, W>) -> io::Result<()> {
                     });
                 })?;
                 for (at, value) in points {
-                    pen.packet(|m, _| {
-                        m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+                    pen.out.aside(*at, |m, _| {
                         m.nested(PACKET_TRACK_EVENT, |m| {
                             m.uint(EVENT_TYPE, TYPE_COUNTER);
                             m.uint(EVENT_TRACK, uuid);

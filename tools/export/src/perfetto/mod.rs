@@ -29,7 +29,7 @@ use clscope_profile::energy::activity::Grouping;
 use clscope_profile::sites::Named as Site;
 use clscope_trace::record::flag;
 use numbers::*;
-use packets::{Annotations, Names, Packets};
+use packets::{Annotations, Names, Packets, Without};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use tracks::TrackTree;
@@ -278,6 +278,8 @@ impl<W: Write> Pen<'_, '_, W> {
                     });
                 });
             })?;
+            // Most calls are of the first thread.
+            self.out.of_track(uuid)?;
         }
         Ok(uuid)
     }
@@ -338,13 +340,13 @@ impl<W: Write> Pen<'_, '_, W> {
         category: &str,
         tell: impl FnOnce(&mut Annotations<'_>),
     ) -> io::Result<()> {
-        self.packet(|m, names| {
-            m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+        let track = self.out.named(track);
+        self.out.at(at, |m, names| {
             let (name, category) =
                 (names.of(INTERNED_EVENT_NAMES, name), names.of(INTERNED_CATEGORIES, category));
             m.nested(PACKET_TRACK_EVENT, |event| {
                 event.uint(EVENT_TYPE, kind);
-                event.uint(EVENT_TRACK, track);
+                track.iter().for_each(|track| event.uint(EVENT_TRACK, *track));
                 event.uint(EVENT_NAME, name);
                 event.uint(EVENT_CATEGORIES, category);
                 tell(&mut Annotations { event, names });
@@ -353,11 +355,11 @@ impl<W: Write> Pen<'_, '_, W> {
     }
 
     fn end(&mut self, at: HostNs, track: u64) -> io::Result<()> {
-        self.packet(|m, _| {
-            m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+        let track = self.out.named(track);
+        self.out.at(at, |m, _| {
             m.nested(PACKET_TRACK_EVENT, |m| {
                 m.uint(EVENT_TYPE, TYPE_END);
-                m.uint(EVENT_TRACK, track);
+                track.iter().for_each(|track| m.uint(EVENT_TRACK, *track));
             });
         })
     }
@@ -402,7 +404,12 @@ impl<W: Write> Pen<'_, '_, W> {
             if let Kept::Enqueue(enqueued) = &call.kept {
                 let site = document.by.sites.get(call.process, enqueued.record.site);
                 // Its frames are a call stack here.
-                arguments::of_command(enqueued, definitions, None, to);
+                if enqueued.has(flag::TIMED) && !document.options.plain {
+                    let mut to = Without { name: "sampling_probability", to };
+                    arguments::of_command(enqueued, definitions, None, &mut to);
+                } else {
+                    arguments::of_command(enqueued, definitions, None, to);
+                }
                 arguments::of_enqueue(enqueued, to);
                 if let Some(site) = site {
                     callstack(site, to.event);

@@ -14,6 +14,7 @@ pub const PACKET_INTERNED: u32 = 12;
 pub const PACKET_FLAGS: u32 = 13;
 pub const PACKET_COUNTERS: u32 = 52;
 pub const PACKET_STAGE: u32 = 53;
+pub const PACKET_CLOCK: u32 = 58;
 pub const PACKET_DEFAULTS: u32 = 59;
 pub const PACKET_TRACK: u32 = 60;
 pub const PACKET_MACHINE: u32 = 98;
@@ -23,12 +24,15 @@ pub const FLAG_CLEARED: u64 = 1;
 /// What is interned is needed.
 pub const FLAG_NEEDS_STATE: u64 = 2;
 
+pub const DEFAULTS_EVENT: u32 = 11;
+pub const DEFAULTS_EVENT_TRACK: u32 = 11;
 pub const DEFAULTS_CLOCK: u32 = 58;
 
 pub const SNAPSHOT_CLOCKS: u32 = 1;
 pub const SNAPSHOT_PRIMARY: u32 = 2;
 pub const CLOCK_ID: u32 = 1;
 pub const CLOCK_TIMESTAMP: u32 = 2;
+pub const CLOCK_INCREMENTAL: u32 = 3;
 pub const CLOCK_REALTIME: u64 = 1;
 pub const CLOCK_MONOTONIC: u64 = 3;
 pub const CLOCK_MONOTONIC_RAW: u64 = 5;

@@ -1,16 +1,23 @@
 //! Owns packets: a sequence of them for each host, with names interned on first use. Refuses to know
 //! what an event means.
+//!
+//! Most packets come in order of their times. A sequence has a clock of its own for them, of which a
+//! time is the distance from the one before; a packet that goes back is in CLOCK_MONOTONIC_RAW.
 #![forbid(unsafe_code)]
 
 use super::numbers::*;
 use crate::arguments::{Argument, Sink};
 use crate::proto::Message;
+use clscope_analysis::time::HostNs;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// Most texts that are interned as values: a trace may hold any number of them, and the reader keeps
 /// them all.
 const MOST_TEXTS: usize = 1 << 16;
+
+/// The clock of a sequence: the first of the numbers that the format leaves to sequences.
+const CLOCK_OF_SEQUENCE: u64 = 64;
 
 /// Names by kind, each with its number; numbers begin at 1.
 #[derive(Debug, Default)]
@@ -80,7 +87,10 @@ pub struct Packets<W> {
     head: Message,
     /// Names of each host's sequence; a sequence begins with its first packet.
     hosts: Vec<Names>,
-    begun: Vec<bool>,
+    /// Where the clock of each sequence stands, ns; `None` where the sequence did not begin.
+    clocks: Vec<Option<u64>>,
+    /// The usual track of each sequence.
+    tracks: Vec<Option<u64>>,
     host: usize,
 }
 
@@ -93,7 +103,8 @@ impl<W: Write> Packets<W> {
             packet: Message::default(),
             head: Message::default(),
             hosts: std::iter::repeat_with(Names::default).take(hosts).collect(),
-            begun: vec![false; hosts],
+            clocks: vec![None; hosts],
+            tracks: vec![None; hosts],
             host: 0,
         }
     }
@@ -108,24 +119,100 @@ impl<W: Write> Packets<W> {
         &mut self.hosts[self.host]
     }
 
-    /// One packet of the present host, after one with the names that are new in it.
-    pub fn put(&mut self, write: impl FnOnce(&mut Message, &mut Names)) -> io::Result<()> {
-        if !std::mem::replace(&mut self.begun[self.host], true) {
-            self.packet.uint(PACKET_FLAGS, FLAG_CLEARED);
-            self.packet.nested(PACKET_DEFAULTS, |m| m.uint(DEFAULTS_CLOCK, CLOCK_MONOTONIC_RAW));
-            self.send()?;
+    /// Events of the present host are of this track where they name none, if they are of none yet.
+    pub fn of_track(&mut self, track: u64) -> io::Result<()> {
+        self.begin()?;
+        let usual = &mut self.tracks[self.host];
+        if usual.is_none() {
+            *usual = Some(track);
+            self.defaults(Some(track))?;
         }
+        Ok(())
+    }
+
+    /// What an event says of its track; nothing where that is the usual one.
+    pub fn named(&self, track: u64) -> Option<u64> {
+        (self.tracks[self.host] != Some(track)).then_some(track)
+    }
+
+    fn defaults(&mut self, track: Option<u64>) -> io::Result<()> {
+        self.packet.nested(PACKET_DEFAULTS, |m| {
+            m.uint(DEFAULTS_CLOCK, CLOCK_OF_SEQUENCE);
+            if let Some(track) = track {
+                m.nested(DEFAULTS_EVENT, |m| m.uint(DEFAULTS_EVENT_TRACK, track));
+            }
+        });
+        self.send()
+    }
+
+    /// Begins the present host's sequence, once.
+    fn begin(&mut self) -> io::Result<()> {
+        if self.clocks[self.host].is_some() {
+            return Ok(());
+        }
+        self.clocks[self.host] = Some(0);
+        self.packet.uint(PACKET_FLAGS, FLAG_CLEARED);
+        self.packet.nested(PACKET_CLOCK_SNAPSHOT, |m| {
+            for id in [CLOCK_MONOTONIC_RAW, CLOCK_OF_SEQUENCE] {
+                m.nested(SNAPSHOT_CLOCKS, |m| {
+                    m.uint(CLOCK_ID, id);
+                    m.uint(CLOCK_TIMESTAMP, 0);
+                    if id == CLOCK_OF_SEQUENCE {
+                        m.uint(CLOCK_INCREMENTAL, 1);
+                    }
+                });
+            }
+            m.uint(SNAPSHOT_PRIMARY, CLOCK_MONOTONIC_RAW);
+        });
+        self.send()?;
+        self.defaults(None)
+    }
+
+    /// A packet of a moment that is out of order: of one of several series, written one after the
+    /// other. It leaves the sequence's clock where it stands.
+    pub fn aside(
+        &mut self,
+        at: HostNs,
+        write: impl FnOnce(&mut Message, &mut Names),
+    ) -> io::Result<()> {
+        self.put(|m, names| {
+            m.uint(PACKET_TIMESTAMP, at.0.max(0) as u64);
+            m.uint(PACKET_CLOCK, CLOCK_MONOTONIC_RAW);
+            write(m, names);
+        })
+    }
+
+    /// A packet of a moment, ns of CLOCK_MONOTONIC_RAW.
+    pub fn at(
+        &mut self,
+        at: HostNs,
+        write: impl FnOnce(&mut Message, &mut Names),
+    ) -> io::Result<()> {
+        self.begin()?;
+        let ns = at.0.max(0) as u64;
+        let clock = &mut self.clocks[self.host];
+        let Some(later) = ns.checked_sub(clock.unwrap_or(0)) else {
+            return self.aside(at, write);
+        };
+        *clock = Some(ns);
+        self.put(|m, names| {
+            m.uint(PACKET_TIMESTAMP, later);
+            write(m, names);
+        })
+    }
+
+    /// One packet of the present host, with the names that are new in it.
+    pub fn put(&mut self, write: impl FnOnce(&mut Message, &mut Names)) -> io::Result<()> {
+        self.begin()?;
         let names = &mut self.hosts[self.host];
         write(&mut self.packet, names);
         if !names.new.is_empty() {
-            let event = std::mem::take(&mut self.packet);
             self.packet.uint(PACKET_FLAGS, FLAG_NEEDS_STATE);
             self.packet.bytes(PACKET_INTERNED, names.new.as_slice());
             names.new.clear();
-            self.send()?;
-            self.packet = event;
         }
-        self.packet.uint(PACKET_FLAGS, FLAG_NEEDS_STATE);
+        // Not told of each that it needs names or defaults (a flag that lets readers of traces with
+        // gaps leave it out): a file has none.
         self.send()
     }
 
@@ -162,8 +249,9 @@ impl Annotations<'_> {
 
 impl Sink for Annotations<'_> {
     fn put(&mut self, name: &str, value: Argument<'_>) {
-        // Nearly no call is blocking: what is not said is not so.
-        if value == Argument::Bool(false) {
+        // Nearly no call is blocking: what is not said is not so. A command's kind is in the name of
+        // its event, or of the call that enqueues it.
+        if value == Argument::Bool(false) || name == "kind" {
             return;
         }
         let Self { event, names } = self;
@@ -190,6 +278,22 @@ impl Sink for Annotations<'_> {
                 }),
             }
         });
+    }
+}
+
+/// Arguments but for one: what the arrow's other end says.
+pub struct Without<'t, S> {
+    /// Its name.
+    pub name: &'static str,
+    /// Where the others go.
+    pub to: &'t mut S,
+}
+
+impl<S: Sink> Sink for Without<'_, S> {
+    fn put(&mut self, name: &str, value: Argument<'_>) {
+        if name != self.name {
+            self.to.put(name, value);
+        }
     }
 }
 
